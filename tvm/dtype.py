@@ -1,0 +1,170 @@
+"""Data types as text: ``"float32"``, ``"int8x16"``. One parser, used by the runtime and the compiler alike.
+
+Everywhere in the tree a dtype is a plain ``str`` in canonical form; ``info(text)`` gives its parts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# DLPack type codes, with handle as classic TVM has it.
+CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "complex": 5, "custom": 129}
+
+
+class DTypeInfo(NamedTuple):
+    """The parts of a dtype. ``code`` is one of int, uint, float, bfloat, bool, handle."""
+
+    code: str
+    bits: int
+    lanes: int
+
+    @property
+    def is_int(self) -> bool:
+        return self.code == "int"
+
+    @property
+    def is_uint(self) -> bool:
+        return self.code in ("uint", "bool")
+
+    @property
+    def is_integer(self) -> bool:
+        return self.code in ("int", "uint", "bool")
+
+    @property
+    def is_float(self) -> bool:
+        return self.code in ("float", "bfloat")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.code == "bool"
+
+    @property
+    def is_handle(self) -> bool:
+        return self.code == "handle"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in memory (bool takes one byte)."""
+        return (self.bits + 7) // 8
+
+
+_CACHE: dict[str, DTypeInfo] = {}
+
+
+def info(dtype: str) -> DTypeInfo:
+    """Parse ``dtype``; the result is cached. Raises ValueError on text that is no dtype."""
+    got = _CACHE.get(dtype)
+    if got is None:
+        got = _CACHE[dtype] = _parse(str(dtype))
+    return got
+
+
+def _parse(text: str) -> DTypeInfo:
+    base, lanes = text, 1
+    head, sep, tail = text.rpartition("x")
+    if sep and tail.isdigit() and head and (head[-1].isdigit() or head in ("bool", "handle")):
+        base, lanes = head, int(tail)
+    if base == "bool":
+        return DTypeInfo("bool", 1, lanes)
+    if base in ("handle", ""):
+        return DTypeInfo("handle", 0 if base == "" else 64, lanes)
+    word = base.rstrip("0123456789")
+    digits = base[len(word) :]
+    if word == "bfloat" and digits != "16":
+        raise ValueError(f"unknown data type '{text}'; the only bfloat is bfloat16")
+    if word not in ("int", "uint", "float", "bfloat"):
+        raise ValueError(f"unknown data type '{text}'; examples: float32, int8, uint1, bool, bfloat16, float32x16, handle")
+    if word == "uint" and digits == "1":
+        return DTypeInfo("bool", 1, lanes)
+    return DTypeInfo(word, int(digits) if digits else 32, lanes)
+
+
+def make(code: str, bits: int, lanes: int = 1) -> str:
+    """The canonical text of a dtype."""
+    if code == "bool" or (code == "uint" and bits == 1):
+        base = "bool"
+    elif code == "handle":
+        base = "handle"
+    else:
+        base = f"{code}{bits}"
+    return base if lanes == 1 else f"{base}x{lanes}"
+
+
+def canonical(dtype) -> str:
+    """Canonical text of a str, NumPy dtype, NumPy or Python scalar type."""
+    if isinstance(dtype, str):
+        return make(*info(dtype)) if dtype else dtype
+    if dtype is bool:
+        return "bool"
+    if dtype is int:
+        return "int32"
+    if dtype is float:
+        return "float32"
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return make(*info(name))
+
+
+_LANES: dict[tuple[str, int], str] = {}
+
+
+def with_lanes(dtype: str, lanes: int) -> str:
+    key = (dtype, lanes)
+    got = _LANES.get(key)
+    if got is None:
+        i = info(dtype)
+        got = _LANES[key] = make(i.code, i.bits, lanes)
+    return got
+
+
+def element(dtype: str) -> str:
+    return with_lanes(dtype, 1)
+
+
+def numpy_name(dtype: str) -> str:
+    """The name NumPy (with ml_dtypes) knows this element type by."""
+    return element(dtype)
+
+
+def int_range(dtype: str) -> tuple[int, int]:
+    """Smallest and largest value of an integer dtype."""
+    i = info(dtype)
+    if i.code == "bool":
+        return 0, 1
+    if i.code == "uint":
+        return 0, (1 << i.bits) - 1
+    if i.code == "int":
+        return -(1 << (i.bits - 1)), (1 << (i.bits - 1)) - 1
+    raise ValueError(f"'{dtype}' is not an integer type")
+
+
+class DataTypeCode:
+    """DLPack codes, under classic TVM's names."""
+
+    INT = 0
+    UINT = 1
+    FLOAT = 2
+    HANDLE = 3
+    BFLOAT = 4
+
+
+class DataType(str):
+    """``tvm.DataType("float32x4")``: a dtype string with its parts as attributes."""
+
+    def __new__(cls, text):
+        return str.__new__(cls, canonical(text))
+
+    @property
+    def bits(self) -> int:
+        return info(self).bits
+
+    @property
+    def lanes(self) -> int:
+        return info(self).lanes
+
+    @property
+    def type_code(self) -> int:
+        return CODES["uint"] if info(self).is_bool else CODES[info(self).code]
+
+    @property
+    def itemsize(self) -> int:
+        return info(self).bytes * self.lanes
