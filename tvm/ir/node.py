@@ -1,0 +1,224 @@
+"""Nodes: immutable records with declared fields.
+
+A node class lists its fields as annotations and nothing else; the metaclass turns them into slots and writes
+``__init__``, ``children`` and ``map_children`` from them. Annotations decide what a traversal follows: ``PrimExpr``,
+``Stmt``, ``Range``, ``IterVar`` and tuples of these are children; everything else (names, variables being defined,
+buffers, dictionaries) is data.
+
+Equality of nodes is identity (``==`` on expressions builds an expression, as in TVM); ``structural_equal`` and
+``structural_hash`` are functions in ``ir.structural``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+CHILD_TYPES = frozenset(
+    {"PrimExpr", "Stmt", "Range", "IterVar", "BufferRegion", "MatchBufferRegion", "Block", "BaseExpr", "Expr"}
+)
+
+# type key -> class, for JSON and `ir.make_node`.
+NODE_TYPES: dict[str, type] = {}
+
+_FROZEN = os.environ.get("TVM_DEBUG", "") not in ("", "0")
+_REQUIRED = object()
+
+
+def to_tuple(values: Any) -> tuple:
+    """Lists, arrays and single values as a tuple; None as the empty tuple."""
+    if values is None:
+        return ()
+    if isinstance(values, (list, tuple)):
+        return tuple(values)
+    if isinstance(values, Node) or isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        return (values,)
+    return tuple(values)
+
+
+# Set by ir.prim: turns a Python number, string or tensor element into an expression.
+CONVERT: list[Callable[[Any], Any]] = [lambda value: value]
+
+
+def _convert(value):
+    return CONVERT[0](value)
+
+
+def _convert_all(values) -> tuple:
+    convert = CONVERT[0]
+    return tuple([v if isinstance(v, Node) else convert(v) for v in to_tuple(values)])
+
+
+def _map_tuple(f, items: tuple) -> tuple:
+    new = [f(i) for i in items]
+    for old, got in zip(items, new):
+        if old is not got:
+            return tuple(new)
+    return items
+
+
+def _field_kind(annotation: str) -> str:
+    """'child', 'children' (a tuple of them), 'optional' (child or None), 'tuple' or 'data'."""
+    text = annotation.replace(" ", "")
+    if text in CHILD_TYPES:
+        return "child"
+    if text.endswith("|None") and text[:-5] in CHILD_TYPES:
+        return "optional"
+    if text.startswith("tuple[") and text[6:].split(",")[0].rstrip("]") in CHILD_TYPES:
+        return "children"
+    if text.startswith("tuple"):
+        return "tuple"
+    return "data"
+
+
+def _write_methods(fields: list[tuple[str, str, Any]], derived: dict[str, str], check: str | None, converts: bool):
+    """Source of ``__init__``, ``children`` and ``map_children`` for one class."""
+    params, init, kids, mapped, same = [], [], [], [], []
+    env: dict[str, Any] = {"_convert": _convert, "_convert_all": _convert_all, "to_tuple": to_tuple, "Node": Node}
+    env["_map_tuple"] = _map_tuple
+    for name, kind, default in fields:
+        if default is _REQUIRED:
+            params.append(name)
+        else:
+            env[f"_default_{name}"] = default
+            params.append(f"{name}=_default_{name}")
+        if kind == "children":
+            init.append(f"    {name} = _convert_all({name})")
+        elif kind == "tuple":
+            init.append(f"    if {name}.__class__ is not tuple: {name} = to_tuple({name})")
+        elif kind == "child" and converts:
+            init.append(f"    if not isinstance({name}, Node): {name} = _convert({name})")
+        elif kind == "optional" and converts:
+            init.append(f"    if {name} is not None and not isinstance({name}, Node): {name} = _convert({name})")
+        init.append(f"    self.{name} = {name}")
+        if kind == "child":
+            kids.append(f"    out.append(self.{name})")
+            mapped.append(f"    {name} = f(self.{name})")
+        elif kind == "optional":
+            kids.append(f"    if self.{name} is not None: out.append(self.{name})")
+            mapped.append(f"    {name} = None if self.{name} is None else f(self.{name})")
+        elif kind == "children":
+            kids.append(f"    out.extend(self.{name})")
+            mapped.append(f"    {name} = _map_tuple(f, self.{name})")
+        if kind in ("child", "optional", "children"):
+            same.append(f"{name} is self.{name}")
+    for name, code in derived.items():
+        init.append(f"    self.{name} = {code}")
+    if check:
+        init.append(f"    {check}")
+    init.append("    self.span = span")
+    text = f"def __init__(self, {', '.join(params + ['span=None'])}):\n" + "\n".join(init) + "\n"
+    text += "def children(self):\n    out = []\n" + "\n".join(kids) + "\n    return out\n"
+    if same:
+        kept = ", ".join(f"{n}={n}" if k in ("child", "optional", "children") else f"{n}=self.{n}" for n, k, _ in fields)
+        text += "def map_children(self, f):\n" + "\n".join(mapped) + "\n"
+        text += f"    if {' and '.join(same)}: return self\n    return self.__class__({kept}, span=self.span)\n"
+    else:
+        text += "def map_children(self, f):\n    return self\n"
+    return text, env
+
+
+class NodeMeta(type):
+    """Turns field annotations into slots and methods. See the module text.
+
+    Class keywords: ``derived`` maps extra slots to the expression that computes them (evaluated in ``__init__``),
+    ``check`` is a statement run at the end of ``__init__``, ``key`` is the type key used in JSON.
+    """
+
+    def __new__(mcs, name, bases, namespace, derived=None, check=None, key=None, converts=True, scope=None):
+        own = dict(namespace.get("__annotations__", {}))
+        inherited: list[tuple[str, str, Any]] = []
+        for base in bases:
+            inherited.extend(f for f in getattr(base, "_field_specs", ()) if f[0] not in own)
+        specs = list(inherited)
+        for field, annotation in own.items():
+            specs.append((field, _field_kind(str(annotation)), namespace.pop(field, _REQUIRED)))
+        derived = derived or {}
+        inherited_slots = {s for base in bases for c in base.__mro__ for s in getattr(c, "__slots__", ())}
+        slots = [f for f in list(own) + list(derived) if f not in inherited_slots]
+        if "span" not in inherited_slots:
+            slots += ["span", "__weakref__"]
+        namespace["__slots__"] = tuple(slots)
+        namespace["_field_specs"] = tuple(specs)
+        namespace["_fields"] = tuple(s[0] for s in specs)
+        cls = super().__new__(mcs, name, bases, namespace)
+        if own or derived:
+            text, env = _write_methods(specs, derived, check, converts)
+            env.update(scope or {})
+            out: dict[str, Any] = {}
+            exec(compile(text, f"<node {name}>", "exec"), env, out)
+            for method, function in out.items():
+                if method not in namespace:
+                    function.__qualname__ = f"{name}.{method}"
+                    setattr(cls, method, function)
+        if key:
+            if key in NODE_TYPES:
+                raise ValueError(f"node type key '{key}' is registered already")
+            NODE_TYPES[key] = cls
+            cls._type_key = key
+        return cls
+
+    def __init__(cls, name, bases, namespace, **keywords):
+        super().__init__(name, bases, namespace)
+
+
+class Node(metaclass=NodeMeta):
+    """Base of every record in every IR."""
+
+    _type_key = ""
+
+    def __init__(self, span=None):
+        self.span = span
+
+    def children(self) -> list:
+        return []
+
+    def map_children(self, f):
+        return self
+
+    def replace(self, **changes):
+        """A copy with some fields changed; the same object when nothing differs."""
+        if all(getattr(self, name) is value for name, value in changes.items()):
+            return self
+        values = {name: getattr(self, name) for name in self._fields}
+        values.update(changes)
+        return self.__class__(**values, span=self.span)
+
+    def same_as(self, other) -> bool:
+        return self is other
+
+    def __str__(self):
+        return PRINTERS[0](self)
+
+    def __repr__(self):
+        return PRINTERS[0](self)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+if _FROZEN:
+
+    def _refuse(self, name, value):
+        slot = getattr(type(self), name)
+        try:
+            slot.__get__(self)
+        except AttributeError:
+            object.__setattr__(self, name, value)
+            return
+        raise AttributeError(f"{type(self).__name__}.{name}: nodes are immutable; use replace()")
+
+    Node.__setattr__ = _refuse  # type: ignore[method-assign]
+
+
+def _plain_repr(node) -> str:
+    body = ", ".join(f"{f}={getattr(node, f, None)!r}" for f in node._fields)
+    return f"{type(node).__name__}({body})"
+
+
+# The text of a node: filled in by the printer of the layer that owns the node (`ir.text`).
+PRINTERS: list[Callable[[Any], str]] = [_plain_repr]

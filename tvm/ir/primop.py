@@ -1,0 +1,527 @@
+"""Arithmetic on expressions: operand types are matched, literals folded, and neutral elements dropped.
+
+These functions are what ``a + b`` means. Anything deeper (``(x * 4 + y) // 4``) is the analyzer's work.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from ..dtype import canonical, info, int_range, make, with_lanes
+from . import prim
+from .op import Op
+from .prim import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Sub,
+    Var,
+    const,
+    convert,
+)
+
+_LITERAL = (IntImm, FloatImm)
+
+# Tensor operands: te.tensor puts a function here that is asked first and may return NotImplemented.
+TENSOR_BINARY: list[Any] = [None]
+
+
+def _operands(name: str, a, b):
+    """Convert and match two operands; None where the tensor hook took over."""
+    hook = TENSOR_BINARY[0]
+    if hook is not None:
+        got = hook(name, a, b)
+        if got is not NotImplemented:
+            return got, None
+    a, b = convert(a), convert(b)
+    if not isinstance(a, PrimExpr) or not isinstance(b, PrimExpr):
+        raise TypeError(f"{name}: operands must be expressions, got {type(a).__name__} and {type(b).__name__}")
+    if a.dtype != b.dtype:
+        a, b = match_types(a, b)
+    return a, b
+
+
+def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Bring two operands to one type: scalars broadcast, integers become floats, narrow types widen."""
+    if a.dtype == b.dtype:
+        return a, b
+    x, y = info(a.dtype), info(b.dtype)
+    if x.is_handle or y.is_handle:
+        if x.is_handle and y.is_handle:
+            return a, b
+        raise TypeError(f"cannot combine {a.dtype} with {b.dtype}")
+    if x.lanes == 1 and y.lanes != 1:
+        a = broadcast(a, y.lanes)
+    elif y.lanes == 1 and x.lanes != 1:
+        b = broadcast(b, x.lanes)
+    elif x.lanes != y.lanes:
+        raise TypeError(f"cannot match vector types {a.dtype} and {b.dtype}: {x.lanes} and {y.lanes} lanes")
+    x, y = info(a.dtype), info(b.dtype)
+    if (x.code, x.bits) == (y.code, y.bits):
+        return a, b
+    if x.is_float and not y.is_float:
+        return a, cast(a.dtype, b)
+    if y.is_float and not x.is_float:
+        return cast(b.dtype, a), b
+    if x.is_float and y.is_float:
+        # bfloat16 beside float16 or float32 goes to the wider (float32) value.
+        if x.bits == y.bits:
+            wide = make("float", 32, x.lanes)
+            return cast(wide, a), cast(wide, b)
+        return (a, cast(a.dtype, b)) if x.bits > y.bits else (cast(b.dtype, a), b)
+    if x.code == y.code:
+        return (a, cast(a.dtype, b)) if x.bits > y.bits else (cast(b.dtype, a), b)
+    if x.is_bool or y.is_bool:
+        return (cast(b.dtype, a), b) if x.is_bool else (a, cast(a.dtype, b))
+    wide = make("int", max(x.bits, y.bits), x.lanes)
+    return cast(wide, a), cast(wide, b)
+
+
+def wrap_int(value: int, dtype: str) -> int:
+    """``value`` as the two's complement integer of this type."""
+    kind = info(dtype)
+    if kind.is_bool:
+        return 1 if value else 0
+    value &= (1 << kind.bits) - 1
+    if kind.code == "int" and value >> (kind.bits - 1):
+        value -= 1 << kind.bits
+    return value
+
+
+def round_float(value: float, dtype: str) -> float:
+    """``value`` rounded to what the type can hold (float16, float32; others keep double)."""
+    if dtype == "float32":
+        if value != value or value in (math.inf, -math.inf):
+            return value
+        try:
+            return struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    if dtype == "float16":
+        try:
+            return struct.unpack("e", struct.pack("e", value))[0]
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return value
+
+
+def _int(value: int, dtype: str) -> PrimExpr:
+    return const(wrap_int(value, dtype), dtype)
+
+
+def _float(value: float, dtype: str) -> PrimExpr:
+    return FloatImm(dtype, value)
+
+
+def literal(e: PrimExpr):
+    """The Python value of a literal (also of a broadcast one), else None."""
+    if isinstance(e, _LITERAL):
+        return e.value
+    if isinstance(e, Broadcast) and isinstance(e.value, _LITERAL):
+        return e.value.value
+    return None
+
+
+def _fold(a: PrimExpr, b: PrimExpr, ints, floats=None) -> PrimExpr | None:
+    """Fold two scalar literals; None if they are not."""
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        got = ints(a.value, b.value)
+        return None if got is None else _int(got, a.dtype)
+    if floats is not None and isinstance(a, FloatImm) and isinstance(b, FloatImm):
+        got = floats(a.value, b.value)
+        return None if got is None else _float(got, a.dtype)
+    return None
+
+
+def trunc_div(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def trunc_mod(a: int, b: int) -> int:
+    return a - b * trunc_div(a, b)
+
+
+def _is(e: PrimExpr, value) -> bool:
+    return isinstance(e, _LITERAL) and e.value == value
+
+
+def add(a, b, span=None):
+    a, b = _operands("add", a, b)
+    if b is None:
+        return a
+    got = _fold(a, b, int.__add__, float.__add__)
+    if got is not None:
+        return got
+    if isinstance(a, IntImm) and a.value == 0:
+        return b
+    if isinstance(b, IntImm) and b.value == 0:
+        return a
+    return Add(a, b)
+
+
+def subtract(a, b, span=None):
+    a, b = _operands("subtract", a, b)
+    if b is None:
+        return a
+    got = _fold(a, b, int.__sub__, float.__sub__)
+    if got is not None:
+        return got
+    if isinstance(b, IntImm) and b.value == 0:
+        return a
+    return Sub(a, b)
+
+
+def multiply(a, b, span=None):
+    a, b = _operands("multiply", a, b)
+    if b is None:
+        return a
+    got = _fold(a, b, int.__mul__, float.__mul__)
+    if got is not None:
+        return got
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, _LITERAL) and x.value == 1:
+            return y
+        if isinstance(x, IntImm) and x.value == 0:
+            return x
+    return Mul(a, b)
+
+
+def _no_zero(b: PrimExpr, name: str) -> None:
+    if isinstance(b, IntImm) and b.value == 0:
+        raise ZeroDivisionError(f"{name}: divide by zero")
+
+
+def div(a, b, span=None):
+    """Division as in C: truncates on integers."""
+    a, b = _operands("divide", a, b)
+    if b is None:
+        return a
+    _no_zero(b, "div")
+    got = _fold(a, b, trunc_div, lambda x, y: x / y if y else None)
+    if got is not None:
+        return got
+    if isinstance(a, IntImm) and a.value == 0:
+        return a
+    if isinstance(b, _LITERAL) and b.value == 1:
+        return a
+    return Div(a, b)
+
+
+def true_divide(a, b, span=None):
+    """``a / b``: refused on two integers, where rounding would be ambiguous."""
+    x = getattr(a, "dtype", None) or canonical(type(a))
+    y = getattr(b, "dtype", None) or canonical(type(b))
+    if not hasattr(a, "op") and not hasattr(b, "op") and info(x).is_integer and info(y).is_integer:
+        raise RuntimeError(
+            "the meaning of / on two integer expressions is ambiguous: use tvm.te.indexdiv (or //) for indices, "
+            "tvm.te.truncdiv for rounding towards zero, or cast an operand to float"
+        )
+    return div(a, b)
+
+
+def truncdiv(a, b, span=None):
+    a, b = _operands("truncdiv", a, b)
+    return a if b is None else div(a, b)
+
+
+def truncmod(a, b, span=None):
+    a, b = _operands("truncmod", a, b)
+    if b is None:
+        return a
+    _no_zero(b, "truncmod")
+    got = _fold(a, b, trunc_mod)
+    if got is not None:
+        return got
+    if isinstance(a, IntImm) and a.value == 0:
+        return a
+    if isinstance(b, IntImm) and b.value == 1:
+        return const(0, a.dtype)
+    return Mod(a, b)
+
+
+def floordiv(a, b, span=None):
+    a, b = _operands("floor_divide", a, b)
+    if b is None:
+        return a
+    _no_zero(b, "floordiv")
+    if info(a.dtype).is_float:
+        return call_pure("floor", div(a, b))
+    got = _fold(a, b, int.__floordiv__)
+    if got is not None:
+        return got
+    if isinstance(a, IntImm) and a.value == 0:
+        return a
+    if isinstance(b, IntImm) and b.value == 1:
+        return a
+    return FloorDiv(a, b)
+
+
+def floormod(a, b, span=None):
+    a, b = _operands("floor_mod", a, b)
+    if b is None:
+        return a
+    _no_zero(b, "floormod")
+    if info(a.dtype).is_float:
+        return subtract(a, multiply(call_pure("floor", div(a, b)), b))
+    got = _fold(a, b, int.__mod__)
+    if got is not None:
+        return got
+    if isinstance(a, IntImm) and a.value == 0:
+        return a
+    if isinstance(b, IntImm) and b.value == 1:
+        return const(0, a.dtype)
+    return FloorMod(a, b)
+
+
+def minimum(a, b, span=None):
+    a, b = _operands("minimum", a, b)
+    if b is None:
+        return a
+    got = _fold(a, b, min, min)
+    if got is not None:
+        return got
+    return a if a is b else Min(a, b)
+
+
+def maximum(a, b, span=None):
+    a, b = _operands("maximum", a, b)
+    if b is None:
+        return a
+    got = _fold(a, b, max, max)
+    if got is not None:
+        return got
+    return a if a is b else Max(a, b)
+
+
+def negative(a):
+    hook = TENSOR_BINARY[0]
+    if hook is not None:
+        got = hook("negative", a, None)
+        if got is not NotImplemented:
+            return got
+    a = convert(a)
+    if isinstance(a, IntImm):
+        return _int(-a.value, a.dtype)
+    if isinstance(a, FloatImm):
+        return _float(-a.value, a.dtype)
+    return multiply(a, const(-1, a.dtype))
+
+
+def _compare(name: str, cls, function):
+    def compare(a, b, span=None):
+        a, b = _operands(name, a, b)
+        if b is None:
+            return a
+        if isinstance(a, _LITERAL) and isinstance(b, _LITERAL):
+            return const(function(a.value, b.value), "bool")
+        return cls(a, b)
+
+    compare.__name__ = name
+    compare.__doc__ = f"The expression that tells whether a is {name.replace('_', ' ')} b."
+    return compare
+
+
+equal = _compare("equal", EQ, lambda a, b: a == b)
+not_equal = _compare("not_equal", NE, lambda a, b: a != b)
+less = _compare("less", LT, lambda a, b: a < b)
+less_equal = _compare("less_equal", LE, lambda a, b: a <= b)
+greater = _compare("greater", GT, lambda a, b: a > b)
+greater_equal = _compare("greater_equal", GE, lambda a, b: a >= b)
+
+
+def _want_bool(e: PrimExpr, name: str) -> PrimExpr:
+    if not info(e.dtype).is_bool:
+        raise TypeError(f"{name}: expected a condition (bool), got {e.dtype}")
+    return e
+
+
+def logical_and(a, b, span=None):
+    a, b = _operands("logical_and", a, b)
+    if b is None:
+        return a
+    _want_bool(a, "logical_and"), _want_bool(b, "logical_and")
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, IntImm):
+            return y if x.value else x
+    return And(a, b)
+
+
+def logical_or(a, b, span=None):
+    a, b = _operands("logical_or", a, b)
+    if b is None:
+        return a
+    _want_bool(a, "logical_or"), _want_bool(b, "logical_or")
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, IntImm):
+            return x if x.value else y
+    return Or(a, b)
+
+
+def logical_not(a, span=None):
+    a = _want_bool(convert(a), "logical_not")
+    if isinstance(a, IntImm):
+        return const(not a.value, "bool")
+    return Not(a)
+
+
+def _want_integer(name: str, a: PrimExpr) -> None:
+    if not info(a.dtype).is_integer:
+        raise TypeError(f"{name}: only integers have bits, got {a.dtype}")
+
+
+def _bitwise(name: str, intrinsic: str, ints):
+    def bitwise(a, b, span=None):
+        a, b = _operands(name, a, b)
+        if b is None:
+            return a
+        _want_integer(name, a), _want_integer(name, b)
+        got = _fold(a, b, ints)
+        if got is not None:
+            return got
+        return Call(a.dtype, Op.get(intrinsic), (a, b))
+
+    bitwise.__name__ = name
+    return bitwise
+
+
+bitwise_and = _bitwise("bitwise_and", "tir.bitwise_and", int.__and__)
+bitwise_or = _bitwise("bitwise_or", "tir.bitwise_or", int.__or__)
+bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__)
+
+
+def _shift(name: str, intrinsic: str, ints):
+    def shift(a, b, span=None):
+        a, b = _operands(name, a, b)
+        if b is None:
+            return a
+        _want_integer(name, a), _want_integer(name, b)
+        if isinstance(b, IntImm):
+            bits = info(a.dtype).bits
+            if not 0 <= b.value < bits:
+                raise ValueError(f"{name}: shift amount must be in 0..{bits - 1} for {a.dtype}, got {b.value}")
+            if b.value == 0:
+                return a
+        got = _fold(a, b, ints)
+        if got is not None:
+            return got
+        return Call(a.dtype, Op.get(intrinsic), (a, b))
+
+    shift.__name__ = name
+    return shift
+
+
+left_shift = _shift("left_shift", "tir.shift_left", int.__lshift__)
+right_shift = _shift("right_shift", "tir.shift_right", int.__rshift__)
+
+
+def bitwise_not(a, span=None):
+    a = convert(a)
+    _want_integer("bitwise_not", a)
+    if isinstance(a, IntImm):
+        return _int(~a.value, a.dtype)
+    return Call(a.dtype, Op.get("tir.bitwise_not"), (a,))
+
+
+def broadcast(value, lanes: int) -> PrimExpr:
+    value = convert(value)
+    return value if lanes == 1 else Broadcast(value, lanes)
+
+
+def cast(dtype, value, span=None) -> PrimExpr:
+    """``value`` as ``dtype``. Literals are converted here: floats to integers truncate, integers wrap."""
+    hook = TENSOR_BINARY[0]
+    if hook is not None:
+        got = hook("cast", value, dtype)
+        if got is not NotImplemented:
+            return got
+    dtype = canonical(dtype)
+    value = convert(value)
+    if value.dtype == dtype:
+        return value
+    to, source = info(dtype), info(value.dtype)
+    if to.lanes == source.lanes:
+        if isinstance(value, _LITERAL) and not to.is_handle:
+            return _cast_literal(value.value, dtype)
+        if isinstance(value, Broadcast):
+            return Broadcast(cast(with_lanes(dtype, 1), value.value), value.lanes)
+        return Cast(dtype, value)
+    if source.lanes != 1:
+        raise TypeError(f"cast: cannot turn {value.dtype} into {dtype}: {source.lanes} lanes against {to.lanes}")
+    return Broadcast(cast(with_lanes(dtype, 1), value), to.lanes)
+
+
+def _cast_literal(value, dtype: str) -> PrimExpr:
+    kind = info(dtype)
+    if kind.is_float:
+        return FloatImm(dtype, round_float(float(value), dtype))
+    if kind.is_bool:
+        return const(value != 0, "bool")
+    if isinstance(value, float) and (value != value or value in (math.inf, -math.inf)):
+        return const(0, dtype) if value != value else const(int_range(dtype)[1 if value > 0 else 0], dtype)
+    return _int(int(value), dtype)
+
+
+def call_pure(name: str, *args) -> PrimExpr:
+    """A call of the intrinsic ``tir.name`` whose type is that of its first operand."""
+    return Call(args[0].dtype, Op.get("tir." + name), args)
+
+
+def select(condition, true_value, false_value) -> PrimExpr:
+    condition = convert(condition)
+    true_value, false_value = match_types(convert(true_value), convert(false_value))
+    if isinstance(condition, IntImm):
+        return true_value if condition.value else false_value
+    return Select(condition, true_value, false_value)
+
+
+def is_literal(e: Any, value=None) -> bool:
+    """Whether ``e`` is a literal, and equal to ``value`` when one is given."""
+    return isinstance(e, _LITERAL) and (value is None or e.value == value)
+
+
+BUILD = {
+    Add: add,
+    Sub: subtract,
+    Mul: multiply,
+    Div: div,
+    Mod: truncmod,
+    FloorDiv: floordiv,
+    FloorMod: floormod,
+    Min: minimum,
+    Max: maximum,
+    EQ: equal,
+    NE: not_equal,
+    LT: less,
+    LE: less_equal,
+    GT: greater,
+    GE: greater_equal,
+    And: logical_and,
+    Or: logical_or,
+}
+
+__all__ = [n for n in dir() if not n.startswith("_") and n not in ("math", "struct", "annotations")]
+_ = (prim, Var)

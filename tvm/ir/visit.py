@@ -1,0 +1,95 @@
+"""One traversal for every IR: iterative, memoised by identity, sharing kept, same object back when nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .node import Node
+
+
+def post_order(root: Node) -> Iterator[Node]:
+    """Every node reachable through children, operands before users, each once."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+            continue
+        key = id(node)
+        if key in seen:
+            continue
+        seen.add(key)
+        stack.append((node, True))
+        for child in reversed(node.children()):
+            if id(child) not in seen:
+                stack.append((child, False))
+
+
+def pre_order(root: Node, stop: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+    """Every node once, users before operands; ``stop(node)`` true keeps out of that node's children."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if stop is None or not stop(node):
+            stack.extend(reversed(node.children()))
+
+
+def walk(root: Node, visit: Callable[[Node], Any]) -> None:
+    """Call ``visit`` on every node, operands first."""
+    for node in post_order(root):
+        visit(node)
+
+
+def rewrite(
+    root: Node,
+    post: Callable[[Node], Node | None] | None = None,
+    pre: Callable[[Node], Node | None] | None = None,
+    memo: dict[int, tuple[Node, Node]] | None = None,
+) -> Node:
+    """Rebuild bottom-up. ``pre`` may replace a node before its children are visited (they are then not visited);
+    ``post`` sees the node with new children and may replace it; None means unchanged.
+
+    ``memo`` maps id(old) to (old, new); holding the old node keeps its id from being reused.
+    """
+    if memo is None:
+        memo = {}
+
+    def lookup(node):
+        return memo[id(node)][1]
+
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        key = id(node)
+        if ready:
+            new = node.map_children(lookup)
+            if post is not None:
+                got = post(new)
+                if got is not None:
+                    new = got
+            memo[key] = (node, new)
+            continue
+        if key in memo:
+            continue
+        if pre is not None:
+            got = pre(node)
+            if got is not None:
+                memo[key] = (node, got)
+                continue
+        kids = node.children()
+        if not kids:
+            got = post(node) if post is not None else None
+            memo[key] = (node, node if got is None else got)
+            continue
+        stack.append((node, True))
+        for child in kids:
+            if id(child) not in memo:
+                stack.append((child, False))
+    return memo[id(root)][1]

@@ -1,0 +1,192 @@
+"""Buffers: typed, shaped memory behind a pointer variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtype import canonical, info, with_lanes
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, const, convert
+from ..ir.type import PointerType, PrimType
+
+
+class Buffer(Node, key="tir.Buffer"):
+    """Memory seen as an array.
+
+    Element ``i0, i1, ...`` lies at ``data[elem_offset + i0 * strides[0] + ...]``; without strides the layout is
+    row-major and dense. ``offset_factor`` promises that ``elem_offset`` is a multiple of it.
+    """
+
+    READ = 1
+    WRITE = 2
+
+    data: Var
+    dtype: str
+    shape: tuple[PrimExpr]
+    strides: tuple[PrimExpr]
+    elem_offset: PrimExpr
+    name: str
+    data_alignment: int = 64
+    offset_factor: int = 1
+    buffer_type: str = ""
+    axis_separators: tuple = ()
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def scope(self) -> str:
+        """The storage scope: global, shared, local, ..."""
+        kind = self.data.type_annotation
+        return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
+
+    def __getitem__(self, indices):
+        if not isinstance(indices, (tuple, list)):
+            indices = (indices,)
+        if any(isinstance(i, slice) for i in indices):
+            return self._region_or_ramp(indices)
+        return BufferLoad(self, tuple(convert(i) for i in indices))
+
+    def _region_or_ramp(self, indices):
+        from .stmt import BufferRegion
+
+        if all(not isinstance(i, slice) or i.step is None for i in indices):
+            region = []
+            for i, extent in zip(indices, self.shape):
+                if isinstance(i, slice):
+                    start = 0 if i.start is None else i.start
+                    region.append(Range(start, extent if i.stop is None else i.stop))
+                else:
+                    region.append(Range.from_min_extent(i, 1))
+            return BufferRegion(self, tuple(region))
+        out = []
+        for i in indices:
+            if isinstance(i, slice):
+                step = 1 if i.step is None else i.step
+                lanes = int((int(i.stop - i.start) + step - 1) // step)
+                out.append(convert(i.start) if lanes == 1 else Ramp(i.start, step, lanes))
+            else:
+                out.append(convert(i))
+        return BufferLoad(self, tuple(out))
+
+    def vload(self, begin, dtype=None) -> PrimExpr:
+        """Load ``dtype`` (a vector of elements) from ``begin``."""
+        begin = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else (begin,))]
+        lanes = self._lanes(dtype)
+        if lanes > 1:
+            begin[-1] = Ramp(begin[-1], const(1, begin[-1].dtype), lanes)
+        return BufferLoad(self, tuple(begin))
+
+    def vstore(self, begin, value):
+        """Store ``value`` (perhaps a vector) at ``begin``."""
+        from .stmt import BufferStore
+
+        begin = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else (begin,))]
+        value = convert(value)
+        lanes = self._lanes(value.dtype)
+        if lanes > 1:
+            begin[-1] = Ramp(begin[-1], const(1, begin[-1].dtype), lanes)
+        return BufferStore(self, value, tuple(begin))
+
+    def _lanes(self, dtype) -> int:
+        if not dtype:
+            return 1
+        wanted, own = info(canonical(dtype)), info(self.dtype)
+        if (wanted.code, wanted.bits) != (own.code, own.bits) or wanted.lanes % own.lanes:
+            raise TypeError(f"buffer {self.name} holds {self.dtype}; it cannot be accessed as {dtype}")
+        return wanted.lanes // own.lanes
+
+    def offset_of(self, indices) -> tuple[PrimExpr]:
+        """The flat element offset of ``indices``."""
+        return (self.flat_offset([convert(i) for i in (indices if isinstance(indices, (tuple, list)) else [indices])]),)
+
+    def flat_offset(self, indices) -> PrimExpr:
+        offset = self.elem_offset
+        if self.strides:
+            for index, stride in zip(indices, self.strides):
+                offset = offset + index * stride
+            return offset
+        flat: Any = None
+        for index, extent in zip(indices, self.shape):
+            flat = index if flat is None else flat * extent + index
+        if flat is None:
+            return offset
+        return flat + offset
+
+    def access_ptr(self, access_mask, ptr_type="handle", content_lanes=1, offset=0, extent=None) -> PrimExpr:
+        """A pointer to the buffer for an intrinsic, saying how it is accessed ("r", "w", "rw" or a mask)."""
+        if isinstance(access_mask, str):
+            mask = 0
+            for letter in access_mask:
+                if letter not in "rw":
+                    raise ValueError(f"access_ptr: unknown access mode '{letter}' (r and w are known)")
+                mask |= Buffer.READ if letter == "r" else Buffer.WRITE
+            access_mask = mask
+        offset = convert(offset)
+        size: Any
+        if extent is not None:
+            size = convert(extent)
+        elif self.strides:
+            size = convert(self.strides[0]) * self.shape[0]
+        else:
+            size = const(1, "int32")
+            for e in self.shape:
+                size = size * e
+            size = size - offset
+        elem_offset = self.elem_offset + offset
+        element = self.dtype
+        if content_lanes > 1:
+            element = with_lanes(self.dtype, content_lanes * info(self.dtype).lanes)
+            size = size // const(content_lanes, size.dtype)
+            elem_offset = elem_offset // const(content_lanes, elem_offset.dtype)
+        args = (type_annotation(element), self.data, elem_offset, size, const(access_mask, "int32"))
+        return Call(ptr_type, Op.get("tir.tvm_access_ptr"), args)
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory as an array of one dimension."""
+        if self.strides:
+            extent: Any = None
+            for size, stride in zip(self.shape, self.strides):
+                reach = (size - 1) * stride
+                extent = reach if extent is None else extent + reach
+            extent = const(1, "int32") if extent is None else extent + 1
+        else:
+            extent = const(1, "int32")
+            for size in self.shape:
+                extent = extent * size
+        if len(self.shape) == 1 and not self.strides:
+            return self
+        return self.replace(shape=(extent,), strides=(), axis_separators=())
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"buffer {self.name} is not callable; use square brackets")
+
+
+def type_annotation(dtype: str) -> PrimExpr:
+    return Call(dtype, Op.get("tir.type_annotation"), ())
+
+
+def decl_buffer(
+    shape, dtype=None, name="buffer", data=None, strides=None, elem_offset=None, scope="", data_alignment=-1,
+    offset_factor=0, buffer_type="", axis_separators=None, span=None,
+) -> Buffer:
+    """Declare a buffer; what is left out gets fresh variables or defaults."""
+    dtype = canonical(dtype) if dtype is not None else "float32"
+    shape = tuple(convert(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    index = shape[0].dtype if shape and not isinstance(shape[0], IntImm) else "int32"
+    if any(s.dtype == "int64" for s in shape):
+        index = "int64"
+    if data is None:
+        element = PrimType("int8" if dtype == "bool" else dtype)
+        data = Var(name, PointerType(element, scope or "global"))
+    if elem_offset is None and offset_factor:
+        elem_offset = Var(f"{name}_elem_offset", index)
+    elem_offset = const(0, index) if elem_offset is None else convert(elem_offset)
+    strides = tuple(convert(s) for s in strides) if strides is not None else ()
+    if buffer_type == "auto_broadcast" and not strides:
+        strides = tuple(Var(f"{name}_stride_{i}", index) for i in range(len(shape)))
+    return Buffer(
+        data, dtype, shape, strides, elem_offset, name, 64 if data_alignment <= 0 else data_alignment,
+        offset_factor or 1, "" if buffer_type in ("", "default") else buffer_type, tuple(axis_separators or ()),
+    )
