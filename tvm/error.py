@@ -43,3 +43,7 @@ class RPCError(TVMError):
 
 class RPCSessionTimeoutError(RPCError, TimeoutError):
     """The remote side did not answer in time."""
+
+
+class TargetError(TVMError, ValueError):
+    """A target description is wrong, or a target cannot do what was asked of it."""

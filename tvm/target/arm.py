@@ -1,0 +1,51 @@
+"""Facts about Arm processors that classic TVM derives from ``-mcpu`` and ``-mtriple``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tvm.target.kinds import TargetKind
+
+
+class Microcontroller(NamedTuple):
+    """What a Cortex-M core has beyond the base instructions."""
+
+    has_dsp: bool = False
+    has_mve: bool = False
+
+
+# The base architecture of a core decides the triple its code is compiled for.
+CORTEX_M: dict[str, Microcontroller] = {
+    "cortex-m0": Microcontroller(),
+    "cortex-m0plus": Microcontroller(),
+    "cortex-m3": Microcontroller(),
+    "cortex-m4": Microcontroller(has_dsp=True),
+    "cortex-m7": Microcontroller(has_dsp=True),
+    "cortex-m23": Microcontroller(),
+    "cortex-m33": Microcontroller(has_dsp=True),
+    "cortex-m35p": Microcontroller(has_dsp=True),
+    "cortex-m55": Microcontroller(has_dsp=True, has_mve=True),
+    "cortex-m85": Microcontroller(has_dsp=True, has_mve=True),
+}
+
+
+def microcontroller(attrs: Mapping[str, object]) -> Microcontroller | None:
+    """The Cortex-M core that ``-mcpu`` names (with ``+nodsp``, ``+nomve`` taken off), or None."""
+    name, *suffixes = str(attrs.get("mcpu", "")).split("+")
+    core = CORTEX_M.get(name)
+    if core is None:
+        return None
+    switched_off = {item.lstrip("+") for item in (*suffixes, *attrs.get("mattr", ()))}
+    return Microcontroller(
+        has_dsp=core.has_dsp and "nodsp" not in switched_off,
+        has_mve=core.has_mve and not switched_off & {"nomve", "nodsp"},
+    )
+
+
+def is_arm(kind: TargetKind, attrs: Mapping[str, object]) -> bool:
+    """Does a CPU target compile for an Arm machine, as far as its options say?"""
+    if kind.family != "cpu" or "mtriple" not in kind.schema:
+        return False
+    triple = str(attrs.get("mtriple", ""))
+    return triple.startswith(("aarch64", "arm", "thumb")) or microcontroller(attrs) is not None

@@ -1,0 +1,312 @@
+"""The processor a CPU target means: triple, CPU name, features, vector width, cores and caches."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvm.error import TargetError
+from tvm.target import arm, llvm_facts
+from tvm.target.parse import near
+
+if TYPE_CHECKING:
+    from tvm.target.target import Target
+
+# CPU names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
+_COMMON_CPUS = {
+    "x86": (
+        "generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 i686 core2 penryn nehalem westmere sandybridge ivybridge haswell "
+        "broadwell skylake skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client icelake-server "
+        "rocketlake tigerlake alderlake raptorlake sapphirerapids emeraldrapids graniterapids core-avx2 core-avx-i "
+        "corei7 corei7-avx knl knm atom silvermont znver1 znver2 znver3 znver4 znver5 bdver4 btver2"
+    ),
+    "aarch64": (
+        "generic cortex-a35 cortex-a53 cortex-a55 cortex-a57 cortex-a72 cortex-a73 cortex-a75 cortex-a76 cortex-a77 "
+        "cortex-a78 cortex-a510 cortex-a710 cortex-x1 cortex-x2 neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 "
+        "apple-m1 apple-m2 apple-m3 apple-m4 apple-a13 apple-a14 carmel a64fx thunderx2t99 tsv110 kryo grace"
+    ),
+    "arm": (
+        "generic cortex-a7 cortex-a8 cortex-a9 cortex-a15 cortex-a17 cortex-a53 cortex-a57 cortex-a72 cortex-a73 "
+        "cortex-a75 cortex-a76 cortex-m0 cortex-m0plus cortex-m3 cortex-m4 cortex-m7 cortex-m23 cortex-m33 cortex-m35p "
+        "cortex-m55 cortex-m85"
+    ),
+    "riscv": "generic generic-rv32 generic-rv64 sifive-u74 sifive-x280 rocket-rv64 spacemit-x60",
+}
+COMMON_CPUS = {arch: tuple(names.split()) for arch, names in _COMMON_CPUS.items()}
+
+# Features worth knowing, by architecture.
+_ASKED = {
+    "x86": (
+        "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
+        "avxvnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16",
+    ),
+    "aarch64": ("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),
+    "arm": ("neon", "vfp4", "dotprod", "fullfp16", "i8mm", "bf16"),
+    "riscv": ("v", "zvfh"),
+    "hexagon": ("hvx", "hvx-length64b", "hvx-length128b"),
+    "wasm": ("simd128", "relaxed-simd"),
+    "ppc": ("altivec", "vsx"),
+}  # fmt: skip
+
+# (l1, l2, l3) bytes when the machine cannot be looked at.
+_USUAL_CACHES = {"x86": (32768, 1 << 20, 8 << 20), "aarch64": (32768, 512 << 10, 2 << 20)}
+_OTHER_CACHES = (32768, 256 << 10, 0)
+_USUAL_CORES = 4
+
+
+@dataclass(frozen=True)
+class ResolvedCPU:
+    """``features`` is what LLVM is told besides the name; ``enabled`` is what the processor then has."""
+
+    triple: str
+    arch: str
+    cpu: str
+    features: tuple[str, ...]
+    enabled: frozenset[str]
+    is_host: bool
+    vector_bits: int
+    num_vector_registers: int
+    cores: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+    @property
+    def features_text(self) -> str:
+        return ",".join(self.features)
+
+    def has(self, *names: str) -> bool:
+        """Are all of these LLVM features there?"""
+        return self.enabled.issuperset(names)
+
+    @property
+    def has_fma(self) -> bool:
+        return self.arch == "aarch64" or bool(self.enabled & {"fma", "vfp4", "v", "vsx"})
+
+    @property
+    def has_avx2(self) -> bool:
+        return self.has("avx2")
+
+    @property
+    def has_avx512(self) -> bool:
+        """The subset every AVX-512 processor since Skylake has."""
+        return self.has("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+    @property
+    def has_vnni(self) -> bool:
+        return bool(self.enabled & {"avx512vnni", "avxvnni"})
+
+    @property
+    def has_amx(self) -> bool:
+        return self.has("amx-tile")
+
+    @property
+    def has_amx_int8(self) -> bool:
+        return self.has("amx-tile", "amx-int8")
+
+    @property
+    def has_amx_bf16(self) -> bool:
+        return self.has("amx-tile", "amx-bf16")
+
+    @property
+    def has_half(self) -> bool:
+        """Arithmetic on float16, not only conversion."""
+        return bool(self.enabled & {"avx512fp16", "fullfp16", "zvfh"})
+
+    @property
+    def has_bfloat(self) -> bool:
+        return bool(self.enabled & {"avx512bf16", "bf16"})
+
+    @property
+    def has_asimd(self) -> bool:
+        return self.arch in ("aarch64", "arm") and self.has("neon")
+
+    @property
+    def has_fp16_simd(self) -> bool:
+        return self.has_asimd and self.has("fullfp16")
+
+    @property
+    def has_dotprod(self) -> bool:
+        return self.has("dotprod")
+
+    @property
+    def has_matmul_i8(self) -> bool:
+        return self.has("i8mm")
+
+    @property
+    def has_sve(self) -> bool:
+        return self.has("sve")
+
+
+def resolve_cpu(target: Target) -> ResolvedCPU:
+    """The processor ``target`` stands for.
+
+    ``llvm`` with no ``-mcpu`` and no foreign ``-mtriple`` is this machine; a given ``-mcpu`` is taken at its word.
+    """
+    if target.kind.family != "cpu":
+        raise TargetError(f"target '{target}' is not a CPU; ask its host instead")
+    attrs = target.attrs
+    triple = _triple(target)
+    arch = arch_of(triple)
+    machine = llvm_facts.host()
+    is_host = machine_of(triple) == machine_of(machine.triple)
+    given = str(attrs.get("mcpu") or attrs.get("march") or "").split("+")[0]
+    # The C compiler that builds `c` output is told no CPU, so only llvm may count on the host's features.
+    use_host = is_host and (given == "native" or (not given and target.kind.name == "llvm"))
+    cpu = machine.name if use_host else (given or _baseline(triple))
+    extra = tuple(_feature(item) for item in attrs.get("mattr", ()))
+    features = (machine.features if use_host else ()) + extra
+    core = arm.microcontroller(attrs)
+    if core is not None:
+        enabled = frozenset(["mve"] if core.has_mve else [])
+    else:
+        enabled = _enabled(triple, arch, cpu, features, use_host and not extra)
+    bits = attrs.get("vector-width") or _vector_bits(arch, enabled)
+    _check_width(target, bits)
+    l1, l2, l3 = host_caches() if is_host else _USUAL_CACHES.get(arch, _OTHER_CACHES)
+    cores = attrs.get("num-cores") or (host_cores() if is_host else _USUAL_CORES)
+    if cores < 1:
+        raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
+    registers = _vector_registers(arch, triple, enabled)
+    return ResolvedCPU(triple, arch, cpu, features, enabled, is_host, bits, registers, cores, l1, l2, l3)
+
+
+def arch_of(triple: str) -> str:
+    """The family of architectures a triple's first part belongs to."""
+    first = triple.split("-")[0].lower()
+    rows = (
+        ("x86", r"x86_64.*|amd64|i[3-7]86|x86"),
+        ("aarch64", r"aarch64.*|arm64.*"),
+        ("arm", r"arm.*|thumb.*"),
+        ("riscv", r"riscv.*"),
+        ("hexagon", r"hexagon.*"),
+        ("wasm", r"wasm.*"),
+        ("ppc", r"powerpc.*|ppc.*"),
+    )
+    return next((name for name, pattern in rows if re.fullmatch(pattern, first)), first)
+
+
+def machine_of(triple: str) -> tuple[str, str]:
+    """(architecture, operating system): two triples that agree here can run each other's code."""
+    first = triple.split("-")[0].lower()
+    canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
+    if canonical not in ("x86_64", "aarch64"):
+        canonical = arch_of(triple) + ("64" if "64" in first else "32")
+    found = re.search(r"linux|darwin|macos|windows|freebsd|android|ios", triple.lower())
+    return canonical, {"macos": "darwin"}.get(found.group(), found.group()) if found else "none"
+
+
+def _triple(target: Target) -> str:
+    triple = str(target.attrs.get("mtriple") or "")
+    if not triple:
+        if arm.microcontroller(target.attrs) is not None:
+            return "thumbv8.1m.main-none-eabi"
+        return llvm_facts.host().triple
+    if re.search(r"[^\w.+-]", triple) or not llvm_facts.has_triple(triple):
+        raise TargetError(
+            f"target '{target}': LLVM has no back end for -mtriple={triple}; a triple looks like x86_64-linux-gnu, "
+            "aarch64-linux-gnu, armv7l-linux-gnueabihf, riscv64-linux-gnu or wasm32"
+        )
+    return triple
+
+
+def _baseline(triple: str) -> str:
+    first = triple.split("-")[0]
+    return {"x86_64": "x86-64", "amd64": "x86-64", "riscv64": "generic-rv64", "riscv32": "generic-rv32"}.get(
+        first, "generic"
+    )
+
+
+def _feature(item: str) -> str:
+    item = item.strip()
+    return item if item.startswith(("+", "-")) else f"+{item}"
+
+
+def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact: bool) -> frozenset[str]:
+    """``exact``: the features are the host's own list, which names everything that is there."""
+    asked = _ASKED.get(arch, ())
+    if exact:
+        return frozenset(name for name in asked if f"+{name}" in features)
+    check_cpu(triple, cpu)
+    for item in features:
+        if re.search(r"[^\w.+:-]", item):
+            raise TargetError(f"-mattr has '{item}', which is no LLVM feature; write +name or -name")
+    return llvm_facts.enabled_features(triple, cpu, ",".join(features), asked)
+
+
+@functools.cache
+def check_cpu(triple: str, cpu: str) -> None:
+    """Refuse a CPU name LLVM does not know for ``triple``: it would end the process or fall back silently."""
+    arch = arch_of(triple)
+    if cpu in COMMON_CPUS.get(arch, ("generic",)):
+        return
+    known = llvm_facts.known_cpus(triple)
+    if not known or cpu in known:
+        return
+    owner = next((other for other, names in COMMON_CPUS.items() if other != arch and cpu in names), None)
+    hint = f"; it is a CPU of {owner}, so give an -mtriple for that" if owner else near(cpu, known)
+    raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}{hint}. Known: {', '.join(known)}")
+
+
+def _vector_bits(arch: str, enabled: frozenset[str]) -> int:
+    rows = {
+        "x86": (("avx512f", 512), ("avx", 256)),
+        "aarch64": (("neon", 128),),
+        "arm": (("neon", 128), ("mve", 128)),
+        "riscv": (("v", 128),),
+        "hexagon": (("hvx-length128b", 1024), ("hvx-length64b", 512), ("hvx", 1024)),
+        "wasm": (("simd128", 128),),
+        "ppc": (("altivec", 128),),
+    }
+    lowest = {"arm": 32, "riscv": 64, "hexagon": 64, "wasm": 64, "ppc": 64}.get(arch, 128)
+    return next((bits for name, bits in rows.get(arch, ()) if name in enabled), lowest)
+
+
+def _vector_registers(arch: str, triple: str, enabled: frozenset[str]) -> int:
+    if arch == "x86":
+        if not triple.startswith(("x86_64", "amd64")):
+            return 8
+        return 32 if "avx512f" in enabled else 16
+    return {"arm": 16, "wasm": 16}.get(arch, 32)
+
+
+def _check_width(target: Target, bits: int) -> None:
+    if bits < 8 or bits & (bits - 1):
+        raise TargetError(f"target '{target}': -vector-width must be a power of two of at least 8 bits, not {bits}")
+
+
+@functools.cache
+def host_cores() -> int:
+    """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            cores = min(cores, max(1, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        pass
+    return cores
+
+
+@functools.cache
+def host_caches() -> tuple[int, int, int]:
+    """Bytes of the first core's data caches, by level; usual sizes where the system does not say."""
+    usual = _USUAL_CACHES.get(arch_of(llvm_facts.host().triple), _OTHER_CACHES)
+    found: dict[int, int] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "type").read_text().strip() != "Instruction":
+                found[int((index / "level").read_text())] = _size((index / "size").read_text())
+        except (OSError, ValueError):
+            continue
+    return tuple(found.get(level + 1, usual[level]) for level in range(3))
+
+
+def _size(text: str) -> int:
+    text = text.strip()
+    unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * unit

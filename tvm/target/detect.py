@@ -1,0 +1,72 @@
+"""Targets of the devices of this machine.
+
+A device is any object with the attributes of ``tvm.runtime.Device``; the runtime is imported only when a device has
+to be opened from its name or number.
+"""
+
+from __future__ import annotations
+
+from tvm.error import TargetError
+from tvm.target import cpu, llvm_facts
+from tvm.target.kinds import CPU, CUDA, HEXAGON, KINDS, METAL, OPENCL, ROCM, VULKAN, WEBGPU, TargetKind
+
+_KIND_OF_DEVICE = {
+    CPU: "llvm",
+    CUDA: "cuda",
+    OPENCL: "opencl",
+    VULKAN: "vulkan",
+    METAL: "metal",
+    ROCM: "rocm",
+    HEXAGON: "hexagon",
+    WEBGPU: "webgpu",
+}
+
+# Target option -> attribute of the device object.
+_QUERIES = {
+    "max_num_threads": "max_threads_per_block",
+    "max_threads_per_block": "max_threads_per_block",
+    "max_shared_memory_per_block": "max_shared_memory_per_block",
+    "thread_warp_size": "warp_size",
+    "l2_cache_size_bytes": "l2_cache_size_bytes",
+}
+
+
+def open_device(device_type: int | str, index: int = 0) -> object:
+    from tvm.runtime import device
+
+    return device(device_type, index)
+
+
+def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
+    """Options of ``kind`` that the device can answer for."""
+    if kind.default_device_type == CPU:
+        machine = llvm_facts.host()
+        found = {"mcpu": machine.name, "mtriple": machine.triple, "num-cores": cpu.host_cores()}
+        return {name: value for name, value in found.items() if name in kind.schema}
+    if not getattr(device, "exist", True):
+        raise TargetError(f"there is no device {device} on this machine, so its target cannot be read from it")
+    attrs: dict[str, object] = {}
+    for option, attribute in _QUERIES.items():
+        value = getattr(device, attribute, None)
+        if option in kind.schema and value:
+            attrs[option] = int(value)
+    version = getattr(device, "compute_version", None)
+    if "arch" in kind.schema and version:
+        attrs["arch"] = f"sm_{str(version).replace('.', '')}"
+    return attrs
+
+
+def config_of_device(device: object) -> dict[str, object]:
+    if isinstance(device, str):
+        name, _, index = device.partition(":")
+        kind = KINDS.get("llvm" if name == "cpu" else name)
+        if kind is None:
+            raise TargetError(f"'{device}' names no device; known kinds: {', '.join(KINDS.names())}")
+        if kind.default_device_type != CPU:
+            device = open_device(kind.default_device_type, int(index or 0))
+    else:
+        device_type = int(device.device_type)
+        if device_type not in _KIND_OF_DEVICE:
+            raise TargetError(f"no target kind is known for devices of type {device_type}")
+        kind = KINDS[_KIND_OF_DEVICE[device_type]]
+    return {"kind": kind.name, **attrs_of_device(kind, device)}

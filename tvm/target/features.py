@@ -1,0 +1,122 @@
+"""``Features``: the facts about a target that schedules and passes ask for, instead of its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from tvm.target import arm
+from tvm.target.cpu import resolve_cpu
+
+if TYPE_CHECKING:
+    from tvm.target.target import Target
+
+
+@dataclass(frozen=True)
+class Features:
+    """Numbers are 0 where they do not apply. A capability nobody declared (``has_x``, ``is_x``) reads as False."""
+
+    is_cpu: bool = False
+    is_gpu: bool = False
+    is_test: bool = False
+    # CPU
+    vector_bits: int = 0
+    vector_registers: int = 0
+    threads: int = 0
+    l1_bytes: int = 0
+    l2_bytes: int = 0
+    l3_bytes: int = 0
+    # GPU
+    warp_size: int = 0
+    max_threads: int = 0
+    shared_bytes: int = 0
+    max_function_args: int = 0
+    has_texture: bool = False
+    # numbers and instructions
+    has_half: bool = False
+    has_bfloat: bool = False
+    has_double: bool = False
+    has_fma: bool = False
+    has_avx2: bool = False
+    has_avx512: bool = False
+    has_vnni: bool = False
+    has_amx_int8: bool = False
+    has_amx_bf16: bool = False
+    has_asimd: bool = False
+    has_fp16_simd: bool = False
+    has_dotprod: bool = False
+    has_matmul_i8: bool = False
+    has_sve: bool = False
+    has_dsp: bool = False
+    has_mve: bool = False
+    has_integer_dot_product: bool = False
+
+    def __getattr__(self, name: str) -> bool:
+        if name.startswith(("has_", "is_")):
+            return False
+        raise AttributeError(f"target features have no '{name}'; they are {', '.join(f.name for f in fields(self))}")
+
+    def lanes(self, bits: int) -> int:
+        """Elements of ``bits`` width in one vector register; at least 1."""
+        return max(1, self.vector_bits // bits)
+
+
+def features_of(target: Target) -> Features:
+    family = target.kind.family
+    if family == "cpu":
+        return _cpu_features(target)
+    if family == "gpu":
+        return _gpu_features(target)
+    return Features(is_test=bool(target.kind.facts.get("is_test")))
+
+
+def _cpu_features(target: Target) -> Features:
+    cpu = resolve_cpu(target)
+    core = arm.microcontroller(target.attrs)
+    return Features(
+        is_cpu=True,
+        vector_bits=cpu.vector_bits,
+        vector_registers=cpu.num_vector_registers,
+        threads=cpu.cores,
+        l1_bytes=cpu.l1_bytes,
+        l2_bytes=cpu.l2_bytes,
+        l3_bytes=cpu.l3_bytes,
+        has_half=cpu.has_half,
+        has_bfloat=cpu.has_bfloat,
+        has_double=core is None,
+        has_fma=cpu.has_fma,
+        has_avx2=cpu.has_avx2,
+        has_avx512=cpu.has_avx512,
+        has_vnni=cpu.has_vnni,
+        has_amx_int8=cpu.has_amx_int8,
+        has_amx_bf16=cpu.has_amx_bf16,
+        has_asimd=cpu.has_asimd,
+        has_fp16_simd=cpu.has_fp16_simd,
+        has_dotprod=cpu.has_dotprod,
+        has_matmul_i8=cpu.has_matmul_i8,
+        has_sve=cpu.has_sve,
+        has_dsp=core is not None and core.has_dsp,
+        has_mve=core is not None and core.has_mve,
+        has_integer_dot_product=cpu.has_vnni or cpu.has_dotprod,
+    )
+
+
+def _gpu_features(target: Target) -> Features:
+    attrs = {**target.kind.facts, **target.attrs}
+    arch = str(attrs.get("arch") or attrs.get("mcpu") or "")
+    compute = arch.removeprefix("sm_").rstrip("af")
+    cuda_version = int(compute) if arch.startswith("sm_") and compute.isdigit() else 0
+    return Features(
+        is_gpu=True,
+        warp_size=attrs.get("thread_warp_size", 1),
+        max_threads=attrs.get("max_threads_per_block") or attrs.get("max_num_threads", 256),
+        shared_bytes=attrs.get("max_shared_memory_per_block", 16384),
+        max_function_args=attrs.get("max_function_args", 0),
+        has_texture="texture_spatial_limit" in attrs,
+        vector_bits=128,
+        has_half=bool(attrs.get("supports_float16", attrs.get("has_half", False))),
+        has_bfloat=cuda_version >= 80,
+        has_double=bool(attrs.get("supports_float64", attrs.get("has_double", False))),
+        has_fma=True,
+        has_integer_dot_product=bool(attrs.get("supports_integer_dot_product", cuda_version >= 61)),
+    )

@@ -1,0 +1,100 @@
+"""What the LLVM at hand knows about processors. llvmlite is imported on first use only."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+
+@functools.cache
+def binding():
+    """``llvmlite.binding`` with every target initialised, or None when llvmlite is not installed."""
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        return None
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+class HostCPU(NamedTuple):
+    triple: str
+    name: str
+    features: tuple[str, ...]
+
+
+@functools.cache
+def host() -> HostCPU:
+    """This machine, as LLVM sees it: both present (+) and absent (-) features."""
+    llvm = binding()
+    if llvm is None:
+        return HostCPU(f"{platform.machine().lower()}-unknown-{platform.system().lower()}", "generic", ())
+    flags = llvm.get_host_cpu_features()
+    features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
+    return HostCPU(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+@functools.cache
+def has_triple(triple: str) -> bool:
+    llvm = binding()
+    if llvm is None:
+        return True
+    try:
+        llvm.Target.from_triple(triple)
+    except RuntimeError:
+        return False
+    return True
+
+
+@functools.cache
+def _help(triple: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """CPU and feature names LLVM lists for ``triple``. It prints them, so a child process is asked."""
+    script = (
+        "import sys, llvmlite.binding as llvm; llvm.initialize_all_targets(); "
+        "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu='help')"
+    )
+    done = subprocess.run([sys.executable, "-c", script, triple], capture_output=True, text=True, timeout=60)
+    cpus, _, features = done.stderr.partition("Available features")
+    row = re.compile(r"^  (\S+)\s+- ", re.MULTILINE)
+    return tuple(sorted(set(row.findall(cpus)))), tuple(sorted(set(row.findall(features))))
+
+
+def known_cpus(triple: str) -> tuple[str, ...]:
+    return _help(triple)[0] if binding() is not None else ()
+
+
+def known_features(triple: str) -> tuple[str, ...]:
+    return _help(triple)[1] if binding() is not None else ()
+
+
+@functools.cache
+def enabled_features(triple: str, cpu: str, features: str, asked: tuple[str, ...]) -> frozenset[str]:
+    """Which of ``asked`` a CPU with the extra ``features`` text has, implications included.
+
+    LLVM inlines a function into a caller only when the caller has every feature the function needs. So each asked
+    feature becomes a small function that wants it, all called from one function compiled for ``cpu``; a call that
+    disappears is a feature the CPU has. ``cpu`` must be a name LLVM knows: on others it ends the process.
+    """
+    llvm = binding()
+    if llvm is None:
+        return frozenset(name for name in asked if f"+{name}" in features.split(","))
+    lines = [f'target triple = "{triple}"', "declare void @sink(i32)"]
+    for index, name in enumerate(asked):
+        wanted = f"{features},+{name}" if features else f"+{name}"
+        lines.append(f"define internal void @f{index}() #{index + 1} {{\ncall void @sink(i32 {index})\nret void\n}}")
+        lines.append(f'attributes #{index + 1} = {{ "target-cpu"="{cpu}" "target-features"="{wanted}" }}')
+    calls = "\n".join(f"call void @f{index}()" for index in range(len(asked)))
+    lines.append(f"define void @all() #0 {{\n{calls}\nret void\n}}")
+    lines.append(f'attributes #0 = {{ "target-cpu"="{cpu}" "target-features"="{features}" }}')
+    module = llvm.parse_assembly("\n".join(lines), llvm.create_context())
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=1)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    builder.getModulePassManager().run(module, builder)
+    text = str(module)
+    body = text[text.index("void @all()") :].split("\n}", 1)[0]
+    return frozenset(name for index, name in enumerate(asked) if f"@f{index}()" not in body)
