@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # CPU names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
 _COMMON_CPUS = {
     "x86": (
-        "generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 i686 core2 penryn nehalem westmere sandybridge ivybridge haswell "
+        "generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 core2 penryn nehalem westmere sandybridge ivybridge haswell "
         "broadwell skylake skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client icelake-server "
         "rocketlake tigerlake alderlake raptorlake sapphirerapids emeraldrapids graniterapids core-avx2 core-avx-i "
         "corei7 corei7-avx knl knm atom silvermont znver1 znver2 znver3 znver4 znver5 bdver4 btver2"
@@ -38,7 +38,8 @@ _COMMON_CPUS = {
 }
 COMMON_CPUS = {arch: tuple(names.split()) for arch, names in _COMMON_CPUS.items()}
 
-# Features worth knowing, by architecture.
+# Features worth knowing, by architecture. Of the last row only what -mattr says is known: asking LLVM about a
+# combination that does not exist there ends the process.
 _ASKED = {
     "x86": (
         "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
@@ -47,9 +48,9 @@ _ASKED = {
     "aarch64": ("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),
     "arm": ("neon", "vfp4", "dotprod", "fullfp16", "i8mm", "bf16"),
     "riscv": ("v", "zvfh"),
-    "hexagon": ("hvx", "hvx-length64b", "hvx-length128b"),
     "wasm": ("simd128", "relaxed-simd"),
     "ppc": ("altivec", "vsx"),
+    "hexagon": ("hvx", "hvx-length64b", "hvx-length128b"),
 }  # fmt: skip
 
 # (l1, l2, l3) bytes when the machine cannot be looked at.
@@ -235,7 +236,11 @@ def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact:
     for item in features:
         if re.search(r"[^\w.+:-]", item):
             raise TargetError(f"-mattr has '{item}', which is no LLVM feature; write +name or -name")
-    return llvm_facts.enabled_features(triple, cpu, ",".join(features), asked)
+    if arch == "hexagon":
+        return frozenset(name for name in asked if f"+{name}" in features)
+    tried = arch in ("x86", "aarch64", "arm") and cpu in COMMON_CPUS[arch]
+    ask = llvm_facts.enabled_features if tried else llvm_facts.enabled_features_in_child
+    return ask(triple, cpu, ",".join(features), asked)
 
 
 @functools.cache
@@ -248,8 +253,8 @@ def check_cpu(triple: str, cpu: str) -> None:
     if not known or cpu in known:
         return
     owner = next((other for other, names in COMMON_CPUS.items() if other != arch and cpu in names), None)
-    hint = f"; it is a CPU of {owner}, so give an -mtriple for that" if owner else near(cpu, known)
-    raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}{hint}. Known: {', '.join(known)}")
+    hint = f" (it is a CPU of {owner}: give an -mtriple of that machine)" if owner else near(cpu, known)
+    raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}{hint}; known: {', '.join(known)}")
 
 
 def _vector_bits(arch: str, enabled: frozenset[str]) -> int:
@@ -258,11 +263,11 @@ def _vector_bits(arch: str, enabled: frozenset[str]) -> int:
         "aarch64": (("neon", 128),),
         "arm": (("neon", 128), ("mve", 128)),
         "riscv": (("v", 128),),
-        "hexagon": (("hvx-length128b", 1024), ("hvx-length64b", 512), ("hvx", 1024)),
+        "hexagon": (("hvx-length64b", 512),),
         "wasm": (("simd128", 128),),
         "ppc": (("altivec", 128),),
     }
-    lowest = {"arm": 32, "riscv": 64, "hexagon": 64, "wasm": 64, "ppc": 64}.get(arch, 128)
+    lowest = {"arm": 32, "riscv": 64, "hexagon": 1024, "wasm": 64, "ppc": 64}.get(arch, 128)
     return next((bits for name, bits in rows.get(arch, ()) if name in enabled), lowest)
 
 

@@ -42,7 +42,7 @@ COMMON_OPTIONS: Mapping[str, Option] = MappingProxyType(_COMMON)
 class TargetKind:
     """A kind of target. ``facts`` hold what is true of the kind when no option says otherwise."""
 
-    __slots__ = ("name", "schema", "default_keys", "default_device_type", "family", "aliases", "facts", "attrs")
+    __slots__ = ("aliases", "attrs", "default_device_type", "default_keys", "facts", "family", "name", "schema")
 
     def __init__(
         self,

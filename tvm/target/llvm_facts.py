@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import platform
 import re
-import subprocess
 import sys
 from typing import NamedTuple
+
+from tvm.error import TargetError
 
 
 @functools.cache
@@ -33,6 +33,8 @@ def host() -> HostCPU:
     """This machine, as LLVM sees it: both present (+) and absent (-) features."""
     llvm = binding()
     if llvm is None:
+        import platform
+
         return HostCPU(f"{platform.machine().lower()}-unknown-{platform.system().lower()}", "generic", ())
     flags = llvm.get_host_cpu_features()
     features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
@@ -51,15 +53,26 @@ def has_triple(triple: str) -> bool:
     return True
 
 
+def _child(script: str, *arguments: str) -> tuple[int, str, str]:
+    """Run ``script`` in a fresh interpreter that sees our modules: status, output, error output."""
+    import os
+    import subprocess
+
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, env=environment)
+    return done.returncode, done.stdout, done.stderr
+
+
 @functools.cache
 def _help(triple: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """CPU and feature names LLVM lists for ``triple``. It prints them, so a child process is asked."""
-    script = (
+    _, _, listing = _child(
         "import sys, llvmlite.binding as llvm; llvm.initialize_all_targets(); "
-        "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu='help')"
+        "llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu='help')",
+        triple,
     )
-    done = subprocess.run([sys.executable, "-c", script, triple], capture_output=True, text=True, timeout=60)
-    cpus, _, features = done.stderr.partition("Available features")
+    cpus, _, features = listing.partition("Available features")
     row = re.compile(r"^  (\S+)\s+- ", re.MULTILINE)
     return tuple(sorted(set(row.findall(cpus)))), tuple(sorted(set(row.findall(features))))
 
@@ -78,7 +91,10 @@ def enabled_features(triple: str, cpu: str, features: str, asked: tuple[str, ...
 
     LLVM inlines a function into a caller only when the caller has every feature the function needs. So each asked
     feature becomes a small function that wants it, all called from one function compiled for ``cpu``; a call that
-    disappears is a feature the CPU has. ``cpu`` must be a name LLVM knows: on others it ends the process.
+    disappears is a feature the CPU has.
+
+    LLVM ends the process on names and combinations it cannot work with: where that is possible, use
+    ``enabled_features_in_child``.
     """
     llvm = binding()
     if llvm is None:
@@ -98,3 +114,22 @@ def enabled_features(triple: str, cpu: str, features: str, asked: tuple[str, ...
     text = str(module)
     body = text[text.index("void @all()") :].split("\n}", 1)[0]
     return frozenset(name for index, name in enumerate(asked) if f"@f{index}()" not in body)
+
+
+@functools.cache
+def enabled_features_in_child(triple: str, cpu: str, features: str, asked: tuple[str, ...]) -> frozenset[str]:
+    """``enabled_features``, asked in a child process; raises TargetError with LLVM's words when that dies."""
+    if binding() is None:
+        return enabled_features(triple, cpu, features, asked)
+    status, output, errors = _child(
+        "import sys; from tvm.target.llvm_facts import enabled_features as ask; "
+        "print(*ask(*sys.argv[1:4], tuple(sys.argv[4:])))",
+        triple,
+        cpu,
+        features,
+        *asked,
+    )
+    if status != 0:
+        reason = errors.strip().splitlines()[-1:] or ["no reason given"]
+        raise TargetError(f"LLVM cannot compile for -mtriple={triple} -mcpu={cpu} -mattr={features}: {reason[0]}")
+    return frozenset(output.split())

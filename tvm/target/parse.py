@@ -6,8 +6,6 @@ Grammar: words separated by spaces; the first is the kind; the rest are ``-key=v
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Iterable, Mapping
 
 from tvm.error import TargetError
@@ -18,9 +16,11 @@ _FALSE = ("0", "false", "False", "off")
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """The ", did you mean ..." part of a message; empty when nothing is close."""
+    """The " (did you mean ...?)" part of a message; empty when nothing is close."""
+    import difflib
+
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+    return f" (did you mean {' or '.join(repr(c) for c in close)}?)" if close else ""
 
 
 def kind_named(name: str, tags: Iterable[str] = ()) -> TargetKind:
@@ -171,8 +171,6 @@ def _from_text(kind: TargetKind, name: str, value: str) -> object:
 
 def _integer(kind: TargetKind, name: str, value: object) -> int:
     try:
-        if isinstance(value, (bool, float)):
-            raise ValueError
         return int(str(value), 0)
     except ValueError:
         message = f"option '{name}' of target kind '{kind.name}' wants an integer, not {value!r}"
@@ -213,6 +211,8 @@ def checked_value(kind: TargetKind, name: str, value: object) -> object:
 
 
 def json_to_config(text: str) -> dict[str, object]:
+    import json
+
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:

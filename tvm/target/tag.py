@@ -26,49 +26,49 @@ def list_tags() -> dict[str, object]:
 
 
 # ---- NVIDIA ----
-# Rows: compute capability, registers of a block, products. All have warps of 32, blocks of 1024 threads and
+# Rows: compute capability, registers of a block, products; a row goes on in indented lines. All have warps of 32, blocks of 1024 threads and
 # 48 KiB of shared memory without opting in to more.
-_NVIDIA = (
-    ("sm_20", 32768, "tesla-c2075 tesla-c2050 tesla-c2070 geforce-gtx-590 geforce-gtx-580 geforce-gtx-570 "
-     "geforce-gtx-480 geforce-gtx-470 geforce-gtx-465 quadro-6000 quadro-5000 quadro-4000"),
-    ("sm_21", 32768, "geforce-gtx-560-ti geforce-gtx-550-ti geforce-gtx-460 geforce-gts-450 geforce-gt-640-gddr3 "
-     "geforce-gt-630 geforce-gt-620 geforce-gt-610 geforce-gt-520 geforce-gt-440 geforce-gt-430 quadro-2000 quadro-600"),
-    ("sm_30", 65536, "tesla-k10 geforce-gtx-770 geforce-gtx-760 geforce-gtx-690 geforce-gtx-680 geforce-gtx-670 "
-     "geforce-gtx-660-ti geforce-gtx-660 geforce-gtx-650-ti geforce-gtx-650 geforce-gt-740 quadro-k5000 quadro-k4000 "
-     "quadro-k2000 quadro-k600 grid-k520"),
-    ("sm_32", 65536, "jetson-tk1"),
-    ("sm_35", 65536, "tesla-k40 tesla-k20 geforce-gtx-titan-z geforce-gtx-titan-black geforce-gtx-titan "
-     "geforce-gtx-780-ti geforce-gtx-780 geforce-gt-730 geforce-gt-720 geforce-gt-640-gddr5 quadro-k6000 quadro-k5200"),
-    ("sm_37", 65536, "tesla-k80"),
-    ("sm_50", 65536, "tesla-m10 geforce-gtx-750-ti geforce-gtx-750 geforce-gtx-960m geforce-gtx-950m geforce-940m "
-     "geforce-930m geforce-850m geforce-840m geforce-830m quadro-k2200 quadro-k1200 quadro-k620 quadro-m2000m "
-     "quadro-m1000m quadro-m600m quadro-m500m nvs-810"),
-    ("sm_52", 65536, "tesla-m60 tesla-m40 tesla-m6 tesla-m4 geforce-gtx-titan-x geforce-gtx-980-ti geforce-gtx-980 "
-     "geforce-gtx-970 geforce-gtx-960 geforce-gtx-950 geforce-gtx-980m geforce-gtx-970m geforce-gtx-965m geforce-910m "
-     "quadro-m6000-24gb quadro-m6000 quadro-m5000 quadro-m4000 quadro-m2000 quadro-m5500m quadro-m5000m "
-     "quadro-m4000m quadro-m3000m quadro-m2200"),
-    ("sm_53", 32768, "jetson-nano jetson-tx1"),
-    ("sm_60", 65536, "tesla-p100 nvidia-p100 quadro-gp100"),
-    ("sm_61", 65536, "tesla-p40 tesla-p4 nvidia-titan-xp nvidia-titan-x geforce-gtx-1080-ti geforce-gtx-1080 "
-     "geforce-gtx-1070-ti geforce-gtx-1070 geforce-gtx-1060 geforce-gtx-1050 geforce-gtx-1050-ti geforce-mx150 "
-     "quadro-p6000 quadro-p5000 quadro-p4000 quadro-p2200 quadro-p2000 quadro-p1000 quadro-p620 quadro-p600 "
-     "quadro-p400 quadro-p5200 quadro-p4200 quadro-p3200 quadro-p3000 quadro-p500"),
-    ("sm_62", 32768, "jetson-tx2"),
-    ("sm_70", 65536, "tesla-v100 nvidia-v100 nvidia-titan-v quadro-gv100"),
-    ("sm_72", 65536, "jetson-agx-xavier jetson-xavier-nx"),
-    ("sm_75", 65536, "tesla-t4 nvidia-t4 nvidia-titan-rtx geforce-rtx-2080-ti geforce-rtx-2080-super geforce-rtx-2080 "
-     "geforce-rtx-2070-super geforce-rtx-2070 geforce-rtx-2060-super geforce-rtx-2060 geforce-gtx-1660-ti "
-     "geforce-gtx-1660-super geforce-gtx-1660 geforce-gtx-1650-ti geforce-gtx-1650 quadro-rtx-8000 quadro-rtx-6000 "
-     "quadro-rtx-5000 quadro-rtx-4000 quadro-rtx-3000 quadro-t2000 quadro-t1000 nvidia-t1200 nvidia-t600 nvidia-t500"),
-    ("sm_80", 65536, "nvidia-a100 nvidia-a30"),
-    ("sm_86", 65536, "nvidia-a40 nvidia-a10 nvidia-a10g nvidia-a16 nvidia-a2 geforce-rtx-3090-ti geforce-rtx-3090 "
-     "geforce-rtx-3080-ti geforce-rtx-3080 geforce-rtx-3070-ti geforce-rtx-3070 geforce-rtx-3060-ti geforce-rtx-3060 "
-     "geforce-rtx-3050-ti geforce-rtx-3050 rtx-a6000 rtx-a5000 rtx-a4000 rtx-a3000 rtx-a2000"),
-    ("sm_87", 65536, "jetson-orin-nano jetson-orin-nx jetson-agx-orin-32gb jetson-agx-orin-64gb"),
-    ("sm_89", 65536, "nvidia-l4 nvidia-l40 nvidia-l40s rtx-6000-ada geforce-rtx-4090 geforce-rtx-4080 "
-     "geforce-rtx-4070-ti geforce-rtx-4070 geforce-rtx-4060-ti geforce-rtx-4060 geforce-rtx-4050"),
-    ("sm_90", 65536, "nvidia-h100 nvidia-h200 nvidia-gh200"),
-)  # fmt: skip
+_NVIDIA = """
+sm_20 32768 tesla-c2075 tesla-c2050 tesla-c2070 geforce-gtx-590 geforce-gtx-580 geforce-gtx-570 geforce-gtx-480
+  geforce-gtx-470 geforce-gtx-465 quadro-6000 quadro-5000 quadro-4000
+sm_21 32768 geforce-gtx-560-ti geforce-gtx-550-ti geforce-gtx-460 geforce-gts-450 geforce-gt-640-gddr3 geforce-gt-630
+  geforce-gt-620 geforce-gt-610 geforce-gt-520 geforce-gt-440 geforce-gt-430 quadro-2000 quadro-600
+sm_30 65536 tesla-k10 geforce-gtx-770 geforce-gtx-760 geforce-gtx-690 geforce-gtx-680 geforce-gtx-670
+  geforce-gtx-660-ti geforce-gtx-660 geforce-gtx-650-ti geforce-gtx-650 geforce-gt-740 quadro-k5000 quadro-k4000
+  quadro-k2000 quadro-k600 grid-k520
+sm_32 65536 jetson-tk1
+sm_35 65536 tesla-k40 tesla-k20 geforce-gtx-titan-z geforce-gtx-titan-black geforce-gtx-titan geforce-gtx-780-ti
+  geforce-gtx-780 geforce-gt-730 geforce-gt-720 geforce-gt-640-gddr5 quadro-k6000 quadro-k5200
+sm_37 65536 tesla-k80
+sm_50 65536 tesla-m10 geforce-gtx-750-ti geforce-gtx-750 geforce-gtx-960m geforce-gtx-950m geforce-940m geforce-930m
+  geforce-850m geforce-840m geforce-830m quadro-k2200 quadro-k1200 quadro-k620 quadro-m2000m quadro-m1000m
+  quadro-m600m quadro-m500m nvs-810
+sm_52 65536 tesla-m60 tesla-m40 tesla-m6 tesla-m4 geforce-gtx-titan-x geforce-gtx-980-ti geforce-gtx-980
+  geforce-gtx-970 geforce-gtx-960 geforce-gtx-950 geforce-gtx-980m geforce-gtx-970m geforce-gtx-965m geforce-910m
+  quadro-m6000-24gb quadro-m6000 quadro-m5000 quadro-m4000 quadro-m2000 quadro-m5500m quadro-m5000m quadro-m4000m
+  quadro-m3000m quadro-m2200
+sm_53 32768 jetson-nano jetson-tx1
+sm_60 65536 tesla-p100 nvidia-p100 quadro-gp100
+sm_61 65536 tesla-p40 tesla-p4 nvidia-titan-xp nvidia-titan-x geforce-gtx-1080-ti geforce-gtx-1080 geforce-gtx-1070-ti
+  geforce-gtx-1070 geforce-gtx-1060 geforce-gtx-1050 geforce-gtx-1050-ti geforce-mx150 quadro-p6000 quadro-p5000
+  quadro-p4000 quadro-p2200 quadro-p2000 quadro-p1000 quadro-p620 quadro-p600 quadro-p400 quadro-p5200 quadro-p4200
+  quadro-p3200 quadro-p3000 quadro-p500
+sm_62 32768 jetson-tx2
+sm_70 65536 tesla-v100 nvidia-v100 nvidia-titan-v quadro-gv100
+sm_72 65536 jetson-agx-xavier jetson-xavier-nx
+sm_75 65536 tesla-t4 nvidia-t4 nvidia-titan-rtx geforce-rtx-2080-ti geforce-rtx-2080-super geforce-rtx-2080
+  geforce-rtx-2070-super geforce-rtx-2070 geforce-rtx-2060-super geforce-rtx-2060 geforce-gtx-1660-ti
+  geforce-gtx-1660-super geforce-gtx-1660 geforce-gtx-1650-ti geforce-gtx-1650 quadro-rtx-8000 quadro-rtx-6000
+  quadro-rtx-5000 quadro-rtx-4000 quadro-rtx-3000 quadro-t2000 quadro-t1000 nvidia-t1200 nvidia-t600 nvidia-t500
+sm_80 65536 nvidia-a100 nvidia-a30
+sm_86 65536 nvidia-a40 nvidia-a10 nvidia-a10g nvidia-a16 nvidia-a2 geforce-rtx-3090-ti geforce-rtx-3090
+  geforce-rtx-3080-ti geforce-rtx-3080 geforce-rtx-3070-ti geforce-rtx-3070 geforce-rtx-3060-ti geforce-rtx-3060
+  geforce-rtx-3050-ti geforce-rtx-3050 rtx-a6000 rtx-a5000 rtx-a4000 rtx-a3000 rtx-a2000
+sm_87 65536 jetson-orin-nano jetson-orin-nx jetson-agx-orin-32gb jetson-agx-orin-64gb
+sm_89 65536 nvidia-l4 nvidia-l40 nvidia-l40s rtx-6000-ada geforce-rtx-4090 geforce-rtx-4080 geforce-rtx-4070-ti
+  geforce-rtx-4070 geforce-rtx-4060-ti geforce-rtx-4060 geforce-rtx-4050
+sm_90 65536 nvidia-h100 nvidia-h200 nvidia-gh200
+"""
 
 _L2_BYTES = {
     "nvidia-a100": 41943040,
@@ -94,15 +94,16 @@ _JETSON_HOSTS = {
 
 
 def _nvidia_tags() -> Iterator[tuple[str, dict[str, object]]]:
-    for arch, registers, names in _NVIDIA:
-        for name in names.split():
+    for row in _NVIDIA.strip().replace("\n  ", " ").splitlines():
+        arch, registers, *names = row.split()
+        for name in names:
             config: dict[str, object] = {
                 "kind": "cuda",
                 "arch": arch,
                 "max_shared_memory_per_block": 49152,
                 "max_threads_per_block": 1024,
                 "thread_warp_size": 32,
-                "registers_per_block": registers,
+                "registers_per_block": int(registers),
             }
             if name in _L2_BYTES:
                 config["l2_cache_size_bytes"] = _L2_BYTES[name]
@@ -143,5 +144,3 @@ def _cpu_tags() -> Iterator[tuple[str, dict[str, object]]]:
 
 for _name, _config in (*_nvidia_tags(), *_cpu_tags()):
     TAGS.register(_name, _config)
-
-

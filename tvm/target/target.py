@@ -30,7 +30,7 @@ class Target:
     of the calling thread.
     """
 
-    __slots__ = ("kind", "attrs", "host", "tag", "_keys", "_text", "_features", "__weakref__")
+    __slots__ = ("__weakref__", "_features", "_keys", "_text", "attrs", "host", "kind", "tag")
 
     kind: TargetKind
     attrs: Mapping[str, object]
@@ -310,7 +310,9 @@ def _host(host: object) -> Target:
         return host
     if isinstance(host, (str, Mapping)):
         return Target(host)
-    raise TargetError(f"target host has to be a string or dictionary (or a Target), not {type(host).__name__}: {host!r}")
+    raise TargetError(
+        f"target host has to be a string or dictionary (or a Target), not {type(host).__name__}: {host!r}"
+    )
 
 
 def _keys(kind: TargetKind, config: Mapping[str, object], attrs: Mapping[str, object]) -> tuple[str, ...]:
