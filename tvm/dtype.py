@@ -66,8 +66,8 @@ def _parse(text: str) -> DTypeInfo:
         base, lanes = head, int(tail)
     if base == "bool":
         return DTypeInfo("bool", 1, lanes)
-    if base in ("handle", ""):
-        return DTypeInfo("handle", 0 if base == "" else 64, lanes)
+    if base in ("handle", "void", ""):
+        return DTypeInfo("handle", 64 if base == "handle" else 0, lanes)
     word = base.rstrip("0123456789")
     digits = base[len(word) :]
     if word == "bfloat" and digits != "16":
@@ -84,7 +84,7 @@ def make(code: str, bits: int, lanes: int = 1) -> str:
     if code == "bool" or (code == "uint" and bits == 1):
         base = "bool"
     elif code == "handle":
-        base = "handle"
+        base = "handle" if bits else "void"
     else:
         base = f"{code}{bits}"
     return base if lanes == 1 else f"{base}x{lanes}"

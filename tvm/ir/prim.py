@@ -10,7 +10,8 @@ import sys
 from typing import Any
 
 from ..dtype import canonical, info, with_lanes
-from .node import CONVERT, Node
+from .node import CONVERT, Node, _convert_all
+from .op import Op
 from .type import PrimType, Type
 
 _BOOL: dict[str, str] = {}
@@ -483,11 +484,20 @@ class Shuffle(
 
 
 class Call(PrimExprWithOp, key="tir.Call"):
-    """A call of an intrinsic (``op`` is an ``ir.Op``) or of another function (``op`` is a GlobalVar)."""
+    """A call of an intrinsic (``op`` is an ``ir.Op``, or its name) or of another function (a GlobalVar)."""
 
     dtype: str
     op: Any
     args: tuple[PrimExpr]
+
+    def __init__(self, dtype, op, args, span=None):
+        if op.__class__ is str:
+            op = Op.get(op if "." in op else "tir." + op)
+            dtype = canonical(dtype)
+        self.dtype = dtype
+        self.op = op
+        self.args = _convert_all(args)
+        self.span = span
 
 
 class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):

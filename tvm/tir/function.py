@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-
-
 from ..ir.module import BaseFunc
 from ..ir.prim import Var
 from ..ir.type import Type, VoidType
@@ -42,4 +40,4 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         return self.replace(body=new_body)
 
 
-__all__ = ["PrimFunc", "Buffer", "decl_buffer"]
+__all__ = ["Buffer", "PrimFunc", "decl_buffer"]
