@@ -1,0 +1,402 @@
+"""StorageFlatten: buffers of many dimensions become flat memory.
+
+After it every access has one index, every intermediate is an ``Allocate``, and no view is left. Where a view of a buffer
+was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset, strides and
+extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to be that small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...dtype import info, with_lanes
+from ...error import TVMError
+from ...ir import primop
+from ...ir.op import Op
+from ...ir.prim import (
+    Add,
+    BufferLoad,
+    Call,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+    const,
+)
+from ...ir.visit import rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    BufferRealize,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    Prefetch,
+    Stmt,
+)
+from .statement import StmtRewriter, as_sum, int_value
+
+_INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the elements of a buffer lie: ``flat[offset + sum((index - min) * stride)]``."""
+
+    flat: Buffer
+    mins: tuple[PrimExpr, ...]
+    extents: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...]
+    offset: PrimExpr
+    wide: bool  # index arithmetic needs 64 bits
+
+
+_LINEAR = (Add, Sub, Mul, FloorDiv, FloorMod)
+
+
+def widen(e: PrimExpr) -> PrimExpr:
+    """``e`` computed in int64. Sums and products are widened at their leaves, so they stay linear."""
+    lanes = info(e.dtype).lanes
+    if lanes != 1:
+        if isinstance(e, Ramp):
+            return Ramp(widen(e.base), widen(e.stride), e.lanes)
+        return primop.cast(with_lanes("int64", lanes), e)
+    if e.dtype == "int64":
+        return e
+
+    def leaf(node):
+        return None if type(node) in _LINEAR else primop.cast("int64", node)
+
+    def fold(node):
+        return primop.BUILD[type(node)](node.a, node.b)
+
+    return rewrite(e, fold, leaf)
+
+
+def product(values) -> PrimExpr:
+    """The number of elements of a shape: a literal where it is known, else an int64 expression when it is not small."""
+    literals, rest = 1, None
+    for value in values:
+        known = int_value(value)
+        if known is not None:
+            literals *= known
+        else:
+            rest = value if rest is None else widen(rest) * widen(value)
+    if rest is None:
+        return const(literals, "int32" if literals <= _INT32_MAX else "int64")
+    if literals != 1:
+        rest = widen(rest) * const(literals, "int64")
+    return rest
+
+
+def row_major(extents) -> tuple[PrimExpr, ...]:
+    """Strides of a dense array."""
+    strides: list[PrimExpr] = []
+    for i in range(len(extents)):
+        strides.append(product(extents[i + 1 :]))
+    return tuple(strides)
+
+
+def _aligned_strides(extents, alignment: dict[int, tuple[int, int]]) -> tuple[PrimExpr, ...]:
+    """Row-major strides, that of axis k raised until it is ``offset`` modulo ``factor``."""
+    stride: PrimExpr = const(1, "int32")
+    out: list[PrimExpr] = []
+    for axis in reversed(range(len(extents))):
+        if axis in alignment:
+            factor, offset = alignment[axis]
+            known = int_value(stride)
+            if known is not None:
+                stride = const(known + (factor + offset - known % factor) % factor, stride.dtype)
+            else:
+                wanted = const(factor + offset, stride.dtype) - primop.floormod(stride, factor)
+                stride = stride + primop.floormod(wanted, factor)
+        out.append(stride)
+        stride = product([stride, extents[axis]])
+    return tuple(reversed(out))
+
+
+def _needs_int64(extents, strides, offset) -> bool:
+    """Whether the largest position is not known to fit in 32 bits."""
+    largest = int_value(offset)
+    if largest is None:
+        # An offset variable is bound at the call; it is as wide as its type says.
+        largest = 0
+        if info(offset.dtype).bits > 32:
+            return True
+    nonlinear = [(e, s) for e, s in zip(extents, strides) if int_value(e) != 1]
+    if len(nonlinear) == 1 and int_value(nonlinear[0][1]) == 1 and nonlinear[0][0].dtype == "int32":
+        return False
+    for extent, stride in nonlinear:
+        e, s = int_value(extent), int_value(stride)
+        if e is None or s is None:
+            return True
+        largest += max(e - 1, 0) * abs(s)
+    return largest > _INT32_MAX
+
+
+def _storage_dtype(dtype: str) -> str:
+    kind = info(dtype)
+    return with_lanes("int8", kind.lanes) if kind.is_bool else dtype
+
+
+class Flattener(StmtRewriter):
+    def __init__(self, cache_line_size: int = 64):
+        self.cache_line_size = cache_line_size
+        self.layouts: dict[Buffer, Layout] = {}
+        self.realized: set[Buffer] = set()
+        self.values: dict[Var, PrimExpr] = {}  # variables of views, in force
+        self.alignment: dict[Any, dict[int, tuple[int, int]]] = {}
+        self.memo: dict = {}
+        self.flats: dict[tuple[Var, str], Buffer] = {}
+
+    # Layouts --------------------------------------------------------------------------------------------------
+    def flat_buffer(self, buffer: Buffer, data: Var, size: PrimExpr) -> Buffer:
+        dtype = _storage_dtype(buffer.dtype)
+        key = (data, dtype)
+        got = self.flats.get(key)
+        if got is None:
+            if len(buffer.shape) == 1 and buffer.data is data and not buffer.strides and dtype == buffer.dtype \
+                    and int_value(buffer.elem_offset) == 0 and buffer.shape[0] is size:
+                got = buffer
+            else:
+                got = Buffer(data, dtype, (size,), (), const(0, "int32"), buffer.name, buffer.data_alignment)
+            self.flats[key] = got
+        return got
+
+    def layout(self, buffer: Buffer) -> Layout:
+        """The layout of a buffer; one that was never realized is memory laid out as it says itself."""
+        got = self.layouts.get(buffer)
+        if got is None:
+            extents = tuple(self.expr(e) for e in buffer.shape)
+            strides = tuple(self.expr(s) for s in buffer.strides) or row_major(extents)
+            offset = self.expr(buffer.elem_offset)
+            data = self.expr(buffer.data)
+            size = buffer.shape[0] if len(buffer.shape) == 1 and not buffer.strides else product(extents)
+            flat = self.flat_buffer(buffer, data, size)
+            got = Layout(flat, (), extents, strides, offset, _needs_int64(extents, strides, offset))
+            self.layouts[buffer] = got
+        return got
+
+    def position(self, buffer: Buffer, indices) -> PrimExpr:
+        """The flat index of an access whose indices are rewritten already."""
+        where = self.layout(buffer)
+        if len(indices) != len(where.extents):
+            if len(indices) == 1 and not buffer.strides:
+                return indices[0] + where.offset
+            raise TVMError(
+                f"{buffer.name}: accessed with {len(indices)} indices, but it has {len(where.extents)} dimensions"
+            )
+        wide = where.wide
+        total = widen(where.offset) if wide else where.offset
+        if not indices:
+            return total
+        for i, (index, stride) in enumerate(zip(indices, where.strides)):
+            if where.mins:
+                index = index - where.mins[i]
+            if wide:
+                index, stride = widen(index), widen(stride)
+            total = total + index * stride
+        return total
+
+    # Expressions ----------------------------------------------------------------------------------------------
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after, None, self.memo)
+
+    def after(self, node: Any):
+        kind = type(node)
+        if kind is BufferLoad:
+            return self.load(node)
+        if isinstance(node, Var):
+            return self.values.get(node)
+        return None
+
+    def load(self, node: BufferLoad) -> PrimExpr:
+        index = self.position(node.buffer, node.indices)
+        flat = self.layout(node.buffer).flat
+        if len(node.indices) == 1 and node.indices[0] is index and flat is node.buffer:
+            return node
+        got = BufferLoad(flat, (index,))
+        return primop.cast(node.dtype, got) if got.dtype != node.dtype else got
+
+    # Statements -----------------------------------------------------------------------------------------------
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        indices = tuple(self.expr(i) for i in node.indices)
+        value = self.expr(node.value)
+        index = self.position(node.buffer, indices)
+        flat = self.layout(node.buffer).flat
+        stored = with_lanes(flat.dtype, info(value.dtype).lanes)
+        return BufferStore(flat, primop.cast(stored, value) if stored != value.dtype else value, (index,))
+
+    def on_BufferRealize(self, node: BufferRealize) -> Stmt:
+        buffer = node.buffer
+        if buffer in self.realized:
+            self.memo.clear()
+        self.realized.add(buffer)
+        mins = tuple(self.expr(r.min) for r in node.bounds)
+        extents = tuple(self.expr(r.extent) for r in node.bounds)
+        alignment = self.alignment.get(buffer) or self.alignment.get(buffer.data) or {}
+        strides = _aligned_strides(extents, alignment) if alignment else row_major(extents)
+        if not extents:
+            size: PrimExpr = const(1, "int32")
+        elif alignment:
+            size = product([strides[0], extents[0]])
+        else:
+            size = product(extents)
+        self.flats.pop((buffer.data, _storage_dtype(buffer.dtype)), None)
+        flat = self.flat_buffer(buffer, buffer.data, size)
+        zero = const(0, "int32")
+        if all(int_value(m) == 0 for m in mins):
+            mins = ()
+        self.layouts[buffer] = Layout(flat, mins, extents, strides, zero, _needs_int64(extents, strides, zero))
+        body = self.stmt(node.body)
+        return Allocate(buffer.data, flat.dtype, (size,), self.expr(node.condition), body)
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        extents = tuple(self.expr(e) for e in node.extents)
+        if len(extents) != 1:
+            extents = (product(extents),)
+        body = self.stmt(node.body)
+        dtype = _storage_dtype(node.dtype)
+        return Allocate(node.buffer_var, dtype, extents, self.expr(node.condition), body, node.annotations)
+
+    def on_AllocateConst(self, node: AllocateConst) -> Stmt:
+        extents = node.extents if len(node.extents) == 1 else (product(node.extents),)
+        return node.replace(extents=extents, dtype=_storage_dtype(node.dtype), body=self.stmt(node.body))
+
+    def on_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        return self.stmt(node.body)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "buffer_bind_scope":
+            return self.bind_view(node)
+        if node.attr_key == "buffer_dim_align":
+            axis, factor, offset = (int(a) for a in node.value.args)
+            self.alignment.setdefault(node.node, {})[axis] = (factor, offset)
+            return self.stmt(node.body)
+        if node.attr_key in ("double_buffer_scope", "double_buffer_write") and isinstance(node.node, Buffer):
+            return AttrStmt(node.node.data, node.attr_key, self.expr(node.value), self.stmt(node.body))
+        if node.attr_key == "realize_scope":
+            return self.stmt(node.body)
+        return self.keep(node)
+
+    def bind_view(self, node: AttrStmt) -> Stmt:
+        view, target = node.node
+        bounds = [self.expr(a) for a in node.value.args]
+        begins, extents = bounds[0::2], bounds[1::2]
+        new = self.view_values(view, target, begins, extents)
+        old = {var: self.values.get(var) for var in new}
+        self.memo = {}
+        self.values.update(new)
+        body = self.stmt(node.body)
+        for var, value in old.items():
+            if value is None:
+                del self.values[var]
+            else:
+                self.values[var] = value
+        self.layouts.pop(view, None)
+        self.memo = {}
+        return body
+
+    def view_values(self, view: Buffer, target: Buffer, begins, extents) -> dict[Var, PrimExpr]:
+        """What the variables of ``view`` stand for when it is laid over a region of ``target``."""
+        where = self.layout(target)
+        if len(begins) != len(where.extents):
+            raise TVMError(
+                f"binding {view.name} to {target.name}: a region of {len(begins)} ranges was given for "
+                f"{len(where.extents)} dimensions"
+            )
+        extra = len(extents) - len(view.shape)
+        if extra < 0 or any(int_value(e) not in (None, 1) for e in extents[:extra]):
+            raise TVMError(
+                f"binding {view.name} to {target.name}: the view has {len(view.shape)} dimensions, the region has "
+                f"extents {_text(extents)}; the leading ones must be 1"
+            )
+        offset = self.position(target, begins)
+        strides = list(where.strides[extra:])
+        values: dict[Var, PrimExpr] = {}
+
+        def match(what: str, declared: PrimExpr, found: PrimExpr) -> None:
+            if isinstance(declared, Var):
+                old = values.get(declared)
+                if old is None:
+                    values[declared] = primop.cast(declared.dtype, found) if found.dtype != declared.dtype else found
+                    return
+                declared = old
+            want, got = _literal(declared), _literal(found)
+            if want is not None and got is not None and want != got:
+                raise TVMError(
+                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, the region has {got}"
+                )
+            if want is not None and got is None:
+                raise TVMError(
+                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, the region has "
+                    f"{found}, which is not known to be equal; declare it as a variable"
+                )
+
+        values[view.data] = where.flat.data
+        for i, (declared, found) in enumerate(zip(view.shape, extents[extra:])):
+            match(f"shape[{i}]", declared, found)
+        if view.strides:
+            for i, (declared, found) in enumerate(zip(view.strides, strides)):
+                match(f"strides[{i}]", declared, found)
+        else:
+            dense = row_major(extents[extra:])
+            for i, (declared, found) in enumerate(zip(dense, strides)):
+                if int_value(extents[extra + i]) != 1:
+                    match(f"strides[{i}] of the dense view", declared, found)
+        match("elem_offset", view.elem_offset, offset)
+        return values
+
+    def on_Prefetch(self, node: Prefetch) -> Stmt:
+        """One prefetch per cache line of the region."""
+        where = self.layout(node.buffer)
+        lanes = max(self.cache_line_size // info(where.flat.dtype).bytes, 1)
+        begins = [self.expr(r.min) for r in node.bounds]
+        extents = [self.expr(r.extent) for r in node.bounds]
+        loops: list[tuple[Var, PrimExpr]] = []
+        indices: list[PrimExpr] = []
+        for axis, (begin, extent) in enumerate(zip(begins, extents)):
+            var = Var(f"prefetch_{node.buffer.name}_{axis}", extent.dtype)
+            if axis == len(begins) - 1:
+                loops.append((var, primop.floordiv(extent + (lanes - 1), lanes)))
+                indices.append(begin + var * lanes)
+            else:
+                loops.append((var, extent))
+                indices.append(begin + var)
+        load = BufferLoad(where.flat, (self.position(node.buffer, indices),))
+        address = Call("handle", Op.get("tir.address_of"), (load,))
+        settings = (const(0, "int32"), const(3, "int32"), const(1, "int32"))
+        body: Stmt = Evaluate(Call("void", Op.get("tir.prefetch"), (address, *settings)))
+        for var, extent in reversed(loops):
+            body = For(var, 0, extent, ForKind.SERIAL, body)
+        return body
+
+
+def _literal(e: PrimExpr) -> int | None:
+    """The value of ``e`` once like terms are collected, if it is a number."""
+    if isinstance(e, Cast):
+        e = e.value
+    got = as_sum(e)
+    if got is None or any(c for _, c in got.terms.values()):
+        return None
+    return got.constant
+
+
+def _text(values) -> str:
+    return "(" + ", ".join(str(int_value(v)) if int_value(v) is not None else str(v) for v in values) + ")"
+
+
+def storage_flatten(func: PrimFunc, cache_line_size: int = 64) -> PrimFunc:
+    return func.replace(body=Flattener(cache_line_size).stmt(func.body))
+
+
