@@ -230,14 +230,12 @@ def _feature(item: str) -> str:
 def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact: bool) -> frozenset[str]:
     """``exact``: the features are the host's own list, which names everything that is there."""
     asked = _ASKED.get(arch, ())
-    if exact:
+    if exact or arch == "hexagon":
         return frozenset(name for name in asked if f"+{name}" in features)
     check_cpu(triple, cpu)
     for item in features:
         if re.search(r"[^\w.+:-]", item):
             raise TargetError(f"-mattr has '{item}', which is no LLVM feature; write +name or -name")
-    if arch == "hexagon":
-        return frozenset(name for name in asked if f"+{name}" in features)
     tried = arch in ("x86", "aarch64", "arm") and cpu in COMMON_CPUS[arch]
     ask = llvm_facts.enabled_features if tried else llvm_facts.enabled_features_in_child
     return ask(triple, cpu, ",".join(features), asked)

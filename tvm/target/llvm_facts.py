@@ -133,3 +133,14 @@ def enabled_features_in_child(triple: str, cpu: str, features: str, asked: tuple
         reason = errors.strip().splitlines()[-1:] or ["no reason given"]
         raise TargetError(f"LLVM cannot compile for -mtriple={triple} -mcpu={cpu} -mattr={features}: {reason[0]}")
     return frozenset(output.split())
+
+
+def is_intrinsic(name: str) -> bool:
+    """Is this the name of an LLVM intrinsic, with or without its type suffix?"""
+    if not re.fullmatch(r"llvm(\.\w+)+", name):
+        return False
+    llvm = binding()
+    if llvm is None:
+        return True
+    # LLVM says so in a comment when it prints a declaration in its own name space that it does not know.
+    return "Unknown intrinsic" not in str(llvm.parse_assembly(f"declare void @{name}()", llvm.create_context()))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tvm.error import TargetError
-from tvm.target import arm, parse
+from tvm.target import arm, boards, parse
 from tvm.target.features import Features, features_of
 from tvm.target.kinds import KINDS, TargetKind
 from tvm.target.tag import TAGS
@@ -207,7 +207,7 @@ class Target:
 
     # ---- current target ----
 
-    def __enter__(self) -> Target:
+    def __enter__(self) -> Target:  # noqa: PYI034
         _STACK.targets.append(self)
         return self
 
@@ -338,3 +338,108 @@ def _device_attrs(kind: TargetKind, index: int) -> dict[str, object]:
     from tvm.target.detect import attrs_of_device, open_device
 
     return attrs_of_device(kind, open_device(kind.default_device_type, index))
+
+
+# ---- constructors by name ----
+
+
+def _compose(kind: str, own: str, options: str | list[str] | None) -> Target:
+    """The target of ``own`` options plus the user's, the same option given twice being taken once."""
+    given = options.split() if isinstance(options, str) else list(options or ())
+    return Target(" ".join([kind, *dict.fromkeys([*own.split(), *given])]))
+
+
+def cuda(model: str = "unknown", arch: str | None = None, options: str | list[str] | None = None) -> Target:
+    return _compose("cuda", f"-model={model}" + (f" -arch={arch}" if arch else ""), options)
+
+
+def rocm(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("rocm", f"-model={model}", options)
+
+
+def mali(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("opencl", f"-device=mali -model={model}", options)
+
+
+def bifrost(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("opencl", f"-device=bifrost -model={model}", options)
+
+
+def adreno(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("opencl", f"-device=adreno -model={model}", options)
+
+
+def intel_graphics(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("opencl", f"-device=intel_graphics -model={model} -thread_warp_size=16", options)
+
+
+def vta(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    return _compose("ext_dev", f"-device=vta -keys=vta,cpu -model={model}", options)
+
+
+def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """An Arm CPU by board name (rasp4b, rk3399, ...); an unknown name only sets ``-model``."""
+    own = boards.ARM_BOARDS.get(model, f"-model={model}")
+    return _compose("llvm", f"-device=arm_cpu {own}", options)
+
+
+def rasp(options: str | list[str] | None = None) -> Target:
+    """Raspberry Pi 3B; ``arm_cpu("rasp3b")`` in words of today."""
+    return arm_cpu("rasp3b", options)
+
+
+def riscv_cpu(model: str = "sifive-u54", options: str | list[str] | None = None) -> Target:
+    return _compose("llvm", f"-device=riscv_cpu -model={model} {boards.RISCV_CPUS.get(model, '')}", options)
+
+
+def micro(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """C for a microcontroller, by the name of the chip or board."""
+    if model not in boards.MICRO_MODELS:
+        known = ", ".join(sorted(boards.MICRO_MODELS))
+        raise TargetError(f"micro knows no model '{model}'{parse.near(model, boards.MICRO_MODELS)}; known: {known}")
+    return _compose("c", f"{boards.MICRO_MODELS[model]} -model={model}", options)
+
+
+def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Target:
+    if series not in boards.STM32_SERIES:
+        known = ", ".join(sorted(boards.STM32_SERIES))
+        raise TargetError(f"stm32 knows no series '{series}'{parse.near(series, boards.STM32_SERIES)}; known: {known}")
+    return _compose("c", f"-keys=arm_cpu,cpu -device=arm_cpu -model={series} {boards.STM32_SERIES[series]}", options)
+
+
+def hexagon(
+    cpu_ver: str = "v68",
+    hvx: int = 128,
+    num_cores: int = 4,
+    vtcm_capacity: int | None = None,
+    use_qfloat: bool | None = None,
+    use_ieee_fp: bool = False,
+    llvm_options: str | list[str] | None = None,
+) -> Target:
+    """A Hexagon DSP. ``hvx`` is the vector length in bytes: 64, 128, or 0 for none."""
+    if cpu_ver not in boards.HEXAGON_VTCM:
+        known = ", ".join(boards.HEXAGON_VTCM)
+        raise TargetError(f"hexagon: unknown version '{cpu_ver}'; known: {known}")
+    if hvx not in (0, 64, 128):
+        raise TargetError(f"hexagon: hvx is 0, 64 or 128 bytes, not {hvx}")
+    newer = int(cpu_ver[1:]) >= 68
+    features = [f"+hvx{cpu_ver}", f"+hvx-length{hvx}b"] if hvx else []
+    if hvx and newer and use_qfloat is not False:
+        features.append("+hvx-qfloat")
+    if hvx and newer and use_ieee_fp:
+        features.append("+hvx-ieee-fp")
+    config: dict[str, object] = {
+        "kind": "hexagon",
+        "mtriple": "hexagon",
+        "mcpu": f"hexagon{cpu_ver}",
+        "mattr": features or None,
+        "num-cores": num_cores,
+        "vtcm-capacity": boards.HEXAGON_VTCM[cpu_ver] if vtcm_capacity is None else vtcm_capacity,
+        "llvm-options": llvm_options.split() if isinstance(llvm_options, str) else llvm_options,
+    }
+    return Target(config)
+
+
+def create(target: str | Mapping | Target) -> Target:
+    """``Target(target)``, under the name old scripts use."""
+    return Target(target)
