@@ -21,7 +21,7 @@ _INTRINSICS = (
     "maximum maxnum memcpy memmove memset minimum minnum nearbyint pow powi prefetch rint round sadd.sat sin smax smin "
     "sqrt ssub.sat trunc uadd.sat umax umin usub.sat vector.reduce.add vector.reduce.fadd "
     "aarch64.neon.sdot aarch64.neon.udot aarch64.neon.smmla aarch64.neon.ummla aarch64.neon.smull aarch64.neon.addp "
-    "arm.neon.vpadals arm.neon.vpadalu arm.neon.vpaddls arm.neon.vpaddlu arm.neon.vcnt arm.neon.vqrdmulh "
+    "arm.neon.vpadals arm.neon.vpadalu arm.neon.vpaddls arm.neon.vpaddlu arm.neon.vqrdmulh "
     "x86.avx512.vpdpbusd.128 x86.avx512.vpdpbusd.256 x86.avx512.vpdpbusd.512 x86.avx512.pmaddubs.w.512 "
     "x86.avx512.pmaddw.d.512 x86.avx2.pmadd.ub.sw x86.avx2.pmadd.wd x86.sse2.pmadd.wd x86.ssse3.pmadd.ub.sw.128 "
     "x86.tileloadd64 x86.tilestored64 x86.tilezero x86.tdpbusd x86.tdpbssd x86.tdpbf16ps x86.ldtilecfg x86.tilerelease"

@@ -135,12 +135,17 @@ def enabled_features_in_child(triple: str, cpu: str, features: str, asked: tuple
     return frozenset(output.split())
 
 
+@functools.cache
 def is_intrinsic(name: str) -> bool:
     """Is this the name of an LLVM intrinsic, with or without its type suffix?"""
     if not re.fullmatch(r"llvm(\.\w+)+", name):
         return False
-    llvm = binding()
-    if llvm is None:
+    if binding() is None:
         return True
-    # LLVM says so in a comment when it prints a declaration in its own name space that it does not know.
-    return "Unknown intrinsic" not in str(llvm.parse_assembly(f"declare void @{name}()", llvm.create_context()))
+    # A declaration in LLVM's own name space that it does not know is printed with a comment that says so. Names it
+    # does know may end the process, for the declaration has not the right type: hence a child, and any end but a good
+    # one means yes.
+    status, text, _ = _child(
+        "import sys, llvmlite.binding as llvm; print(llvm.parse_assembly(f'declare void @{sys.argv[1]}()'))", name
+    )
+    return status != 0 or "Unknown intrinsic" not in text
