@@ -26,8 +26,8 @@ def list_tags() -> dict[str, object]:
 
 
 # ---- NVIDIA ----
-# Rows: compute capability, registers of a block, products; a row goes on in indented lines. All have warps of 32, blocks of 1024 threads and
-# 48 KiB of shared memory without opting in to more.
+# Rows: compute capability, registers of a block, products; a row goes on in indented lines. All have warps of 32,
+# blocks of 1024 threads and 48 KiB of shared memory without opting in to more.
 _NVIDIA = """
 sm_20 32768 tesla-c2075 tesla-c2050 tesla-c2070 geforce-gtx-590 geforce-gtx-580 geforce-gtx-570 geforce-gtx-480
   geforce-gtx-470 geforce-gtx-465 quadro-6000 quadro-5000 quadro-4000
