@@ -145,6 +145,8 @@ def test_triples_of_one_machine_compare_equal():
 
 
 def test_microcontrollers():
+    assert resolve_cpu(Target("c -mcpu=cortex-m4")).triple == "thumbv7em-none-eabi"
+    assert resolve_cpu(Target("c -mcpu=cortex-m33")).cores == 1
     m55 = Target("c -mcpu=cortex-m55").features
     assert m55.has_mve and m55.has_dsp and m55.vector_bits == 128
     assert not Target("c -mcpu=cortex-m55+nomve").features.has_mve

@@ -9,24 +9,24 @@ from tvm.target.kinds import TargetKind
 
 
 class Microcontroller(NamedTuple):
-    """What a Cortex-M core has beyond the base instructions."""
+    """A Cortex-M core: the architecture its code is compiled for, and what it has beyond the base instructions."""
 
+    arch: str
     has_dsp: bool = False
     has_mve: bool = False
 
 
-# The base architecture of a core decides the triple its code is compiled for.
 CORTEX_M: dict[str, Microcontroller] = {
-    "cortex-m0": Microcontroller(),
-    "cortex-m0plus": Microcontroller(),
-    "cortex-m3": Microcontroller(),
-    "cortex-m4": Microcontroller(has_dsp=True),
-    "cortex-m7": Microcontroller(has_dsp=True),
-    "cortex-m23": Microcontroller(),
-    "cortex-m33": Microcontroller(has_dsp=True),
-    "cortex-m35p": Microcontroller(has_dsp=True),
-    "cortex-m55": Microcontroller(has_dsp=True, has_mve=True),
-    "cortex-m85": Microcontroller(has_dsp=True, has_mve=True),
+    "cortex-m0": Microcontroller("thumbv6m"),
+    "cortex-m0plus": Microcontroller("thumbv6m"),
+    "cortex-m3": Microcontroller("thumbv7m"),
+    "cortex-m4": Microcontroller("thumbv7em", has_dsp=True),
+    "cortex-m7": Microcontroller("thumbv7em", has_dsp=True),
+    "cortex-m23": Microcontroller("thumbv8m.base"),
+    "cortex-m33": Microcontroller("thumbv8m.main", has_dsp=True),
+    "cortex-m35p": Microcontroller("thumbv8m.main", has_dsp=True),
+    "cortex-m55": Microcontroller("thumbv8.1m.main", has_dsp=True, has_mve=True),
+    "cortex-m85": Microcontroller("thumbv8.1m.main", has_dsp=True, has_mve=True),
 }
 
 
@@ -37,7 +37,7 @@ def microcontroller(attrs: Mapping[str, object]) -> Microcontroller | None:
     if core is None:
         return None
     switched_off = {item.lstrip("+") for item in (*suffixes, *attrs.get("mattr", ()))}
-    return Microcontroller(
+    return core._replace(
         has_dsp=core.has_dsp and "nodsp" not in switched_off,
         has_mve=core.has_mve and not switched_off & {"nomve", "nodsp"},
     )

@@ -56,6 +56,7 @@ _ASKED = {
 # (l1, l2, l3) bytes when the machine cannot be looked at.
 _USUAL_CACHES = {"x86": (32768, 1 << 20, 8 << 20), "aarch64": (32768, 512 << 10, 2 << 20)}
 _OTHER_CACHES = (32768, 256 << 10, 0)
+_NO_CACHES = (0, 0, 0)
 _USUAL_CORES = 4
 
 
@@ -168,8 +169,9 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
         enabled = _enabled(triple, arch, cpu, features, use_host and not extra)
     bits = attrs.get("vector-width") or _vector_bits(arch, enabled)
     _check_width(target, bits)
-    l1, l2, l3 = host_caches() if is_host else _USUAL_CACHES.get(arch, _OTHER_CACHES)
-    cores = attrs.get("num-cores") or (host_cores() if is_host else _USUAL_CORES)
+    usual = _NO_CACHES if core is not None else _USUAL_CACHES.get(arch, _OTHER_CACHES)
+    l1, l2, l3 = host_caches() if is_host else usual
+    cores = attrs.get("num-cores") or (host_cores() if is_host else 1 if core is not None else _USUAL_CORES)
     if cores < 1:
         raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
     registers = _vector_registers(arch, triple, enabled)
@@ -204,8 +206,9 @@ def machine_of(triple: str) -> tuple[str, str]:
 def _triple(target: Target) -> str:
     triple = str(target.attrs.get("mtriple") or "")
     if not triple:
-        if arm.microcontroller(target.attrs) is not None:
-            return "thumbv8.1m.main-none-eabi"
+        core = arm.microcontroller(target.attrs)
+        if core is not None:
+            return f"{core.arch}-none-eabi"
         return llvm_facts.host().triple
     if re.search(r"[^\w.+-]", triple) or not llvm_facts.has_triple(triple):
         raise TargetError(

@@ -86,7 +86,7 @@ def value_to_text(value: object) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, (tuple, list)):
-        return _quote(",".join(_quote(str(item).strip(), " ,'\"\\") for item in value), " '\"\\")
+        return _quote(",".join(_quote(str(item), " ,'\"\\") for item in value), " '\"\\")
     return _quote(str(value), " '\"\\")
 
 
