@@ -1,0 +1,262 @@
+/* The whole C interface of the runtime.
+ *
+ * Every function that can fail returns 0 or a negative status; the text is behind TVMGetLastError, per thread.
+ * Nothing here prints, exits or throws. Handles are reference counted by the runtime: a handle returned through an
+ * `out` parameter or as a function's result belongs to the caller, a handle passed as an argument is borrowed.
+ */
+#ifndef TVM_RUNTIME_H_
+#define TVM_RUNTIME_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef TVM_DLL
+#define TVM_DLL __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- DLPack: tensor layout shared with other frameworks (facts of the public ABI) ---- */
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+typedef enum {
+  kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLOpenCL = 4, kDLVulkan = 7, kDLMetal = 8, kDLVPI = 9, kDLROCM = 10,
+  kDLROCMHost = 11, kDLExtDev = 12, kDLCUDAManaged = 13, kDLOneAPI = 14, kDLWebGPU = 15, kDLHexagon = 16
+} DLDeviceType;
+typedef enum {
+  kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLOpaqueHandle = 3, kDLBfloat = 4, kDLComplex = 5, kDLBool = 6
+} DLDataTypeCode;
+typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;
+  int64_t *strides; /* NULL: compact, row major */
+  uint64_t byte_offset;
+} DLTensor;
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+typedef struct { uint32_t major; uint32_t minor; } DLPackVersion;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+#endif /* DLPACK_DLPACK_H_ */
+
+/* Classic TVM's codes of the 8-bit floats; they overlap newer DLPack codes and are translated at that border. */
+enum { kTVME4M3Float = 6, kTVME5M2Float = 7 };
+
+/* ---- values and packed functions ---- */
+typedef union {
+  int64_t v_int64;
+  double v_float64;
+  void *v_handle;
+  const char *v_str;
+  DLDataType v_type;
+  DLDevice v_device;
+} TVMValue;
+
+typedef enum {
+  kTVMArgInt = 0,
+  kTVMArgUInt = 1,
+  kTVMArgFloat = 2,
+  kTVMOpaqueHandle = 3,
+  kTVMNullptr = 4,
+  kTVMDataType = 5,
+  kTVMDevice = 6,
+  kTVMDLTensorHandle = 7,
+  kTVMObjectHandle = 8,
+  kTVMModuleHandle = 9,
+  kTVMPackedFuncHandle = 10,
+  kTVMStr = 11,
+  kTVMBytes = 12,
+  kTVMNDArrayHandle = 13,
+  kTVMObjectRValueRefArg = 14,
+  kTVMArgBool = 15
+} TVMArgTypeCode;
+
+typedef struct { const char *data; size_t size; } TVMByteArray;
+
+/* A kTVMNDArrayHandle value points at a DLTensor too, so a callee may read both codes alike. */
+typedef DLTensor *TVMArrayHandle;
+typedef struct TVMFunction *TVMFunctionHandle;
+typedef struct TVMModule *TVMModuleHandle;
+typedef struct TVMObject *TVMObjectHandle;
+
+typedef int (*TVMBackendPackedCFunc)(TVMValue *args, int *type_codes, int num_args, TVMValue *out_ret_value,
+                                     int *out_ret_tcode, void *resource_handle);
+typedef void (*TVMFinalizer)(void *resource_handle);
+
+/* ---- the table generated code reaches the runtime through; only ever appended to ---- */
+typedef struct { int32_t num_task; void *sync_handle; } TVMParallelGroupEnv;
+typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv *penv, void *cdata);
+
+#define TVM_RUNTIME_ABI_VERSION 1
+typedef struct TVMRuntimeTable {
+  uint32_t abi_version;
+  uint32_t size;
+  void (*set_last_error)(const char *msg);
+  int (*func_call)(void *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
+  int (*get_func_from_env)(void *module_ctx, const char *name, void **out_func);
+  int (*parallel_launch)(FTVMParallelLambda body, void *cdata, int num_task);
+  int (*parallel_barrier)(int task_id, TVMParallelGroupEnv *penv);
+  void *(*alloc_workspace)(int device_type, int device_id, uint64_t nbytes, int type_code, int type_bits);
+  int (*free_workspace)(int device_type, int device_id, void *ptr);
+  int (*raise_argument_error)(const char *func, int arg_index, const char *what);
+  int (*check_tensor)(const void *spec, int arg_index, TVMValue value, int code, const DLTensor **out);
+  int (*parallel_for)(FTVMParallelLambda body, void *cdata, int64_t extent);
+} TVMRuntimeTable;
+
+/* What check_tensor compares an argument with. A shape entry of -1 accepts any extent; strides, when not NULL, hold
+ * the wanted element strides (-1 accepts any); without strides the tensor must be compact. A dtype of code 255
+ * accepts any type, a device_type of 0 any device. */
+typedef struct {
+  const char *function;
+  const char *argument;
+  DLDataType dtype;
+  int32_t ndim;
+  const int64_t *shape;
+  const int64_t *strides;
+  int32_t device_type;
+  int32_t alignment; /* bytes the data address must be a multiple of; 0 or 1 accept any */
+} TVMTensorSpec;
+
+TVM_DLL const TVMRuntimeTable *TVMGetRuntimeTable(void);
+TVM_DLL const char *TVMRuntimeVersion(void);
+
+/* ---- errors ---- */
+TVM_DLL const char *TVMGetLastError(void);
+TVM_DLL void TVMAPISetLastError(const char *msg);
+/* An error owned by the embedding language: `token` names the original exception there. Any later plain error drops
+ * it. TVMTakeForeignError returns the token of the last error (0 when it is plain text) and clears it. */
+TVM_DLL void TVMSetForeignError(const char *msg, uint64_t token);
+TVM_DLL uint64_t TVMTakeForeignError(void);
+/* Called between long steps on the thread that started them; a non-zero return stops the work with that status. */
+TVM_DLL void TVMSetInterruptCheck(int (*check)(void));
+
+/* ---- functions ---- */
+TVM_DLL int TVMFuncCreateFromCFunc(TVMBackendPackedCFunc func, void *resource_handle, TVMFinalizer fin,
+                                   TVMFunctionHandle *out);
+TVM_DLL int TVMFuncRetain(TVMFunctionHandle func);
+TVM_DLL int TVMFuncFree(TVMFunctionHandle func);
+TVM_DLL int TVMFuncCall(TVMFunctionHandle func, TVMValue *args, int *type_codes, int num_args, TVMValue *ret_val,
+                        int *ret_type_code);
+/* The code a function was made from and its resource, so a caller can recognise its own functions. */
+TVM_DLL int TVMFuncGetCFunc(TVMFunctionHandle func, TVMBackendPackedCFunc *out_code, void **out_resource);
+TVM_DLL int TVMFuncRegisterGlobal(const char *name, TVMFunctionHandle func, int override);
+TVM_DLL int TVMFuncGetGlobal(const char *name, TVMFunctionHandle *out); /* *out is NULL when there is none */
+TVM_DLL int TVMFuncRemoveGlobal(const char *name);
+TVM_DLL int TVMFuncListGlobalNames(int *out_size, const char ***out_array); /* valid until the next call */
+
+/* One call in one block of memory, for callers that pay per foreign-function argument: `values` is followed in
+ * memory by num_args int32 type codes. */
+typedef struct {
+  TVMFunctionHandle func;
+  int64_t num_args;
+  TVMValue ret_value;
+  int64_t ret_code;
+  TVMValue values[];
+} TVMCallFrame;
+TVM_DLL int TVMFuncCallFrame(TVMCallFrame *frame);
+
+/* For callbacks: hand a string or bytes back. The text is copied and lives until this thread returns another. */
+TVM_DLL int TVMReturnBytes(const char *data, size_t size, int code, TVMValue *ret_value, int *ret_code);
+
+/* ---- opaque objects of the embedding language ---- */
+TVM_DLL int TVMObjectCreate(uint64_t token, TVMFinalizer fin, TVMObjectHandle *out);
+TVM_DLL int TVMObjectRetain(TVMObjectHandle object);
+TVM_DLL int TVMObjectFree(TVMObjectHandle object);
+TVM_DLL uint64_t TVMObjectToken(TVMObjectHandle object);
+
+/* ---- arrays ---- */
+TVM_DLL int TVMArrayAlloc(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, TVMArrayHandle *out);
+TVM_DLL int TVMArrayCreateView(TVMArrayHandle array, const int64_t *shape, int ndim, DLDataType dtype,
+                               uint64_t byte_offset, TVMArrayHandle *out);
+TVM_DLL int TVMArrayRetain(TVMArrayHandle array);
+TVM_DLL int TVMArrayFree(TVMArrayHandle array);
+TVM_DLL int TVMArrayUseCount(TVMArrayHandle array);
+TVM_DLL int TVMArrayCopyFromBytes(DLTensor *array, const void *data, size_t nbytes);
+TVM_DLL int TVMArrayCopyToBytes(const DLTensor *array, void *data, size_t nbytes);
+TVM_DLL int TVMArrayCopyFromTo(const DLTensor *from, DLTensor *to, void *stream);
+TVM_DLL int TVMArrayFromDLPack(DLManagedTensor *from, TVMArrayHandle *out);
+TVM_DLL int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor **out);
+TVM_DLL int TVMArrayFromDLPackVersioned(DLManagedTensorVersioned *from, TVMArrayHandle *out);
+TVM_DLL int TVMArrayToDLPackVersioned(TVMArrayHandle from, DLManagedTensorVersioned **out);
+TVM_DLL int TVMTensorByteSize(const DLTensor *tensor, size_t *out);
+
+/* ---- devices ---- */
+TVM_DLL int TVMDeviceExists(DLDevice device);
+TVM_DLL int TVMSynchronize(int device_type, int device_id, void *stream);
+TVM_DLL const char *TVMDeviceTypeName(int device_type);
+
+/* ---- modules ---- */
+TVM_DLL int TVMModCreate(const char *type_key, TVMFinalizer fin, void *resource, TVMModuleHandle *out);
+TVM_DLL int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out);
+TVM_DLL int TVMModRetain(TVMModuleHandle mod);
+TVM_DLL int TVMModFree(TVMModuleHandle mod);
+TVM_DLL const char *TVMModTypeKey(TVMModuleHandle mod);
+TVM_DLL const char *TVMModEntryName(TVMModuleHandle mod); /* "" when the module names no entry */
+TVM_DLL int TVMModSetEntryName(TVMModuleHandle mod, const char *name);
+TVM_DLL int TVMModAddSymbol(TVMModuleHandle mod, const char *name, void *address);
+TVM_DLL int TVMModAddFunction(TVMModuleHandle mod, const char *name, TVMFunctionHandle func);
+/* Fills the two variables a generated module exports (either may be NULL). */
+TVM_DLL int TVMModBind(TVMModuleHandle mod, void *runtime_table_variable, void *module_ctx_variable);
+TVM_DLL int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep);
+TVM_DLL int TVMModClearImports(TVMModuleHandle mod);
+TVM_DLL int TVMModImportCount(TVMModuleHandle mod);
+TVM_DLL int TVMModGetImport(TVMModuleHandle mod, int index, TVMModuleHandle *out);
+TVM_DLL int TVMModGetFunction(TVMModuleHandle mod, const char *name, int query_imports, TVMFunctionHandle *out);
+/* Address of any exported symbol of a loaded library or JIT module, NULL when there is none. */
+TVM_DLL void *TVMModGetSymbol(TVMModuleHandle mod, const char *name);
+TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size_t *out_size);
+TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char *name, void *address);
+TVM_DLL int TVMModGetSystemLib(TVMModuleHandle *out);
+
+/* ---- threads, workspace ---- */
+TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda body, void *cdata, int num_task);
+TVM_DLL int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t extent);
+TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv);
+TVM_DLL int TVMThreadPoolSize(void);
+TVM_DLL int TVMThreadPoolConfigure(int num_threads); /* 0: what the machine allows */
+TVM_DLL void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int type_code, int type_bits);
+TVM_DLL int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr);
+TVM_DLL int TVMBackendGetFuncFromEnv(void *module_ctx, const char *name, TVMFunctionHandle *out);
+
+/* ---- timing ---- */
+typedef struct {
+  int32_t number;
+  int32_t repeat;
+  int32_t min_repeat_ms;
+  int32_t limit_zero_time_iterations;
+  int32_t cooldown_interval_ms;
+  int32_t repeats_to_cooldown;
+  int64_t cache_flush_bytes;
+  TVMFunctionHandle preprocess; /* called with the arguments before each repeat, or NULL */
+  DLDevice device;
+} TVMTimeOptions;
+/* Calls once untimed, then writes `repeat` mean times in seconds. */
+TVM_DLL int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_seconds);
+
+/* ---- parameter blobs ---- */
+typedef struct TVMParams *TVMParamsHandle;
+TVM_DLL int TVMParamsLoad(const void *data, size_t size, TVMParamsHandle *out);
+TVM_DLL int TVMParamsCount(TVMParamsHandle params);
+TVM_DLL const char *TVMParamsName(TVMParamsHandle params, int index, size_t *out_size);
+TVM_DLL TVMArrayHandle TVMParamsArray(TVMParamsHandle params, int index); /* borrowed */
+TVM_DLL int TVMParamsFree(TVMParamsHandle params);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TVM_RUNTIME_H_ */

@@ -1,0 +1,69 @@
+/* Shared by the runtime's own files only. */
+#ifndef TVM_SRC_INTERNAL_H_
+#define TVM_SRC_INTERNAL_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "../include/tvm_runtime.h"
+
+/* Sets the last error from a format; an expression of value -1, so a refusal is one line. */
+void tvm_set_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#define tvm_error(...) (tvm_set_error(__VA_ARGS__), -1)
+
+/* The last error as a value, to carry it from one thread to another. */
+enum { TVM_ERROR_TEXT_SIZE = 8192 };
+typedef struct { uint64_t token; char text[TVM_ERROR_TEXT_SIZE]; } ErrorRecord;
+void tvm_error_save(ErrorRecord *out);
+void tvm_error_restore(const ErrorRecord *record);
+/* Asks the embedding language whether to stop, at most every 50 ms; 0 to go on. */
+int tvm_interrupt_check(void);
+double tvm_now(void); /* seconds of a monotonic clock */
+
+/* ---- string map: name -> pointer; keys are copied ---- */
+typedef struct { char *key; void *value; } MapEntry;
+typedef struct { MapEntry *entries; size_t capacity; size_t count; } StringMap;
+void *map_get(const StringMap *map, const char *key);
+/* Puts or replaces; *out_old receives what was there. Returns -1 without memory. */
+int map_put(StringMap *map, const char *key, void *value, void **out_old);
+void *map_remove(StringMap *map, const char *key);
+void map_clear(StringMap *map); /* frees keys and table, not the values */
+
+struct TVMFunction {
+  atomic_int refs;
+  TVMBackendPackedCFunc code;
+  void *resource;
+  TVMFinalizer finalize;
+  struct TVMModule *owner; /* kept alive by this function, may be NULL */
+};
+struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVMFinalizer fin, struct TVMModule *owner);
+int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
+/* Drops what a returned value owns (arrays, modules, functions, objects). */
+void tvm_release_value(TVMValue value, int code);
+void tvm_register_builtins(void);
+void tvm_builtin(const char *name, TVMBackendPackedCFunc code);
+void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child */
+void tvm_pool_fork_child(void);
+
+/* ---- devices ---- */
+typedef struct {
+  void *(*alloc)(DLDevice device, size_t nbytes, size_t alignment);
+  void (*free)(DLDevice device, void *data);
+  int (*copy)(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
+              DLDevice to_device, size_t nbytes, void *stream);
+  int (*sync)(DLDevice device, void *stream);
+  int (*exists)(int device_id);
+} DeviceApi;
+const DeviceApi *tvm_device(DLDevice device); /* NULL with the last error set */
+extern const DeviceApi tvm_cpu_api;
+
+bool tvm_is_compact(const DLTensor *tensor);
+/* Element bytes of a dtype: whole bytes per lane for bool, packed otherwise. */
+size_t tvm_dtype_bytes(DLDataType dtype);
+void tvm_dtype_text(DLDataType dtype, char *out, size_t size);
+
+int tvm_check_tensor(const void *spec, int arg_index, TVMValue value, int code, const DLTensor **out);
+int tvm_raise_argument_error(const char *func, int arg_index, const char *what);
+
+#endif /* TVM_SRC_INTERNAL_H_ */

@@ -1,0 +1,155 @@
+/* Shared libraries: validated, copied, then opened, so that a rebuilt file is never stale and a truncated one is an
+ * error text instead of a bus error. */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+#ifdef __linux__
+#include <elf.h>
+#include <link.h>
+#endif
+
+static int read_file(const char *path, unsigned char **out, size_t *out_size) {
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return tvm_error("cannot load library '%s': %s", path, strerror(errno));
+  if (fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return tvm_error("cannot load library '%s': not a regular file", path);
+  }
+  size_t size = (size_t)info.st_size, done = 0;
+  unsigned char *bytes = malloc(size ? size : 1);
+  while (bytes && done < size) {
+    ssize_t got = read(fd, bytes + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += (size_t)got;
+  }
+  close(fd);
+  if (!bytes || done != size) {
+    free(bytes);
+    return tvm_error("cannot load library '%s': %s", path, bytes ? "reading it failed" : "out of memory");
+  }
+  *out = bytes;
+  *out_size = size;
+  return 0;
+}
+
+#if defined(__linux__) && UINTPTR_MAX == UINT64_MAX
+#if defined(__x86_64__)
+enum { HOST_MACHINE = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { HOST_MACHINE = EM_AARCH64 };
+#else
+enum { HOST_MACHINE = EM_NONE };
+#endif
+
+static bool inside(uint64_t offset, uint64_t length, size_t size) { return offset <= size && length <= size - offset; }
+
+/* Everything the dynamic loader maps must lie inside the file. */
+static int check_image(const char *path, const unsigned char *bytes, size_t size) {
+  Elf64_Ehdr header;
+  const char *why = NULL;
+  if (size < sizeof header || memcmp(bytes, ELFMAG, SELFMAG)) why = "it is not an ELF file";
+  else {
+    memcpy(&header, bytes, sizeof header);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN) why = "it is not a 64-bit shared library";
+    else if (HOST_MACHINE != EM_NONE && header.e_machine != HOST_MACHINE) why = "it was built for another kind of machine";
+    else if (header.e_phentsize != sizeof(Elf64_Phdr) ||
+             !inside(header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr), size) ||
+             !inside(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, size))
+      why = "the file is truncated or corrupt";
+  }
+  for (int i = 0; !why && i < header.e_phnum; ++i) {
+    Elf64_Phdr part;
+    memcpy(&part, bytes + header.e_phoff + (size_t)i * sizeof part, sizeof part);
+    if (part.p_type != PT_NULL && !inside(part.p_offset, part.p_filesz, size)) why = "the file is truncated or corrupt";
+  }
+  return why ? tvm_error("cannot load library '%s': %s", path, why) : 0;
+}
+#else
+static int check_image(const char *path, const unsigned char *bytes, size_t size) {
+  (void)bytes;
+  return size < 64 ? tvm_error("cannot load library '%s': the file is truncated or corrupt", path) : 0;
+}
+#endif
+
+static int write_all(int fd, const unsigned char *bytes, size_t size) {
+  while (size) {
+    ssize_t done = write(fd, bytes, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return -1;
+    bytes += done;
+    size -= (size_t)done;
+  }
+  return 0;
+}
+
+/* A folder may be mounted without the right to execute, so several are tried. The counter keeps names unique in this
+ * process: the loader takes two libraries of one name for the same. */
+static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t size) {
+  static atomic_uint counter;
+  char name[512];
+  int length = snprintf(name, sizeof name, "%s/tvm-%ld-%u-XXXXXX.so", folder, (long)getpid(),
+                        atomic_fetch_add(&counter, 1));
+  if (length < 0 || (size_t)length >= sizeof name) return NULL;
+  int fd = mkstemps(name, 3);
+  if (fd < 0) return NULL;
+  void *library = write_all(fd, bytes, size) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  close(fd);
+  unlink(name);
+  return library;
+}
+
+void *library_open(const char *path) {
+  unsigned char *bytes;
+  size_t size;
+  if (read_file(path, &bytes, &size)) return NULL;
+  void *library = NULL;
+  if (!check_image(path, bytes, size)) {
+    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+    dlerror();
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; ++i)
+      if (folders[i] && *folders[i]) library = open_copy_in(folders[i], bytes, size);
+    const char *why = library ? NULL : dlerror();
+    if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "no folder for a temporary copy");
+  }
+  free(bytes);
+  return library;
+}
+
+#ifdef __linux__
+void *library_symbol(void *library, const char *name) {
+  struct link_map *map;
+  Dl_info info;
+  void *address = dlsym(library, name);
+  if (!address || dlinfo(library, RTLD_DI_LINKMAP, &map) || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP))
+    return NULL;
+  struct link_map *own;
+  return dlinfo(library, RTLD_DI_LINKMAP, &own) == 0 && own == map ? address : NULL;
+}
+
+const void *library_data(void *library, const char *name, size_t *out_size) {
+  Dl_info info;
+  const ElfW(Sym) *symbol = NULL;
+  void *address = library_symbol(library, name);
+  if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) return NULL;
+  *out_size = symbol->st_size;
+  return address;
+}
+#else
+void *library_symbol(void *library, const char *name) { return dlsym(library, name); }
+
+const void *library_data(void *library, const char *name, size_t *out_size) {
+  *out_size = SIZE_MAX; /* this platform's loader does not tell sizes */
+  return dlsym(library, name);
+}
+#endif

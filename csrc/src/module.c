@@ -1,0 +1,367 @@
+/* Modules: symbols of a JIT or of a loaded library, imports, and the lookup generated code uses. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "library.h"
+
+struct TVMModule {
+  atomic_int refs;
+  char *type_key;
+  char *entry_name;
+  StringMap symbols;   /* name -> address */
+  StringMap functions; /* name -> TVMFunction, owned */
+  void *library;       /* dlopen handle or NULL */
+  struct TVMModule **imports;
+  int import_count;
+  TVMFinalizer finalize;
+  void *resource;
+  /* Functions generated code has asked for, kept so that it may hold them for the module's life. */
+  pthread_mutex_t lock;
+  StringMap environment;
+};
+
+int TVMModCreate(const char *type_key, TVMFinalizer fin, void *resource, TVMModuleHandle *out) {
+  struct TVMModule *mod = calloc(1, sizeof *mod);
+  if (!mod || !(mod->type_key = strdup(type_key))) {
+    free(mod);
+    return tvm_error("out of memory");
+  }
+  atomic_init(&mod->refs, 1);
+  pthread_mutex_init(&mod->lock, NULL);
+  mod->finalize = fin;
+  mod->resource = resource;
+  *out = mod;
+  return 0;
+}
+
+int TVMModRetain(TVMModuleHandle mod) {
+  atomic_fetch_add_explicit(&mod->refs, 1, memory_order_relaxed);
+  return 0;
+}
+
+static void free_functions(StringMap *map) {
+  for (size_t i = 0; i < map->capacity; ++i)
+    if (map->entries[i].key) TVMFuncFree(map->entries[i].value);
+  map_clear(map);
+}
+
+int TVMModFree(TVMModuleHandle mod) {
+  if (!mod || atomic_fetch_sub_explicit(&mod->refs, 1, memory_order_acq_rel) != 1) return 0;
+  free_functions(&mod->environment);
+  free_functions(&mod->functions);
+  TVMModClearImports(mod);
+  free(mod->imports);
+  map_clear(&mod->symbols);
+  /* Code goes last: finalizers of functions may live in it. */
+  if (mod->library) dlclose(mod->library);
+  if (mod->finalize) mod->finalize(mod->resource);
+  pthread_mutex_destroy(&mod->lock);
+  free(mod->entry_name);
+  free(mod->type_key);
+  free(mod);
+  return 0;
+}
+
+const char *TVMModTypeKey(TVMModuleHandle mod) { return mod->type_key; }
+
+const char *TVMModEntryName(TVMModuleHandle mod) { return mod->entry_name ? mod->entry_name : ""; }
+
+int TVMModSetEntryName(TVMModuleHandle mod, const char *name) {
+  char *copy = strdup(name);
+  if (!copy) return tvm_error("out of memory");
+  free(mod->entry_name);
+  mod->entry_name = copy;
+  return 0;
+}
+
+int TVMModAddSymbol(TVMModuleHandle mod, const char *name, void *address) {
+  return map_put(&mod->symbols, name, address, NULL);
+}
+
+int TVMModAddFunction(TVMModuleHandle mod, const char *name, TVMFunctionHandle func) {
+  void *old;
+  if (map_put(&mod->functions, name, func, &old)) return -1;
+  TVMFuncRetain(func);
+  TVMFuncFree(old);
+  return 0;
+}
+
+int TVMModBind(TVMModuleHandle mod, void *runtime_table_variable, void *module_ctx_variable) {
+  if (runtime_table_variable) *(const TVMRuntimeTable **)runtime_table_variable = TVMGetRuntimeTable();
+  if (module_ctx_variable) *(void **)module_ctx_variable = mod;
+  return 0;
+}
+
+/* ---- imports ---- */
+
+static bool reaches(const struct TVMModule *from, const struct TVMModule *to) {
+  if (from == to) return true;
+  for (int i = 0; i < from->import_count; ++i)
+    if (reaches(from->imports[i], to)) return true;
+  return false;
+}
+
+int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep) {
+  if (reaches(dep, mod)) return tvm_error("import_module: the module would import itself");
+  struct TVMModule **imports = realloc(mod->imports, (size_t)(mod->import_count + 1) * sizeof *imports);
+  if (!imports) return tvm_error("out of memory");
+  mod->imports = imports;
+  mod->imports[mod->import_count++] = dep;
+  return TVMModRetain(dep);
+}
+
+int TVMModClearImports(TVMModuleHandle mod) {
+  while (mod->import_count) TVMModFree(mod->imports[--mod->import_count]);
+  return 0;
+}
+
+int TVMModImportCount(TVMModuleHandle mod) { return mod->import_count; }
+
+int TVMModGetImport(TVMModuleHandle mod, int index, TVMModuleHandle *out) {
+  if (index < 0 || index >= mod->import_count) return tvm_error("module has no import %d", index);
+  *out = mod->imports[index];
+  return TVMModRetain(*out);
+}
+
+/* ---- lookup ---- */
+
+void *TVMModGetSymbol(TVMModuleHandle mod, const char *name) {
+  void *address = map_get(&mod->symbols, name);
+  if (!address && mod->library) address = library_symbol(mod->library, name);
+  return address;
+}
+
+/* A raw entry has its own signature; calling it as a packed function would crash. */
+static bool is_raw_entry(struct TVMModule *mod, const char *name) {
+  static const char suffix[] = "_compute_";
+  size_t length = strlen(name), tail = sizeof suffix - 1;
+  char base[256];
+  if (length <= tail || length - tail >= sizeof base || strcmp(name + length - tail, suffix)) return false;
+  memcpy(base, name, length - tail);
+  base[length - tail] = '\0';
+  return TVMModGetSymbol(mod, base) != NULL;
+}
+
+static TVMBackendPackedCFunc packed_symbol(struct TVMModule *mod, const char *name) {
+  if (!strncmp(name, "__tvm_", 6) || is_raw_entry(mod, name)) return NULL;
+  void *address = TVMModGetSymbol(mod, name);
+  TVMBackendPackedCFunc code;
+  memcpy(&code, &address, sizeof code); /* ISO C has no cast between data and function pointers */
+  return code;
+}
+
+static const char *resolve_entry(struct TVMModule *mod, const char *name) {
+  return strcmp(name, "__tvm_main__") == 0 && mod->entry_name ? mod->entry_name : name;
+}
+
+/* `own` says whether the function keeps its module alive. */
+static int find_function(struct TVMModule *mod, const char *name, int query_imports, bool own, TVMFunctionHandle *out) {
+  const char *resolved = resolve_entry(mod, name);
+  *out = map_get(&mod->functions, resolved);
+  if (*out) return TVMFuncRetain(*out);
+  TVMBackendPackedCFunc code = packed_symbol(mod, resolved);
+  if (code) return (*out = tvm_func_new(code, NULL, NULL, own ? mod : NULL)) ? 0 : -1;
+  for (int i = 0; query_imports && i < mod->import_count; ++i)
+    if (find_function(mod->imports[i], name, 1, own, out) || *out) return *out ? 0 : -1;
+  return 0;
+}
+
+int TVMModGetFunction(TVMModuleHandle mod, const char *name, int query_imports, TVMFunctionHandle *out) {
+  return find_function(mod, name, query_imports, true, out);
+}
+
+static int find_in_environment(struct TVMModule *mod, const char *name, TVMFunctionHandle *out) {
+  *out = NULL;
+  for (int i = 0; i < mod->import_count && !*out; ++i)
+    if (find_function(mod->imports[i], name, 1, false, out)) return -1;
+  if (!*out && TVMFuncGetGlobal(name, out)) return -1;
+  if (!*out && find_function(mod, name, 0, false, out)) return -1;
+  if (!*out)
+    return tvm_error("function '%s' is called by generated code, but neither the module's imports nor the global "
+                     "registry has it; register it with tvm.register_func or import the module that has it", name);
+  return 0;
+}
+
+static struct TVMModule *rootless_module(void) {
+  static struct TVMModule *mod;
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  if (!mod) TVMModCreate("environment", NULL, NULL, &mod);
+  pthread_mutex_unlock(&lock);
+  return mod;
+}
+
+int TVMBackendGetFuncFromEnv(void *module_ctx, const char *name, TVMFunctionHandle *out) {
+  struct TVMModule *mod = module_ctx ? module_ctx : rootless_module();
+  if (!mod) return -1;
+  pthread_mutex_lock(&mod->lock);
+  *out = map_get(&mod->environment, name);
+  pthread_mutex_unlock(&mod->lock);
+  if (*out) return 0;
+  if (find_in_environment(mod, name, out)) return -1;
+  pthread_mutex_lock(&mod->lock);
+  TVMFunctionHandle raced = map_get(&mod->environment, name);
+  int status = raced ? 0 : map_put(&mod->environment, name, *out, NULL);
+  pthread_mutex_unlock(&mod->lock);
+  if (raced || status) TVMFuncFree(*out);
+  if (raced) *out = raced;
+  return status;
+}
+
+/* ---- imports packed into a library ---- */
+
+typedef struct { const unsigned char *at, *end; } Reader;
+
+static int read_bytes(Reader *reader, const void **out, size_t size) {
+  if ((size_t)(reader->end - reader->at) < size) return tvm_error("the imported modules packed in the library are corrupt");
+  *out = reader->at;
+  reader->at += size;
+  return 0;
+}
+
+static int read_u64(Reader *reader, uint64_t *out) {
+  const void *bytes;
+  if (read_bytes(reader, &bytes, 8)) return -1;
+  memcpy(out, bytes, 8);
+  return 0;
+}
+
+static int read_block(Reader *reader, TVMByteArray *out) {
+  uint64_t size;
+  const void *data;
+  if (read_u64(reader, &size) || size > SIZE_MAX || read_bytes(reader, &data, (size_t)size)) return -1;
+  *out = (TVMByteArray){data, (size_t)size};
+  return 0;
+}
+
+static int load_packed_module(TVMByteArray type_key, TVMByteArray body, TVMModuleHandle *out) {
+  char name[128];
+  TVMFunctionHandle loader;
+  snprintf(name, sizeof name, "runtime.module.loadbinary_%.*s", (int)(type_key.size < 64 ? type_key.size : 64),
+           type_key.data);
+  if (TVMFuncGetGlobal(name, &loader)) return -1;
+  if (!loader) return tvm_error("the library holds a '%.*s' module, but this runtime has no loader for it (%s)",
+                                (int)(type_key.size < 64 ? type_key.size : 64), type_key.data, name);
+  TVMValue arg, ret;
+  int code = kTVMBytes, ret_code;
+  arg.v_handle = &body;
+  int status = tvm_call(loader, &arg, &code, 1, &ret, &ret_code);
+  TVMFuncFree(loader);
+  if (status) return status;
+  if (ret_code != kTVMModuleHandle) {
+    tvm_release_value(ret, ret_code);
+    return tvm_error("%s did not return a module", name);
+  }
+  *out = ret.v_handle;
+  return 0;
+}
+
+/* Blob: count, then (type key, bytes, parent index + 1) each; parent 0 is the library itself. */
+static int load_imports(struct TVMModule *mod, const void *data, size_t size) {
+  Reader reader = {data, (const unsigned char *)data + size};
+  uint64_t count, parent;
+  int status = 0;
+  if (read_u64(&reader, &count)) return -1;
+  if (count > size) return tvm_error("the imported modules packed in the library are corrupt");
+  struct TVMModule **loaded = calloc(count ? (size_t)count : 1, sizeof *loaded);
+  if (!loaded) return tvm_error("out of memory");
+  uint64_t done = 0;
+  for (; done < count && !status; ++done) {
+    TVMByteArray type_key, body;
+    status = read_block(&reader, &type_key) || read_block(&reader, &body) || read_u64(&reader, &parent) ? -1 : 0;
+    if (!status && parent > done) status = tvm_error("the imported modules packed in the library are corrupt");
+    if (!status) status = load_packed_module(type_key, body, &loaded[done]);
+    if (!status) status = TVMModImport(parent ? loaded[parent - 1] : mod, loaded[done]);
+  }
+  for (uint64_t i = 0; i < done; ++i) TVMModFree(loaded[i]);
+  free(loaded);
+  return status;
+}
+
+int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size_t *out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  if (!mod->library) return 0;
+  size_t room;
+  const unsigned char *blob = library_data(mod->library, "__tvm_dev_mblob", &room);
+  if (!blob) return 0;
+  uint64_t size;
+  if (room < 8) return tvm_error("the imported modules packed in the library are corrupt");
+  memcpy(&size, blob, 8);
+  if (size > room - 8) return tvm_error("the imported modules packed in the library are corrupt");
+  *out_data = blob + 8;
+  *out_size = (size_t)size;
+  return 0;
+}
+
+/* ---- loading ---- */
+
+static int read_entry_name(struct TVMModule *mod) {
+  size_t room;
+  const char *name = library_data(mod->library, "__tvm_main__", &room);
+  if (!name) return 0;
+  if (strnlen(name, room) == room) return tvm_error("the entry name stored in the library is corrupt");
+  return TVMModSetEntryName(mod, name);
+}
+
+static bool is_library_format(const char *file_name, const char *format) {
+  static const char *const known[] = {"so", "dylib", "dll"};
+  if (!format || !*format) {
+    const char *dot = strrchr(file_name, '.');
+    format = dot ? dot + 1 : "";
+  }
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+    if (!strcmp(format, known[i])) return true;
+  return false;
+}
+
+int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out) {
+  if (!is_library_format(file_name, format))
+    return tvm_error("load_module: '%s' is no shared library (expected .so, .dylib or .dll)", file_name);
+  struct TVMModule *mod;
+  void *library = library_open(file_name);
+  if (!library) return -1;
+  if (TVMModCreate("library", NULL, NULL, &mod)) {
+    dlclose(library);
+    return -1;
+  }
+  mod->library = library;
+  const void *blob;
+  size_t size;
+  TVMModBind(mod, library_symbol(library, "__tvm_runtime_table"), library_symbol(library, "__tvm_module_ctx"));
+  if (read_entry_name(mod) || TVMModGetImportBlob(mod, &blob, &size) || (blob && load_imports(mod, blob, size))) {
+    TVMModFree(mod);
+    return -1;
+  }
+  *out = mod;
+  return 0;
+}
+
+/* ---- functions linked into the program itself ---- */
+
+static struct TVMModule *system_lib;
+static pthread_mutex_t system_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int TVMModGetSystemLib(TVMModuleHandle *out) {
+  pthread_mutex_lock(&system_lock);
+  int status = system_lib ? 0 : TVMModCreate("library", NULL, NULL, &system_lib);
+  pthread_mutex_unlock(&system_lock);
+  if (status) return status;
+  *out = system_lib;
+  return TVMModRetain(system_lib);
+}
+
+int TVMBackendRegisterSystemLibSymbol(const char *name, void *address) {
+  TVMModuleHandle mod;
+  if (TVMModGetSystemLib(&mod)) return -1;
+  pthread_mutex_lock(&system_lock);
+  int status = TVMModAddSymbol(mod, name, address);
+  if (!status && !strcmp(name, "__tvm_runtime_table")) TVMModBind(mod, address, NULL);
+  if (!status && !strcmp(name, "__tvm_module_ctx")) TVMModBind(mod, NULL, address);
+  pthread_mutex_unlock(&system_lock);
+  TVMModFree(mod);
+  return status;
+}

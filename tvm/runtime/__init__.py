@@ -1,0 +1,37 @@
+"""The runtime: arrays, packed functions, modules. Works without the compiler."""
+
+from . import container, module, ndarray, object_generic, packed_func, params, registry
+from ._lib import find_library, include_path
+from .benchmark import BenchmarkResult
+from .container import ADT, Array, Map, ShapeTuple, String, tuple_object
+from .devices import (
+    Device,
+    cl,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    mtl,
+    opencl,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)
+from .module import (
+    Module,
+    enabled,
+    load_module,
+    load_static_library,
+    num_threads,
+    system_lib,
+)
+from .ndarray import NDArray
+from .object import Object, ObjectGeneric, ObjectTypes
+from .object_generic import convert, convert_to_object
+from .packed_func import PackedFunc
+from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
+from .registry import get_global_func, list_global_func_names, register_func, remove_global_func

@@ -1,0 +1,554 @@
+"""The door to ``libtvm_runtime``: the only file of the tree that uses ctypes.
+
+Handles are plain integers (addresses). Every C function is declared here once; a call that fails raises TVMError
+with the text C left, or the original exception when a Python callback raised it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from ..error import TVMError
+
+# Type codes of packed values.
+INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
+TENSOR, OBJECT, MODULE, FUNCTION, STR, BYTES, NDARRAY, RVALUE, BOOL = range(7, 16)
+
+_ADDRESS = ctypes.c_void_p
+_STATUS = ctypes.c_int
+_CALLBACK = ctypes.CFUNCTYPE(_STATUS, _ADDRESS, _ADDRESS, ctypes.c_int, _ADDRESS, _ADDRESS, _ADDRESS)
+_FINALIZER = ctypes.CFUNCTYPE(None, _ADDRESS)
+_CHECK = ctypes.CFUNCTYPE(_STATUS)
+
+
+class DLDevice(ctypes.Structure):
+    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", _ADDRESS),
+        ("device", DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class ByteArray(ctypes.Structure):
+    _fields_ = [("data", _ADDRESS), ("size", ctypes.c_size_t)]
+
+
+class TimeOptions(ctypes.Structure):
+    _fields_ = [
+        ("number", ctypes.c_int32),
+        ("repeat", ctypes.c_int32),
+        ("min_repeat_ms", ctypes.c_int32),
+        ("limit_zero_time_iterations", ctypes.c_int32),
+        ("cooldown_interval_ms", ctypes.c_int32),
+        ("repeats_to_cooldown", ctypes.c_int32),
+        ("cache_flush_bytes", ctypes.c_int64),
+        ("preprocess", _ADDRESS),
+        ("device", DLDevice),
+    ]
+
+
+_TEXT = ctypes.c_char_p
+_INT = ctypes.c_int
+_SIZE = ctypes.c_size_t
+_U64 = ctypes.c_uint64
+
+# name -> (result, arguments). A result of _STATUS is checked by `check`; the others cannot fail.
+_SIGNATURES: dict[str, tuple] = {
+    "TVMGetLastError": (_TEXT, ()),
+    "TVMGetRuntimeTable": (_ADDRESS, ()),
+    "TVMAPISetLastError": (None, (_TEXT,)),
+    "TVMSetForeignError": (None, (_TEXT, _U64)),
+    "TVMTakeForeignError": (_U64, ()),
+    "TVMSetInterruptCheck": (None, (_CHECK,)),
+    "TVMFuncCreateFromCFunc": (_STATUS, (_CALLBACK, _ADDRESS, _FINALIZER, _ADDRESS)),
+    "TVMFuncRetain": (_STATUS, (_ADDRESS,)),
+    "TVMFuncFree": (_STATUS, (_ADDRESS,)),
+    "TVMFuncCallFrame": (_STATUS, (_ADDRESS,)),
+    "TVMFuncGetCFunc": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
+    "TVMFuncRegisterGlobal": (_STATUS, (_TEXT, _ADDRESS, _INT)),
+    "TVMFuncGetGlobal": (_STATUS, (_TEXT, _ADDRESS)),
+    "TVMFuncRemoveGlobal": (_STATUS, (_TEXT,)),
+    "TVMFuncListGlobalNames": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMReturnBytes": (_STATUS, (_TEXT, _SIZE, _INT, _ADDRESS, _ADDRESS)),
+    "TVMObjectCreate": (_STATUS, (_U64, _FINALIZER, _ADDRESS)),
+    "TVMObjectFree": (_STATUS, (_ADDRESS,)),
+    "TVMObjectToken": (_U64, (_ADDRESS,)),
+    "TVMArrayAlloc": (_STATUS, (_ADDRESS, _INT, DLDataType, DLDevice, _ADDRESS)),
+    "TVMArrayCreateView": (_STATUS, (_ADDRESS, _ADDRESS, _INT, DLDataType, _U64, _ADDRESS)),
+    "TVMArrayRetain": (_STATUS, (_ADDRESS,)),
+    "TVMArrayFree": (_STATUS, (_ADDRESS,)),
+    "TVMArrayUseCount": (_INT, (_ADDRESS,)),
+    "TVMArrayCopyFromBytes": (_STATUS, (_ADDRESS, _ADDRESS, _SIZE)),
+    "TVMArrayCopyToBytes": (_STATUS, (_ADDRESS, _ADDRESS, _SIZE)),
+    "TVMArrayCopyFromTo": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
+    "TVMArrayFromDLPack": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMArrayToDLPack": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMArrayFromDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMArrayToDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMDeviceExists": (_INT, (DLDevice,)),
+    "TVMSynchronize": (_STATUS, (_INT, _INT, _ADDRESS)),
+    "TVMModCreate": (_STATUS, (_TEXT, _FINALIZER, _ADDRESS, _ADDRESS)),
+    "TVMModLoadFromFile": (_STATUS, (_TEXT, _TEXT, _ADDRESS)),
+    "TVMModRetain": (_STATUS, (_ADDRESS,)),
+    "TVMModFree": (_STATUS, (_ADDRESS,)),
+    "TVMModTypeKey": (_TEXT, (_ADDRESS,)),
+    "TVMModEntryName": (_TEXT, (_ADDRESS,)),
+    "TVMModSetEntryName": (_STATUS, (_ADDRESS, _TEXT)),
+    "TVMModAddSymbol": (_STATUS, (_ADDRESS, _TEXT, _ADDRESS)),
+    "TVMModAddFunction": (_STATUS, (_ADDRESS, _TEXT, _ADDRESS)),
+    "TVMModBind": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
+    "TVMModImport": (_STATUS, (_ADDRESS, _ADDRESS)),
+    "TVMModClearImports": (_STATUS, (_ADDRESS,)),
+    "TVMModImportCount": (_INT, (_ADDRESS,)),
+    "TVMModGetImport": (_STATUS, (_ADDRESS, _INT, _ADDRESS)),
+    "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
+    "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
+    "TVMThreadPoolSize": (_INT, ()),
+    "TVMThreadPoolConfigure": (_STATUS, (_INT,)),
+    "TVMFuncTime": (_STATUS, (_ADDRESS, ctypes.POINTER(TimeOptions), _ADDRESS)),
+    "TVMParamsLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),
+    "TVMParamsCount": (_INT, (_ADDRESS,)),
+    "TVMParamsName": (_ADDRESS, (_ADDRESS, _INT, _ADDRESS)),
+    "TVMParamsArray": (_ADDRESS, (_ADDRESS, _INT)),
+    "TVMParamsFree": (_STATUS, (_ADDRESS,)),
+}
+
+_FILE_NAMES = {"darwin": "libtvm_runtime.dylib", "win32": "tvm_runtime.dll"}
+
+
+def find_library() -> str:
+    """The path of the runtime library: ``TVM_LIBRARY_PATH`` (a file or a folder), else ``tvm/lib``."""
+    name = _FILE_NAMES.get(sys.platform, "libtvm_runtime.so")
+    asked = os.environ.get("TVM_LIBRARY_PATH")
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    candidates = [asked, os.path.join(asked, name)] if asked else [os.path.join(package, "lib", name)]
+    for path in candidates:
+        if os.path.isfile(path):
+            return path
+    raise TVMError(
+        f"the runtime library {name} was not found (looked at: {', '.join(candidates)}); build it with "
+        "'make -C csrc' in the source tree, or set TVM_LIBRARY_PATH to the file or its folder"
+    )
+
+
+def include_path() -> str:
+    """The folder of ``tvm_runtime.h``: in the installed package, else in the source tree."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for path in (os.path.join(package, "include"), os.path.join(os.path.dirname(package), "csrc", "include")):
+        if os.path.isfile(os.path.join(path, "tvm_runtime.h")):
+            return path
+    raise TVMError("tvm_runtime.h was not found next to the package; it is in csrc/include of the source tree")
+
+
+class _Library:
+    """Loads the library at the first use of a function, so that compiling needs no built runtime."""
+
+    def __getattr__(self, name: str):
+        if name not in _SIGNATURES:
+            raise AttributeError(name)
+        with _load_lock:
+            if "TVMGetLastError" not in self.__dict__:
+                self._load()
+        return self.__dict__[name]
+
+    def _load(self) -> None:
+        path = find_library()
+        try:
+            library = ctypes.CDLL(path)
+            found = {name: getattr(library, name) for name in _SIGNATURES}
+        except (OSError, AttributeError) as error:
+            raise TVMError(f"the runtime library {path} cannot be used: {error}; build it anew with 'make -C csrc'") from None
+        for name, (result, arguments) in _SIGNATURES.items():
+            found[name].restype = result
+            found[name].argtypes = arguments
+        found["TVMSetInterruptCheck"](_interrupt_check)
+        self.__dict__.update(found)
+
+
+_load_lock = threading.RLock()
+lib = _Library()
+
+# ---- errors ----
+
+_tokens = itertools.count(1)
+# Exceptions on their way through C. Bounded: C may replace an error with one of its own, and then nobody asks for it.
+_pending: dict[int, BaseException] = {}
+_PENDING_LIMIT = 256
+
+
+def store_exception(error: BaseException) -> None:
+    """Make ``error`` the last error of this thread, to be raised again on the far side of C."""
+    token = next(_tokens)
+    while len(_pending) >= _PENDING_LIMIT:
+        _pending.pop(next(iter(_pending)), None)
+    _pending[token] = error
+    text = f"{type(error).__name__}: {error}"
+    lib.TVMSetForeignError(text.encode("utf-8", "replace").replace(b"\0", b"?"), token)
+
+
+def raise_last_error() -> None:
+    """Raise what the last failed call on this thread left behind."""
+    error = _pending.pop(lib.TVMTakeForeignError(), None)
+    if error is None:
+        error = TVMError((lib.TVMGetLastError() or b"").decode("utf-8", "replace") or "the call failed without a message")
+    try:
+        raise error
+    finally:
+        del error  # the frame would keep the exception, and the exception the frame
+
+
+def check(status: int) -> None:
+    if status:
+        raise_last_error()
+
+
+@_CHECK
+def _interrupt_check() -> int:
+    # Entering Python on the main thread runs pending signal handlers, so Ctrl-C surfaces inside this function.
+    try:
+        for _ in range(2):
+            pass
+        return 0
+    except BaseException as error:  # noqa: BLE001 - carried across C and raised again there
+        store_exception(error)
+        return -1
+
+
+# ---- calling ----
+
+_HEADER_BYTES = 32
+_FRAME_ARGUMENTS = 32
+_CODE_OFFSET = 16
+
+
+class Frame:
+    """Memory of one call; frames are reused. The pool is a list: its pop and append are atomic between threads."""
+
+    __slots__ = ("buffer", "pointer")
+
+    def __init__(self, arguments: int = _FRAME_ARGUMENTS):
+        self.buffer = ctypes.create_string_buffer(_HEADER_BYTES + 12 * arguments + 8)
+        self.pointer = ctypes.c_void_p(ctypes.addressof(self.buffer))
+
+
+_free_frames: list[Frame] = []
+_packers = [struct.Struct(f"=qqqq{n}q{n}i").pack_into for n in range(_FRAME_ARGUMENTS + 1)]
+_read_result = struct.Struct("=qq").unpack_from
+
+
+def fill_frame(function: int, values: Sequence[int], codes: Sequence[int]) -> Frame:
+    count = len(values)
+    if count > _FRAME_ARGUMENTS:
+        frame = Frame(count)
+        struct.pack_into(f"=qqqq{count}q{count}i", frame.buffer, 0, function, count, 0, NULL, *values, *codes)
+        return frame
+    try:
+        frame = _free_frames.pop()
+    except IndexError:
+        frame = Frame()
+    _packers[count](frame.buffer, 0, function, count, 0, NULL, *values, *codes)
+    return frame
+
+
+def release_frame(frame: Frame) -> None:
+    if len(frame.buffer) == _HEADER_BYTES + 12 * _FRAME_ARGUMENTS + 8:
+        _free_frames.append(frame)
+
+
+def call(function: int, values: Sequence[int], codes: Sequence[int]) -> tuple[int, int]:
+    """Call a function handle; gives (value, code) of the result, which the caller owns."""
+    count = len(values)
+    if count > _FRAME_ARGUMENTS:
+        frame = fill_frame(function, values, codes)
+        check(lib.TVMFuncCallFrame(frame.pointer))
+        return _read_result(frame.buffer, _CODE_OFFSET)
+    try:
+        frame = _free_frames.pop()
+    except IndexError:
+        frame = Frame()
+    buffer = frame.buffer
+    _packers[count](buffer, 0, function, count, 0, NULL, *values, *codes)
+    status = lib.TVMFuncCallFrame(frame.pointer)
+    result = _read_result(buffer, _CODE_OFFSET)
+    _free_frames.append(frame)
+    if status:
+        raise_last_error()
+    return result
+
+
+def time_call(function: int, values: Sequence[int], codes: Sequence[int], options: dict) -> list[float]:
+    frame = fill_frame(function, values, codes)
+    device = DLDevice(*options.pop("device"))
+    record = TimeOptions(device=device, **options)
+    seconds = (ctypes.c_double * max(record.repeat, 1))()
+    try:
+        check(lib.TVMFuncTime(frame.pointer, ctypes.byref(record), ctypes.addressof(seconds)))
+    finally:
+        release_frame(frame)
+    return list(seconds)
+
+
+# ---- callbacks ----
+
+# Python values known to C by number: functions, objects and what modules keep alive.
+_kept: dict[int, object] = {}
+
+
+@_FINALIZER
+def _drop(token: int) -> None:
+    _kept.pop(token, None)
+
+
+def keep(value: object) -> int:
+    token = next(_tokens)
+    _kept[token] = value
+    return token
+
+
+# Set by packed_func: turns (values, codes) into a call of a Python function and gives (value, code).
+_invoke: Callable[[object, list[int], list[int]], tuple[int, int, bytes | None]]
+
+
+def set_invoke(invoke: Callable) -> None:
+    global _invoke
+    _invoke = invoke
+
+
+@_CALLBACK
+def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, token: int) -> int:
+    try:
+        arguments = (ctypes.c_int64 * count).from_address(values)[:] if count else []
+        kinds = (ctypes.c_int32 * count).from_address(codes)[:] if count else []
+        value, code, text = _invoke(_kept[token], arguments, kinds)
+        if text is not None:
+            return lib.TVMReturnBytes(text, len(text), code, ret, ret_code)
+        ctypes.c_int64.from_address(ret).value = value
+        ctypes.c_int32.from_address(ret_code).value = code
+        return 0
+    except BaseException as error:  # noqa: BLE001 - carried across C and raised again there
+        store_exception(error)
+        return -1
+
+
+_callback_address = ctypes.cast(_callback, _ADDRESS).value
+
+
+def _out() -> ctypes.c_void_p:
+    return ctypes.c_void_p()
+
+
+def create_function(function: object) -> int:
+    out = _out()
+    check(lib.TVMFuncCreateFromCFunc(_callback, keep(function), _drop, ctypes.addressof(out)))
+    return out.value
+
+
+def python_function(handle: int) -> object | None:
+    """The Python function behind a handle, or None when it is code of another kind."""
+    code, resource = _out(), _out()
+    check(lib.TVMFuncGetCFunc(handle, ctypes.addressof(code), ctypes.addressof(resource)))
+    return _kept.get(resource.value) if code.value == _callback_address else None
+
+
+def register_global(name: str, handle: int, override: bool) -> None:
+    check(lib.TVMFuncRegisterGlobal(name.encode(), handle, int(override)))
+
+
+def get_global(name: str) -> int | None:
+    out = _out()
+    check(lib.TVMFuncGetGlobal(name.encode(), ctypes.addressof(out)))
+    return out.value
+
+
+def global_names() -> list[str]:
+    size, names = ctypes.c_int(), ctypes.POINTER(ctypes.c_char_p)()
+    check(lib.TVMFuncListGlobalNames(ctypes.addressof(size), ctypes.addressof(names)))
+    return sorted(names[i].decode() for i in range(size.value))
+
+
+def create_object(value: object) -> int:
+    out = _out()
+    check(lib.TVMObjectCreate(keep(value), _drop, ctypes.addressof(out)))
+    return out.value
+
+
+def object_value(handle: int) -> object:
+    return _kept[lib.TVMObjectToken(handle)]
+
+
+# ---- text and bytes ----
+
+
+def text_argument(text: bytes) -> tuple[int, object]:
+    """Address of zero-terminated ``text`` and what keeps it alive."""
+    holder = ctypes.c_char_p(text)
+    return ctypes.cast(holder, _ADDRESS).value, holder
+
+
+def bytes_argument(data: bytes) -> tuple[int, object]:
+    holder = ctypes.c_char_p(data)
+    record = ByteArray(ctypes.cast(holder, _ADDRESS).value, len(data))
+    return ctypes.addressof(record), (holder, record)
+
+
+def read_text(address: int) -> str:
+    return ctypes.string_at(address).decode("utf-8", "replace")
+
+
+def read_bytes(address: int) -> bytes:
+    record = ByteArray.from_address(address)
+    return ctypes.string_at(record.data, record.size) if record.size else b""
+
+
+# ---- arrays ----
+
+_tensor_fields = struct.Struct("=QiiiBBHQQQ")
+_TENSOR_BYTES = _tensor_fields.size
+
+
+def _dims(shape: Sequence[int]):
+    return (ctypes.c_int64 * len(shape))(*shape)
+
+
+def array_alloc(shape: Sequence[int], dtype: tuple[int, int, int], device: tuple[int, int]) -> int:
+    out, dims = _out(), _dims(shape)
+    check(lib.TVMArrayAlloc(ctypes.addressof(dims), len(shape), DLDataType(*dtype), DLDevice(*device), ctypes.addressof(out)))
+    return out.value
+
+
+def array_view(handle: int, shape: Sequence[int], dtype: tuple[int, int, int], offset: int) -> int:
+    out, dims = _out(), _dims(shape)
+    check(lib.TVMArrayCreateView(handle, ctypes.addressof(dims), len(shape), DLDataType(*dtype), offset, ctypes.addressof(out)))
+    return out.value
+
+
+def read_tensor(handle: int) -> tuple:
+    """(data, (device type, id), (code, bits, lanes), shape, strides or None, byte offset) of a DLTensor."""
+    fields = _tensor_fields.unpack(ctypes.string_at(handle, _TENSOR_BYTES))
+    data, device_type, device_id, ndim, code, bits, lanes, shape, strides, offset = fields
+    unpack = struct.Struct(f"={ndim}q").unpack
+    dims = unpack(ctypes.string_at(shape, 8 * ndim)) if ndim else ()
+    steps = unpack(ctypes.string_at(strides, 8 * ndim)) if ndim and strides else None
+    return data, (device_type, device_id), (code, bits, lanes), dims, steps, offset
+
+
+def tensor_pointer(handle: int) -> object:
+    return ctypes.cast(handle, ctypes.POINTER(DLTensor))
+
+
+def device_exists(device: tuple[int, int]) -> bool:
+    return bool(lib.TVMDeviceExists(DLDevice(*device)))
+
+
+# ---- DLPack capsules ----
+
+# Prototypes of our own: attributes set on ctypes.pythonapi's functions would be seen by every user of ctypes.
+_OBJECT = ctypes.py_object
+
+
+def _python_api(name: str, result, *arguments):
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_capsule_new = _python_api("PyCapsule_New", _OBJECT, _ADDRESS, _TEXT, _ADDRESS)
+_capsule_pointer = _python_api("PyCapsule_GetPointer", _ADDRESS, _OBJECT, _TEXT)
+_capsule_set_name = _python_api("PyCapsule_SetName", _INT, _OBJECT, _TEXT)
+_capsule_is_valid = _python_api("PyCapsule_IsValid", _INT, _OBJECT, _TEXT)
+_raw_pointer = _python_api("PyCapsule_GetPointer", _ADDRESS, _ADDRESS, _TEXT)
+_raw_is_valid = _python_api("PyCapsule_IsValid", _INT, _ADDRESS, _TEXT)
+# (name, name once taken, import function, export function, offset of the deleter)
+_KINDS = {
+    False: (b"dltensor", b"used_dltensor", "TVMArrayFromDLPack", "TVMArrayToDLPack", _TENSOR_BYTES + 8),
+    True: (b"dltensor_versioned", b"used_dltensor_versioned", "TVMArrayFromDLPackVersioned", "TVMArrayToDLPackVersioned", 16),
+}
+_CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, _ADDRESS)
+
+
+@_CAPSULE_DESTRUCTOR
+def _capsule_destructor(capsule: int) -> None:
+    # A capsule nobody took still owns its tensor. It arrives as a raw address: its reference count is 0 already.
+    for name, _, _, _, deleter_offset in _KINDS.values():
+        if _raw_is_valid(capsule, name):
+            managed = _raw_pointer(capsule, name)
+            deleter = ctypes.c_void_p.from_address(managed + deleter_offset).value
+            if deleter:
+                _FINALIZER(deleter)(managed)
+
+
+def export_capsule(handle: int, versioned: bool) -> object:
+    name, _, _, export_name, _ = _KINDS[versioned]
+    out = _out()
+    check(getattr(lib, export_name)(handle, ctypes.addressof(out)))
+    return _capsule_new(out.value, name, ctypes.cast(_capsule_destructor, _ADDRESS))
+
+
+def import_capsule(capsule: object) -> int:
+    for name, used, import_name, _, _ in _KINDS.values():
+        if _capsule_is_valid(capsule, name):
+            out = _out()
+            check(getattr(lib, import_name)(_capsule_pointer(capsule, name), ctypes.addressof(out)))
+            _capsule_set_name(capsule, used)
+            return out.value
+    raise ValueError("from_dlpack: expected a DLPack capsule that nobody has taken yet")
+
+
+# ---- modules ----
+
+
+def module_create(type_key: str, kept: object) -> int:
+    out = _out()
+    check(lib.TVMModCreate(type_key.encode(), _drop, keep(kept), ctypes.addressof(out)))
+    return out.value
+
+
+def module_load(path: str, fmt: str) -> int:
+    out = _out()
+    check(lib.TVMModLoadFromFile(os.fsencode(path), fmt.encode(), ctypes.addressof(out)))
+    return out.value
+
+
+def module_import(handle: int, index: int) -> int:
+    out = _out()
+    check(lib.TVMModGetImport(handle, index, ctypes.addressof(out)))
+    return out.value
+
+
+def module_function(handle: int, name: str, query_imports: bool) -> int | None:
+    out = _out()
+    check(lib.TVMModGetFunction(handle, name.encode(), int(query_imports), ctypes.addressof(out)))
+    return out.value
+
+
+def params_load(data: bytes) -> list[tuple[str, int]]:
+    """Names and array handles (owned by the caller) of a parameter blob."""
+    out, size = _out(), ctypes.c_size_t()
+    check(lib.TVMParamsLoad(data, len(data), ctypes.addressof(out)))
+    try:
+        found = []
+        for index in range(lib.TVMParamsCount(out)):
+            address = lib.TVMParamsName(out, index, ctypes.addressof(size))
+            name = ctypes.string_at(address, size.value)
+            array = lib.TVMParamsArray(out, index)
+            lib.TVMArrayRetain(array)
+            found.append((name.decode("utf-8", "replace"), array))
+        return found
+    finally:
+        lib.TVMParamsFree(out)

@@ -1,0 +1,40 @@
+"""What time_evaluator gives back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+class BenchmarkResult:
+    """Run times in seconds, one per repeat, and their statistics."""
+
+    def __init__(self, results: Sequence[float]):
+        if not results:
+            raise ValueError("BenchmarkResult: there are no run times")
+        self.results = tuple(float(value) for value in results)
+        self.mean = math.fsum(self.results) / len(self.results)
+        self.min = min(self.results)
+        self.max = max(self.results)
+        self.median = self.percentile(50)
+        spread = math.fsum((value - self.mean) ** 2 for value in self.results)
+        self.std = math.sqrt(spread / len(self.results))
+
+    def percentile(self, percent: float) -> float:
+        """The run time that ``percent`` of the repeats do not exceed, interpolated between neighbours."""
+        if not 0 <= percent <= 100:
+            raise ValueError(f"percentile: expected a number from 0 to 100, got {percent}")
+        ordered = sorted(self.results)
+        at = (len(ordered) - 1) * percent / 100
+        low = math.floor(at)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+    def __repr__(self) -> str:
+        return f"BenchmarkResult(min={self.min}, mean={self.mean}, median={self.median}, max={self.max}, std={self.std}, results={self.results})"
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        head = "  ".join(f"{name + ' (ms)':^12}" for name in names)
+        row = "  ".join(f"{getattr(self, name) * 1000:^12.4f}" for name in names)
+        return f"Execution time summary:\n {head}\n {row}\n"

@@ -1,0 +1,416 @@
+"""Modules: compiled code with its imports, however it came to be (JIT, library file, Python functions)."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ..error import TVMError
+from . import _lib
+from ._lib import lib
+from .benchmark import BenchmarkResult
+from .devices import Device
+from .packed_func import (
+    PackedFunc,
+    convert_to_function,
+    encode,
+    function_from_handle,
+    register_decoder,
+    register_encoder,
+)
+from .registry import get_global_func
+
+BINARY_SERIALIZABLE, RUNNABLE, DSO_EXPORTABLE = 1, 2, 4
+
+
+class JitCode(NamedTuple):
+    """Machine code in memory: addresses of its functions and of the two variables the loader fills in."""
+
+    symbols: Mapping[str, int]
+    runtime_table: int = 0
+    module_context: int = 0
+    keepalive: object = None
+
+
+class CodeInfo(NamedTuple):
+    """What only the compiler knows about a module; each field may be None.
+
+    ``load()`` gives the JitCode at the first call of a function. ``source(fmt)`` gives text. ``save(path, fmt)``
+    writes a file in one of the formats of the back end. ``to_bytes()`` gives what `load_binary` of the type key reads.
+    """
+
+    load: Callable[[], JitCode] | None = None
+    names: frozenset[str] = frozenset()
+    source: Callable[[str], str] | None = None
+    save: Callable[[str, str], None] | None = None
+    to_bytes: Callable[[], bytes] | None = None
+    format: str = ""
+    exportable: bool = False
+
+
+class Module:
+    """A module of the runtime."""
+
+    __slots__ = ("_module", "_info", "_loaded", "_entry", "_functions", "entry_name", "__weakref__")
+
+    def __init__(self, handle: int):
+        self._module = handle
+        self._info = CodeInfo()
+        self._loaded = True
+        self._entry = None
+        self._functions: dict[str, PackedFunc] = {}
+        self.entry_name = "__tvm_main__"
+        _modules[handle] = self
+
+    def __del__(self) -> None:
+        if self._module:
+            lib.TVMModFree(self._module)
+
+    @property
+    def handle(self) -> int:
+        return self._module
+
+    # ---- functions ----
+
+    def _load(self) -> None:
+        """Bring lazily compiled code into memory."""
+        if not self._loaded:
+            _attach(self, self._info.load())
+            self._loaded = True
+
+    def _find(self, name: str, query_imports: bool) -> PackedFunc | None:
+        self._load()
+        handle = _lib.module_function(self._module, name, False)
+        if handle is not None:
+            return function_from_handle(handle)
+        if query_imports:
+            for imported in self.imported_modules:
+                found = imported._find(name, True)
+                if found is not None:
+                    return found
+        return None
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
+        """The function ``name``, also of imported modules when ``query_imports``."""
+        found = self._find(name, query_imports)
+        if found is None:
+            raise AttributeError(f"module '{self.type_key}' has no function '{name}'")
+        found.entry_name = name
+        return found
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        if name in self._info.names:
+            return True
+        return self._find(name, query_imports) is not None
+
+    @property
+    def entry_func(self) -> PackedFunc:
+        if self._entry is None:
+            self._entry = self._find_entry()
+        return self._entry
+
+    def _find_entry(self) -> PackedFunc:
+        found = self._find(self.entry_name, False)
+        if found is None and len(self._info.names) == 1:
+            (only,) = self._info.names
+            found = self._find(only, False)
+        if found is None:
+            raise AttributeError(f"module '{self.type_key}' has no entry function; name one: mod['name'](...)")
+        return found
+
+    def __getitem__(self, name: str) -> PackedFunc:
+        if not isinstance(name, str):
+            raise ValueError(f"a module is indexed by function name, got {type(name).__name__}")
+        found = self._functions.get(name)
+        if found is None:
+            found = self._functions[name] = self.get_function(name)
+        return found
+
+    def __call__(self, *args):
+        entry = self._entry
+        return (entry if entry is not None else self.entry_func)(*args)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and self._module == other._module
+
+    def __hash__(self) -> int:
+        return hash(self._module)
+
+    def __repr__(self) -> str:
+        return f"Module({self.type_key}, {self._module:x})"
+
+    # ---- imports ----
+
+    def import_module(self, module: Module) -> None:
+        """Make the functions of ``module`` visible to the code of this one."""
+        if not isinstance(module, Module):
+            raise TypeError(f"import_module: expected a Module, got {type(module).__name__}")
+        module._load()
+        _lib.check(lib.TVMModImport(self._module, module._module))
+        imports = _imports.setdefault(self, [])
+        imports.append(module)
+
+    @property
+    def imported_modules(self) -> list[Module]:
+        count = lib.TVMModImportCount(self._module)
+        return [module_from_handle(_lib.module_import(self._module, index)) for index in range(count)]
+
+    def clear_imports(self) -> None:
+        _imports.pop(self, None)
+        _lib.check(lib.TVMModClearImports(self._module))
+
+    # ---- what it is ----
+
+    @property
+    def type_key(self) -> str:
+        return lib.TVMModTypeKey(self._module).decode()
+
+    @property
+    def format(self) -> str:
+        return self._info.format
+
+    def get_property_mask(self) -> int:
+        info = self._info
+        runnable = RUNNABLE if info.load is not None or self._loaded else 0
+        return (BINARY_SERIALIZABLE if info.to_bytes else 0) | runnable | (DSO_EXPORTABLE if info.exportable else 0)
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        return bool(self.get_property_mask() & BINARY_SERIALIZABLE)
+
+    @property
+    def is_runnable(self) -> bool:
+        return bool(self.get_property_mask() & RUNNABLE)
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        return bool(self.get_property_mask() & DSO_EXPORTABLE)
+
+    def get_source(self, fmt: str = "") -> str:
+        """The code as text in the format ``fmt`` ("ll", "asm", "c", ... as the back end has it)."""
+        return "" if self._info.source is None else self._info.source(fmt)
+
+    inspect_source = get_source
+
+    # ---- files ----
+
+    def save(self, file_name: str | os.PathLike, fmt: str = "") -> None:
+        """Write this module alone in the format ``fmt``, or in the one the file's suffix names."""
+        if self._info.save is None:
+            raise TVMError(f"a '{self.type_key}' module cannot be saved; save the module it was exported from")
+        path = os.fspath(file_name)
+        self._info.save(path, fmt or os.path.splitext(path)[1].lstrip("."))
+
+    def export_library(self, file_name: str | os.PathLike, *, fcompile=None, fpack_imports=None, addons=None, workspace_dir=None, **kwargs):
+        """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``)."""
+        from .export import export_library
+
+        return export_library(self, file_name, fcompile, fpack_imports, addons, workspace_dir, **kwargs)
+
+    # ---- timing ----
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that calls ``func_name`` with its arguments ``repeat`` times ``number`` and gives the times.
+
+        Each of the ``repeat`` results is the mean over ``number`` calls, which grows until one repeat takes
+        ``min_repeat_ms``. ``f_preproc`` names a global function called with the arguments before each repeat.
+        """
+        function = self.entry_func if func_name == self.entry_name else self.get_function(func_name, query_imports=True)
+        preprocess = get_global_func(f_preproc) if f_preproc else None
+        options = {
+            "number": int(number),
+            "repeat": int(repeat),
+            "min_repeat_ms": int(min_repeat_ms),
+            "limit_zero_time_iterations": int(limit_zero_time_iterations),
+            "cooldown_interval_ms": int(cooldown_interval_ms),
+            "repeats_to_cooldown": int(repeats_to_cooldown),
+            "cache_flush_bytes": int(cache_flush_bytes),
+            "device": (dev.device_type, dev.device_id),
+        }
+
+        def evaluator(*args) -> BenchmarkResult:
+            encoded = [encode(arg) for arg in args]
+            values, codes = [item[0] for item in encoded], [item[1] for item in encoded]
+            handle = preprocess.handle if preprocess is not None else None
+            seconds = _lib.time_call(function.handle, values, codes, {**options, "preprocess": handle})
+            del encoded
+            return BenchmarkResult(seconds)
+
+        return evaluator
+
+
+# One Python object per module in C, so that what the compiler attached to it is found again.
+_modules: weakref.WeakValueDictionary[int, Module] = weakref.WeakValueDictionary()
+# Imports keep their Python objects, not only their C handles.
+_imports: weakref.WeakKeyDictionary[Module, list[Module]] = weakref.WeakKeyDictionary()
+
+
+def module_from_handle(handle: int) -> Module:
+    """Takes the reference."""
+    known = _modules.get(handle)
+    if known is None:
+        return Module(handle)
+    lib.TVMModFree(handle)
+    return known
+
+
+def _borrow_module(handle: int) -> Module:
+    lib.TVMModRetain(handle)
+    return module_from_handle(handle)
+
+
+def _encode_module(module: Module) -> tuple:
+    module._load()
+    return module._module, _lib.MODULE, module
+
+
+register_encoder(Module, _encode_module)
+register_decoder(_lib.MODULE, module_from_handle, _borrow_module)
+
+
+def _attach(module: Module, code: JitCode) -> None:
+    for name, address in code.symbols.items():
+        _lib.check(lib.TVMModAddSymbol(module._module, name.encode(), address))
+    _lib.check(lib.TVMModBind(module._module, code.runtime_table or None, code.module_context or None))
+    # C keeps the token of this list until the module's last reference is gone, also those held by functions.
+    _kept_code[module._module].append(code.keepalive)
+
+
+_kept_code: dict[int, list] = {}
+
+
+class _Keeper(list):
+    """What a module keeps alive; dropping it forgets the module's entry."""
+
+    handle = 0
+
+    def __del__(self) -> None:
+        _kept_code.pop(self.handle, None)
+
+
+def _create(type_key: str, info: CodeInfo, entry_name: str | None) -> Module:
+    keeper = _Keeper()
+    handle = _lib.module_create(type_key, keeper)
+    keeper.handle = handle
+    _kept_code[handle] = keeper
+    module = Module(handle)
+    module._info = info
+    if entry_name:
+        _lib.check(lib.TVMModSetEntryName(handle, entry_name.encode()))
+    return module
+
+
+def from_code(
+    load: Callable[[], JitCode] | None,
+    names: Iterable[str],
+    *,
+    type_key: str = "llvm",
+    format: str = "o",
+    entry_name: str | None = None,
+    source: Callable[[str], str] | None = None,
+    save: Callable[[str, str], None] | None = None,
+    to_bytes: Callable[[], bytes] | None = None,
+    exportable: bool = True,
+) -> Module:
+    """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine."""
+    known = frozenset(names)
+    packed = frozenset(name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known)
+    module = _create(type_key, CodeInfo(load, packed, source, save, to_bytes, format, exportable), entry_name)
+    module._loaded = load is None
+    return module
+
+
+def from_jit(
+    symbols: Mapping[str, int],
+    runtime_table: int = 0,
+    module_context: int = 0,
+    keepalive: object = None,
+    **options,
+) -> Module:
+    """A module over machine code that is in memory already; ``options`` as for ``from_code``."""
+    module = from_code(lambda: JitCode(symbols, runtime_table, module_context, keepalive), symbols, **options)
+    module._load()
+    return module
+
+
+def from_functions(functions: Mapping[str, Callable], type_key: str = "python", entry_name: str | None = None) -> Module:
+    """A module whose functions are Python functions or packed functions."""
+    module = _create(type_key, CodeInfo(), entry_name)
+    for name, function in functions.items():
+        packed = convert_to_function(function)
+        _lib.check(lib.TVMModAddFunction(module._module, name.encode(), packed.handle))
+    return module
+
+
+_LIBRARY_FORMATS = {"so", "dll", "dylib"}
+
+
+def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
+    """Load a library that ``export_library`` wrote; objects and archives are linked first."""
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise ValueError(f"load_module: there is no file '{name}'")
+    kind = fmt or os.path.splitext(name)[1].lstrip(".")
+    if kind in ("o", "tar"):
+        from .export import link_objects
+
+        return link_objects(name, kind)
+    if kind not in _LIBRARY_FORMATS:
+        loader = get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
+        if loader is None:
+            known = ", ".join(sorted(_LIBRARY_FORMATS | {"o", "tar"}))
+            raise TVMError(f"load_module: no loader for files of format '{kind}' ({name}); known: {known}")
+        return loader(name, kind)
+    return Module(_lib.module_load(name, kind))
+
+
+def load_static_library(path: str | os.PathLike, func_names: Iterable[str]) -> Module:
+    """A module around an object file that a later ``export_library`` links in."""
+    with open(path, "rb") as file:
+        data = file.read()
+
+    def save(target: str, fmt: str) -> None:
+        with open(target, "wb") as out:
+            out.write(data)
+
+    return from_code(None, func_names, type_key="static_library", format="o", save=save)
+
+
+def system_lib(symbol_prefix: str = "") -> Module:
+    """The module of functions linked into this program."""
+    if symbol_prefix:
+        raise TVMError("system_lib: this runtime keeps one system library, without prefixes")
+    return get_global_func("runtime.SystemLib")()
+
+
+def enabled(target: str) -> bool:
+    """True when code for ``target`` can be made and run here."""
+    words = target.split()
+    if not words or words[0] not in Device.STR2MASK:
+        return False
+    if Device.STR2MASK[words[0]] != Device.kDLCPU:
+        return Device(Device.STR2MASK[words[0]], 0).exist
+    if words[0] != "llvm":
+        return True
+    from importlib.util import find_spec
+
+    return find_spec("llvmlite") is not None
+
+
+def num_threads() -> int:
+    """Threads a parallel region uses."""
+    return lib.TVMThreadPoolSize()

@@ -1,0 +1,26 @@
+"""The base all runtime objects share."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+
+
+class Object(metaclass=ABCMeta):
+    """Base class of objects. Nodes of the compiler, a higher layer, are enrolled with ``Object.register``."""
+
+    __slots__ = ()
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+
+class ObjectGeneric:
+    """Base of classes that know how to become an object: ``asobject()``."""
+
+    __slots__ = ()
+
+    def asobject(self):
+        raise NotImplementedError(f"{type(self).__name__} does not say what object it becomes")
+
+
+ObjectTypes = (Object, ObjectGeneric)

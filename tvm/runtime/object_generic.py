@@ -1,0 +1,57 @@
+"""Conversion of Python values to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Number
+
+from .container import Array, Map, String
+from .object import Object, ObjectGeneric
+from .packed_func import PackedFunc, convert_to_function
+
+# The compiler turns numbers into constants; the runtime alone leaves them as they are.
+_convert_number: Callable[[object], object] = lambda value: value  # noqa: E731
+
+
+def set_number_converter(converter: Callable[[object], object]) -> None:
+    """``converter(number)`` gives the object a plain Python or NumPy number becomes."""
+    global _convert_number
+    _convert_number = converter
+
+
+def convert_to_object(value: object, span: object = None) -> object:
+    if isinstance(value, (Object, PackedFunc)) or value is None:
+        return value
+    if isinstance(value, (bool, Number)):
+        return _convert_number(value)
+    if isinstance(value, str):
+        return String(value)
+    if isinstance(value, (list, tuple)):
+        return Array(convert_to_object(item) for item in value)
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) and not isinstance(key, Object) and not hasattr(key, "__hash__"):
+                raise ValueError(f"convert: {type(key).__name__} cannot be the key of a map")
+        return Map((String(key) if isinstance(key, str) else key, convert_to_object(item)) for key, item in value.items())
+    if isinstance(value, ObjectGeneric) or hasattr(value, "asobject"):
+        return value.asobject()
+    return _convert_other(value)
+
+
+def _convert_other(value: object) -> object:
+    from .module import Module
+    from .ndarray import NDArrayBase
+
+    if isinstance(value, (NDArrayBase, Module, bytes, bytearray)) or hasattr(value, "device_type"):
+        return value
+    if callable(value):
+        return convert_to_function(value)
+    # Nodes of the compiler are objects already.
+    if hasattr(type(value), "__slots__"):
+        return value
+    raise TypeError(f"convert: a {type(value).__name__} has no object form")
+
+
+def convert(value: object, span: object = None) -> object:
+    """A Python value as an object: numbers, text, lists, dicts, functions."""
+    return convert_to_object(value, span)

@@ -1,0 +1,347 @@
+"""Packed functions: one calling convention for compiled code, C and Python."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from numbers import Integral, Number
+
+from ..error import TVMError
+from . import _lib
+from ._lib import lib
+from .container import convert_container
+from .devices import Device
+from .ndarray import NDArray, NDArrayBase, dtype_text, dtype_triple, from_dlpack
+
+_pack_float = struct.Struct("=d").pack
+_unpack_float = struct.Struct("=d").unpack
+_pack_int = struct.Struct("=q").pack
+_unpack_int = struct.Struct("=q").unpack
+_pack_pair = struct.Struct("=ii").pack
+_pack_type = struct.Struct("=BBHi").pack
+
+_ALL_ARRAYS = [(_lib.NDARRAY,) * n for n in range(33)]
+
+
+class PackedFunc:
+    """A function behind a C handle. ``is_global`` says that the global table keeps it."""
+
+    __slots__ = ("_function", "is_global", "_keepalive", "entry_name", "__weakref__")
+
+    def __init__(self, handle: int, is_global: bool = False, keepalive: object = None):
+        self._function = handle
+        self.is_global = is_global
+        self._keepalive = keepalive
+        self.entry_name = None
+
+    def __del__(self) -> None:
+        if self._function:
+            lib.TVMFuncFree(self._function)
+
+    @property
+    def handle(self) -> int:
+        return self._function
+
+    def __call__(self, *args):
+        try:
+            # The common call: arrays only.
+            values = [arg._tensor for arg in args]
+        except AttributeError:
+            values = None
+        # Outside the handler: an error of the call must not carry the AttributeError as its context.
+        if values is None or len(values) >= len(_ALL_ARRAYS):
+            value, code = self._call_any(args)
+        else:
+            if 0 in values:
+                raise TVMError("an array argument was lent to a callback and is gone now; copy it inside the callback")
+            value, code = _lib.call(self._function, values, _ALL_ARRAYS[len(values)])
+        return None if code == _lib.NULL else take_result(value, code)
+
+    def _call_any(self, args: tuple) -> tuple[int, int]:
+        encoded = [encode(arg) for arg in args]
+        result = _lib.call(self._function, [item[0] for item in encoded], [item[1] for item in encoded])
+        del encoded  # holds what the values point at, so it must outlive the call
+        return result
+
+
+Function = PackedFunc
+
+
+class PythonFunction(PackedFunc):
+    """A packed function whose code is a Python callable: called directly, known to C only when C needs it."""
+
+    __slots__ = ("python",)
+
+    def __init__(self, python: Callable):
+        super().__init__(0)
+        self.python = python
+
+    @property
+    def handle(self) -> int:
+        if not self._function:
+            self._function = _lib.create_function(self.python)
+        return self._function
+
+    def __call__(self, *args):
+        return normalize_result(self.python(*[normalize(arg) for arg in args]))
+
+
+PackedFuncHandle = int
+
+
+def convert_to_function(python: Callable) -> PackedFunc:
+    """``python`` as a packed function."""
+    return python if isinstance(python, PackedFunc) else PythonFunction(python)
+
+
+# ---- values that stay in Python ----
+
+_PLAIN = (str, int, float, bytes, bool, type(None), NDArray, Device, PackedFunc)
+
+
+def normalize(value: object) -> object:
+    """What a packed function written in Python gets for an argument."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple, dict)):
+        return convert_container(value)
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, Number) and not hasattr(value, "__array_priority__"):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if callable(value) and not hasattr(value, "_packed_as_object") and _is_function(value):
+        return convert_to_function(value)
+    return value
+
+
+def normalize_result(value: object) -> object:
+    return convert_container(value) if isinstance(value, (list, tuple, dict)) else value
+
+
+def _is_function(value: object) -> bool:
+    return type(value).__name__ in ("function", "method", "builtin_function_or_method", "partial")
+
+
+# ---- Python -> C ----
+
+
+def _encode_int(value: Integral) -> tuple:
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError(f"{number} does not fit in a 64-bit integer argument")
+    return number, _lib.INT, None
+
+
+def _encode_float(value: Number) -> tuple:
+    return _unpack_int(_pack_float(float(value)))[0], _lib.FLOAT, None
+
+
+def _encode_text(value: str) -> tuple:
+    raw = value.encode()
+    if b"\0" in raw:
+        raise ValueError("a string argument holds a zero character; pass bytes instead")
+    address, keep = _lib.text_argument(raw)
+    return address, _lib.STR, keep
+
+
+def _encode_bytes(value: bytes | bytearray) -> tuple:
+    address, keep = _lib.bytes_argument(bytes(value))
+    return address, _lib.BYTES, keep
+
+
+def _encode_object(value: object) -> tuple:
+    handle = _lib.create_object(value)
+    return handle, _lib.OBJECT, _OwnedObject(handle)
+
+
+class _OwnedObject:
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: int):
+        self.handle = handle
+
+    def __del__(self) -> None:
+        lib.TVMObjectFree(self.handle)
+
+
+_ENCODERS: dict[type, Callable[[object], tuple]] = {
+    NDArray: lambda value: (value._tensor, _lib.NDARRAY, value),
+    int: _encode_int,
+    bool: _encode_int,
+    float: _encode_float,
+    str: _encode_text,
+    bytes: _encode_bytes,
+    bytearray: _encode_bytes,
+    type(None): lambda value: (0, _lib.NULL, None),
+    Device: lambda value: (_unpack_int(_pack_pair(value.device_type, value.device_id))[0], _lib.DEVICE, None),
+    PackedFunc: lambda value: (value.handle, _lib.FUNCTION, value),
+    PythonFunction: lambda value: (value.handle, _lib.FUNCTION, value),
+}
+
+
+def register_encoder(cls: type, encoder: Callable[[object], tuple]) -> None:
+    """``encoder(value)`` gives (64-bit value, type code, what to keep alive during the call)."""
+    _ENCODERS[cls] = encoder
+
+
+def encode(value: object) -> tuple:
+    """(64-bit value, type code, what to keep alive) of an argument."""
+    encoder = _ENCODERS.get(type(value))
+    return encoder(value) if encoder is not None else _encode_other(value)
+
+
+def _encode_other(value: object) -> tuple:
+    for cls, encoder in _ENCODERS.items():
+        if isinstance(value, cls):
+            return encoder(value)
+    type_code = getattr(value, "type_code", None)
+    if isinstance(value, Integral):
+        return _encode_int(value)
+    if isinstance(value, Number):
+        return _encode_float(value)
+    if hasattr(value, "__dlpack__"):
+        return _encode_tensor(value)
+    if isinstance(value, (list, tuple, dict)):
+        return _encode_object(convert_container(value))
+    if _is_function(value):
+        function = convert_to_function(value)
+        return function.handle, _lib.FUNCTION, function
+    if type_code is not None or hasattr(value, "__slots__") or hasattr(value, "_packed_as_object"):
+        return _encode_object(value)
+    raise TypeError(f"a packed function cannot take an argument of type {type(value).__name__}")
+
+
+def _encode_tensor(value: object) -> tuple:
+    """Arrays of other frameworks are used in place."""
+    try:
+        array = from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise TypeError(f"a {type(value).__name__} argument cannot be used in place ({error}); pass tvm.nd.array(...)") from error
+    return array._tensor, _lib.NDARRAY, array
+
+
+def encode_dtype(text: str) -> tuple:
+    return _unpack_int(_pack_type(*dtype_triple(text), 0))[0], _lib.DTYPE, None
+
+
+# ---- C -> Python ----
+
+
+def _decode_float(value: int) -> float:
+    return _unpack_float(_pack_int(value))[0]
+
+
+def _decode_dtype(value: int) -> str:
+    return dtype_text(struct.unpack("=BBH", _pack_int(value)[:4]))
+
+
+def _decode_device(value: int) -> Device:
+    return Device(*struct.unpack("=ii", _pack_int(value)))
+
+
+_PLAIN_DECODERS: dict[int, Callable[[int], object]] = {
+    _lib.INT: lambda value: value,
+    _lib.UINT: lambda value: value,
+    _lib.FLOAT: _decode_float,
+    _lib.HANDLE: lambda value: value if value else None,
+    _lib.NULL: lambda value: None,
+    _lib.DTYPE: _decode_dtype,
+    _lib.DEVICE: _decode_device,
+    _lib.STR: _lib.read_text,
+    _lib.BYTES: _lib.read_bytes,
+    _lib.BOOL: bool,
+}
+
+
+def function_from_handle(handle: int, is_global: bool = False) -> PackedFunc:
+    """Takes the reference; a function written in Python comes back as itself."""
+    python = _lib.python_function(handle)
+    if python is None:
+        return PackedFunc(handle, is_global)
+    function = PythonFunction(python)
+    function._function = handle
+    function.is_global = is_global
+    return function
+
+
+def _take_object(handle: int) -> object:
+    try:
+        return _lib.object_value(handle)
+    finally:
+        lib.TVMObjectFree(handle)
+
+
+# A result is owned by whoever takes it.
+_RESULT_DECODERS: dict[int, Callable[[int], object]] = {
+    **_PLAIN_DECODERS,
+    _lib.NDARRAY: NDArray,
+    _lib.FUNCTION: function_from_handle,
+    _lib.OBJECT: _take_object,
+}
+
+
+def _borrow_array(handle: int) -> NDArray:
+    lib.TVMArrayRetain(handle)
+    return NDArray(handle)
+
+
+def _borrow_function(handle: int) -> PackedFunc:
+    lib.TVMFuncRetain(handle)
+    return function_from_handle(handle)
+
+
+# An argument of a callback is lent; arrays without an owner are views that end with the call.
+_ARGUMENT_DECODERS: dict[int, Callable[[int], object]] = {
+    **_PLAIN_DECODERS,
+    _lib.NDARRAY: _borrow_array,
+    _lib.TENSOR: lambda handle: NDArray(handle, is_view=True),
+    _lib.FUNCTION: _borrow_function,
+    _lib.OBJECT: _lib.object_value,
+}
+
+
+def register_decoder(code: int, result: Callable[[int], object], argument: Callable[[int], object]) -> None:
+    _RESULT_DECODERS[code] = result
+    _ARGUMENT_DECODERS[code] = argument
+
+
+def take_result(value: int, code: int) -> object:
+    decoder = _RESULT_DECODERS.get(code)
+    if decoder is None:
+        raise TVMError(f"a packed function returned a value with the unknown type code {code}")
+    return decoder(value)
+
+
+# Results of callbacks carry one reference, which C takes over.
+_RETAIN = {_lib.NDARRAY: "TVMArrayRetain", _lib.FUNCTION: "TVMFuncRetain", _lib.MODULE: "TVMModRetain"}
+
+
+def _encode_result(value: object) -> tuple[int, int, bytes | None]:
+    if isinstance(value, str):
+        return 0, _lib.STR, value.encode()
+    if isinstance(value, (bytes, bytearray)):
+        return 0, _lib.BYTES, bytes(value)
+    number, code, keep = encode(value)
+    if code in _RETAIN:
+        if isinstance(value, NDArray) and value.is_view:
+            raise TVMError("a callback returned an array that was only lent to it; return a copy")
+        getattr(lib, _RETAIN[code])(number)
+    elif isinstance(keep, _OwnedObject):
+        return _lib.create_object(_lib.object_value(number)), code, None
+    return number, code, None
+
+
+def _invoke(python: Callable, values: list[int], codes: list[int]) -> tuple[int, int, bytes | None]:
+    arguments = [_ARGUMENT_DECODERS[code](value) for value, code in zip(values, codes, strict=True)]
+    try:
+        return _encode_result(python(*arguments))
+    finally:
+        for argument in arguments:
+            if type(argument) is NDArray and argument.is_view:
+                argument._tensor = 0
+                argument._fields = None
+
+
+_lib.set_invoke(_invoke)

@@ -1,0 +1,65 @@
+"""The global table of named functions, shared by Python, C and generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import _lib
+from ._lib import lib
+from .packed_func import PackedFunc, convert_to_function, function_from_handle
+
+
+def register_func(func_name: str | Callable, f: Callable | None = None, override: bool = False):
+    """Register ``f`` under ``func_name``; without ``f`` a decorator. A bare ``@register_func`` takes the function's name."""
+    if callable(func_name):
+        f, func_name = func_name, func_name.__name__
+    if not isinstance(func_name, str):
+        raise ValueError(f"register_func: expected a name, got {type(func_name).__name__}")
+
+    def register(function: Callable) -> Callable:
+        packed = convert_to_function(function)  # a name of its own: its handle dies with it
+        _lib.register_global(func_name, packed.handle, override)
+        return function
+
+    return register if f is None else register(f)
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None:
+    """The function registered under ``name``."""
+    handle = _lib.get_global(name)
+    if handle is not None:
+        return function_from_handle(handle, is_global=True)
+    if allow_missing:
+        return None
+    raise ValueError(f"no global function named '{name}' is registered; register it with tvm.register_func")
+
+
+def list_global_func_names() -> list[str]:
+    return _lib.global_names()
+
+
+def remove_global_func(name: str) -> None:
+    _lib.check(lib.TVMFuncRemoveGlobal(name.encode()))
+
+
+def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
+    """The functions that ``finit`` hands to the register function it is given."""
+    found: dict[str, PackedFunc] = {}
+
+    def collect(name: str, function: Callable) -> int:
+        found[name] = convert_to_function(function)
+        return 0
+
+    if finit(convert_to_function(collect)):
+        raise RuntimeError(f"extract_ext_funcs: {finit} reported a failure")
+    return found
+
+
+def register_object(type_key: object = None):
+    """Classes need no registration here; the decorator is kept for scripts that use it."""
+    if isinstance(type_key, type):
+        return type_key
+    return lambda cls: cls
+
+
+register_extension = register_object
