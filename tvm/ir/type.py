@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import Any
+
 from .node import Node
+
+
+class TypeKind(IntEnum):
+    """What a type variable stands for."""
+
+    Type = 0
+    ShapeVar = 1
+    BaseType = 2
+    Constraint = 4
+    AdtHandle = 5
+    TypeData = 6
 
 
 class Type(Node):
@@ -19,6 +33,9 @@ class Type(Node):
 
     def __hash__(self):
         return hash((type(self).__name__, self._content()))
+
+    def same_as(self, other) -> bool:
+        return self is other
 
 
 class PrimType(Type, key="PrimType"):
@@ -50,3 +67,81 @@ class VoidType:
 
     def __new__(cls):
         return TupleType(())
+
+
+class _NamedType(Type):
+    """Types that are themselves only: equality is identity."""
+
+    def __eq__(self, other):
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+class TypeVar(_NamedType, key="relay.TypeVar"):
+    """A variable that stands for a type, in a polymorphic function."""
+
+    name_hint: str
+    kind: TypeKind = TypeKind.Type
+
+    def __init__(self, name_hint, kind=TypeKind.Type, span=None):
+        self.name_hint = str(name_hint)
+        self.kind = TypeKind(kind)
+        self.span = span
+
+    def __call__(self, *args):
+        return TypeCall(self, args)
+
+
+class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
+    """The name of a data type defined in a module."""
+
+    name_hint: str
+    kind: TypeKind = TypeKind.AdtHandle
+
+    def __init__(self, name_hint, kind=TypeKind.AdtHandle, span=None):
+        self.name_hint = str(name_hint)
+        self.kind = TypeKind(kind)
+        self.span = span
+
+    def __call__(self, *args):
+        return TypeCall(self, args)
+
+
+class IncompleteType(_NamedType, key="relay.IncompleteType"):
+    """A type that inference has not found yet."""
+
+    kind: TypeKind = TypeKind.Type
+
+    def __init__(self, kind=TypeKind.Type, span=None):
+        self.kind = TypeKind(kind)
+        self.span = span
+
+
+class RelayRefType(Type, key="relay.RefType"):
+    """A reference to a value."""
+
+    value: Type
+
+
+class TypeConstraint(Type):
+    """Base of what may be demanded of type variables."""
+
+
+class TypeCall(Type, key="relay.TypeCall"):
+    """A type function applied to types."""
+
+    func: Any
+    args: tuple
+
+
+class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
+    """``func`` relates the types ``args``, of which the first ``num_inputs`` are inputs."""
+
+    func: Any
+    args: tuple
+    num_inputs: int
+    attrs: Any = None
+
+    def __call__(self, *args):
+        return self.func(*args)

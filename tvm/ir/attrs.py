@@ -1,0 +1,127 @@
+"""Attributes: named values attached to operators, functions and passes."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from typing import Any, NamedTuple
+
+from .node import _REQUIRED, NODE_TYPES, Node
+
+
+class AttrFieldInfo(NamedTuple):
+    """One field of an attribute record."""
+
+    name: str
+    type_info: str
+    description: str = ""
+
+
+class Attrs(Node):
+    """A record of attributes. Subclasses declare their fields; values are reached as ``attrs.name`` or ``attrs["name"]``."""
+
+    def keys(self) -> list[str]:
+        return list(self._fields)
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self._fields]
+
+    def __getitem__(self, item: str) -> Any:
+        if item not in self._fields:
+            raise KeyError(f"{type(self).__name__} has no attribute '{item}'; it has: {', '.join(self._fields) or 'none'}")
+        return getattr(self, item)
+
+    def __contains__(self, item: str) -> bool:
+        return item in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return getattr(self, key) if key in self._fields else default
+
+    def get_int(self, key: str) -> int:
+        return int(self[key])
+
+    def get_str(self, key: str) -> str:
+        return str(getattr(self[key], "value", self[key]))
+
+    def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        return tuple(int(x) for x in self[key])
+
+    @classmethod
+    def list_field_info(cls) -> list[AttrFieldInfo]:
+        types: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            types.update(base.__dict__.get("__annotations__", {}))
+        out = []
+        for name, _, default in cls._field_specs:
+            text = str(types.get(name, "object"))
+            out.append(AttrFieldInfo(name, text if default is _REQUIRED else f"{text}, default={default!r}"))
+        return out
+
+
+class DictAttrs(Node, key="DictAttrs"):
+    """Attributes without a declared set of names."""
+
+    values: dict
+
+    def __init__(self, values=None, span=None, **named):
+        self.values = {**(values or {}), **named}
+        self.span = span
+
+    def keys(self) -> KeysView[str]:
+        return self.values.keys()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.values.items()
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def __getattr__(self, key: str) -> Any:
+        # Slots are found first, so only names of attributes arrive here.
+        if key == "values" or key.startswith("_"):
+            raise AttributeError(key)
+        try:
+            return self.values[key]
+        except KeyError:
+            raise AttributeError(f"DictAttrs has no attribute '{key}'") from None
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+
+Mapping.register(DictAttrs)
+
+
+def near_matches(name: str, known) -> str:
+    """A hint for an unknown name: the closest known ones, or all when there are few."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
+    return "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"
+
+
+def make_node(type_key: str, **kwargs: Any) -> Node:
+    """A node from its type key and fields, as JSON has them."""
+    cls = NODE_TYPES.get(type_key)
+    if cls is None:
+        raise AttributeError(f"make_node: no node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")
+    try:
+        return cls(**kwargs)
+    except TypeError as error:
+        raise TypeError(f"make_node('{type_key}'): {error}; its fields are: {', '.join(cls._fields)}") from None

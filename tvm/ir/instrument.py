@@ -1,0 +1,202 @@
+"""Instruments: what is told about every pass that runs in a context."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .transform import DUMP_INSTRUMENT
+
+
+class PassInstrument:
+    """Base of instruments; a subclass defines the methods it is interested in."""
+
+    name = "PassInstrument"
+
+    def __init_subclass__(cls, **keywords):
+        super().__init_subclass__(**keywords)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    def enter_pass_ctx(self) -> None:
+        """The context with this instrument is entered."""
+
+    def exit_pass_ctx(self) -> None:
+        """The context with this instrument is left."""
+
+    def should_run(self, mod, info) -> bool:
+        """Whether the pass may run. One instrument that says no is enough; required passes run regardless."""
+        return True
+
+    def run_before_pass(self, mod, info) -> None:
+        """The pass is about to run on ``mod``."""
+
+    def run_after_pass(self, mod, info) -> None:
+        """The pass gave ``mod``."""
+
+
+def pass_instrument(pi_cls=None):
+    """Decorate a class that has some of PassInstrument's methods; its instances are instruments."""
+
+    def make(cls):
+        if not inspect.isclass(cls):
+            raise TypeError(f"pass_instrument decorates a class, got {cls!r}")
+        if issubclass(cls, PassInstrument):
+            return cls
+        made = type(cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__, "__module__": cls.__module__})
+        made.__qualname__ = cls.__qualname__
+        return made
+
+    return make(pi_cls) if pi_cls is not None else make
+
+
+class _Profile:
+    """Time spent in one run of a pass, and in the passes it ran."""
+
+    __slots__ = ("children", "name", "seconds", "start")
+
+    def __init__(self, name: str):
+        self.name = name
+        self.start = time.perf_counter()
+        self.seconds = 0.0
+        self.children: list[_Profile] = []
+
+
+class _Timings(threading.local):
+    def __init__(self):
+        self.clear()
+
+    def clear(self) -> None:
+        self.root: list[_Profile] = []
+        self.stack: list[_Profile] = []
+
+
+_TIMINGS = _Timings()
+
+
+class PassTimingInstrument(PassInstrument):
+    """Measures every pass. ``render()`` inside the context gives the table of this thread."""
+
+    def enter_pass_ctx(self) -> None:
+        _TIMINGS.clear()
+
+    def exit_pass_ctx(self) -> None:
+        _TIMINGS.clear()
+
+    def run_before_pass(self, mod, info) -> None:
+        profile = _Profile(info.name)
+        (_TIMINGS.stack[-1].children if _TIMINGS.stack else _TIMINGS.root).append(profile)
+        _TIMINGS.stack.append(profile)
+
+    def run_after_pass(self, mod, info) -> None:
+        if _TIMINGS.stack:
+            profile = _TIMINGS.stack.pop()
+            profile.seconds = time.perf_counter() - profile.start
+
+    pass_failed = run_after_pass
+
+    @staticmethod
+    def render() -> str:
+        """One line per pass, indented under the pass that ran it: microseconds, without inner passes, shares."""
+        total = sum(p.seconds for p in _TIMINGS.root)
+        lines: list[str] = []
+        stack = [(p, 0, total) for p in reversed(_TIMINGS.root)]
+        while stack:
+            profile, depth, around = stack.pop()
+            own = profile.seconds - sum(c.seconds for c in profile.children)
+            lines.append(
+                f"{chr(9) * depth}{profile.name}: {profile.seconds * 1e6:.0f}us [{own * 1e6:.0f}us] "
+                f"({_percent(profile.seconds, total)}; {_percent(profile.seconds, around)})\n"
+            )
+            stack.extend((c, depth + 1, profile.seconds) for c in reversed(profile.children))
+        return "".join(lines)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100.0 * part / whole if whole else 0.0:.2f}%"
+
+
+class PassPrintingInstrument(PassInstrument):
+    """Prints the module before and after the passes named."""
+
+    def __init__(self, print_before_pass_names: Sequence[str] = (), print_after_pass_names: Sequence[str] = ()):
+        self.print_before_pass_names = list(print_before_pass_names)
+        self.print_after_pass_names = list(print_after_pass_names)
+
+    def run_before_pass(self, mod, info) -> None:
+        if info.name in self.print_before_pass_names:
+            print(f"Print IR before: {info.name}\n{mod}\n\n")
+
+    def run_after_pass(self, mod, info) -> None:
+        if info.name in self.print_after_pass_names:
+            print(f"Print IR after: {info.name}\n{mod}\n\n")
+
+
+class PrintBeforeAll(PassInstrument):
+    """Prints the module before every pass."""
+
+    def run_before_pass(self, mod, info) -> None:
+        print(f"Before Running Pass: {info}")
+        print(mod)
+
+
+class PrintAfterAll(PassInstrument):
+    """Prints the module after every pass."""
+
+    def run_after_pass(self, mod, info) -> None:
+        print(f"After Running Pass: {info}")
+        print(mod)
+
+
+class DumpIR(PassInstrument):
+    """Writes the module after every pass to numbered files in a directory (made if missing).
+
+    ``refresh`` empties the directory first. Files of this process carry its number, so several processes may write
+    to one directory.
+    """
+
+    def __init__(self, dump_dir: Any, refresh: bool = False):
+        self.dump_dir = os.fspath(dump_dir)
+        self.count = 0
+        self._lock = threading.Lock()
+        if refresh and os.path.isdir(self.dump_dir):
+            shutil.rmtree(self.dump_dir)
+
+    def run_after_pass(self, mod, info) -> None:
+        with self._lock:
+            number = self.count
+            self.count += 1
+        os.makedirs(self.dump_dir, exist_ok=True)
+        names = "-".join(v.name_hint for v in mod.get_global_vars()[:2])
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", f"{os.getpid()}_{number:04d}_{info.name}_{names}")[:120]
+        with open(os.path.join(self.dump_dir, stem + ".py"), "w", encoding="utf-8") as file:
+            file.write(f"# after {info.name}\n{mod}\n")
+
+
+_DUMPS: dict[str, DumpIR] = {}
+
+
+def _dump_to(directory: str) -> DumpIR:
+    got = _DUMPS.get(directory)
+    if got is None:
+        got = _DUMPS.setdefault(directory, DumpIR(directory))
+    return got
+
+
+DUMP_INSTRUMENT[:] = [_dump_to]
+
+__all__ = [
+    "DumpIR",
+    "PassInstrument",
+    "PassPrintingInstrument",
+    "PassTimingInstrument",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "pass_instrument",
+]
