@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
 from .node import _REQUIRED, NODE_TYPES, Node
@@ -67,41 +67,44 @@ class Attrs(Node):
 class DictAttrs(Node, key="DictAttrs"):
     """Attributes without a declared set of names."""
 
-    values: dict
+    entries: dict
 
-    def __init__(self, values=None, span=None, **named):
-        self.values = {**(values or {}), **named}
+    def __init__(self, entries=None, span=None, **named):
+        self.entries = {**(entries or {}), **named}
         self.span = span
 
     def keys(self) -> KeysView[str]:
-        return self.values.keys()
+        return self.entries.keys()
 
     def items(self) -> ItemsView[str, Any]:
-        return self.values.items()
+        return self.entries.items()
+
+    def values(self) -> ValuesView[Any]:
+        return self.entries.values()
 
     def __getitem__(self, key: str) -> Any:
-        return self.values[key]
+        return self.entries[key]
 
     def __getattr__(self, key: str) -> Any:
         # Slots are found first, so only names of attributes arrive here.
-        if key == "values" or key.startswith("_"):
+        if key == "entries" or key.startswith("_"):
             raise AttributeError(key)
         try:
-            return self.values[key]
+            return self.entries[key]
         except KeyError:
             raise AttributeError(f"DictAttrs has no attribute '{key}'") from None
 
     def __contains__(self, key: str) -> bool:
-        return key in self.values
+        return key in self.entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.values)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.entries)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self.values.get(key, default)
+        return self.entries.get(key, default)
 
 
 Mapping.register(DictAttrs)

@@ -204,13 +204,15 @@ class _Comparison:
     Matches are never undone, so a pair found equal once stays equal. The first difference ends the run.
     """
 
-    __slots__ = ("forward", "backward", "renamed", "stack")
+    __slots__ = ("backward", "forward", "renamed", "skipped", "stack")
 
     def __init__(self):
         self.forward: dict[Any, Any] = {}
         self.backward: dict[Any, Any] = {}
         # Whether some variable was matched with another: then one object on both sides need not mean equality.
         self.renamed = False
+        # Objects found on both sides and not looked into; their variables stand for themselves.
+        self.skipped: list[Any] = []
         self.stack: list[tuple] = []
 
     def run(self, lhs: Any, rhs: Any, map_free_vars: bool) -> Mismatch | None:
@@ -221,6 +223,7 @@ class _Comparison:
         while stack:
             a, b, free, path = stack.pop()
             if a is b and not self.renamed:
+                self.skipped.append(a)
                 continue
             cls = a.__class__
             plan = plans.get(cls) or _plan(cls)
@@ -292,7 +295,28 @@ class _Comparison:
             self.stack.append((_plain(x[key]), _plain(y[key]), free, (path, "map_value", key)))
         return None
 
+    def fix_skipped(self) -> None:
+        """Match the variables of everything skipped so far with themselves, before any is given another meaning."""
+        self.renamed = True
+        stack, seen = self.skipped, set()
+        while stack:
+            value = stack.pop()
+            plan = _plan(value.__class__)
+            if plan.kind == _VAR:
+                self.forward.setdefault(value, value)
+                self.backward.setdefault(value, value)
+            elif plan.kind == _NODE:
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    stack.extend(plan.parts(value))
+            elif plan.kind == _MAPPING:
+                stack.extend(value.values())
+            elif plan.kind == _SEQUENCE:
+                stack.extend(value)
+
     def variable(self, a: Any, b: Any, free: bool, path: tuple) -> str | None:
+        if a is not b and not self.renamed:
+            self.fix_skipped()
         got = self.forward.get(a)
         if got is not None:
             return None if got is b else f"variable {_name(a)} stands for {_name(got)}, not {_name(b)}"
@@ -304,7 +328,6 @@ class _Comparison:
             x, y = _variable_type(a), _variable_type(b)
             if x != y:
                 return f"variable {_name(a)} is {x}, {_name(b)} is {y}"
-            self.renamed = True
         self.forward[a] = b
         self.backward[b] = a
         return None

@@ -1,0 +1,238 @@
+"""Structural equality and hash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tvm.ir.primop  # noqa: F401  (operators)
+from tvm.ir.attrs import DictAttrs
+from tvm.ir.module import GlobalVar, IRModule
+from tvm.ir.prim import Add, CommReducer, FloatImm, IntImm, IterVar, Let, Range, Reduce, SizeVar, Var, const
+from tvm.ir.structural import (
+    ObjectPath,
+    assert_structural_equal,
+    find_mismatch,
+    get_first_structural_mismatch,
+    structural_equal,
+    structural_hash,
+    structural_key,
+)
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt
+
+
+def same(a, b, **kw) -> bool:
+    """Equality both ways, with the hash in agreement when equal."""
+    got = structural_equal(a, b, **kw)
+    assert got == structural_equal(b, a, **kw)
+    if got:
+        assert structural_hash(a, **kw) == structural_hash(b, **kw)
+        assert structural_key(a, **kw) == structural_key(b, **kw)
+    else:
+        assert structural_hash(a, **kw) != structural_hash(b, **kw)
+    return got
+
+
+def copy_function(n=16, names=("A", "B", "i"), op=lambda v: v + 1.0, symbol="f"):
+    a = decl_buffer((n,), "float32", names[0])
+    b = decl_buffer((n,), "float32", names[1])
+    i = Var(names[2], "int32")
+    loop = For(i, 0, n, 0, BufferStore(b, op(a[i]), (i,)))
+    return PrimFunc([a, b], loop, attrs={"global_symbol": symbol})
+
+
+def test_names_of_variables_and_buffers_do_not_matter():
+    assert same(copy_function(), copy_function(names=("X", "Y", "j")))
+
+
+def test_extent_operator_constant_and_attributes_matter():
+    base = copy_function()
+    assert not same(base, copy_function(n=17))
+    assert not same(base, copy_function(op=lambda v: v * 2.0))
+    assert not same(base, copy_function(op=lambda v: v + 1.5))
+    assert not same(base, copy_function(symbol="g"))
+
+
+def test_swapped_buffers_differ():
+    a, b = decl_buffer((4,), name="a"), decl_buffer((4,), name="b")
+    c, d = decl_buffer((4,), name="a"), decl_buffer((4,), name="b")
+    one = PrimFunc([a, b], BufferStore(a, b[0], (0,)))
+    two = PrimFunc([c, d], BufferStore(d, c[0], (0,)))
+    assert not same(one, two)
+
+
+def test_free_variables_are_equal_only_to_themselves_unless_mapped():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    assert same(x + 1, x + 1)
+    assert not same(x + 1, y + 1)
+    assert same(x + 1, y + 1, map_free_vars=True)
+    assert not same(x + y, x + x, map_free_vars=True)
+    assert same(x + y, y + x, map_free_vars=True)
+    assert not same(x + x, Var("x", "int64") + 1, map_free_vars=True)
+
+
+def test_mapping_is_one_to_one():
+    x, y, z = Var("x", "int32"), Var("y", "int32"), Var("z", "int32")
+    assert not same(x + y, z + z, map_free_vars=True)
+
+
+def test_size_variable_is_not_a_variable():
+    assert not same(Var("n", "int32"), SizeVar("n", "int32"), map_free_vars=True)
+
+
+def test_sharing_does_not_matter():
+    x = Var("x", "int32")
+    shared = Add(x, const(1, "int32"))
+    assert same(shared * shared, Add(x, const(1, "int32")) * Add(x, const(1, "int32")))
+
+
+def test_a_doubling_dag_takes_linear_time():
+    def doubled(levels):
+        e = x
+        for _ in range(levels):
+            e = Add(e, e)
+        return e
+
+    x = Var("x", "int32")
+    assert same(doubled(200), doubled(200))
+    assert not same(doubled(200), doubled(201))
+
+
+def test_a_deep_chain_does_not_overflow():
+    def chain(n):
+        e = x
+        for i in range(n):
+            e = Add(e, const(i % 7 + 1, "int32"))
+        return e
+
+    x = Var("x", "int32")
+    assert same(chain(20000), chain(20000))
+
+
+def test_same_object_under_a_renamed_variable_differs():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    body = x + 1
+    assert not same(Let(x, 1, body), Let(y, 1, body))
+    assert same(Let(x, 1, body), Let(y, 1, y + 1))
+
+
+def test_one_buffer_twice_is_not_two_buffers():
+    a, b = decl_buffer((4,), name="a"), decl_buffer((4,), name="b")
+    assert not same(a[0] + b[0], a[0] + a[0])
+    assert same(a[0] + b[0], b[0] + a[0])
+
+
+@pytest.mark.parametrize("pair", [(1.0, 1.0 + 1e-12), (0.0, -0.0), (float("nan"), 0.0)])
+def test_float_literals_compare_by_bits(pair):
+    a, b = (FloatImm("float64", v) for v in pair)
+    assert not same(a, b)
+    assert same(a, FloatImm("float64", pair[0]))
+
+
+def test_literals_of_different_type_differ():
+    assert not same(IntImm("int32", 1), IntImm("int64", 1))
+    assert not same(const(-1, "int32"), const(-2, "int32"))
+    assert not same(const(True, "bool"), const(1, "int32"))
+
+
+def test_reduction_axes_are_matched():
+    def total(name):
+        k = IterVar(Range(0, 8), name, IterVar.CommReduce)
+        x, y = Var("x", "int32"), Var("y", "int32")
+        combiner = CommReducer((x,), (y,), (x + y,), (const(0, "int32"),))
+        return Reduce(combiner, (k.var * 2,), (k,), const(True, "bool"), 0, ())
+
+    assert same(total("k"), total("r"))
+
+
+def test_definitions_in_statements_are_matched():
+    def program(name, limit=3):
+        v, p = Var(name, "int32"), Var(name + "_data", "handle")
+        store = IfThenElse(v < limit, Evaluate(v + 1))
+        return LetStmt(v, 5, Allocate(p, "float32", (v,), True, SeqStmt((store, Evaluate(v)))))
+
+    assert same(program("a"), program("b"))
+    assert not same(program("a"), program("b", 4))
+
+
+def test_attribute_statement_with_thread_axis_defines_its_variable():
+    def program(name):
+        axis = IterVar(None, Var(name, "int32"), IterVar.ThreadIndex, "threadIdx.x")
+        return AttrStmt(axis, "thread_extent", const(32, "int32"), Evaluate(axis.var + 1))
+
+    assert same(program("tx"), program("ty"))
+
+
+def test_modules_compare_by_function_name():
+    one = IRModule({"f": copy_function(), "g": copy_function(n=3)})
+    two = IRModule({GlobalVar("g"): copy_function(n=3), GlobalVar("f"): copy_function()})
+    assert same(one, two)
+    assert not same(one, IRModule({"f": copy_function(), "h": copy_function(n=3)}))
+
+
+def test_dictionaries_take_literals_and_python_values_alike():
+    assert same(DictAttrs(a=1, b="x", c=[1, 2]), {"a": IntImm("int32", 1), "b": "x", "c": (IntImm("int64", 1), 2)})
+    assert not same(DictAttrs(a=1), DictAttrs(a=2))
+    assert not same(DictAttrs(a=1), DictAttrs(b=1))
+
+
+def test_lists_and_python_numbers():
+    x = Var("x", "int32")
+    assert same([x, 1], (x, 1))
+    assert same(const(3, "int32"), 3)
+    assert not same([x], [x, x])
+
+
+def test_arrays_compare_by_content():
+    numpy = pytest.importorskip("numpy")
+    assert same({"a": numpy.arange(3)}, {"a": numpy.arange(3)})
+    assert not same({"a": numpy.arange(3)}, {"a": numpy.arange(3).astype("int32")})
+
+
+def test_mismatch_names_the_path_and_both_sides():
+    one, two = copy_function(), copy_function(op=lambda v: v + 2.0)
+    with pytest.raises(ValueError, match=r"StructuralEqual check failed at <root>\.body\.body\.value\.b: float32 1\.0 against float32 2\.0"):
+        assert_structural_equal(one, two)
+    left, right = get_first_structural_mismatch(one, two)
+    assert str(left) == str(right) == "<root>.body.body.value.b"
+    assert get_first_structural_mismatch(one, copy_function()) is None
+
+
+def test_mismatch_shows_the_missing_element_of_a_sequence():
+    one = SeqStmt((Evaluate(1), Evaluate(2)))
+    got = find_mismatch(one, SeqStmt((Evaluate(1), Evaluate(2), Evaluate(3))))
+    assert str(got.path) == "<root>.seq[<missing element #2>]"
+    assert str(find_mismatch(one, SeqStmt((Evaluate(9),))).path) == "<root>.seq[0].value"
+
+
+def test_assert_passes_on_equal_programs():
+    assert_structural_equal(copy_function(), copy_function(names=("p", "q", "r")))
+
+
+def test_hash_is_the_same_in_every_process():
+    code = (
+        "import tvm.ir.primop\nfrom tvm.ir.prim import Var\nfrom tvm.ir.structural import structural_hash\n"
+        "x = Var('x', 'int32')\nprint(structural_hash({'a': (x + 1) * 2, 'b': 'text', 'c': {3, 1, 2}}))"
+    )
+    out = set()
+    for seed in ("0", "1", "77"):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        out.add(subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout)
+    assert len(out) == 1
+    x = Var("x", "int32")
+    assert out.pop().strip() == str(structural_hash({"a": (x + 1) * 2, "b": "text", "c": {3, 1, 2}}))
+
+
+def test_object_path_prefixes_and_text():
+    path = ObjectPath.root().attr("body").array_index(2).map_value("k")
+    assert str(path) == "<root>.body[2]['k']"
+    assert len(path) == 4
+    assert path.get_prefix(2) == ObjectPath.root().attr("body")
+    assert ObjectPath.root().attr("body").is_prefix_of(path)
+    assert not ObjectPath.root().attr("other").is_prefix_of(path)
+    assert path.parent == ObjectPath.root().attr("body").array_index(2)
