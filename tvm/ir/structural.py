@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .attrs import DictAttrs
-from .module import GlobalVar, IRModule
+from .module import GlobalVar
 from .node import Node
 from .object_path import ObjectPath
 from .op import Op

@@ -315,7 +315,7 @@ class FunctionPass(Pass):
                     changes[var] = new
         if not changes:
             return mod
-        return mod.map_functions(lambda var, func: changes[var] if var in changes else func)
+        return mod.map_functions(lambda var, func: changes.get(var, func))
 
 
 class Sequential(Pass):
