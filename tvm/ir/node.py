@@ -194,6 +194,14 @@ class Node(metaclass=NodeMeta):
     def __repr__(self):
         return PRINTERS[0](self)
 
+    def script(self, **options) -> str:
+        """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen."""
+        return PRINTERS[0](self, **options)
+
+    def show(self, style=None, black_format=None, **options) -> None:
+        """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake."""
+        print(self.script(**options))
+
     def __copy__(self):
         return self
 
@@ -215,10 +223,10 @@ if _FROZEN:
     Node.__setattr__ = _refuse  # type: ignore[method-assign]
 
 
-def _plain_repr(node) -> str:
+def _plain_repr(node, **options) -> str:
     body = ", ".join(f"{f}={getattr(node, f, None)!r}" for f in node._fields)
     return f"{type(node).__name__}({body})"
 
 
 # The text of a node: filled in by the printer of the layer that owns the node (`ir.text`).
-PRINTERS: list[Callable[[Any], str]] = [_plain_repr]
+PRINTERS: list[Callable[..., str]] = [_plain_repr]

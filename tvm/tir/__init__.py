@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from ..ir import node as _node
 from ..ir.op import Op
 from ..ir.prim import (
     EQ,
@@ -92,3 +93,11 @@ def __getattr__(name: str):
     if name in _PARTS:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def _text(node, **options) -> str:
+    # The printer is loaded by the first node that is printed.
+    return importlib.import_module("tvm.script.printer").script(node, **options)
+
+
+_node.PRINTERS[0] = _text
