@@ -148,7 +148,7 @@ class Declarations:
         if handler is not None:
             handler(self, stmt)
         for child in stmt.children():
-            if not isinstance(child, Stmt):
+            if not isinstance(child, (Stmt, IterVar)):
                 self._expression(child)
         if kind in CONCISE:
             (self._statement if last else self._body)(stmt.body, True)

@@ -105,7 +105,7 @@ def float_text(value: float) -> str:
     if math.isinf(value):
         return '"inf"' if value > 0 else '"-inf"'
     text = repr(value)
-    return text[:-2] if text.endswith(".0") else text
+    return text.removesuffix(".0")
 
 
 class Names:
@@ -315,7 +315,7 @@ class Writer:
             if isinstance(r.extent, IntImm) and r.extent.value == 1:
                 parts.append((r.min, 0))
             else:
-                parts += slice_parts(r.min, add(r.min, r.extent), 1)
+                parts += slice_parts(r.min, end_of(r), 1)
         parts.append("]" if region else "()]")
         return "".join(p if isinstance(p, str) else self.text(p[0], p[1]) for p in parts)
 
@@ -370,6 +370,13 @@ class Writer:
     def dict_text(self, items: Mapping) -> str:
         pairs = sorted((self.value(str(k)) if not isinstance(k, Node) else self.value(k), v) for k, v in items.items())
         return "{" + ", ".join(f"{k}: {self.value(v)}" for k, v in pairs) + "}"
+
+
+def end_of(r: Any) -> PrimExpr:
+    """The first value past a Range or a loop."""
+    if isinstance(r.extent, Sub) and r.extent.b is r.min:
+        return r.extent.a
+    return add(r.min, r.extent)
 
 
 def slice_parts(start: PrimExpr, stop: PrimExpr, step: int) -> list[Any]:
@@ -506,7 +513,7 @@ def _reducer(w: Writer, e: CommReducer):
 
 
 def _range(w: Writer, e: Range):
-    return ATOM, w.tir_call("Range", e.min, add(e.min, e.extent))
+    return ATOM, w.tir_call("Range", e.min, end_of(e))
 
 
 def _iter_var(w: Writer, e: IterVar):

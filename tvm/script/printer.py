@@ -13,7 +13,6 @@ from ..ir import node as ir_node
 from ..ir.module import IRModule
 from ..ir.node import Node
 from ..ir.prim import Call, IntImm, IterVar, PrimExpr, StringImm, Var
-from ..ir.primop import add
 from ..ir.subst import uses_var
 from ..ir.type import TupleType
 from ..ir.visit import post_order
@@ -43,7 +42,7 @@ from ..tir.stmt import (
     While,
 )
 from .declare import THREAD_KEYS, Declarations
-from .expr_text import EXPRESSIONS, VALUES, Options, Writer, producer_name
+from .expr_text import EXPRESSIONS, VALUES, Options, Writer, end_of, producer_name
 
 _LOOPS = {
     ForKind.SERIAL: "serial",
@@ -290,7 +289,7 @@ def _for(p: Printer, s: For, last: bool) -> None:
         p.body(loops[-1].body)
         return
     zero = isinstance(s.min, IntImm) and s.min.value == 0
-    args = [p.text(s.extent)] if zero else [p.text(s.min), p.text(add(s.min, s.extent))]
+    args = [p.text(s.extent)] if zero else [p.text(s.min), p.text(end_of(s))]
     if s.thread_binding is not None:
         args.append(f"thread={json.dumps(s.thread_binding.thread_tag)}")
     if s.annotations:
@@ -465,7 +464,7 @@ def _axis_run(p: Printer, run) -> None:
 
 def _axis(p: Printer, iv: IterVar, value) -> None:
     dom = iv.dom
-    args = p.text(dom.extent) if _from_zero(iv) else f"({p.text(dom.min)}, {p.text(add(dom.min, dom.extent))})"
+    args = p.text(dom.extent) if _from_zero(iv) else f"({p.text(dom.min)}, {p.text(end_of(dom))})"
     if value is not None:
         args += f", {p.text(value)}"
     kind = _AXES.get(iv.iter_type, "opaque")

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """Tensor programs as loops: expressions, statements, buffers, functions, and what is done with them."""
 
 from __future__ import annotations
