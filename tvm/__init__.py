@@ -1,0 +1,69 @@
+"""A deep-learning compiler: tensor programs, their schedules, machine code for them, and a small runtime.
+
+``import tvm`` loads the runtime and the IR; every other part is loaded when it is first named.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING
+
+from . import _ffi, error, runtime
+from .dtype import DataType, DataTypeCode
+from .error import TVMError
+from .runtime import (
+    Device,
+    Object,
+    cl,
+    container,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    get_global_func,
+    gpu,
+    hexagon,
+    metal,
+    mtl,
+    opencl,
+    register_func,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)
+from .runtime import ndarray as nd
+from .runtime.registry import register_extension, register_object
+
+if TYPE_CHECKING:
+    from . import arith, codegen, contrib, driver, instrument, ir, script, support, target, te, testing, tir, transform
+    from .driver.build_module import build, lower
+    from .ir import IRModule
+
+# The interface scripts may ask about is that of TVM 0.14; our own version follows it.
+__version__ = "0.14.0+pytvm.0.1.0"
+
+_COMPILER_MODULES = frozenset(
+    "arith codegen contrib driver instrument ir script support target te testing tir transform".split()
+)
+_COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
+
+# The package pytvm-runtime has no compiler.
+if importlib.util.find_spec(".ir", __name__) is not None:
+    from . import _join
+else:
+    from . import _runtime_only
+
+
+def __getattr__(name: str):
+    where = name if name in _COMPILER_MODULES else _COMPILER_NAMES.get(name)
+    if where is None:
+        raise AttributeError(f"module 'tvm' has no attribute '{name}'")
+    module = importlib.import_module("." + where, __name__)
+    value = globals()[name] = module if where == name else getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_COMPILER_MODULES, *_COMPILER_NAMES})
