@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
@@ -112,6 +111,8 @@ Mapping.register(DictAttrs)
 
 def near_matches(name: str, known) -> str:
     """A hint for an unknown name: the closest known ones, or all when there are few."""
+    import difflib  # only errors need it
+
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Sequence
@@ -45,7 +43,7 @@ def pass_instrument(pi_cls=None):
     """Decorate a class that has some of PassInstrument's methods; its instances are instruments."""
 
     def make(cls):
-        if not inspect.isclass(cls):
+        if not isinstance(cls, type):
             raise TypeError(f"pass_instrument decorates a class, got {cls!r}")
         if issubclass(cls, PassInstrument):
             return cls
@@ -166,6 +164,8 @@ class DumpIR(PassInstrument):
         self.count = 0
         self._lock = threading.Lock()
         if refresh and os.path.isdir(self.dump_dir):
+            import shutil
+
             shutil.rmtree(self.dump_dir)
 
     def run_after_pass(self, mod, info) -> None:

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
 from typing import Any
 
+from .attrs import near_matches
 from .node import Node
-from .prim import BaseExpr
+from .prim import BaseExpr, Call
+from .type import GlobalTypeVar
+
+# Set by relay: adds the definitions of a named library file to a module.
+IMPORT_STANDARD: list[Callable[[Any, str], None]] = []
 
 
-class GlobalVar(BaseExpr, key="GlobalVar"):
+class CallingConv(IntEnum):
+    """How a function is called."""
+
+    DEFAULT = 0
+    C_PACKED_FUNC = 1
+    DEVICE_KERNEL_LAUNCH = 2
+
+
+class RelayExpr(BaseExpr):
+    """Base of expressions over tensors and functions; ``checked_type`` is there once inference has run."""
+
+    @property
+    def checked_type(self):
+        got = getattr(self, "checked_type_", None)
+        if got is None:
+            raise ValueError(f"the type of this {type(self).__name__} is not known yet; run InferType first")
+        return got
+
+
+class GlobalVar(RelayExpr, key="GlobalVar"):
     """The name of a function in a module."""
 
     name_hint: str
     type_annot: Any = None
 
     def __call__(self, *args):
-        from .prim import Call
-
         return Call("void", self, args)
 
 
-class BaseFunc(BaseExpr):
+class BaseFunc(RelayExpr):
     """Base of functions of every IR; ``attrs`` is a dictionary of facts about the function."""
 
     @property
@@ -56,6 +79,9 @@ class IRModule(Node, key="IRModule"):
             self[name] = function
 
     def __setitem__(self, var, value) -> None:
+        if isinstance(var, GlobalTypeVar):
+            self.type_definitions[var] = value
+            return
         name = var.name_hint if isinstance(var, GlobalVar) else str(var)
         for old in self.functions:
             if old.name_hint == name:
@@ -64,10 +90,21 @@ class IRModule(Node, key="IRModule"):
         self.functions[var if isinstance(var, GlobalVar) else GlobalVar(name)] = value
 
     def __getitem__(self, var):
-        return self.functions[var if isinstance(var, GlobalVar) and var in self.functions else self.get_global_var(
-            var.name_hint if isinstance(var, GlobalVar) else var)]
+        if isinstance(var, GlobalTypeVar):
+            return self.type_definitions[var]
+        if isinstance(var, GlobalVar):
+            if var in self.functions:
+                return self.functions[var]
+            var = var.name_hint
+        return self.functions[self.get_global_var(var)]
+
+    def __delitem__(self, var) -> None:
+        name = var.name_hint if isinstance(var, GlobalVar) else var
+        del self.functions[self.get_global_var(name)]
 
     def __contains__(self, var) -> bool:
+        if isinstance(var, GlobalTypeVar):
+            return var in self.type_definitions
         name = var.name_hint if isinstance(var, GlobalVar) else var
         return any(v.name_hint == name for v in self.functions)
 
@@ -78,7 +115,11 @@ class IRModule(Node, key="IRModule"):
         return len(self.functions)
 
     def update(self, other) -> None:
-        for var, function in (other.functions if isinstance(other, IRModule) else other).items():
+        """Add (or replace by name) the functions and type definitions of another module or dictionary."""
+        if isinstance(other, IRModule):
+            self.type_definitions.update(other.type_definitions)
+            other = other.functions
+        for var, function in other.items():
             self[var] = function
 
     def update_func(self, var: GlobalVar, func) -> None:
@@ -88,11 +129,41 @@ class IRModule(Node, key="IRModule"):
         for var in self.functions:
             if var.name_hint == name:
                 return var
-        known = ", ".join(sorted(v.name_hint for v in self.functions)) or "none"
-        raise ValueError(f"the module has no function '{name}'; it has: {known}")
+        names = [v.name_hint for v in self.functions]
+        raise ValueError(f"the module has no function '{name}'; {near_matches(str(name), names) if names else 'it is empty'}")
 
     def get_global_vars(self) -> list[GlobalVar]:
         return sorted(self.functions, key=lambda v: v.name_hint)
+
+    def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        for var in self.type_definitions:
+            if var.name_hint == name:
+                return var
+        raise ValueError(f"the module has no type '{name}'; it has: {', '.join(self._type_names()) or 'none'}")
+
+    def get_global_type_vars(self) -> list[GlobalTypeVar]:
+        return sorted(self.type_definitions, key=lambda v: v.name_hint)
+
+    def _type_names(self) -> list[str]:
+        return [v.name_hint for v in self.get_global_type_vars()]
+
+    def get_type(self, name: str) -> tuple:
+        """The type of that name followed by its constructors."""
+        var = self.get_global_type_var(name)
+        return (var, *self.type_definitions[var].constructors)
+
+    def get_constructor(self, tag: int) -> Any:
+        for var in self.get_global_type_vars():
+            for constructor in self.type_definitions[var].constructors:
+                if constructor.tag == tag:
+                    return constructor
+        raise ValueError(f"the module has no constructor with tag {tag}")
+
+    def import_from_std(self, file_to_import: str) -> None:
+        """Add the definitions of a file of the standard library of relay."""
+        if not IMPORT_STANDARD:
+            raise ValueError("import_from_std needs tvm.relay; import it first")
+        IMPORT_STANDARD[0](self, file_to_import)
 
     def get_attr(self, attr_key: str) -> Any:
         return self.attrs.get(attr_key)
@@ -101,6 +172,14 @@ class IRModule(Node, key="IRModule"):
         new = self.clone()
         new.attrs[attr_key] = attr_value
         return new
+
+    def without_attr(self, attr_key: str) -> IRModule:
+        new = self.clone()
+        new.attrs.pop(attr_key, None)
+        return new
+
+    def _move(self) -> IRModule:
+        return self
 
     def clone(self) -> IRModule:
         new = IRModule(None, self.type_definitions, self.attrs)

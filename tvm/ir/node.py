@@ -202,6 +202,14 @@ class Node(metaclass=NodeMeta):
         """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake."""
         print(self.script(**options))
 
+    def script(self, **options) -> str:
+        """The text of this node in TVMScript; the options are the printer's."""
+        return PRINTERS[0](self, **options)
+
+    def show(self, style=None, black_format=None, **options) -> None:
+        """Print the text of this node. ``style`` and ``black_format`` are accepted; the text is plain."""
+        print(self.script(**options))
+
     def __copy__(self):
         return self
 

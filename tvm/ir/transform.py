@@ -7,7 +7,6 @@ A pass is an object with ``info`` and ``run(mod, ctx)``. Calling it asks the ins
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import re
 import sys
@@ -373,7 +372,7 @@ def _pass_decorator(base: type, method: str, what: str, pass_func, opt_level, na
         if not callable(argument):
             raise TypeError(f"{what} decorates a function or a class, got {argument!r}")
         info = PassInfo(opt_level, name or getattr(argument, "__name__", what), required)
-        if inspect.isclass(argument):
+        if isinstance(argument, type):
             return _make_pass_class(base, argument, method, info)
         return base(argument, info)
 

@@ -1,0 +1,35 @@
+"""How the numbers of a quantized tensor stand for real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtype import canonical
+from .node import Node
+
+
+class AffineType(Node):
+    """Base of the records below."""
+
+
+class TensorAffineType(AffineType, key="TensorAffineType"):
+    """real = (number - zero_point) * scale, per channel of ``axis`` where scale is a vector; axis -1 is per tensor."""
+
+    scale: Any
+    zero_point: Any
+    dtype: str
+    axis: int = -1
+
+    def __init__(self, scale, zero_point, dtype, axis=-1, span=None):
+        self.scale = scale
+        self.zero_point = zero_point
+        self.dtype = canonical(dtype)
+        self.axis = int(axis)
+        self.span = span
+
+
+class TupleAffineType(AffineType, key="TupleAffineType"):
+    types: tuple
+
+
+__all__ = ["AffineType", "TensorAffineType", "TupleAffineType"]

@@ -1,0 +1,31 @@
+"""TVM's names for lists and dictionaries inside nodes. Ours are plain tuples and dictionaries."""
+
+from __future__ import annotations
+
+
+class _ContainerMeta(type):
+    """``isinstance(x, Array)`` asks for the plain type."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls._plain)
+
+
+class Array(metaclass=_ContainerMeta):
+    """A sequence in a node: ``Array(items)`` is a tuple."""
+
+    _plain = (tuple, list)
+
+    def __new__(cls, items=()):
+        return tuple(items)
+
+
+class Map(metaclass=_ContainerMeta):
+    """A mapping in a node: ``Map(items)`` is a dictionary."""
+
+    _plain = (dict,)
+
+    def __new__(cls, items=()):
+        return dict(items)
+
+
+__all__ = ["Array", "Map"]

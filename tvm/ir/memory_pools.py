@@ -1,0 +1,76 @@
+"""Memory regions a program may place its workspace and constants in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .node import Node
+
+
+class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
+    """Size and speed of a region; -1 means unknown, and a size of -1 means unlimited."""
+
+    size_hint_bytes: int = -1
+    clock_frequency_hz: int = -1
+    read_bandwidth_bytes_per_cycle: int = -1
+    write_bandwidth_bytes_per_cycle: int = -1
+    read_latency_cycles: int = 0
+    write_latency_cycles: int = 0
+    target_burst_bytes: Any = None
+
+
+class PoolInfo(Node):
+    """A region: its name, the targets that reach it, and its properties."""
+
+    pool_name: str
+    targets: tuple
+    pool_info_properties: Any = None
+
+    @property
+    def size_hint_bytes(self) -> int:
+        properties = self.pool_info_properties
+        return -1 if properties is None else properties.size_hint_bytes
+
+
+class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
+    """A region for intermediate values."""
+
+    def __init__(self, pool_name, targets, pool_info_properties=None, span=None):
+        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span)
+
+
+class ConstantInfo(Node, key="ir.ConstantInfo"):
+    """One constant placed in a region."""
+
+    name_hint: str
+    byte_offset: int
+    data: Any
+
+
+class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
+    """A region for constants, with those it holds."""
+
+    constant_info_array: tuple = ()
+
+    def __init__(self, pool_name, targets, constant_info_array=(), pool_info_properties=None, span=None):
+        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span)
+        self.constant_info_array = tuple(constant_info_array or ())
+
+
+class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
+    pools: tuple
+
+
+class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
+    pools: tuple
+
+
+__all__ = [
+    "ConstantInfo",
+    "ConstantMemoryPools",
+    "ConstantPoolInfo",
+    "PoolInfo",
+    "PoolInfoProperties",
+    "WorkspaceMemoryPools",
+    "WorkspacePoolInfo",
+]

@@ -1,0 +1,333 @@
+"""Nodes as JSON text and back.
+
+The text is ``{"format", "root", "nodes", "arrays"}``. Each node is ``[type key, {field: value}]`` and refers to nodes
+before it, so sharing and the identity of variables survive, nothing recurses, and the same graph always gives the same
+text. Values: null, booleans, numbers, strings and lists are themselves; everything else is an object with one key:
+
+    {"node": 3}  {"map": [[key, value], ...]}  {"float": "nan"}  {"bytes": "..."}  {"array": 0}  {"object": [name, value]}
+
+Loading trusts nothing: unknown types and fields, references forward, and values of the wrong kind are ValueErrors.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from .attrs import near_matches
+from .node import _REQUIRED, NODE_TYPES, Node
+from .op import Op
+from .prim import IterVar, PrimExpr, Range, Var
+from .type import Type
+
+FORMAT = "pytvm-ir-1"
+
+# Objects that are no nodes: class -> (name, to plain value); name -> from plain value. Layers above add theirs.
+ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+DECODERS: dict[str, Callable[[Any], Any]] = {}
+
+
+def register_json_codec(cls: type, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+    """Let fields hold objects of ``cls``: ``encode`` gives a plain JSON value, ``decode`` makes the object of it."""
+    if name in DECODERS:
+        raise ValueError(f"JSON codec '{name}' is registered already")
+    ENCODERS[cls] = (name, encode)
+    DECODERS[name] = decode
+
+
+def _numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
+    import numpy
+
+    kind: Any = dtype
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        kind = ml_dtypes.bfloat16
+    return numpy.frombuffer(data, kind).reshape(shape)
+
+
+# Makes an array of raw bytes; the runtime's array type can be put here.
+MAKE_ARRAY: list[Callable[[bytes, str, tuple[int, ...]], Any]] = [_numpy_array]
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and (hasattr(value, "numpy") or hasattr(value, "tobytes"))
+
+
+def _fields(node: Node) -> list[tuple[str, Any]]:
+    """What of a node is saved. An operator is its name: the record itself belongs to the program, not to the text."""
+    if isinstance(node, Op):
+        return [("name", node.name)]
+    out = [(name, getattr(node, name)) for name in node._fields]
+    if node.span is not None:
+        out.append(("span", node.span))
+    return out
+
+
+def _nodes_in(value: Any, out: list[Node]) -> None:
+    """Nodes a value refers to, in order. Containers nest a few levels at most; nodes are not entered."""
+    if isinstance(value, Node):
+        out.append(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _nodes_in(item, out)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _nodes_in(key, out)
+            _nodes_in(item, out)
+
+
+class _Writer:
+    def __init__(self):
+        self.index: dict[int, int] = {}
+        self.nodes: list[list] = []
+        self.arrays: list[dict] = []
+        self.array_index: dict[int, int] = {}
+
+    def add(self, root: Any) -> None:
+        """Number every node reachable from ``root``, what it refers to first."""
+        first: list[Node] = []
+        _nodes_in(root, first)
+        stack = [(node, False) for node in reversed(first)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.index:
+                continue
+            fields = _fields(node)
+            if ready:
+                where = f"{type(node).__name__}"
+                self.nodes.append([_type_key(node), {n: self.value(v, f"{where}.{n}") for n, v in fields}])
+                self.index[id(node)] = len(self.nodes) - 1
+                continue
+            stack.append((node, True))
+            inner: list[Node] = []
+            for _, value in fields:
+                _nodes_in(value, inner)
+            stack.extend((n, False) for n in reversed(inner) if id(n) not in self.index)
+
+    def value(self, value: Any, where: str) -> Any:
+        if value is None or value.__class__ in (bool, int, str):
+            return value
+        if isinstance(value, Enum):
+            return self.value(value.value, where)
+        if isinstance(value, Node):
+            return {"node": self.index[id(value)]}
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, (list, tuple)):
+            return [self.value(v, where) for v in value]
+        if isinstance(value, Mapping):
+            return {"map": [[self.value(k, where), self.value(v, where)] for k, v in value.items()]}
+        if isinstance(value, (bytes, bytearray)):
+            return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
+        if type(value) in ENCODERS:
+            name, encode = ENCODERS[type(value)]
+            return {"object": [name, self.value(encode(value), where)]}
+        if _is_array(value):
+            return {"array": self.array(value)}
+        if isinstance(value, (str, int)):
+            return str(value) if isinstance(value, str) else int(value)
+        raise TypeError(f"save_json: {where} holds a {type(value).__name__}, which has no form as JSON")
+
+    def array(self, value: Any) -> int:
+        got = self.array_index.get(id(value))
+        if got is None:
+            array = value.numpy() if hasattr(value, "numpy") else value
+            record = {
+                "dtype": str(array.dtype),
+                "shape": [int(n) for n in array.shape],
+                "data": base64.b64encode(array.tobytes()).decode("ascii"),
+            }
+            got = self.array_index[id(value)] = len(self.arrays)
+            self.arrays.append(record)
+        return got
+
+
+def _type_key(node: Node) -> str:
+    key = type(node).__dict__.get("_type_key", "")
+    if not key:
+        raise TypeError(f"save_json: {type(node).__name__} has no type key, so it could not be loaded again")
+    return key
+
+
+def save_json(node: Any) -> str:
+    """The JSON text of a node, or of a list or dictionary of nodes."""
+    writer = _Writer()
+    writer.add(node)
+    whole = {"format": FORMAT, "root": writer.value(node, "the root"), "nodes": writer.nodes, "arrays": writer.arrays}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False)
+
+
+# Field annotation -> class its value must have; annotations that are not here take any value.
+_FIELD_CLASSES: dict[str, type | tuple[type, ...]] = {
+    "PrimExpr": PrimExpr,
+    "Range": Range,
+    "IterVar": IterVar,
+    "Var": Var,
+    "Type": Type,
+    "str": str,
+    "int": int,
+    "bool": (bool, int),
+    "float": (float, int),
+    "dict": Mapping,
+    "list": (list, tuple),
+}
+
+
+def _checks(cls: type) -> dict[str, Callable[[Any], bool]]:
+    """Field -> test of its value, from the annotations of the class and its bases."""
+    annotations: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        annotations.update(base.__dict__.get("__annotations__", {}))
+    out = {}
+    for name, kind, default in cls._field_specs:
+        text = str(annotations.get(name, "Any")).replace(" ", "")
+        optional = text.endswith("|None") or default is None
+        text = text.removesuffix("|None")
+        wanted = _FIELD_CLASSES.get(text)
+        if wanted is None and kind in ("child", "optional"):
+            wanted = Node
+        if kind in ("children", "tuple"):
+            element = _FIELD_CLASSES.get(text[6:].split(",")[0].rstrip("]"), Node) if kind == "children" else object
+            out[name] = lambda v, e=element: isinstance(v, (list, tuple)) and all(isinstance(i, e) for i in v)
+        elif wanted is not None:
+            out[name] = lambda v, w=wanted, o=optional: (o and v is None) or isinstance(v, w)
+    return out
+
+
+_CHECKS: dict[type, dict[str, Callable[[Any], bool]]] = {}
+
+
+class _Reader:
+    def __init__(self, whole: dict):
+        self.arrays = [self.read_array(i, a) for i, a in enumerate(whole["arrays"])]
+        self.nodes: list[Any] = []
+        for record in whole["nodes"]:
+            self.nodes.append(self.node(record))
+
+    def fail(self, problem: str) -> ValueError:
+        return ValueError(f"load_json: node {len(self.nodes)}: {problem}")
+
+    def node(self, record: Any) -> Any:
+        if not (isinstance(record, list) and len(record) == 2 and isinstance(record[0], str) and isinstance(record[1], dict)):
+            raise self.fail("expected [type key, fields]")
+        key, given = record
+        cls = NODE_TYPES.get(key)
+        if cls is None:
+            raise self.fail(f"unknown type '{key}'; {near_matches(key, NODE_TYPES)}")
+        fields = {name: self.value(v) for name, v in given.items()}
+        if cls is Op:
+            return self.operator(fields)
+        self.check_fields(cls, key, fields)
+        try:
+            return cls(**fields)
+        except Exception as error:  # whatever a constructor finds wrong with a value is a fault of the text
+            raise self.fail(f"{key} refuses its fields: {error}") from error
+
+    def operator(self, fields: dict) -> Op:
+        name = fields.get("name")
+        if not isinstance(name, str) or len(fields) != 1:
+            raise self.fail("an operator has one field, its name")
+        try:
+            return Op.get(name)
+        except AttributeError as error:
+            raise self.fail(str(error)) from None
+
+    def check_fields(self, cls: type, key: str, fields: dict) -> None:
+        for name in fields:
+            if name not in cls._fields and name != "span":
+                raise self.fail(f"{key} has no field '{name}'; its fields are: {', '.join(cls._fields)}")
+        for name, _, default in cls._field_specs:
+            if name not in fields and default is _REQUIRED:
+                raise self.fail(f"{key} lacks its field '{name}'")
+        checks = _CHECKS.get(cls)
+        if checks is None:
+            checks = _CHECKS[cls] = _checks(cls)
+        for name, value in fields.items():
+            test = checks.get(name)
+            if test is not None and not test(value):
+                raise self.fail(f"field '{name}' of {key} cannot be a {type(value).__name__}")
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple([self.value(v) for v in value])
+        if not isinstance(value, dict):
+            return value
+        if len(value) != 1:
+            raise self.fail(f"a value that is an object has one key, got {sorted(value)}")
+        [(kind, content)] = value.items()
+        if kind == "node":
+            return self.reference(content, self.nodes, "node")
+        if kind == "array":
+            return self.reference(content, self.arrays, "array")
+        if kind == "map":
+            return self.mapping(content)
+        if kind == "float" and content in ("nan", "inf", "-inf"):
+            return float(content)
+        if kind == "bytes" and isinstance(content, str):
+            return self.decode(content)
+        if kind == "object" and isinstance(content, list) and len(content) == 2 and content[0] in DECODERS:
+            try:
+                return DECODERS[content[0]](self.value(content[1]))
+            except Exception as error:  # as for constructors of nodes
+                raise self.fail(f"a {content[0]} cannot be made of its value: {error}") from error
+        raise self.fail(f"unknown value {json.dumps(value)[:80]}")
+
+    def reference(self, index: Any, table: list, what: str) -> Any:
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(table):
+            raise self.fail(f"refers to {what} {index!r}; only {len(table)} come before it")
+        return table[index]
+
+    def mapping(self, content: Any) -> dict:
+        if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
+            raise self.fail("a map is a list of [key, value]")
+        out = {}
+        for key, item in content:
+            name = self.value(key)
+            if not isinstance(name, (str, int, Node)):
+                raise self.fail(f"a key of a map cannot be a {type(name).__name__}")
+            out[name] = self.value(item)
+        return out
+
+    def decode(self, text: str) -> bytes:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise self.fail(f"bytes are not base64: {error}") from None
+
+    def read_array(self, number: int, record: Any) -> Any:
+        try:
+            data = base64.b64decode(record["data"], validate=True)
+            shape = tuple(int(n) for n in record["shape"])
+            return MAKE_ARRAY[0](data, str(record["dtype"]), shape)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"load_json: array {number} is not what its dtype and shape say: {error}") from None
+
+
+def load_json(json_str: str) -> Any:
+    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``."""
+    try:
+        whole = json.loads(json_str)
+    except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"load_json: the text is not JSON: {error}") from None
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+        found = whole.get("format") if isinstance(whole, dict) else type(whole).__name__
+        raise ValueError(f"load_json: expected a document of format '{FORMAT}', found {found!r}")
+    for part in ("nodes", "arrays"):
+        if not isinstance(whole.get(part), list):
+            raise ValueError(f"load_json: the document has no list '{part}'")
+    if "root" not in whole:
+        raise ValueError("load_json: the document has no 'root'")
+    reader = _Reader(whole)
+    try:
+        return reader.value(whole["root"])
+    except RecursionError:
+        raise ValueError("load_json: values are nested too deep") from None
+
+
+__all__ = ["load_json", "register_json_codec", "save_json"]

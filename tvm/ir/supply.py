@@ -1,0 +1,73 @@
+"""Names that are not taken yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .module import GlobalVar, IRModule
+
+
+class NameSupply:
+    """Gives names, each once: a name in use gets a number."""
+
+    def __init__(self, prefix: str = ""):
+        self.prefix = prefix
+        self._next: dict[str, int] = {}
+
+    def _full(self, name: str, add_prefix: bool) -> str:
+        return f"{self.prefix}_{name}" if add_prefix and self.prefix else name
+
+    def fresh_name(self, name: str, add_prefix: bool = True) -> str:
+        wanted = self._full(name, add_prefix)
+        got = wanted
+        count = self._next.get(wanted, -1)
+        if count >= 0:
+            while got in self._next:
+                count += 1
+                got = f"{wanted}_{count}"
+            self._next[wanted] = count
+        self._next.setdefault(got, 0)
+        return got
+
+    def reserve_name(self, name: str, add_prefix: bool = True) -> str:
+        """Take ``name`` as it is; the name with the prefix."""
+        wanted = self._full(name, add_prefix)
+        self._next.setdefault(wanted, 0)
+        return wanted
+
+    def contains_name(self, name: str, add_prefix: bool = True) -> bool:
+        return self._full(name, add_prefix) in self._next
+
+
+class GlobalVarSupply:
+    """Gives GlobalVars with names that are free in some modules."""
+
+    def __init__(self, value: NameSupply | IRModule | Iterable[IRModule] | None = None):
+        self._vars: dict[str, GlobalVar] = {}
+        self.name_supply = value if isinstance(value, NameSupply) else NameSupply()
+        if isinstance(value, IRModule):
+            value = [value]
+        if value is not None and not isinstance(value, NameSupply):
+            for mod in value:
+                for var in mod.get_global_vars():
+                    self.reserve_global(var)
+
+    def fresh_global(self, name: str, add_prefix: bool = True) -> GlobalVar:
+        var = GlobalVar(self.name_supply.fresh_name(name, add_prefix))
+        self._vars[var.name_hint] = var
+        return var
+
+    def unique_global_for(self, name: str, add_prefix: bool = True) -> GlobalVar:
+        """The GlobalVar of this name: always the same one."""
+        full = self.name_supply.reserve_name(name, add_prefix)
+        return self._vars.setdefault(full, GlobalVar(full))
+
+    def reserve_global(self, global_var: GlobalVar, allow_conflict: bool = False) -> None:
+        name = global_var.name_hint
+        if not allow_conflict and self._vars.get(name, global_var) is not global_var:
+            raise ValueError(f"two functions are named '{name}'")
+        self.name_supply.reserve_name(name, False)
+        self._vars[name] = global_var
+
+
+__all__ = ["GlobalVarSupply", "NameSupply"]
