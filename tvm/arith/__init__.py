@@ -1,0 +1,65 @@
+"""Integer reasoning over scalar expressions: bounds, divisibility, simplification, sets."""
+
+from __future__ import annotations
+
+from . import int_set
+from .analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
+from .compare import expr_deep_equal
+from .intset import IntervalSet, IntSet, eval_set, intersect, union, union_lower_bound
+from .rewrite import stats
+
+__all__ = [
+    "Analyzer",
+    "ConstIntBound",
+    "Extension",
+    "IntSet",
+    "IntervalSet",
+    "ModularSet",
+    "ProofStrength",
+    "eval_set",
+    "expr_deep_equal",
+    "int_set",
+    "intersect",
+    "stats",
+    "union",
+    "union_lower_bound",
+]
+
+# Names of the sibling modules, loaded when first asked for.
+_LAZY = {
+    "bound_deducer": ("deduce_bound",),
+    "domain": ("domain_touched",),
+    "linear": ("detect_clip_bound", "detect_linear_equation"),
+    "iter_map": (
+        "IterMapExpr",
+        "IterMapLevel",
+        "IterMark",
+        "IterSplitExpr",
+        "IterSumExpr",
+        "detect_iter_map",
+        "inverse_affine_iter_map",
+        "iter_map_simplify",
+        "normalize_iter_map_to_expr",
+        "normalize_to_iter_sum",
+        "subspace_divide",
+    ),
+    "solve": (
+        "solve_linear_equations",
+        "solve_linear_inequalities",
+        "IntConstraints",
+        "IntConstraintsTransform",
+        "IntGroupBounds",
+    ),
+}
+_HOME = {name: module for module, names in _LAZY.items() for name in names}
+
+
+def __getattr__(name: str):
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tvm.arith' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,655 @@
+"""The analyzer: one context (bounds, values, known conditions) and the questions that may be asked in it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import IntEnum, IntFlag
+from math import gcd
+
+from ..dtype import info
+from ..ir.node import Node
+from ..ir.prim import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Or,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    const,
+    convert,
+)
+from . import rewrite
+from .bounds import EVERYTHING, NEG_INF, POS_INF, Bound, add_bounds, bound_of, dtype_bound, intersect, is_index, linear_bound
+from .compare import Interner
+from .modular import modular_of
+from .modular import intersect as intersect_moduli
+from .rule_compiler import LiteralOverflow
+
+# A sum of more terms than this is treated as one unknown: linear forms stay small.
+MAX_TERMS = 24
+MAX_LINEAR_DEPTH = 40
+
+
+class ProofStrength(IntEnum):
+    """How hard ``can_prove`` tries."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
+
+
+class Extension(IntFlag):
+    """Optional rewrites; accepted, and all that are sound are always on."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1
+    ConvertBooleanToAndOfOrs = 2
+    ApplyConstraintsToBooleanBranches = 4
+
+
+class ConstIntBound(Node, key="arith.ConstIntBound"):
+    """Smallest and largest value; NEG_INF and POS_INF for unbounded."""
+
+    min_value: int
+    max_value: int
+
+    POS_INF = POS_INF
+    NEG_INF = NEG_INF
+
+    def __init__(self, min_value, max_value, span=None):
+        self.min_value = int(min_value)
+        self.max_value = int(max_value)
+        self.span = span
+
+    def __str__(self):
+        def show(v):
+            return "neg_inf" if v == NEG_INF else "pos_inf" if v == POS_INF else str(v)
+
+        return f"ConstIntBound[{show(self.min_value)},{show(self.max_value)}]"
+
+    __repr__ = __str__
+
+
+class ModularSet(Node, key="arith.ModularSet"):
+    """The integers ``coeff * k + base``."""
+
+    coeff: int
+    base: int
+
+    def __init__(self, coeff, base, span=None):
+        self.coeff = int(coeff)
+        self.base = int(base)
+        self.span = span
+
+    def __str__(self):
+        return f"ModularSet(coeff={self.coeff}, base={self.base})"
+
+    __repr__ = __str__
+
+
+class Analyzer(Interner):
+    """Integer reasoning in a context.
+
+    Bindings last until overridden; constraints last for a ``constraint_scope``. Results are remembered per context:
+    a change of context starts fresh tables, and leaving a scope brings the earlier ones back.
+    """
+
+    __slots__ = (
+        "var_bounds",
+        "var_moduli",
+        "values",
+        "facts",
+        "atom_facts",
+        "mod_facts",
+        "truths",
+        "bounds",
+        "moduli",
+        "done",
+        "rewritten",
+        "canonical",
+        "sums",
+        "forms",
+        "depth",
+        "scopes",
+        "epoch",
+        "ranges",
+        "_extensions",
+    )
+
+    def __init__(self):
+        Interner.__init__(self)
+        self.var_bounds: dict[Var, Bound] = {}
+        self.var_moduli: dict[Var, tuple[int, int]] = {}
+        self.values: dict[Var, PrimExpr] = {}
+        # Known inequalities: sums of several terms, and single expressions.
+        self.facts: dict[frozenset, Bound] = {}
+        self.atom_facts: dict[PrimExpr, Bound] = {}
+        self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
+        self.truths: dict[PrimExpr, bool] = {}
+        self.forms: dict[PrimExpr, tuple[dict, int]] = {}
+        # Symbolic ranges of bound variables, for int_set.
+        self.ranges: dict[Var, Range] = {}
+        self.depth = 0
+        self.scopes = 0
+        self.epoch = 0
+        self._extensions = Extension.NoExtensions
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self.bounds: dict[PrimExpr, Bound] = {}
+        self.moduli: dict[PrimExpr, tuple[int, int]] = {}
+        self.done: dict[tuple, PrimExpr] = {}
+        self.rewritten: dict[PrimExpr, PrimExpr] = {}
+        self.canonical: dict[PrimExpr, PrimExpr] = {}
+        self.sums: dict[PrimExpr, object] = {}
+
+    def _changed(self) -> None:
+        self.epoch += 1
+        self._fresh()
+
+    # --- building blocks used by the rules ---------------------------------------------------------------------
+
+    def make(self, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        got = self.done.get((cls, a, b))
+        return got if got is not None else rewrite.make(self, cls, a, b)
+
+    def make_not(self, a: PrimExpr) -> PrimExpr:
+        return rewrite.make_not(self, a)
+
+    def make_select(self, condition, yes, no) -> PrimExpr:
+        return rewrite.make_select(self, condition, yes, no)
+
+    def make_ramp(self, base, stride, lanes) -> PrimExpr:
+        return rewrite.make_ramp(self, base, stride, lanes)
+
+    def make_broadcast(self, value, lanes) -> PrimExpr:
+        return rewrite.make_broadcast(self, value, lanes)
+
+    def literal(self, value: int, dtype: str) -> PrimExpr:
+        got = self.nodes.get((IntImm, value, dtype))
+        if got is not None:
+            return got
+        if info(dtype).lanes != 1:
+            return self.intern(const(value, dtype))
+        low, high = dtype_bound(dtype)
+        if not low <= value <= high:
+            raise LiteralOverflow
+        return Interner.literal(self, value, dtype)
+
+    def zero(self, dtype: str) -> PrimExpr:
+        return self.literal(0, dtype)
+
+    def bound(self, e: PrimExpr, depth: int = 0) -> Bound:
+        got = self.bounds.get(e)
+        return got if got is not None else bound_of(self, e, depth)
+
+    def modular(self, e: PrimExpr, depth: int = 0) -> tuple[int, int]:
+        return modular_of(self, e, depth)
+
+    def linear(self, e: PrimExpr, depth: int = 0) -> tuple[dict[PrimExpr, int], int]:
+        """``e`` as coefficients of terms plus a constant; the dictionary must not be changed."""
+        got = self.forms.get(e)
+        if got is not None:
+            return got
+        cls = e.__class__
+        if cls is IntImm:
+            return {}, e.value
+        if depth > MAX_LINEAR_DEPTH or info(e.dtype).lanes != 1 or not is_index(e.dtype):
+            return {e: 1}, 0
+        if cls is Add or cls is Sub:
+            got = self._combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
+            if len(got[0]) > MAX_TERMS:
+                got = {e: 1}, 0
+        elif cls is Mul and e.b.__class__ is IntImm:
+            terms, base = self.linear(e.a, depth + 1)
+            c = e.b.value
+            got = ({t: k * c for t, k in terms.items()} if c else {}), base * c
+        else:
+            got = {e: 1}, 0
+        self.forms[e] = got
+        return got
+
+    @staticmethod
+    def _combine(a, b, sign: int) -> tuple[dict[PrimExpr, int], int]:
+        if not b[0]:
+            return a[0], a[1] + sign * b[1]
+        terms = dict(a[0])
+        for t, c in b[0].items():
+            c = terms.get(t, 0) + sign * c
+            if c:
+                terms[t] = c
+            else:
+                del terms[t]
+        return terms, a[1] + sign * b[1]
+
+    def difference_bound(self, a: PrimExpr, b: PrimExpr) -> Bound:
+        """Bound of ``a - b`` for index types, scalar or vector."""
+        if a is b:
+            return 0, 0
+        if info(a.dtype).lanes != 1:
+            (p, q), (r, s) = self.bound(a), self.bound(b)
+            return add_bounds((p, q), (-s, -r))
+        terms, base = self._combine(self.linear(a), self.linear(b), -1)
+        if not terms:
+            return base, base
+        return linear_bound(self, terms, base)
+
+    # --- questions the rules ask -------------------------------------------------------------------------------
+
+    def is_const(self, e: PrimExpr) -> bool:
+        return e.__class__ is IntImm
+
+    def is_extreme(self, e: PrimExpr) -> bool:
+        return e.__class__ is Min or e.__class__ is Max
+
+    def finite(self, e: PrimExpr) -> bool:
+        lo, hi = self.bound(e)
+        return lo != NEG_INF and hi != POS_INF
+
+    def never_above(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether a <= b always."""
+        return self.difference_bound(a, b)[1] <= 0
+
+    def below(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether 0 <= a < b always."""
+        return self.bound(a)[0] >= 0 and self.difference_bound(a, b)[1] < 0
+
+    def decided(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether a < b is known to be true or known to be false."""
+        lo, hi = self.difference_bound(a, b)
+        return hi < 0 or lo >= 0
+
+    def in_chain(self, chain: PrimExpr, e: PrimExpr, is_min: bool) -> bool:
+        """Whether ``e`` is an operand of a chain of min (or max) nodes."""
+        cls = Min if is_min else Max
+        for _ in range(8):
+            if chain.__class__ is not cls:
+                return False
+            if chain.b is e or chain.a is e:
+                return True
+            chain = chain.a
+        return False
+
+    def _in_tree(self, tree: PrimExpr, e: PrimExpr, cls: type) -> bool:
+        for _ in range(16):
+            if tree is e:
+                return True
+            if tree.__class__ is not cls:
+                return False
+            if tree.b is e:
+                return True
+            tree = tree.a
+        return False
+
+    def in_conjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
+        return self._in_tree(tree, e, And)
+
+    def in_disjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
+        return self._in_tree(tree, e, Or)
+
+    def implied(self, e: PrimExpr, given: PrimExpr) -> bool:
+        """Whether the comparison ``given`` makes ``e`` true, by the bound it puts on the same sum of terms."""
+        a, b = self._as_fact(e), self._as_fact(given)
+        if a is None or b is None or len(a) != 1 or len(b) != 1:
+            return False
+        (p, (lo, hi)), (q, known) = a[0], b[0]
+        if p != q:
+            if {t: -c for t, c in p.items()} != q:
+                return False
+            lo, hi = -hi, -lo
+        return lo <= known[0] and known[1] <= hi
+
+    def same_difference(self, a, b, c, d) -> bool:
+        """Whether a - b equals c - d."""
+        left = self._combine(self.linear(a), self.linear(b), -1)
+        right = self._combine(self.linear(c), self.linear(d), -1)
+        return left == right
+
+    def is_congruent(self, e: PrimExpr, c: int) -> bool:
+        """Whether the remainder of ``e`` by ``c`` is known."""
+        coeff, _ = modular_of(self, e)
+        return coeff % c == 0
+
+    def congruent(self, e: PrimExpr, c: int) -> int:
+        return modular_of(self, e)[1] % c
+
+    def is_multiple(self, e: PrimExpr, c: int) -> bool:
+        coeff, base = modular_of(self, e)
+        return coeff % c == 0 and base % c == 0
+
+    def one_bucket(self, base: PrimExpr, stride: int, lanes: int, c: int) -> bool:
+        """Whether all lanes of a ramp have the same quotient by ``c`` > 0, whatever the base."""
+        coeff, rest = modular_of(self, base)
+        step = gcd(coeff, c)
+        if step == 0:
+            step = c
+        first, last = rest % step, rest % step + stride * (lanes - 1)
+        return 0 <= first < step and 0 <= last < step
+
+    def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether a and b differ by what divides them: 3 * x + 1 is never 0."""
+        if info(a.dtype).lanes != 1 or not is_index(a.dtype):
+            return False
+        (p, x), (q, y) = modular_of(self, a), modular_of(self, b)
+        step = gcd(p, q)
+        return step > 1 and (x - y) % step != 0
+
+    # --- context -----------------------------------------------------------------------------------------------
+
+    def under(self, condition: PrimExpr, e: PrimExpr) -> PrimExpr:
+        """``e`` simplified where an interned condition is known to hold."""
+        saved = self._enter(condition)
+        got = rewrite.rewrite_expr(self, e)
+        self._leave(saved)
+        return got
+
+    def _enter(self, condition: PrimExpr) -> tuple:
+        saved = (
+            self.epoch,
+            self.facts,
+            self.atom_facts,
+            self.mod_facts,
+            self.truths,
+            self.bounds,
+            self.moduli,
+            self.done,
+            self.rewritten,
+            self.canonical,
+            self.sums,
+        )
+        self.scopes += 1
+        self.facts, self.atom_facts = dict(self.facts), dict(self.atom_facts)
+        self.mod_facts, self.truths = dict(self.mod_facts), dict(self.truths)
+        self._fresh()
+        for part in self._conjuncts(condition):
+            self._assume(part)
+        # What was worked out while the facts were added did not know all of them.
+        self._fresh()
+        return saved
+
+    def _leave(self, saved: tuple) -> None:
+        self.scopes -= 1
+        (epoch, self.facts, self.atom_facts, self.mod_facts, self.truths, *tables) = saved
+        if epoch == self.epoch:
+            (self.bounds, self.moduli, self.done, self.rewritten, self.canonical, self.sums) = tables
+        else:
+            self._fresh()
+
+    @staticmethod
+    def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+        parts, stack = [], [condition]
+        while stack:
+            e = stack.pop()
+            if e.__class__ is And:
+                stack += (e.b, e.a)
+            elif e.__class__ is Call and getattr(e.op, "name", None) == "tir.likely":
+                stack.append(e.args[0])
+            else:
+                parts.append(e)
+        return parts
+
+    def _as_fact(self, e: PrimExpr) -> list | None:
+        """A comparison as [(terms, bound)]: the terms' sum lies in the bound. None when it is no such thing."""
+        cls = e.__class__
+        if cls not in (LT, LE, EQ) or not is_index(e.a.dtype) or info(e.a.dtype).lanes != 1:
+            return None
+        terms, base = self._combine(self.linear(e.a), self.linear(e.b), -1)
+        if not terms:
+            return None
+        step = 0
+        for c in terms.values():
+            step = gcd(step, c)
+        top = -base - 1 if cls is LT else -base
+        low = -base if cls is EQ else NEG_INF
+        if cls is EQ and base % step:
+            return None
+        terms = {t: c // step for t, c in terms.items()}
+        return [(terms, (low if low == NEG_INF else low // step, top // step))]
+
+    def _assume(self, e: PrimExpr) -> None:
+        """Record a condition that holds."""
+        self.truths[e] = True
+        self.truths[rewrite.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (LT, LE, EQ, NE)
+        for terms, bound in self._as_fact(e) or ():
+            self._learn(terms, bound)
+        if e.__class__ is EQ and e.a.__class__ is FloorMod and e.a.b.__class__ is IntImm and e.b.__class__ is IntImm:
+            c, rest = e.a.b.value, e.b.value
+            if c > 0:
+                self._learn_modulus(e.a.a, c, rest)
+
+    def _learn(self, terms: dict[PrimExpr, int], bound: Bound) -> None:
+        if len(terms) == 1:
+            ((atom, c),) = terms.items()
+            if c < 0:
+                bound = (-bound[1], -bound[0])
+            self.atom_facts[atom] = intersect(self.atom_facts.get(atom, EVERYTHING), bound)
+            return
+        key = frozenset(terms.items())
+        if key not in self.facts:
+            mirror = frozenset((t, -c) for t, c in terms.items())
+            if mirror in self.facts:
+                key, bound = mirror, (-bound[1], -bound[0])
+        self.facts[key] = intersect(self.facts.get(key, EVERYTHING), bound)
+
+    def _learn_modulus(self, e: PrimExpr, coeff: int, base: int) -> None:
+        """``e`` is ``base`` modulo ``coeff``; a constant offset is moved to the other side."""
+        terms, offset = self.linear(e)
+        if len(terms) == 1:
+            ((atom, c),) = terms.items()
+            if c == 1:
+                got = (coeff, (base - offset) % coeff)
+                old = self.mod_facts.get(atom)
+                self.mod_facts[atom] = got if old is None else intersect_moduli(old, got)
+        got = (coeff, base % coeff)
+        self.mod_facts[e] = got
+
+    # --- public interface --------------------------------------------------------------------------------------
+
+    def _expr(self, expr) -> PrimExpr:
+        if not isinstance(expr, PrimExpr):
+            expr = convert(expr)
+        self.depth = 0
+        got = self.known.get(expr)
+        return got if got is not None else self.intern(expr)
+
+    def const_int_bound(self, expr) -> ConstIntBound:
+        """Constant bounds of an integer expression.
+
+        A cast to an unsigned type is taken to keep its value here; the simplifier assumes no such thing.
+        """
+        e = self._expr(expr)
+        got = self.bound(e)
+        if e.__class__ is Cast and info(e.dtype).code == "uint" and info(e.value.dtype).is_integer:
+            inner, limit = self.bound(e.value), dtype_bound(e.dtype)
+            if inner[0] <= limit[1] and inner[1] >= limit[0]:
+                got = intersect(inner, limit)
+        return ConstIntBound(*got)
+
+    def const_int_bound_is_bound(self, var) -> bool:
+        return var in self.var_bounds
+
+    def modular_set(self, expr) -> ModularSet:
+        return ModularSet(*modular_of(self, self._expr(expr)))
+
+    def rewrite_simplify(self, expr) -> PrimExpr:
+        return rewrite.rewrite_expr(self, self._expr(expr))
+
+    def canonical_simplify(self, expr) -> PrimExpr:
+        from .canonical import canonical_expr
+
+        return canonical_expr(self, self._expr(expr))
+
+    def simplify(self, expr, steps: int = 2) -> PrimExpr:
+        """Simplify by canonical form and by rewriting, in turn."""
+        e = self._expr(expr)
+        if e.__class__ is IntImm or e.__class__ is Var:
+            return self.values.get(e, e)
+        from .canonical import canonical_expr
+
+        e = canonical_expr(self, e)
+        for step in range(steps):
+            if e.__class__ is IntImm:
+                return e
+            new = rewrite.rewrite_expr(self, e) if step % 2 == 0 else canonical_expr(self, e)
+            self.depth = 0
+            e = new
+        return e
+
+    def int_set(self, expr, dom_map=None):
+        """The set an expression ranges over when the variables of ``dom_map`` range over theirs."""
+        from .intset import IntSet, eval_set
+
+        if dom_map is None:
+            dom_map = {v: r for v, r in self.ranges.items()}
+        got = eval_set(expr, dom_map, self)
+        assert isinstance(got, IntSet)
+        return got
+
+    def bind(self, var: Var, expr, allow_override: bool = True) -> None:
+        """Give a variable a value or a range; an earlier binding is replaced."""
+        var = getattr(var, "var", var)
+        if isinstance(expr, Range):
+            self._bind_range(var, expr)
+        else:
+            value = self.simplify(convert(expr))
+            self._forget(var)
+            self.values[var] = value
+            if info(var.dtype).is_integer:
+                self.var_bounds[var] = self.bound(value)
+                self.var_moduli[var] = modular_of(self, value)
+            self._changed()
+
+    def _bind_range(self, var: Var, dom: Range) -> None:
+        low, extent = self.simplify(dom.min), self.simplify(dom.extent)
+        if extent.__class__ is IntImm and extent.value == 1:
+            self.bind(var, low)
+            return
+        self._forget(var)
+        self.ranges[var] = Range(min=low, extent=extent)
+        if low.dtype != var.dtype or extent.dtype != var.dtype:
+            low_bound, extent_bound = self.bound(low), self.bound(extent)
+            self.var_bounds[var] = intersect(
+                dtype_bound(var.dtype), (low_bound[0], add_bounds(add_bounds(low_bound, extent_bound), (-1, -1))[1])
+            )
+            self._changed()
+            return
+        last = self._combine(self._combine(self.linear(low), self.linear(extent), 1), ({}, 1), -1)
+        bottom, top = self.bound(low)[0], linear_bound(self, *last)[1]
+        self.var_bounds[var] = (bottom, top) if bottom <= top else (bottom, POS_INF)
+        # Symbolic ends are kept as inequalities: var - low >= 0 and var - low - extent <= -1.
+        for ends, bound in ((self.linear(low), (0, POS_INF)), (last, (NEG_INF, 0))):
+            if ends[0]:
+                terms, base = self._combine(self.linear(var), ends, -1)
+                if len(terms) > 1:
+                    lo, hi = bound
+                    self._learn(terms, (lo if lo == NEG_INF else lo - base, hi if hi == POS_INF else hi - base))
+        self._changed()
+
+    def _forget(self, var: Var) -> None:
+        """Drop what is known of a variable."""
+        if var in self.var_bounds or var in self.values:
+            self.facts = {k: b for k, b in self.facts.items() if not any(t is var for t, _ in k)}
+            self.atom_facts.pop(var, None)
+        for table in (self.values, self.var_bounds, self.var_moduli, self.ranges):
+            table.pop(var, None)
+
+    def update(self, var: Var, info_, override: bool = False) -> None:
+        """Set the constant bound or the modular set of a variable."""
+        if isinstance(info_, ConstIntBound):
+            self.const_int_bound_update(var, info_, override)
+        elif isinstance(info_, ModularSet):
+            self.modular_set_update(var, info_, override)
+        else:
+            raise TypeError(f"update: expected a ConstIntBound or a ModularSet, got {type(info_).__name__}")
+
+    def const_int_bound_update(self, var: Var, info_: ConstIntBound, override: bool = False) -> None:
+        got = (info_.min_value, info_.max_value)
+        old = self.var_bounds.get(var)
+        if old is not None and old != got and not override:
+            raise ValueError(f"update: '{var.name}' already has the bounds {old}; pass override=True to replace them by {got}")
+        self.var_bounds[var] = got
+        self._changed()
+
+    def modular_set_update(self, var: Var, info_: ModularSet, override: bool = False) -> None:
+        got = (info_.coeff, info_.base)
+        old = self.var_moduli.get(var)
+        if old is not None and old != got and not override:
+            raise ValueError(f"update: '{var.name}' already has a modular set {old}; pass override=True to replace it")
+        self.var_moduli[var] = got
+        self._changed()
+
+    def can_prove(self, expr, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
+        """Whether the condition simplifies to true."""
+        e = self._expr(expr)
+        if e.__class__ is IntImm:
+            return e.value != 0
+        got = rewrite.rewrite_expr(self, e)
+        if got.__class__ is not IntImm:
+            got = self.simplify(got)
+        if got.__class__ is Broadcast:
+            got = got.value
+        return got.__class__ is IntImm and got.value != 0
+
+    def can_prove_equal(self, lhs, rhs) -> bool:
+        a, b = self._expr(lhs), self._expr(rhs)
+        if a is b:
+            return True
+        if a.dtype != b.dtype:
+            if not (is_index(a.dtype) and is_index(b.dtype)):
+                return False
+            wide = a.dtype if info(a.dtype).bits >= info(b.dtype).bits else b.dtype
+            a, b = self._expr(Cast(wide, a) if a.dtype != wide else a), self._expr(Cast(wide, b) if b.dtype != wide else b)
+        if not info(a.dtype).is_integer:
+            return self.simplify(a) is self.simplify(b)
+        return self.can_prove(EQ(a, b)) or self.simplify(Sub(a, b)).__class__ is IntImm and self.can_prove(EQ(a, b))
+
+    def can_prove_greater_equal(self, expr, lower_bound: int) -> bool:
+        e = self._expr(expr)
+        if e.__class__ is IntImm:
+            return e.value >= lower_bound
+        return self.bound(rewrite.rewrite_expr(self, e))[0] >= lower_bound or self.bound(self.simplify(e))[0] >= lower_bound
+
+    def can_prove_less(self, expr, upper_bound: int) -> bool:
+        e = self._expr(expr)
+        if e.__class__ is IntImm:
+            return e.value < upper_bound
+        return self.bound(rewrite.rewrite_expr(self, e))[1] < upper_bound or self.bound(self.simplify(e))[1] < upper_bound
+
+    @contextmanager
+    def constraint_scope(self, constraint):
+        """Inside the ``with`` block the condition is known to hold."""
+        e = rewrite.rewrite_expr(self, self._expr(constraint))
+        saved = self._enter(e)
+        try:
+            yield self
+        finally:
+            self._leave(saved)
+
+    def enter_constraint(self, constraint):
+        """The scope without ``with``: returns the function that leaves it."""
+        saved = self._enter(rewrite.rewrite_expr(self, self._expr(constraint)))
+        return lambda: self._leave(saved)
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        return self._extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags) -> None:
+        self._extensions = Extension(flags)
+
+

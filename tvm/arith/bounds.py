@@ -1,0 +1,374 @@
+"""Constant bounds: the smallest and largest value an integer expression can take.
+
+A bound is a pair of Python integers; ``NEG_INF`` and ``POS_INF`` stand for unbounded. int32 and int64 index arithmetic
+is taken not to overflow; narrower types wrap, so a bound that leaves the type's range becomes that range.
+"""
+
+from __future__ import annotations
+
+from ..dtype import info
+from ..ir.prim import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
+)
+from ..ir.primop import trunc_div
+
+POS_INF = (1 << 63) - 1
+NEG_INF = -POS_INF
+EVERYTHING = (NEG_INF, POS_INF)
+Bound = tuple[int, int]
+
+# Below this nesting an operand's bound is taken to be its type's range: the answer stays true, the stack stays short.
+MAX_DEPTH = 60
+# Largest integer each float type holds exactly, with everything below it.
+_EXACT_FLOAT = {"float64": 1 << 53, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+
+_DTYPE_BOUNDS: dict[str, Bound] = {}
+
+
+def dtype_bound(dtype: str) -> Bound:
+    got = _DTYPE_BOUNDS.get(dtype)
+    if got is None:
+        kind = info(dtype)
+        if kind.code == "bool":
+            got = (0, 1)
+        elif kind.code == "uint":
+            got = (0, min((1 << kind.bits) - 1, POS_INF))
+        elif kind.code == "int":
+            got = (max(-(1 << (kind.bits - 1)), NEG_INF), min((1 << (kind.bits - 1)) - 1, POS_INF))
+        else:
+            got = EVERYTHING
+        _DTYPE_BOUNDS[dtype] = got
+    return got
+
+
+_INDEX: dict[str, bool] = {}
+
+
+def is_index(dtype: str) -> bool:
+    """int32 or int64, scalar or vector: arithmetic that is taken not to overflow."""
+    got = _INDEX.get(dtype)
+    if got is None:
+        kind = info(dtype)
+        got = _INDEX[dtype] = kind.code == "int" and kind.bits in (32, 64)
+    return got
+
+
+def clamp(value: int) -> int:
+    return POS_INF if value >= POS_INF else NEG_INF if value <= NEG_INF else value
+
+
+def add_bounds(a: Bound, b: Bound) -> Bound:
+    lo = NEG_INF if a[0] == NEG_INF or b[0] == NEG_INF else clamp(a[0] + b[0])
+    hi = POS_INF if a[1] == POS_INF or b[1] == POS_INF else clamp(a[1] + b[1])
+    return lo, hi
+
+
+def scale_bound(a: Bound, c: int) -> Bound:
+    """Bound of ``a * c``; the infinities are so large that any nonzero product of one clamps back to it."""
+    if c == 0:
+        return 0, 0
+    lo, hi = clamp(a[0] * c), clamp(a[1] * c)
+    return (lo, hi) if c > 0 else (hi, lo)
+
+
+def multiply_bounds(a: Bound, b: Bound) -> Bound:
+    corners = [clamp(x * y) for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def intersect(a: Bound, b: Bound) -> Bound:
+    lo, hi = max(a[0], b[0]), min(a[1], b[1])
+    # Contradicting facts come from code that cannot run: either answer is true, the narrower operand is kept.
+    return (lo, hi) if lo <= hi else b
+
+
+def _divide(a: int, b: int, floor: bool) -> int:
+    if a in EVERYTHING:
+        return a if b > 0 else -a
+    if b in EVERYTHING:
+        return -1 if floor and a and (a < 0) != (b < 0) else 0
+    return clamp(a // b if floor else trunc_div(a, b))
+
+
+def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:
+    lo, hi = b
+    # A zero divisor has no value, so it does not count.
+    if lo == 0:
+        lo = 1
+    if hi == 0:
+        hi = -1
+    if lo > hi:
+        return EVERYTHING
+    if lo < 0 < hi:
+        most = max(abs(a[0]), abs(a[1]))
+        return clamp(-most), clamp(most)
+    corners = [_divide(x, y, floor) for x in a for y in (lo, hi)]
+    return min(corners), max(corners)
+
+
+def floormod_bound(a: Bound, b: Bound) -> Bound:
+    lo, hi = b
+    if lo > 0:
+        if a[0] >= 0:
+            return (a[0], a[1]) if a[1] < lo else (0, min(a[1], hi - 1))
+        if lo == hi and a[0] != NEG_INF and a[1] != POS_INF and a[0] // lo == a[1] // lo:
+            return a[0] % lo, a[1] % lo
+        return 0, hi - 1 if hi != POS_INF else POS_INF
+    return min(clamp(lo + 1), 0), max(clamp(hi - 1), 0)
+
+
+def truncmod_bound(a: Bound, b: Bound) -> Bound:
+    most = clamp(max(abs(b[0]), abs(b[1])))
+    most = most if most == POS_INF else max(most - 1, 0)
+    lo = 0 if a[0] >= 0 else max(a[0], -most)
+    hi = 0 if a[1] <= 0 else min(a[1], most)
+    if 0 <= a[0] and a[1] < b[0]:
+        lo = a[0]
+    return lo, hi
+
+
+def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> Bound:
+    """Bound of ``sum(atom * coefficient) + base``, from the atoms' bounds and the known inequalities."""
+    got = _sum_bound(an, terms, depth)
+    if an.facts and len(terms) > 1:
+        got = _with_facts(an, terms, got, depth)
+    if base:
+        got = add_bounds(got, (base, base))
+    return got
+
+
+def _sum_bound(an, terms: dict[PrimExpr, int], depth: int) -> Bound:
+    lo = hi = 0
+    for atom, c in terms.items():
+        a, b = bound_of(an, atom, depth + 1)
+        if c < 0:
+            a, b = b, a
+        lo = NEG_INF if lo == NEG_INF or a in EVERYTHING else lo + a * c
+        hi = POS_INF if hi == POS_INF or b in EVERYTHING else hi + b * c
+    return clamp(lo), clamp(hi)
+
+
+def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
+    """Tighten by each known ``lo <= sum <= hi``: bound the rest of the terms and add the fact's bound."""
+    for known, fact in an.facts.items():
+        for atom, c in known:
+            share = terms.get(atom)
+            break
+        if not share or share % c:
+            continue
+        times = share // c
+        rest = dict(terms)
+        for atom, c in known:
+            left = rest.get(atom, 0) - c * times
+            if left:
+                rest[atom] = left
+            else:
+                rest.pop(atom, None)
+        if len(rest) >= len(terms):
+            continue
+        got = intersect(got, add_bounds(_sum_bound(an, rest, depth), scale_bound(fact, times)))
+    return got
+
+
+def bound_of(an, e: PrimExpr, depth: int = 0) -> Bound:
+    """Bound of an interned expression in the analyzer's context."""
+    memo = an.bounds
+    got = memo.get(e)
+    if got is not None:
+        return got
+    cls = e.__class__
+    if cls is IntImm:
+        return e.value, e.value
+    dtype = e.dtype
+    if depth > MAX_DEPTH:
+        return dtype_bound(dtype)
+    handler = _BOUNDS.get(cls)
+    got = dtype_bound(dtype) if handler is None else handler(an, e, depth)
+    if cls in _WRAPS and not is_index(dtype):
+        limit = dtype_bound(dtype)
+        if got[0] < limit[0] or got[1] > limit[1]:
+            got = limit
+    if an.atom_facts:
+        fact = an.atom_facts.get(e)
+        if fact is not None:
+            got = intersect(got, fact)
+    memo[e] = got
+    return got
+
+
+def _var(an, e, depth):
+    got = an.var_bounds.get(e)
+    if got is not None:
+        return got
+    if isinstance(e, SizeVar):
+        return 0, POS_INF
+    return dtype_bound(e.dtype)
+
+
+def _linear(an, e, depth):
+    if not is_index(e.dtype):
+        a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
+        return add_bounds(a, b if e.__class__ is Add else scale_bound(b, -1))
+    terms, base = an.linear(e)
+    if len(terms) == 1 and not base and terms.get(e) == 1:
+        return dtype_bound(e.dtype)
+    return linear_bound(an, terms, base, depth)
+
+
+def _mul(an, e, depth):
+    return multiply_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1))
+
+
+def _div(an, e, depth):
+    floor = e.__class__ is FloorDiv
+    return divide_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1), floor)
+
+
+def _floormod(an, e, depth):
+    b = bound_of(an, e.b, depth + 1)
+    got = floormod_bound(bound_of(an, e.a, depth + 1), b)
+    if b[0] == b[1] and b[0] > 0 and got[1] - got[0] == b[0] - 1:
+        coeff, base = an.modular(e.a, depth + 1)
+        step = _gcd(coeff, b[0])
+        if step > 1:
+            base %= step
+            got = (base, b[0] - step + base)
+    return got
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return abs(a)
+
+
+def _mod(an, e, depth):
+    return truncmod_bound(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1))
+
+
+def _min(an, e, depth):
+    a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _max(an, e, depth):
+    a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _either(an, x, y, depth):
+    a, b = bound_of(an, x, depth + 1), bound_of(an, y, depth + 1)
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _select(an, e, depth):
+    return _either(an, e.true_value, e.false_value, depth)
+
+
+def _truth(an, e, depth):
+    return 0, 1
+
+
+def _cast(an, e, depth):
+    source, limit = e.value.dtype, dtype_bound(e.dtype)
+    got = bound_of(an, e.value, depth + 1)
+    exact = _EXACT_FLOAT.get(info(e.dtype).code + str(info(e.dtype).bits))
+    if exact is not None:
+        return got if info(source).is_integer and -exact <= got[0] and got[1] <= exact else EVERYTHING
+    return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
+
+
+def _broadcast(an, e, depth):
+    return bound_of(an, e.value, depth + 1)
+
+
+def _ramp(an, e, depth):
+    step = scale_bound(bound_of(an, e.stride, depth + 1), e.lanes - 1)
+    return add_bounds(bound_of(an, e.base, depth + 1), (min(step[0], 0), max(step[1], 0)))
+
+
+def _shift_right(an, e, depth):
+    a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
+    if b[0] < 0 or b[1] > 63:
+        return dtype_bound(e.dtype)
+    corners = [x if x in EVERYTHING else x >> y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _shift_left(an, e, depth):
+    a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
+    if b[0] < 0 or b[1] > 63:
+        return dtype_bound(e.dtype)
+    got = multiply_bounds(a, (1 << b[0], 1 << b[1]))
+    limit = dtype_bound(e.dtype)
+    return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
+
+
+def _bitwise_and(an, e, depth):
+    a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
+    tops = [x[1] for x in (a, b) if x[0] >= 0]
+    return (0, min(tops)) if tops else dtype_bound(e.dtype)
+
+
+_CALLS = {
+    "tir.likely": lambda an, e, depth: bound_of(an, e.args[0], depth + 1),
+    "tir.if_then_else": lambda an, e, depth: _either(an, e.args[1], e.args[2], depth),
+    "tir.shift_right": _shift_right,
+    "tir.shift_left": _shift_left,
+    "tir.bitwise_and": _bitwise_and,
+}
+
+
+def _call(an, e, depth):
+    handler = _CALLS.get(getattr(e.op, "name", None))
+    return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
+
+
+_BOUNDS = {
+    Var: _var,
+    SizeVar: _var,
+    Add: _linear,
+    Sub: _linear,
+    Mul: _mul,
+    Div: _div,
+    FloorDiv: _div,
+    Mod: _mod,
+    FloorMod: _floormod,
+    Min: _min,
+    Max: _max,
+    Select: _select,
+    Cast: _cast,
+    Broadcast: _broadcast,
+    Ramp: _ramp,
+    Call: _call,
+    Let: lambda an, e, depth: bound_of(an, e.body, depth + 1),
+    **{cls: _truth for cls in (EQ, NE, LT, LE, GT, GE, And, Or, Not)},
+}
+_WRAPS = frozenset({Add, Sub, Mul, Div, FloorDiv, Ramp})

@@ -1,0 +1,546 @@
+"""The rewriting simplifier: bottom-up, without recursion over depth, memoised per context.
+
+``make(an, cls, a, b)`` is the simplifying constructor of a two-operand node whose operands are simplified already; the
+rules' replacements are built through it. ``rewrite_expr`` walks an expression and rebuilds it through ``make``.
+"""
+
+from __future__ import annotations
+
+from ..dtype import element, info
+from ..ir.prim import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Reduce,
+    Select,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+    const,
+)
+from ..ir.primop import BUILD, cast, literal as literal_value
+from ..ir.subst import substitute
+from . import rules
+from .compare import BINARY
+from .rule_compiler import LiteralOverflow, RuleTable
+
+
+class Stats:
+    """Counters of the simplifier's work: cheap enough to be always on."""
+
+    __slots__ = ("visits", "attempts", "fired")
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self) -> None:
+        self.visits = self.attempts = self.fired = 0
+
+    def __repr__(self):
+        return f"Stats(visits={self.visits}, attempts={self.attempts}, fired={self.fired})"
+
+
+stats = Stats()
+
+# How deep replacements may be simplified inside replacements before they are taken as they are.
+MAX_REWRITES = 10
+# Contexts inside contexts (a select in a branch of a select), and the largest branch looked at in its own context.
+MAX_SCOPES = 4
+MAX_BRANCH = 120
+
+_TABLES: dict[str, tuple[RuleTable, bool]] = {}
+
+
+def _table(dtype: str) -> tuple[RuleTable, bool]:
+    """The rows for operands of this type, and whether its arithmetic is taken not to overflow."""
+    kind = info(dtype)
+    if kind.is_bool:
+        got = rules.BOOL_TABLE, False
+    elif kind.code == "int" and kind.bits in (32, 64):
+        got = (rules.INDEX_TABLE if kind.lanes == 1 else rules.VECTOR_TABLE), True
+    elif kind.is_integer:
+        got = rules.WRAPPING_TABLE, False
+    else:
+        got = rules.PLAIN_TABLE, False
+    _TABLES[dtype] = got
+    return got
+
+
+def _apply(an, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """The first rule's result, or None."""
+    found = table.index.get((cls, a.__class__, b.__class__))
+    if found is None:
+        found = table.find(cls, a.__class__, b.__class__)
+    tried = 0
+    depth = an.depth
+    for rule in found:
+        tried += 1
+        try:
+            got = rule(an, a, b, an.make, an.literal)
+        except LiteralOverflow:
+            an.depth = depth
+            continue
+        if got is not None:
+            stats.attempts += tried
+            stats.fired += 1
+            return got
+    stats.attempts += tried
+    return None
+
+
+def make(an, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The simplified form of ``cls(a, b)``; the operands are simplified and interned."""
+    key = (cls, a, b)
+    got = an.done.get(key)
+    if got is not None:
+        return got
+    if an.depth >= MAX_REWRITES:
+        return an.binary(cls, a, b)
+    an.depth += 1
+    stats.visits += 1
+    got = _MAKERS[cls](an, cls, a, b)
+    an.depth -= 1
+    an.done[key] = got
+    return got
+
+
+def _fold(an, cls, a, b):
+    """Literal operands folded; None when they are not literals or the result has no value."""
+    x, y = literal_value(a), literal_value(b)
+    if x is None or y is None:
+        return None
+    if cls in (Div, Mod, FloorDiv, FloorMod) and y == 0:
+        return None
+    lanes = info(a.dtype).lanes
+    if lanes == 1:
+        got = BUILD[cls](a, b)
+    else:
+        scalar = BUILD[cls](const(x, element(a.dtype)), const(y, element(a.dtype)))
+        got = Broadcast(an.intern(scalar), lanes)
+    return an.intern(got)
+
+
+def _neutral(an, cls, a, b):
+    """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
+    y = literal_value(b)
+    x = literal_value(a) if y is None else None
+    is_float = info(a.dtype).is_float
+    if y is not None:
+        if y == 0 and not is_float:
+            if cls is Add or cls is Sub:
+                return a
+            if cls is Mul:
+                return b
+        if y == 1:
+            if cls is Mul or cls is Div or cls is FloorDiv:
+                return a
+            if (cls is FloorMod or cls is Mod) and not is_float:
+                return an.zero(a.dtype)
+    elif x is not None:
+        if x == 0 and not is_float:
+            if cls is Add:
+                return b
+            if cls is Mul or cls is FloorDiv or cls is FloorMod or cls is Div or cls is Mod:
+                return a
+        if x == 1 and cls is Mul:
+            return b
+    return None
+
+
+def _arithmetic(an, cls, a, b):
+    got = _fold(an, cls, a, b)
+    if got is None:
+        got = _neutral(an, cls, a, b)
+    if got is None:
+        got = _same_select(an, cls, a, b)
+    if got is None:
+        table = _TABLES.get(a.dtype) or _table(a.dtype)
+        got = _apply(an, table[0], cls, a, b)
+    return an.binary(cls, a, b) if got is None else got
+
+
+def _same_select(an, cls, a, b):
+    """``select(p, x, y) + select(p, z, w)`` is one select, where the type is an index type."""
+    if a.__class__ is Select and _TABLES.get(a.dtype, (None, True))[1]:
+        if b.__class__ is Select and b.condition is a.condition:
+            yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
+            return an.make_select(a.condition, yes, no)
+        if cls is Sub and (b is a.true_value or b is a.false_value):
+            yes, no = make(an, cls, a.true_value, b), make(an, cls, a.false_value, b)
+            return an.make_select(a.condition, yes, no)
+    return None
+
+
+def _decide(an, a, b):
+    """Bound of ``a - b`` for operands of an index type, else None."""
+    table = _TABLES.get(a.dtype) or _table(a.dtype)
+    if table[1]:
+        return an.difference_bound(a, b)
+    if table[0] is rules.WRAPPING_TABLE:
+        # Without subtraction: it could wrap.
+        (p, q), (r, s) = an.bound(a), an.bound(b)
+        return p - s, q - r
+    return None
+
+
+def _truth(an, value: bool, dtype: str) -> PrimExpr:
+    lanes = info(dtype).lanes
+    got = an.literal(int(value), "bool")
+    return got if lanes == 1 else an.add(Broadcast(got, lanes))
+
+
+def _known(an, node):
+    if an.truths:
+        got = an.truths.get(node)
+        if got is not None:
+            return _truth(an, got, node.dtype)
+    return node
+
+
+def _less(an, cls, a, b):
+    got = _fold(an, cls, a, b)
+    if got is not None:
+        return got
+    gap = _decide(an, a, b)
+    if gap is not None:
+        if gap[1] < 0:
+            return _truth(an, True, a.dtype)
+        if gap[0] >= 0:
+            return _truth(an, False, a.dtype)
+    got = _apply(an, (_TABLES.get(a.dtype) or _table(a.dtype))[0], LT, a, b)
+    return _known(an, an.binary(LT, a, b)) if got is None else got
+
+
+def _less_equal(an, cls, a, b):
+    """``a <= b`` is ``not (b < a)``; for floats it is kept, as a NaN makes both false."""
+    got = _fold(an, cls, a, b)
+    if got is not None:
+        return got
+    if info(a.dtype).is_float:
+        return _known(an, an.binary(LE, a, b))
+    gap = _decide(an, a, b)
+    if gap is not None and gap[1] <= 0:
+        return _truth(an, True, a.dtype)
+    if gap is not None and gap[0] > 0:
+        return _truth(an, False, a.dtype)
+    if gap is not None and gap[0] == 0:
+        return make(an, EQ, a, b)
+    flipped = make(an, LT, b, a)
+    if flipped.__class__ is LT:
+        return _known(an, an.binary(LE, flipped.b, flipped.a))
+    return make_not(an, flipped)
+
+
+def _equal(an, cls, a, b):
+    got = _fold(an, cls, a, b)
+    if got is not None:
+        return got
+    gap = _decide(an, a, b)
+    if gap is not None:
+        if gap[0] > 0 or gap[1] < 0:
+            return _truth(an, False, a.dtype)
+        if gap[0] == gap[1] == 0:
+            return _truth(an, True, a.dtype)
+        if an.never_equal(a, b):
+            return _truth(an, False, a.dtype)
+    if info(a.dtype).is_bool:
+        for x, y in ((a, b), (b, a)):
+            value = literal_value(y)
+            if value is not None and info(a.dtype).lanes == 1:
+                return x if value else make_not(an, x)
+    got = _apply(an, (_TABLES.get(a.dtype) or _table(a.dtype))[0], EQ, a, b)
+    return _known(an, an.binary(EQ, a, b)) if got is None else got
+
+
+def _not_equal(an, cls, a, b):
+    got = _fold(an, cls, a, b)
+    if got is not None:
+        return got
+    if info(a.dtype).is_float:
+        return _known(an, an.binary(NE, a, b))
+    return make_not(an, make(an, EQ, a, b))
+
+
+def _logical(an, cls, a, b):
+    for x, y in ((a, b), (b, a)):
+        value = literal_value(x)
+        if value is not None:
+            return y if bool(value) == (cls is And) else x
+    got = _apply(an, rules.BOOL_TABLE, cls, a, b)
+    return _known(an, an.binary(cls, a, b)) if got is None else got
+
+
+_MAKERS = {
+    **{cls: _arithmetic for cls in (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)},
+    LT: _less,
+    LE: _less_equal,
+    GT: lambda an, cls, a, b: make(an, LT, b, a),
+    GE: lambda an, cls, a, b: make(an, LE, b, a),
+    EQ: _equal,
+    NE: _not_equal,
+    And: _logical,
+    Or: _logical,
+}
+
+# not (a ? b); floats are left alone, as a NaN makes every ordering false.
+_NEGATED = {LT: (LE, True), LE: (LT, True), EQ: (NE, False), NE: (EQ, False), And: (Or, False), Or: (And, False)}
+
+
+def make_not(an, a: PrimExpr) -> PrimExpr:
+    value = literal_value(a)
+    if value is not None:
+        return _truth(an, not value, a.dtype)
+    if an.truths:
+        got = an.truths.get(a)
+        if got is not None:
+            return _truth(an, not got, a.dtype)
+    cls = a.__class__
+    if cls is Not:
+        return a.a
+    if cls is Broadcast:
+        return make_broadcast(an, make_not(an, a.value), a.lanes)
+    if cls in (And, Or):
+        # Breadth of a conjunction may be large; only the top few levels are turned over.
+        if an.depth >= MAX_REWRITES:
+            return an.add(Not(a))
+        an.depth += 1
+        x, y = make_not(an, a.a), make_not(an, a.b)
+        an.depth -= 1
+        return make(an, Or if cls is And else And, x, y)
+    if cls in _NEGATED and (cls in (EQ, NE) or not info(a.a.dtype).is_float):
+        other, swap = _NEGATED[cls]
+        return _known(an, an.binary(other, a.b, a.a) if swap else an.binary(other, a.a, a.b))
+    return an.add(Not(a))
+
+
+def make_select(an, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
+    value = literal_value(condition)
+    if value is not None:
+        return yes if value else no
+    if yes is no:
+        return yes
+    if yes.dtype == "bool" and literal_value(yes) == 1 and literal_value(no) == 0:
+        return condition
+    return an.add(Select(condition, yes, no))
+
+
+def make_ramp(an, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
+    if lanes == 1:
+        return base
+    if literal_value(stride) == 0:
+        return make_broadcast(an, base, lanes)
+    return an.add(Ramp(base, stride, lanes))
+
+
+def make_broadcast(an, value: PrimExpr, lanes: int) -> PrimExpr:
+    return value if lanes == 1 else an.add(Broadcast(value, lanes))
+
+
+def _not(an, n, done):
+    return make_not(an, done[n.a])
+
+
+def _select(an, n, done):
+    condition = done[n.condition]
+    value = literal_value(condition)
+    if value is not None:
+        return _later(an, n.true_value if value else n.false_value, done)
+    yes, no = _branches(an, condition, n.true_value, n.false_value, done)
+    return make_select(an, condition, yes, no)
+
+
+def _later(an, e, done):
+    got = done.get(e)
+    return rewrite_expr(an, e) if got is None else got
+
+
+def _branches(an, condition, yes, no, done):
+    """The two sides, each simplified where the condition is known; large ones as they are."""
+    if an.scopes >= MAX_SCOPES or condition.dtype != "bool":
+        return done[yes], done[no]
+    yes = done[yes] if yes in done else an.under(condition, yes)
+    no = done[no] if no in done else an.under(make_not(an, condition), no)
+    return yes, no
+
+
+def _is_small(e: PrimExpr) -> bool:
+    """Whether an expression has few nodes (counted with repetition, up to the limit)."""
+    stack, count = [e], 0
+    while stack:
+        count += 1
+        if count > MAX_BRANCH:
+            return False
+        stack.extend(stack.pop().children())
+    return True
+
+
+def _call(an, n, done):
+    name = getattr(n.op, "name", None)
+    if name == "tir.if_then_else":
+        condition = done[n.args[0]]
+        value = literal_value(condition)
+        if value is not None:
+            return _later(an, n.args[1] if value else n.args[2], done)
+        yes, no = _branches(an, condition, n.args[1], n.args[2], done)
+        if yes is no:
+            return yes
+        return an.add(Call(n.dtype, n.op, (condition, yes, no)))
+    args = tuple([done[a] for a in n.args])
+    if name == "tir.likely" and literal_value(args[0]) is not None:
+        return args[0]
+    handler = _FOLDED.get(name)
+    if handler is not None and all(a.__class__ is IntImm for a in args):
+        try:
+            return an.literal(handler(*[a.value for a in args]), n.dtype)
+        except (LiteralOverflow, ValueError):
+            pass
+    if all(x is y for x, y in zip(args, n.args)):
+        return an.add(n)
+    return an.add(Call(n.dtype, n.op, args, span=n.span))
+
+
+_FOLDED = {
+    "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+}
+
+
+def _cast(an, n, done):
+    value = done[n.value]
+    if value.dtype == n.dtype:
+        return value
+    if isinstance(value, (IntImm, FloatImm)) or value.__class__ is Broadcast:
+        got = an.intern(cast(n.dtype, value))
+        return got
+    return an.add(n if value is n.value else Cast(n.dtype, value))
+
+
+def _let(an, n, done):
+    value = done[n.value]
+    if isinstance(value, (IntImm, FloatImm, Var)):
+        return rewrite_expr(an, an.intern(substitute(n.body, {n.var: value})))
+    body = done[n.body]
+    if value is n.value and body is n.body:
+        return an.add(n)
+    return an.add(Let(n.var, value, body))
+
+
+def _reduce(an, n, done):
+    source = tuple([done[s] for s in n.source])
+    init = tuple([done[s] for s in n.init])
+    condition = done[n.condition]
+    same = condition is n.condition and all(x is y for x, y in zip(source + init, n.source + n.init))
+    return an.add(n if same else n.replace(source=source, condition=condition, init=init))
+
+
+def _generic(an, n, done):
+    return an.add(n.map_children(done.__getitem__))
+
+
+def _ramp(an, n, done):
+    return make_ramp(an, done[n.base], done[n.stride], n.lanes)
+
+
+def _broadcast(an, n, done):
+    return make_broadcast(an, done[n.value], n.lanes)
+
+
+_HANDLERS = {
+    Not: _not,
+    Select: _select,
+    Call: _call,
+    Cast: _cast,
+    Let: _let,
+    Reduce: _reduce,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+}
+_LEAVES = frozenset({IntImm, FloatImm, StringImm})
+
+
+def _operands(an, n) -> list:
+    """The children that must be simplified before ``n`` in the present context."""
+    cls = n.__class__
+    if cls is Select:
+        branches = [n.true_value, n.false_value]
+    elif cls is Call and getattr(n.op, "name", None) == "tir.if_then_else":
+        branches = list(n.args[1:])
+    elif cls is Reduce:
+        return [*n.source, n.condition, *n.init]
+    else:
+        return n.children()
+    condition = n.condition if cls is Select else n.args[0]
+    if an.scopes >= MAX_SCOPES:
+        return [condition, *branches]
+    return [condition, *[b for b in branches if not _is_small(b)]]
+
+
+def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
+    """Simplify an interned expression in the analyzer's present context."""
+    done = an.rewritten
+    got = done.get(root)
+    if got is not None:
+        return got
+    values = an.values
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        if n in done:
+            stack.pop()
+            continue
+        cls = n.__class__
+        if cls in BINARY:
+            a, b = done.get(n.a), done.get(n.b)
+            if a is None or b is None:
+                if b is None:
+                    stack.append(n.b)
+                if a is None:
+                    stack.append(n.a)
+                continue
+            got = make(an, cls, a, b)
+        elif cls is Var or cls is SizeVar:
+            got = values.get(n, n)
+            if got is n and n.dtype == "bool":
+                got = _known(an, n)
+        elif cls in _LEAVES:
+            got = n
+        else:
+            missing = [c for c in _operands(an, n) if c not in done]
+            if missing:
+                missing.reverse()
+                stack.extend(missing)
+                continue
+            got = _HANDLERS.get(cls, _generic)(an, n, done)
+            if an.truths and n.dtype == "bool":
+                got = _known(an, got)
+        done[n] = got
+        stack.pop()
+    return done[root]
+
+

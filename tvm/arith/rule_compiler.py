@@ -1,0 +1,393 @@
+"""Turns the rows of ``rules.py`` into closures, found by the classes of a node and its operands.
+
+A row is text: a pattern, its replacement and optionally a condition, in Python's own syntax. ``//`` and ``%`` are floor
+division and remainder; ``truncdiv``, ``truncmod``, ``min``, ``max``, ``select``, ``ramp``, ``broadcast``, ``likely`` are
+written as calls. A name like ``c1`` matches an integer literal and stands for its value, ``lanes`` for a lane count;
+any other name matches any expression. A part of a replacement made of literals only is computed. In a condition
+``lo(x)``/``hi(x)`` are constant bounds, and the questions listed in ``_QUERIES`` may be called.
+
+Patterns with commutative operators stand for all their mirror images unless the row says ``swap=False``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from math import gcd
+from typing import NamedTuple
+
+from ..dtype import element
+from ..ir.prim import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Sub,
+)
+
+
+class LiteralOverflow(Exception):
+    """A literal computed by a replacement does not fit its type, so the rule must not fire."""
+
+
+class Rule(NamedTuple):
+    """A compiled row. ``left`` and ``right`` are the classes its operands must have; None for any."""
+
+    text: str
+    left: type | None
+    right: type | None
+    apply: Callable
+
+
+_OPERATORS = {
+    ast.Add: Add,
+    ast.Sub: Sub,
+    ast.Mult: Mul,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: FloorMod,
+    ast.Lt: LT,
+    ast.LtE: LE,
+    ast.Gt: GT,
+    ast.GtE: GE,
+    ast.Eq: EQ,
+    ast.NotEq: NE,
+    ast.And: And,
+    ast.Or: Or,
+}
+_SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_FUNCTIONS = {
+    "truncdiv": Div,
+    "truncmod": Mod,
+    "min": Min,
+    "max": Max,
+    "select": Select,
+    "ramp": Ramp,
+    "broadcast": Broadcast,
+}
+_FIELDS = {
+    Select: ("condition", "true_value", "false_value"),
+    Ramp: ("base", "stride", "lanes"),
+    Broadcast: ("value", "lanes"),
+    Not: ("a",),
+}
+_COMMUTES = frozenset({Add, Mul, Min, Max, EQ, NE, And, Or})
+# Questions a row may ask: methods of the analyzer. The first group gives integers and may stand in a replacement.
+_NUMBERS = frozenset({"lo", "hi", "congruent"})
+_QUERIES = _NUMBERS | {
+    "below",
+    "decided",
+    "finite",
+    "implied",
+    "in_chain",
+    "in_conjunction",
+    "in_disjunction",
+    "is_congruent",
+    "is_const",
+    "is_extreme",
+    "is_multiple",
+    "never_above",
+    "one_bucket",
+    "same_difference",
+}
+_PYTHON = frozenset({"lanes", "min", "max", "abs", "gcd"})
+
+
+class Pattern(NamedTuple):
+    """A parsed expression: ``head`` is a node class, "any", "const", "lanes" or an int."""
+
+    head: object
+    name: str
+    args: tuple
+
+
+def _is_const_name(name: str) -> bool:
+    return name[0] == "c" and name[1:].isdigit()
+
+
+def _parse(node: ast.AST) -> Pattern:
+    if isinstance(node, ast.Expression):
+        return _parse(node.body)
+    if isinstance(node, ast.Name):
+        if node.id == "lanes":
+            return Pattern("lanes", node.id, ())
+        return Pattern("const" if _is_const_name(node.id) else "any", node.id, ())
+    if isinstance(node, ast.Constant):
+        return Pattern(node.value, "", ())
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return Pattern(-node.operand.value, "", ())
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return Pattern(Not, "", (_parse(node.operand),))
+    if isinstance(node, ast.BinOp):
+        return Pattern(_OPERATORS[type(node.op)], "", (_parse(node.left), _parse(node.right)))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return Pattern(_OPERATORS[type(node.ops[0])], "", (_parse(node.left), _parse(node.comparators[0])))
+    if isinstance(node, ast.BoolOp):
+        parts = [_parse(v) for v in node.values]
+        got = parts[0]
+        for p in parts[1:]:
+            got = Pattern(_OPERATORS[type(node.op)], "", (got, p))
+        return got
+    if isinstance(node, ast.Call):
+        return Pattern(_FUNCTIONS[node.func.id], "", tuple(_parse(a) for a in node.args))
+    raise ValueError(f"a rule cannot contain {ast.unparse(node)}")
+
+
+def _mirrors(p: Pattern) -> list[Pattern]:
+    """All patterns that equal this one up to the order of commutative operands."""
+    if not p.args:
+        return [p]
+    combos: list[tuple] = [()]
+    for arg in p.args:
+        combos = [c + (m,) for c in combos for m in _mirrors(arg)]
+    out = [Pattern(p.head, p.name, c) for c in combos]
+    # A literal is always the right operand of a normalised node, except of the order-keeping min and max.
+    if p.head in _COMMUTES and not any(a.head == "const" or isinstance(a.head, int) for a in p.args):
+        out += [Pattern(p.head, p.name, (b, a)) for _, _, (a, b) in list(out)]
+    return out
+
+
+class _Writer:
+    """Writes the Python source of one rule."""
+
+    def __init__(self):
+        self.lines: list[str] = []
+        self.names: dict[str, str] = {}
+        self.count = 0
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"t{self.count}"
+
+    def match(self, p: Pattern, where: str, sure: bool = False) -> None:
+        """Check that the expression ``where`` matches; ``sure`` when its class is known already."""
+        if p.head == "any":
+            if p.name in self.names:
+                self.lines.append(f"if {where} is not {self.names[p.name]}: return None")
+            else:
+                self.names[p.name] = where
+        elif p.head == "lanes":
+            if p.name in self.names:
+                self.lines.append(f"if {where} != {self.names[p.name]}: return None")
+            else:
+                self.names[p.name] = where
+        elif p.head == "const" or isinstance(p.head, int):
+            if not sure:
+                self.lines.append(f"if {where}.__class__ is not IntImm: return None")
+            if p.head != "const":
+                self.lines.append(f"if {where}.value != {p.head}: return None")
+            elif p.name in self.names:
+                self.lines.append(f"if {where}.value != {self.names[p.name]}: return None")
+            else:
+                self.names[p.name] = p.name
+                self.lines.append(f"{p.name} = {where}.value")
+        else:
+            if not sure:
+                self.lines.append(f"if {where}.__class__ is not {p.head.__name__}: return None")
+            parts = []
+            for field, arg in zip(_FIELDS.get(p.head, ("a", "b")), p.args):
+                name = self.fresh()
+                self.lines.append(f"{name} = {where}.{field}")
+                parts.append((arg, name))
+            for arg, name in parts:
+                self.match(arg, name)
+
+    def number(self, node: ast.AST) -> str | None:
+        """Python source of a part whose value is known when the rule fires, else None."""
+        if isinstance(node, ast.Name):
+            if node.id == "lanes":
+                return self.names["lanes"]
+            return node.id if _is_const_name(node.id) or node.id in _PYTHON else None
+        if isinstance(node, ast.Constant):
+            return repr(node.value)
+        if isinstance(node, ast.Call):
+            if node.func.id in _NUMBERS:
+                return self.query(node)
+            args = [self.number(a) for a in node.args]
+            if node.func.id not in _PYTHON or None in args:
+                return None
+            return f"{node.func.id}({', '.join(args)})"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            got = self.number(node.operand)
+            return None if got is None else f"(-{got})"
+        if isinstance(node, ast.BinOp):
+            left, right = self.number(node.left), self.number(node.right)
+            if left is None or right is None:
+                return None
+            return f"({left} {_SYMBOLS[type(node.op)]} {right})"
+        return None
+
+    def query(self, call: ast.Call) -> str:
+        """Python source of a question to the analyzer."""
+        args = []
+        for a in call.args:
+            number = self.number(a)
+            args.append(number if number is not None else self.build(a, "d"))
+        name = call.func.id
+        if name in ("lo", "hi"):
+            return f"an.bound({args[0]})[{0 if name == 'lo' else 1}]"
+        return f"an.{name}({', '.join(args)})"
+
+    def build(self, node: ast.AST, dtype: str) -> str:
+        """Python source that makes the expression."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return f"literal({int(node.value)}, 'bool')"
+        number = self.number(node)
+        if number is not None:
+            return f"literal({number}, {dtype})"
+        if isinstance(node, ast.Name):
+            return self.names[node.id]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return f"an.make_not({self.build(node.operand, dtype)})"
+        if isinstance(node, ast.UnaryOp):
+            return f"make(Sub, literal(0, {dtype}), {self.build(node.operand, dtype)})"
+        if isinstance(node, ast.BinOp):
+            args = f"{self.build(node.left, dtype)}, {self.build(node.right, dtype)}"
+            return f"make({_OPERATORS[type(node.op)].__name__}, {args})"
+        if isinstance(node, ast.Compare):
+            args = f"{self.build(node.left, dtype)}, {self.build(node.comparators[0], dtype)}"
+            return f"make({_OPERATORS[type(node.ops[0])].__name__}, {args})"
+        if isinstance(node, ast.BoolOp):
+            got = self.build(node.values[0], dtype)
+            for v in node.values[1:]:
+                got = f"make({_OPERATORS[type(node.op)].__name__}, {got}, {self.build(v, dtype)})"
+            return got
+        cls = _FUNCTIONS[node.func.id]
+        args = [
+            self.names["lanes"] if isinstance(a, ast.Name) and a.id == "lanes" else self.build(a, dtype)
+            for a in node.args
+        ]
+        if cls in _FIELDS:
+            return f"an.make_{node.func.id}({', '.join(args)})"
+        return f"make({cls.__name__}, {', '.join(args)})"
+
+    def condition(self, node: ast.AST) -> str:
+        """Python source of a condition: Python, with the questions put to the analyzer."""
+        writer = self
+
+        class Rewrite(ast.NodeTransformer):
+            def visit_Call(self, call):
+                if call.func.id not in _QUERIES:
+                    return self.generic_visit(call)
+                return ast.parse(writer.query(call), mode="eval").body
+
+        return ast.unparse(Rewrite().visit(node))
+
+
+def _class_of(p: Pattern) -> type | None:
+    if p.head == "const" or isinstance(p.head, int):
+        return IntImm
+    return None if p.head in ("any", "lanes") else p.head
+
+
+def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> str:
+    w = _Writer()
+    for arg, where in zip(p.args, ("a", "b", "c")):
+        if arg.head not in ("any", "lanes", "const") and not isinstance(arg.head, int):
+            continue
+        w.match(arg, where, sure=True)
+    for arg, where in zip(p.args, ("a", "b", "c")):
+        if arg.head not in ("any", "lanes", "const") and not isinstance(arg.head, int):
+            w.match(arg, where, sure=True)
+    tree = ast.parse(replacement, mode="eval").body
+    test = None if condition is None else ast.parse(condition, mode="eval").body
+    body = list(w.lines)
+    if test is not None:
+        body.append(f"if not ({w.condition(test)}): return None")
+    result = w.build(tree, "d")
+    body.append(f"return {result}")
+    if any("literal(" in line and ", d)" in line for line in body):
+        body.insert(0, "d = element(a.dtype)")
+    text = "\n    ".join(body)
+    return f"def {name}(an, a, b, make, literal):\n    {text}\n"
+
+
+def _renamed(p: Pattern, texts: tuple) -> tuple:
+    """A key under which two rows that differ only in the names of their variables are the same."""
+    order: dict[str, str] = {}
+
+    def visit(q: Pattern):
+        if q.name:
+            order.setdefault(q.name, f"v{len(order)}")
+        for a in q.args:
+            visit(a)
+
+    visit(p)
+
+    def rename(text):
+        if text is None:
+            return None
+        tree = ast.parse(text, mode="eval")
+        for n in ast.walk(tree):
+            if isinstance(n, ast.Name):
+                n.id = order.get(n.id, n.id)
+        return ast.unparse(tree)
+
+    def shape(q: Pattern):
+        return (q.head, order.get(q.name, ""), tuple(shape(a) for a in q.args))
+
+    return (shape(p), *[rename(t) for t in texts])
+
+
+def compile_rows(rows: list[tuple]) -> list[Rule]:
+    """Closures for rows that share their root class, in order, mirror images included."""
+    sources, heads, seen = [], [], set()
+    for row in rows:
+        pattern, replacement, condition, swap = row
+        p = _parse(ast.parse(pattern, mode="eval"))
+        for image in _mirrors(p) if swap else [p]:
+            key = _renamed(image, (replacement, condition))
+            if key in seen:
+                continue
+            seen.add(key)
+            sources.append(_source(f"r{len(sources)}", image, replacement, condition))
+            heads.append((pattern, _class_of(image.args[0]), _class_of(image.args[1]) if len(image.args) > 1 else None))
+    scope = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
+    scope["element"] = element
+    scope["gcd"] = gcd
+    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)
+    return [Rule(text, left, right, scope[f"r{i}"]) for i, (text, left, right) in enumerate(heads)]
+
+
+class RuleTable:
+    """Rows for one kind of type, compiled per root class when first needed, found by the operands' classes."""
+
+    def __init__(self, rows: list[tuple]):
+        self.rows: dict[type, list[tuple]] = {}
+        for row in rows:
+            head = _parse(ast.parse(row[0], mode="eval")).head
+            self.rows.setdefault(head, []).append(row)
+        self.compiled: dict[type, list[Rule]] = {}
+        self.index: dict[tuple, tuple] = {}
+
+    def rules(self, cls: type) -> list[Rule]:
+        got = self.compiled.get(cls)
+        if got is None:
+            got = self.compiled[cls] = compile_rows(self.rows.get(cls, []))
+        return got
+
+    def find(self, cls: type, left: type, right: type) -> tuple:
+        """The closures worth trying on ``cls(left, right)``."""
+        key = (cls, left, right)
+        got = self.index.get(key)
+        if got is None:
+            got = self.index[key] = tuple(
+                r.apply for r in self.rules(cls) if r.left in (None, left) and r.right in (None, right)
+            )
+        return got

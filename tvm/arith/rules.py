@@ -1,0 +1,494 @@
+"""The identities the simplifier knows, as rows of text (see ``rule_compiler`` for the language).
+
+Order matters inside one operator: the first row that matches and whose condition holds is taken. Rows for index types
+assume that int32/int64 arithmetic does not overflow; that division by zero does not happen; nothing else.
+"""
+
+from __future__ import annotations
+
+from .rule_compiler import RuleTable
+
+
+def row(pattern: str, replacement: str, when: str | None = None, swap: bool = True) -> tuple:
+    return pattern, replacement, when, swap
+
+
+def duals(*rows: tuple) -> list[tuple]:
+    """The rows, and the same rows with min and max exchanged."""
+    table = {"min": "max", "max": "min"}
+
+    def flip(text):
+        if text is None:
+            return None
+        parts = text.replace("(", " ( ").split(" ")
+        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")
+
+    return [*rows, *[(flip(p), flip(r), flip(w), s) for p, r, w, s in rows]]
+
+
+ADD = [
+    row("c1 + x", "x + c1", swap=False),
+    row("x + (y - x)", "y"),
+    row("(x - y) + (y - z)", "x - z"),
+    row("(x + c1) + c2", "x + (c1 + c2)"),
+    row("(c1 - x) + c2", "(c1 + c2) - x"),
+    row("(x + c1) + (y + c2)", "(x + y) + (c1 + c2)", swap=False),
+    row("(x + c1) + y", "(x + y) + c1", swap=False),
+    row("x + (y + c1)", "(x + y) + c1", swap=False),
+    row("(c1 - x) + y", "(y - x) + c1", swap=False),
+    row("x + (c1 - y)", "(x - y) + c1", swap=False),
+    row("x // c1 * c1 + x % c1", "x"),
+    row("x // c1 * c2 + x % c1 * c3", "x * c3", "c1 * c3 == c2"),
+    row("x // c1 % c2 * c1 + x % c1", "x % (c1 * c2)", "c1 > 0 and c2 > 0"),
+    row("truncdiv(x, c1) * c1 + truncmod(x, c1)", "x"),
+    row("x // y * y + x % y", "x"),
+    row("truncdiv(x, y) * y + truncmod(x, y)", "x"),
+    row("(x % c1 + c2) // c1 + x // c1", "(x + c2) // c1", "c1 > 0"),
+    *duals(
+        row("min(x, y - z) + z", "min(x + z, y)", swap=False),
+        row("z + min(x, y - z)", "min(x + z, y)", swap=False),
+        row("min(x - z, y) + z", "min(x, y + z)", swap=False),
+        row("z + min(x - z, y)", "min(x, y + z)", swap=False),
+        row("min(x, y + c1) + c2", "min(x + c2, y)", "c1 == -c2", swap=False),
+        row("min(x + c1, y) + c2", "min(x, y + c2)", "c1 == -c2", swap=False),
+        row("min(x, y) + max(x, y)", "x + y"),
+        row("x + min(y, z)", "min(y, z) + x", "not is_extreme(x)", swap=False),
+    ),
+    row("x + x", "x * 2"),
+    row("x * y + x", "x * (y + 1)"),
+    row("x * y + x * z", "x * (y + z)"),
+    row("x + y * c1", "x - y * (-c1)", "c1 == -1", swap=False),
+    row("x + (y - x * c1)", "y + x * (1 - c1)", swap=False),
+    row("(y - x * c1) + x * c2", "y + x * (c2 - c1)"),
+    row("(y + x * c1) + x", "y + x * (c1 + 1)", swap=False),
+    row("(x * c1 + y) + x", "x * (c1 + 1) + y", swap=False),
+    row("(y + x * c1) + x * c2", "y + x * (c1 + c2)", swap=False),
+    row("(x * c1 + y) + x * c2", "x * (c1 + c2) + y", swap=False),
+    row("(x + y) + x", "x * 2 + y"),
+    row("(y + x // c1 * c1) + x % c1", "y + x", swap=False),
+    row("(y + x % c1) + x // c1 * c1", "y + x", swap=False),
+]
+
+SUB = [
+    row("x - x", "0"),
+    row("x - c1", "x + (-c1)"),
+    row("(x + y) - y", "x"),
+    row("(y + x) - (x + z)", "y - z"),
+    row("x - (y + x)", "0 - y"),
+    row("(x - y) - x", "0 - y"),
+    row("x - (x - y)", "y"),
+    row("(x - y) - (x - z)", "z - y"),
+    row("(y - x) - (z - x)", "y - z"),
+    row("(x + c1) - y", "(x - y) + c1", swap=False),
+    row("x - (y + c1)", "(x - y) + (-c1)", swap=False),
+    *duals(
+        row("min(x, y) - x", "min(y - x, 0)"),
+        row("x - min(x, y)", "max(x - y, 0)"),
+        row("min(x + y, z) - x", "min(y, z - x)", swap=False),
+        row("min(y + x, z) - x", "min(y, z - x)", swap=False),
+        row("min(z, x + y) - x", "min(z - x, y)", swap=False),
+        row("min(z, y + x) - x", "min(z - x, y)", swap=False),
+        row("x - min(x + y, z)", "max(0 - y, x - z)", swap=False),
+        row("x - min(y + x, z)", "max(0 - y, x - z)", swap=False),
+        row("x - min(z, x + y)", "max(x - z, 0 - y)", swap=False),
+        row("x - min(z, y + x)", "max(x - z, 0 - y)", swap=False),
+        row("min(x, y) - min(y, x)", "0", swap=False),
+        row("min(x, y) - min(z, w)", "x - z", "same_difference(x, z, y, w)", swap=False),
+        row("min(x, y) - min(z, w)", "x - w", "same_difference(x, w, y, z)", swap=False),
+    ),
+    row("x * y - x", "x * (y - 1)"),
+    row("x - y * x", "x * (1 - y)"),
+    row("x * y - x * z", "x * (y - z)"),
+]
+for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
+    _d, _m = _div % "x", _mod % "x"
+    _dp, _mp = _div % "x + y", _mod % "x + y"
+    _dm, _mm = _div % "x - y", _mod % "x - y"
+    SUB += [
+        row(f"x - {_d} * c1", _m),
+        row(f"{_d} * c1 - x", f"0 - {_m}"),
+        row(f"x - {_dp} * c1", f"{_mp} - y"),
+        row(f"{_dp} * c1 - x", f"y - {_mp}"),
+        row(f"x - {_dm} * c1", f"{_mm} + y"),
+        row(f"{_dm} * c1 - x", f"0 - {_mm} - y"),
+        row(f"x * c2 - {_d} * c3", f"{_m} * c2", "c3 == c1 * c2"),
+        row(f"{_d} * c3 - x * c2", f"{_m} * (-c2)", "c3 == c1 * c2"),
+        row(f"x * c2 - {_dp} * c3", f"({_mp} - y) * c2", "c3 == c1 * c2"),
+        row(f"x * c2 - {_dm} * c3", f"({_mm} + y) * c2", "c3 == c1 * c2"),
+        row(f"{_dp} * c3 - x * c2", f"(y - {_mp}) * c2", "c3 == c1 * c2"),
+        row(f"{_dm} * c3 - x * c2", f"(0 - {_mm} - y) * c2", "c3 == c1 * c2"),
+    ]
+SUB += [
+    row("x - x // c1 * c2 * c3", "x % c1", "c1 == c2 * c3"),
+    row("x - x % c1", "x // c1 * c1", "c1 > 0"),
+    row("x % c1 - x", "x // c1 * (-c1)", "c1 > 0"),
+    row("(y + x) - x % c1", "y + x // c1 * c1", "c1 > 0"),
+    row("x - truncmod(x, c1)", "truncdiv(x, c1) * c1"),
+    row(
+        "truncdiv(x + c1, c3) - truncdiv(x + c2, c3)",
+        "truncdiv(truncmod(x + c2, c3) + (c1 - c2), c3)",
+        "c1 >= c2 and c3 > 0 and lo(x) + c2 >= 0",
+    ),
+    row("truncdiv(x + c1, c3) - truncdiv(x, c3)", "truncdiv(truncmod(x, c3) + c1, c3)", "c1 >= 0 and c3 > 0 and lo(x) >= 0"),
+    row("(x + c1) // c3 - (x + c2) // c3", "((x + c2) % c3 + (c1 - c2)) // c3", "c3 > 0"),
+    row("(x + c1) // c3 - x // c3", "(x % c3 + c1) // c3", "c3 > 0"),
+    row("x - y * c1", "x + y * (-c1)", "c1 < 0"),
+    row("(x + y * c1) - y", "x + y * (c1 - 1)"),
+    row("(x + y * c1) - y * c2", "x + y * (c1 - c2)"),
+    row("(x - y * c1) - y * c2", "x - y * (c1 + c2)"),
+    row("(x - y) - y", "x - y * 2"),
+    row("(x - y) - (z - y)", "x - z"),
+    row("x - (y - z)", "(x + z) - y", swap=False),
+]
+
+MUL = [
+    row("c1 * x", "x * c1", swap=False),
+    row("(x + c1) * c2", "x * c2 + c1 * c2"),
+    row("(x * c1) * c2", "x * (c1 * c2)"),
+    row("(c1 - x) * c2", "c1 * c2 - x * c2", "c2 > 0"),
+    row("(c1 - x) * c2", "x * (-c2) + c1 * c2", "c2 < 0"),
+    row("min(x, y) * max(x, y)", "x * y"),
+    row("(x - y) * c1", "(y - x) * (-c1)", "c1 < 0"),
+    row("x * (y * c1)", "(x * y) * c1", swap=False),
+    row("(x * c1) * y", "(x * y) * c1", "not is_const(y)", swap=False),
+]
+
+TRUNCDIV = [
+    row("truncdiv(x, x)", "1"),
+    row("truncdiv(truncdiv(x, c1), c2)", "truncdiv(x, c1 * c2)", "c1 > 0 and c2 > 0"),
+    row(
+        "truncdiv(truncdiv(x, c1) + c2, c3)",
+        "truncdiv(x + c1 * c2, c1 * c3)",
+        "c1 > 0 and c2 >= 0 and c3 > 0 and lo(x) >= 0",
+    ),
+    row("truncdiv(x * c1, c2)", "x * (c1 // c2)", "c2 > 0 and c1 % c2 == 0"),
+    row("truncdiv(x * c1, c2)", "truncdiv(x, c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0"),
+    row("truncdiv(x * c1, x)", "c1"),
+    row("truncdiv(x * y, y)", "x"),
+    row(
+        "truncdiv(x * c1 + y, c2)",
+        "x * (c1 // c2) + truncdiv(y, c2)",
+        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0",
+        swap=False,
+    ),
+    row(
+        "truncdiv(y + x * c1, c2)",
+        "truncdiv(y, c2) + x * (c1 // c2)",
+        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0",
+        swap=False,
+    ),
+    row(
+        "truncdiv(x * c1 + y + z, c2)",
+        "x * (c1 // c2) + truncdiv(y + z, c2)",
+        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y + z) >= 0",
+    ),
+    row("truncdiv(x + c1, c2)", "truncdiv(x, c2) + c1 // c2", "c2 > 0 and c1 > 0 and c1 % c2 == 0 and lo(x) >= 0"),
+    row("truncdiv(x * c1 + c3, c2)", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and c3 > 0"),
+    *duals(
+        row(
+            "truncdiv(min(x * c1, y), c2)",
+            "min(x * (c1 // c2), truncdiv(y, c2))",
+            "c2 > 0 and c1 % c2 == 0",
+            swap=False,
+        ),
+        row(
+            "truncdiv(min(y, x * c1), c2)",
+            "min(truncdiv(y, c2), x * (c1 // c2))",
+            "c2 > 0 and c1 % c2 == 0",
+            swap=False,
+        ),
+    ),
+    row("truncdiv(x + y, x)", "truncdiv(y, x) + 1", "lo(x) >= 0 and lo(y) >= 0"),
+    row("truncdiv((x + y) + z, x)", "truncdiv(y + z, x) + 1", "lo(x) >= 0 and lo(y + z) >= 0"),
+    row("truncdiv(x * z + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
+    row("truncdiv(z * x + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
+    row("truncdiv(y + x * z, z)", "truncdiv(y, z) + x", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
+    row("truncdiv(y + z * x, z)", "truncdiv(y, z) + x", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
+    row("truncdiv(x, c1)", "0", "abs(lo(x)) < abs(c1) and abs(hi(x)) < abs(c1)"),
+]
+
+TRUNCMOD = [
+    row("truncmod(x, c1)", "truncmod(x, -c1)", "c1 < 0"),
+    row("truncmod(x * c1, c2)", "0", "c1 % c2 == 0"),
+    row("truncmod(x * y, y)", "0"),
+    row("truncmod(x * c1 + y, c2)", "truncmod(y, c2)", "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0"),
+    row("truncmod(x + c1, c2)", "truncmod(x, c2)", "c2 > 0 and c1 >= 0 and c1 % c2 == 0 and lo(x) >= 0"),
+    row("truncmod(x + c1, c2)", "truncmod(x + c1 % c2, c2)", "c2 > 0 and c1 >= c2 and lo(x) >= 0"),
+    row("truncmod(x, c1)", "x", "abs(lo(x)) < abs(c1) and abs(hi(x)) < abs(c1)"),
+    row("truncmod(truncmod(x, c1), c2)", "truncmod(x, c2)", "c1 % c2 == 0"),
+]
+
+FLOORDIV = [
+    row("x // x", "1"),
+    row("x // c1 // c2", "x // (c1 * c2)", "c1 > 0 and c2 > 0"),
+    row("(x // c1 + c2) // c3", "(x + c1 * c2) // (c1 * c3)", "c1 > 0 and c3 > 0"),
+    row("(x - x % c1) // c1", "x // c1"),
+    row("x * c1 // c2", "x * (c1 // c2)", "c1 % c2 == 0"),
+    row("x * c1 // c2", "x // (c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0"),
+    row("x * c1 // x", "c1"),
+    row("x * y // y", "x"),
+    row("x // c1", "0", "0 <= lo(x) and hi(x) < c1"),
+    row("x // c1", "lo(x) // c1", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
+    row("x % c1 // c2", "0", "0 < c1 and c1 <= c2"),
+    row("(x * c1 + c3) // c2", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 + c3) // c2", "x // (c2 // c1) + c3 // c2", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 // c1 == 0"),
+    row("(x * c1 + y) // c2", "x * (c1 // c2) + y // c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 + y) // c2", "x // (c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1"),
+    row("(x * c1 + y) // c2", "x * (c1 // c2)", "c2 > 0 and c1 > 0 and 0 <= lo(x * (c1 % c2) + y) and hi(x * (c1 % c2) + y) < c2"),
+    row("(x * c1 + y + z) // c2", "x * (c1 // c2) + (y + z) // c2", "c2 > 0 and c1 % c2 == 0"),
+    row(
+        "(x * c1 + y + z) // c2",
+        "x // (c2 // c1)",
+        "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y + z) and hi(y + z) < c1",
+    ),
+    row("(x - y * c1) // c2", "x // c2 - y * (c1 // c2)", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 - y) // c2", "x * (c1 // c2) + (0 - y) // c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x + c1) // c2", "x // c2 + c1 // c2", "c2 > 0 and c1 % c2 == 0"),
+    *duals(
+        row("min(x * c1, y) // c2", "min(x * (c1 // c2), y // c2)", "c2 > 0 and c1 % c2 == 0", swap=False),
+        row("min(y, x * c1) // c2", "min(y // c2, x * (c1 // c2))", "c2 > 0 and c1 % c2 == 0", swap=False),
+    ),
+    row("(x + y) // x", "y // x + 1"),
+    row("((x + y) + z) // x", "(y + z) // x + 1"),
+    row("(x * z + y) // z", "x + y // z", swap=False),
+    row("(z * x + y) // z", "x + y // z", swap=False),
+    row("(y + x * z) // z", "y // z + x", swap=False),
+    row("(y + z * x) // z", "y // z + x", swap=False),
+    row("x // y", "0", "not is_const(y) and below(x, y)"),
+]
+
+FLOORMOD = [
+    row("x % x", "0"),
+    row("x * c1 % c2", "0", "c1 % c2 == 0"),
+    row("x * c1 % c2", "x * (c1 % c2) % c2", "c2 > 0 and not 0 <= c1 < c2"),
+    row("x * y % y", "0"),
+    row("x % c1", "x", "0 <= lo(x) and hi(x) < c1"),
+    row("x % c1", "congruent(x, c1)", "c1 > 0 and is_congruent(x, c1)"),
+    row("x % c1", "x + (-(lo(x) // c1 * c1))", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
+    row("x % c1 % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 + c3) % c2", "c3 % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 + y) % c2", "(x * (c1 % c2) + y) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
+    row("(y + x * c1) % c2", "(y + x * (c1 % c2)) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
+    row("(x * c1 + y) % c2", "x % (c2 // c1) * c1 + y", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1"),
+    row("(x * c1 + y + z) % c2", "(y + z) % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x - y * c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x * c1 - y) % c2", "(0 - y) % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x + c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and c1 >= c2"),
+    row("(x % c1 + y) % c2", "(x + y) % c2", "c2 > 0 and c1 % c2 == 0"),
+    row("(x % c1 * c3 + y) % c2", "(x * c3 + y) % c2", "c2 > 0 and c1 * c3 % c2 == 0"),
+    row("(x + y) % x", "y % x"),
+    row("(x * z + y) % z", "y % z"),
+    row("x % y", "x", "not is_const(y) and below(x, y)"),
+]
+
+MIN = [
+    row("min(c1, x)", "min(x, c1)", swap=False),
+    row("min(x, x)", "x"),
+    row("min(x, y)", "x", "never_above(x, y)", swap=False),
+    row("min(x, y)", "y", "never_above(y, x)", swap=False),
+    row("min(max(x, y), min(x, y))", "min(x, y)", swap=False),
+    row("min(max(x, y), min(y, x))", "min(x, y)", swap=False),
+    row("min(min(x, y), max(x, y))", "min(x, y)", swap=False),
+    row("min(min(x, y), max(y, x))", "min(x, y)", swap=False),
+    row("min(max(x, y), x)", "x"),
+    row("min(x, y)", "x", "in_chain(x, y, True)", swap=False),
+    row("min(x, y)", "y", "in_chain(y, x, True)", swap=False),
+    row("min(max(x, y), max(x, z))", "max(min(y, z), x)"),
+    row("min(min(x, y), min(x, z))", "min(min(y, z), x)"),
+    row("min(x + y, x + z)", "min(y, z) + x"),
+    row("min(x - y, x - z)", "x - max(y, z)"),
+    row("min(y - x, z - x)", "min(y, z) - x"),
+    row("min(x, x + y)", "min(y, 0) + x", "not is_const(y)"),
+    row("min(min(x, c1), c2)", "min(x, min(c1, c2))", swap=False),
+    row("min(min(x, c1), y)", "min(min(x, y), c1)", "not is_const(y)", swap=False),
+    row("min(x, min(y, c1))", "min(min(x, y), c1)", swap=False),
+    row("min(truncdiv(x, c1), truncdiv(y, c1))", "truncdiv(min(x, y), c1)", "c1 > 0", swap=False),
+    row("min(truncdiv(x, c1), truncdiv(y, c1))", "truncdiv(max(x, y), c1)", "c1 < 0", swap=False),
+    row("min(x // c1, y // c1)", "min(x, y) // c1", "c1 > 0", swap=False),
+    row("min(x // c1, y // c1)", "max(x, y) // c1", "c1 < 0", swap=False),
+    row("min(x * c1, y * c1)", "min(x, y) * c1", "c1 > 0", swap=False),
+    row("min(x * c1, y * c1)", "max(x, y) * c1", "c1 < 0", swap=False),
+    row("min(x * c1, c2)", "min(x, c2 // c1) * c1", "c1 > 0 and c2 % c1 == 0", swap=False),
+    row("min(x * c1, c2)", "max(x, c2 // c1) * c1", "c1 < 0 and c2 % c1 == 0", swap=False),
+    row("min(c1 - x, c2)", "c1 - max(x, c1 - c2)", "c1 != 0 or c2 != 0", swap=False),
+    row("min(0 - x * c1, 0)", "max(x, 0) * (-c1)", "c1 > 0", swap=False),
+]
+MAX = duals(*MIN)[len(MIN) :]
+MAX = [(p, r, w and w.replace("True", "False").replace("never_above(x, y)", "@").replace("never_above(y, x)", "never_above(x, y)").replace("@", "never_above(y, x)"), s) for p, r, w, s in MAX]
+
+EQUAL = [
+    row("x == x", "True"),
+    row("c1 == x", "x == c1", swap=False),
+    row("x + c1 == c2", "x == c2 - c1"),
+    row("c1 - x == c2", "x == c1 - c2"),
+    row("x - y == 0", "x == y"),
+    row("x * y == 0", "x == 0 or y == 0", "not is_const(y)"),
+    row("x * c1 == c2", "x == c2 // c1", "c1 != 0 and c2 % c1 == 0"),
+    row("x * c1 == y * c1", "x == y", "c1 != 0"),
+    row("x + y == x + z", "y == z"),
+]
+
+LESS = [
+    row("x + y < x + z", "y < z"),
+    row("y - x < z - x", "y < z"),
+    row("x - y < x - z", "z < y"),
+    row("x < x + z", "0 < z"),
+    row("x + z < x", "z < 0"),
+    row("x < x - z", "z < 0"),
+    row("x - z < x", "0 < z"),
+    row("x + c1 < c2", "x < c2 - c1"),
+    row("c1 < x + c2", "c1 - c2 < x"),
+    row("c1 - x < c2", "c1 - c2 < x"),
+    row("c1 < c2 - x", "x < c2 - c1"),
+    row("x + c1 < y + c2", "x < y + (c2 - c1)", "c1 != 0", swap=False),
+    row("x + c1 < y", "x < y + (-c1)", "c1 < 0 and not is_const(y)", swap=False),
+    row("x < y + c1", "x + (-c1) < y", "c1 < 0 and not is_const(x)", swap=False),
+    row("x - y < 0", "x < y"),
+    row("0 < x - y", "y < x"),
+    row("x < c1 - y", "x + y < c1", "not is_const(x)", swap=False),
+    row("c1 - y < x", "c1 < x + y", "not is_const(x)", swap=False),
+    row("x * c1 < y * c1", "x < y", "c1 > 0"),
+    row("x * c1 < y * c1", "y < x", "c1 < 0"),
+    row("x * c1 < c2", "x < -(-c2 // c1)", "c1 > 0"),
+    row("x * c1 < c2", "-c2 // -c1 < x", "c1 < 0"),
+    row("c1 < x * c2", "c1 // c2 < x", "c2 > 0"),
+    row("c1 < x * c2", "x < -(c1 // -c2)", "c2 < 0"),
+    row("truncdiv(x, c1) < c2", "x < c1 * c2", "c1 > 0 and c2 > 0"),
+    row("truncdiv(x, c1) < c2", "x < c1 * (c2 - 1) + 1", "c1 > 0 and c2 <= 0"),
+    row("c1 < truncdiv(x, c2)", "c1 * c2 < x", "c1 < 0 and c2 > 0"),
+    row("c1 < truncdiv(x, c2)", "(c1 + 1) * c2 - 1 < x", "c1 >= 0 and c2 > 0"),
+    row("x // c1 < c2", "x < c1 * c2", "c1 > 0"),
+    row("c1 < x // c2", "(c1 + 1) * c2 - 1 < x", "c2 > 0"),
+]
+for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
+    _d, _m = _div % "x", _mod % "x"
+    _dc, _mc = _div % "x + c2", _mod % "x + c2"
+    LESS += [
+        row(f"{_d} * c1 < x", f"0 < {_m}", "c1 > 0"),
+        row(f"{_d} * c1 < x + y", f"0 < {_m} + y", "c1 > 0"),
+        row(f"{_d} * c1 < x - y", f"y < {_m}", "c1 > 0"),
+        row(f"{_dc} * c1 < x", f"c2 < {_mc}", "c1 > 0"),
+        row(f"{_dc} * c1 < x + y", f"c2 < {_mc} + y", "c1 > 0"),
+        row(f"{_dc} * c1 < x - y", f"y < {_mc} + (-c2)", "c1 > 0"),
+    ]
+LESS += [
+    row("min(x, y) < z", "x < z or y < z", "decided(x, z) or decided(y, z)", swap=False),
+    row("max(x, y) < z", "x < z and y < z", "decided(x, z) or decided(y, z)", swap=False),
+    row("z < min(x, y)", "z < x and z < y", "decided(z, x) or decided(z, y)", swap=False),
+    row("z < max(x, y)", "z < x or z < y", "decided(z, x) or decided(z, y)", swap=False),
+]
+
+AND = [
+    row("x and x", "x"),
+    row("x and not x", "False"),
+    row("x == y and x != y", "False"),
+    row("x <= y and y < x", "False"),
+    row("x < c1 and c2 < x", "False", "c2 + 1 >= c1"),
+    row("x < c1 and c2 <= x", "False", "c2 >= c1"),
+    row("x <= c1 and c2 < x", "False", "c2 >= c1"),
+    row("x <= c1 and c2 <= x", "False", "c2 > c1"),
+    row("x == c1 and x != c2", "x == c1", "c1 != c2"),
+    row("x == c1 and x == c2", "False", "c1 != c2"),
+    row("x // c1 == c2 and x % c1 == c3", "x == c1 * c2 + c3", "c1 > 0 and 0 <= c3 < c1"),
+    row("x < c1 and x < c2", "x < min(c1, c2)"),
+    row("x < c1 and x <= c2", "x < min(c1, c2 + 1)"),
+    row("x <= c1 and x <= c2", "x <= min(c1, c2)"),
+    row("c1 < x and c2 < x", "max(c1, c2) < x"),
+    row("c1 < x and c2 <= x", "max(c1, c2 - 1) < x"),
+    row("c1 <= x and c2 <= x", "max(c1, c2) <= x"),
+    row("0 <= x - y * c1 and x - y * c1 < c1", "y == x // c1", "c1 > 0"),
+    row("c1 < x - y * c2 and x - y * c2 < c2", "y == x // c2", "c2 > 0 and c1 == -1"),
+    row("x // c1 == c2 and x % c1 < c3", "c1 * c2 <= x and x < c1 * c2 + c3", "c1 > 0 and 0 < c3 <= c1"),
+    row("x // c1 == c2 and x % c1 <= c3", "c1 * c2 <= x and x <= c1 * c2 + c3", "c1 > 0 and 0 <= c3 < c1"),
+    row("x // c1 == c2 and c3 < x % c1", "c1 * c2 + c3 < x and x < c1 * c2 + c1", "c1 > 0 and 0 <= c3 < c1"),
+    row("x // c1 == c2 and c3 <= x % c1", "c1 * c2 + c3 <= x and x < c1 * c2 + c1", "c1 > 0 and 0 <= c3 < c1"),
+    row("x < c1 and x % c2 < c3", "x < c1 - 1 - (c1 - 1) % c2 + c3 and x % c2 < c3", "c2 > 0 and (c1 - 1) % c2 >= c3", swap=False),
+    row("x <= c1 and x % c2 < c3", "x < c1 - c1 % c2 + c3 and x % c2 < c3", "c2 > 0 and c1 % c2 >= c3", swap=False),
+    row("x and (y and z)", "x and y and z", swap=False),
+    row("x and y and z", "x and y", "in_conjunction(z, x)", swap=False),
+    row("x and y", "x", "implied(y, x)", swap=False),
+    row("x and y", "y", "implied(x, y)", swap=False),
+]
+
+OR = [
+    row("x or x", "x"),
+    row("x or not x", "True"),
+    row("x == y or x != y", "True"),
+    row("x <= y or y < x", "True"),
+    row("x < c1 or c2 < x", "True", "c2 < c1"),
+    row("x < c1 or c2 <= x", "True", "c2 <= c1"),
+    row("x <= c1 or c2 < x", "True", "c2 <= c1"),
+    row("x <= c1 or c2 <= x", "True", "c2 <= c1 + 1"),
+    row("x != c1 or x == c2", "x != c1", "c1 != c2"),
+    row("x != c1 or x != c2", "True", "c1 != c2"),
+    row("x < c1 or x < c2", "x < max(c1, c2)"),
+    row("c1 < x or c2 < x", "min(c1, c2) < x"),
+    row("x < y or x == y", "x <= y"),
+    row("x < y or y == x", "x <= y"),
+    row("(x and y) or (x and z)", "x and (y or z)"),
+    row("x or (y or z)", "x or y or z", swap=False),
+    row("x or y or z", "x or y", "in_disjunction(z, x)", swap=False),
+]
+
+VECTOR = [
+    row("ramp(b, s, lanes) + ramp(d, t, lanes)", "ramp(b + d, s + t, lanes)", swap=False),
+    row("ramp(b, s, lanes) + broadcast(x, lanes)", "ramp(b + x, s, lanes)", swap=False),
+    row("broadcast(x, lanes) + ramp(b, s, lanes)", "ramp(x + b, s, lanes)", swap=False),
+    row("broadcast(x, lanes) + broadcast(y, lanes)", "broadcast(x + y, lanes)", swap=False),
+    row("ramp(b, s, lanes) - ramp(d, t, lanes)", "ramp(b - d, s - t, lanes)"),
+    row("ramp(b, s, lanes) - broadcast(x, lanes)", "ramp(b - x, s, lanes)"),
+    row("broadcast(x, lanes) - ramp(b, s, lanes)", "ramp(x - b, 0 - s, lanes)"),
+    row("broadcast(x, lanes) - broadcast(y, lanes)", "broadcast(x - y, lanes)"),
+    row("x - x", "0"),
+    row("broadcast(x, lanes) * broadcast(y, lanes)", "broadcast(x * y, lanes)", swap=False),
+    row("ramp(b, s, lanes) * broadcast(x, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
+    row("broadcast(x, lanes) * ramp(b, s, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
+    row("truncdiv(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(truncdiv(x, y), lanes)"),
+    row("truncmod(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(truncmod(x, y), lanes)"),
+    row("broadcast(x, lanes) // broadcast(y, lanes)", "broadcast(x // y, lanes)"),
+    row("broadcast(x, lanes) % broadcast(y, lanes)", "broadcast(x % y, lanes)"),
+    row("truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))", "ramp(truncdiv(b, c2), c1 // c2, lanes)", "c1 % c2 == 0 and (c1 == 0 or lo(b) >= 0 and c1 > 0 and c2 > 0 or is_multiple(b, c2))"),
+    row("truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))", "broadcast(truncdiv(b, c2), lanes)", "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)"),
+    row("truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))", "broadcast(truncmod(b, c2), lanes)", "c1 % c2 == 0 and (lo(b) >= 0 and c1 >= 0 or is_multiple(b, c2))"),
+    row("truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))", "ramp(truncmod(b, c2), c1, lanes)", "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)"),
+    row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "ramp(b // c2, c1 // c2, lanes)", "c1 % c2 == 0"),
+    row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "broadcast(b // c2, lanes)", "c2 > 0 and one_bucket(b, c1, lanes, c2)"),
+    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "broadcast(b % c2, lanes)", "c1 % c2 == 0"),
+    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "ramp(b % c2, c1, lanes)", "c2 > 0 and one_bucket(b, c1, lanes, c2)"),
+    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "ramp(congruent(b, c2), c1, lanes) % broadcast(c2, lanes)", "c2 > 0 and not is_const(b) and is_congruent(b, c2)"),
+    *duals(
+        row("min(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(min(x, y), lanes)", swap=False),
+        row("min(min(x, broadcast(y, lanes)), broadcast(z, lanes))", "min(x, broadcast(min(y, z), lanes))", swap=False),
+        row("min(x, x)", "x"),
+    ),
+    row("broadcast(x, lanes) == broadcast(y, lanes)", "broadcast(x == y, lanes)", swap=False),
+    row("broadcast(x, lanes) < broadcast(y, lanes)", "broadcast(x < y, lanes)"),
+]
+
+INDEX_TABLE = RuleTable([*ADD, *SUB, *MUL, *TRUNCDIV, *TRUNCMOD, *FLOORDIV, *FLOORMOD, *MIN, *MAX, *EQUAL, *LESS])
+BOOL_TABLE = RuleTable(
+    [
+        *AND,
+        *OR,
+        row("broadcast(x, lanes) and broadcast(y, lanes)", "broadcast(x and y, lanes)", swap=False),
+        row("broadcast(x, lanes) or broadcast(y, lanes)", "broadcast(x or y, lanes)", swap=False),
+    ]
+)
+VECTOR_TABLE = RuleTable(VECTOR)
+# Types that wrap, and floats: only what holds for every value, NaN included.
+PLAIN_TABLE = RuleTable(
+    [
+        *duals(row("min(x, x)", "x")),
+        *[r for r in VECTOR if r[0].startswith("broadcast") and "ramp" not in r[0]],
+    ]
+)
+WRAPPING_TABLE = RuleTable(
+    [
+        row("x - x", "0"),
+        row("x == x", "True"),
+        row("x < x", "False"),
+        *duals(row("min(x, x)", "x")),
+        *[r for r in VECTOR if r[0].startswith("broadcast") and "ramp" not in r[0]],
+    ]
+)
