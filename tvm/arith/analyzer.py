@@ -18,8 +18,6 @@ from ..ir.prim import (
     Broadcast,
     Call,
     Cast,
-    Div,
-    FloorDiv,
     FloorMod,
     IntImm,
     Max,
@@ -34,10 +32,21 @@ from ..ir.prim import (
     convert,
 )
 from . import rewrite
-from .bounds import EVERYTHING, NEG_INF, POS_INF, Bound, add_bounds, bound_of, dtype_bound, intersect, is_index, linear_bound
+from .bounds import (
+    EVERYTHING,
+    NEG_INF,
+    POS_INF,
+    Bound,
+    add_bounds,
+    bound_of,
+    dtype_bound,
+    intersect,
+    is_index,
+    linear_bound,
+)
 from .compare import Interner
-from .modular import modular_of
 from .modular import intersect as intersect_moduli
+from .modular import modular_of
 from .rule_compiler import LiteralOverflow
 
 # A sum of more terms than this is treated as one unknown: linear forms stay small.
@@ -109,25 +118,25 @@ class Analyzer(Interner):
     """
 
     __slots__ = (
+        "_extensions",
+        "atom_facts",
+        "bounds",
+        "canonical",
+        "depth",
+        "done",
+        "epoch",
+        "facts",
+        "forms",
+        "mod_facts",
+        "moduli",
+        "ranges",
+        "rewritten",
+        "scopes",
+        "sums",
+        "truths",
+        "values",
         "var_bounds",
         "var_moduli",
-        "values",
-        "facts",
-        "atom_facts",
-        "mod_facts",
-        "truths",
-        "bounds",
-        "moduli",
-        "done",
-        "rewritten",
-        "canonical",
-        "sums",
-        "forms",
-        "depth",
-        "scopes",
-        "epoch",
-        "ranges",
-        "_extensions",
     )
 
     def __init__(self):

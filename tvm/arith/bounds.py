@@ -81,7 +81,7 @@ def is_index(dtype: str) -> bool:
 
 
 def clamp(value: int) -> int:
-    return POS_INF if value >= POS_INF else NEG_INF if value <= NEG_INF else value
+    return POS_INF if value >= POS_INF else max(NEG_INF, value)
 
 
 def add_bounds(a: Bound, b: Bound) -> Bound:

@@ -41,7 +41,8 @@ from ..ir.prim import (
     Var,
     const,
 )
-from ..ir.primop import BUILD, cast, literal as literal_value
+from ..ir.primop import BUILD, cast
+from ..ir.primop import literal as literal_value
 from ..ir.subst import substitute
 from . import rules
 from .compare import BINARY
@@ -51,7 +52,7 @@ from .rule_compiler import LiteralOverflow, RuleTable
 class Stats:
     """Counters of the simplifier's work: cheap enough to be always on."""
 
-    __slots__ = ("visits", "attempts", "fired")
+    __slots__ = ("attempts", "fired", "visits")
 
     def __init__(self):
         self.reset()

@@ -361,7 +361,7 @@ def compile_rows(rows: list[tuple]) -> list[Rule]:
     scope = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
     scope["element"] = element
     scope["gcd"] = gcd
-    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)
+    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)  # noqa: S102 - our own rows
     return [Rule(text, left, right, scope[f"r{i}"]) for i, (text, left, right) in enumerate(heads)]
 
 
