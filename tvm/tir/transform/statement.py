@@ -11,6 +11,7 @@ from ...ir.node import Node
 from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const
 from ...ir.visit import post_order
 from .. import stmt as stmt_module
+from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import SeqStmt, Stmt, seq
 
 
@@ -155,6 +156,11 @@ def uses_any(node: Node, variables: Iterable[Var]) -> bool:
     """Whether any of the variables occurs in ``node`` (also in shapes of the buffers it accesses: no)."""
     wanted = {id(v) for v in variables}
     return any(id(n) in wanted for n in post_order(node))
+
+
+def has_effect(e: PrimExpr) -> bool:
+    """Whether evaluating ``e`` may change something."""
+    return any(type(n) is Call and effect_of(n) > CallEffectKind.ReadState for n in post_order(e))
 
 
 def scalar_of(index: PrimExpr) -> PrimExpr:

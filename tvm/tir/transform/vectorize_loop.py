@@ -1,0 +1,419 @@
+"""VectorizeLoop: a loop marked VECTORIZED becomes one pass over vectors.
+
+The loop variable turns into a ramp; what does not depend on it stays scalar until it meets a vector. A statement that has
+no vector form (a condition that differs between lanes, a call with effects, a store all lanes aim at the same place)
+becomes a serial loop over the lanes; the statements around it stay vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtype import info, with_lanes
+from ...error import TVMError
+from ...ir import primop
+from ...ir.node import Node
+from ...ir.prim import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Let,
+    Mul,
+    Not,
+    PrimExpr,
+    Ramp,
+    Select,
+    Shuffle,
+    Sub,
+    Var,
+    const,
+)
+from ...ir.subst import substitute
+from ...ir.visit import post_order, rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
+from .statement import StmtRewriter, as_sum, has_effect, int_value, is_call
+
+
+class NoVectorForm(Exception):
+    """Raised inside an expression that has to be computed lane by lane."""
+
+
+def lanes_of(e: PrimExpr) -> int:
+    return info(e.dtype).lanes
+
+
+def widened(e: PrimExpr, lanes: int) -> PrimExpr:
+    """``e`` with as many lanes; a scalar is repeated."""
+    have = lanes_of(e)
+    if have == lanes:
+        return e
+    if have == 1:
+        return Broadcast(e, lanes)
+    raise NoVectorForm
+
+
+class LaneMemory(StmtRewriter):
+    """Memory allocated inside a vector loop: each lane gets its own element."""
+
+    def __init__(self, var: Var, lanes: int):
+        self.var = var
+        self.lanes = lanes
+        self.inside: dict[Var, bool] = {}
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.memo: dict = {}
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        self.inside[node.buffer_var] = True
+        extents = (*node.extents[:-1], node.extents[-1] * self.lanes)
+        return Allocate(node.buffer_var, node.dtype, extents, node.condition, self.stmt(node.body), node.annotations)
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after, None, self.memo) if self.inside else node
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        got = self.buffers.get(buffer)
+        if got is None:
+            shape = (*buffer.shape[:-1], buffer.shape[-1] * self.lanes)
+            got = self.buffers[buffer] = buffer.replace(shape=shape)
+        return got
+
+    def place(self, index: PrimExpr) -> PrimExpr:
+        return index * self.lanes + primop.cast(index.dtype, self.var)
+
+    def after(self, node: Any):
+        if type(node) is BufferLoad and node.buffer.data in self.inside:
+            return BufferLoad(self.buffer(node.buffer), (*node.indices[:-1], self.place(node.indices[-1])))
+        if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.inside:
+            raise TVMError(
+                f"vectorize: {node.args[1].name} is allocated inside the vectorized loop {self.var.name} and its address "
+                "is taken; its lanes are interleaved, so no pointer to one lane exists"
+            )
+        return None
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        if node.buffer.data not in self.inside:
+            return new
+        return BufferStore(self.buffer(node.buffer), new.value, (*new.indices[:-1], self.place(new.indices[-1])))
+
+
+class Vectorizer(StmtRewriter):
+    """Rewrites the body of one vectorized loop over ``var`` in [low, low + lanes)."""
+
+    def __init__(self, var: Var, low: PrimExpr, lanes: int):
+        self.var = var
+        self.lanes = lanes
+        self.ramp = Ramp(low, const(1, var.dtype), lanes)
+        self.low = low
+        self.lets: dict[Var, Var] = {}  # scalar let variables that became vectors
+        self.let_values: list[tuple[Var, PrimExpr]] = []
+        self.memo: dict = {}
+
+    # Statements -----------------------------------------------------------------------------------------------
+    def stmt(self, node: Stmt) -> Stmt:
+        try:
+            return StmtRewriter.stmt(self, node)
+        except NoVectorForm:
+            return self.lane_by_lane(node)
+
+    def lane_by_lane(self, node: Stmt) -> Stmt:
+        lane = self.var.copy_with_suffix("_s")
+        for var, value in reversed(self.let_values):
+            node = LetStmt(var, value, node)
+        return For(lane, self.low, self.lanes, ForKind.SERIAL, substitute(node, {self.var: lane}))
+
+    def varies(self, node: Node) -> bool:
+        """Whether the value differs between lanes."""
+        return any(n is self.var or (isinstance(n, Var) and n in self.lets) for n in post_order(node))
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        value = self.expr(node.value)
+        indices = tuple(self.expr(i) for i in node.indices)
+        lanes = max(lanes_of(i) for i in indices) if indices else 1
+        if lanes == 1 and lanes_of(value) == 1:
+            if reads(value, node.buffer.data) or has_effect(value):
+                raise NoVectorForm  # an update: each lane adds its part
+            if value is node.value and all(a is b for a, b in zip(indices, node.indices)):
+                return node
+            return BufferStore(node.buffer, value, indices)
+        if lanes == 1 or (lanes_of(node.value) != 1 and lanes_of(value) != lanes_of(node.value)):
+            raise NoVectorForm
+        if lanes_of(node.value) != 1 or any(lanes_of(i) != 1 for i in node.indices):
+            if self.varies(node):
+                raise NoVectorForm
+            return node
+        if len([i for i in indices if lanes_of(i) > 1]) > 1:
+            raise NoVectorForm
+        return BufferStore(node.buffer, widened(value, lanes), indices)
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        if self.varies(node.condition):
+            raise NoVectorForm
+        return self.keep(node)
+
+    def on_For(self, node: For) -> Stmt:
+        if self.varies(node.min) or self.varies(node.extent):
+            raise NoVectorForm
+        new = self.keep(node)
+        return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.VECTORIZED else new
+
+    def on_While(self, node: While) -> Stmt:
+        if self.varies(node.condition):
+            raise NoVectorForm
+        return self.keep(node)
+
+    def on_AssertStmt(self, node: AssertStmt) -> Stmt:
+        if self.varies(node.condition):
+            raise NoVectorForm
+        return self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if self.varies(node.value):
+            raise NoVectorForm
+        return self.keep(node)
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        if self.varies(node.condition) or any(self.varies(e) for e in node.extents):
+            raise TVMError(
+                f"vectorize: the size of {node.buffer_var.name} depends on the vectorized loop {self.var.name}"
+            )
+        return self.keep(node)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.expr(node.value)
+        if lanes_of(value) == lanes_of(node.value):
+            body = self.stmt(node.body)
+            return node if value is node.value and body is node.body else LetStmt(node.var, value, body)
+        if lanes_of(node.value) != 1:
+            raise NoVectorForm
+        vector = Var(node.var.name, value.dtype)
+        self.lets[node.var] = vector
+        self.let_values.append((node.var, node.value))
+        body = self.stmt(node.body)
+        self.let_values.pop()
+        return LetStmt(vector, value, body)
+
+    def on_Evaluate(self, node: Evaluate) -> Stmt:
+        # The effect happens once per lane.
+        if has_effect(node.value) or self.expr(node.value) is not node.value:
+            raise NoVectorForm
+        return node
+
+    # Expressions ----------------------------------------------------------------------------------------------
+    def expr(self, root: Any) -> Any:
+        """Operands first, without recursion; a node is built from its new operands in one step because operands of
+        different widths do not fit into the old class as they are."""
+        memo = self.memo
+        stack: list[tuple[Any, int]] = [(root, 0)]
+        while stack:
+            node, state = stack.pop()
+            key = id(node)
+            if state == 0:
+                if key in memo:
+                    continue
+                stack.append((node, 1))
+                if type(node) is Let:
+                    stack.append((node.body, 0))
+                    stack.append((node, 2))
+                    stack.append((node.value, 0))
+                else:
+                    stack.extend((child, 0) for child in node.children() if id(child) not in memo)
+            elif state == 1:
+                memo[key] = (node, self.build(node))
+            elif lanes_of(self.new(node.value)) != lanes_of(node.value):
+                self.lets[node.var] = Var(node.var.name, self.new(node.value).dtype)
+        return memo[id(root)][1]
+
+    def new(self, node: Any) -> Any:
+        return self.memo[id(node)][1]
+
+    def build(self, node: Any) -> Any:
+        kind = type(node)
+        if node is self.var:
+            return self.ramp
+        if isinstance(node, Var):
+            return self.lets.get(node, node)
+        if all(self.new(child) is child for child in node.children()):
+            return node
+        if kind in (Add, Sub, Mul) and info(node.dtype).code in ("int", "uint"):
+            got = self.linear(node)
+            if got is not None:
+                return got
+        if kind in primop.BUILD:
+            return self.pair(node)
+        handler = EXPRESSIONS.get(kind)
+        return node.map_children(self.new) if handler is None else handler(self, node)
+
+    def linear(self, node: PrimExpr) -> PrimExpr | None:
+        """A sum in which only the loop variable differs between lanes is a ramp."""
+        total = as_sum(node)
+        if total is None:
+            return None
+        step = total.coefficient(self.var)
+        rest = total.without(self.var)
+        if not step or any(self.new(atom) is not atom for atom, _ in rest.terms.values()):
+            return None
+        base = rest.build()
+        if int_value(self.low) != 0:
+            base = base + self.low * step
+        return Ramp(base, const(step, node.dtype), self.lanes)
+
+    def vector_node(self, node: PrimExpr) -> PrimExpr:
+        raise NoVectorForm
+
+    def pair(self, node: PrimExpr) -> PrimExpr:
+        a, b = self.new(node.a), self.new(node.b)
+        kind = type(node)
+        if lanes_of(a) == 1 and lanes_of(b) == 1:
+            return kind(a, b)
+        if kind in (Add, Sub, Mul):
+            got = ramp_arithmetic(kind, a, b)
+            if got is not None:
+                return got
+        lanes = max(lanes_of(a), lanes_of(b))
+        return kind(widened(a, lanes), widened(b, lanes))
+
+    def cast_(self, node: Cast) -> PrimExpr:
+        value = self.new(node.value)
+        if type(value) is Ramp and info(node.dtype).is_int and info(node.dtype).bits >= info(value.dtype).bits:
+            return Ramp(primop.cast(node.dtype, value.base), primop.cast(node.dtype, value.stride), value.lanes)
+        return Cast(with_lanes(node.dtype, lanes_of(value)), value)
+
+    def not_(self, node: Not) -> PrimExpr:
+        return Not(self.new(node.a))
+
+    def select(self, node: Select) -> PrimExpr:
+        parts = [self.new(c) for c in node.children()]
+        lanes = max(lanes_of(p) for p in parts)
+        return Select(*[widened(p, lanes) for p in parts])
+
+    def load(self, node: BufferLoad) -> PrimExpr:
+        indices = tuple(self.new(i) for i in node.indices)
+        if len([i for i in indices if lanes_of(i) > 1]) > 1 or any(lanes_of(i) > 1 for i in node.indices):
+            raise NoVectorForm
+        return BufferLoad(node.buffer, indices)
+
+    def let(self, node: Let) -> PrimExpr:
+        return Let(self.lets.get(node.var, node.var), self.new(node.value), self.new(node.body))
+
+    def call(self, node: Call) -> PrimExpr:
+        if is_call(node, "tir.if_then_else"):
+            return self.conditional(node)
+        args = [self.new(a) for a in node.args]
+        if all(lanes_of(a) == lanes_of(b) for a, b in zip(args, node.args)):
+            return Call(node.dtype, node.op, tuple(args))
+        if not op_attribute(node, "TVectorizable"):
+            raise NoVectorForm
+        lanes = max(lanes_of(a) for a in args)
+        return Call(with_lanes(node.dtype, lanes), node.op, tuple(widened(a, lanes) for a in args))
+
+    def conditional(self, node: Call) -> PrimExpr:
+        condition, yes, no = (self.new(a) for a in node.args)
+        if lanes_of(condition) > 1:
+            if not (safe_to_evaluate(node.args[1]) and safe_to_evaluate(node.args[2])):
+                raise NoVectorForm
+            lanes = lanes_of(condition)
+            return Select(condition, widened(yes, lanes), widened(no, lanes))
+        lanes = max(lanes_of(yes), lanes_of(no))
+        return Call(with_lanes(node.dtype, lanes), node.op, (condition, widened(yes, lanes), widened(no, lanes)))
+
+
+EXPRESSIONS = {
+    Ramp: Vectorizer.vector_node,
+    Broadcast: Vectorizer.vector_node,
+    Shuffle: Vectorizer.vector_node,
+    Cast: Vectorizer.cast_,
+    Not: Vectorizer.not_,
+    Select: Vectorizer.select,
+    BufferLoad: Vectorizer.load,
+    Let: Vectorizer.let,
+    Call: Vectorizer.call,
+}
+
+
+def reads(e: PrimExpr, data: Var) -> bool:
+    return any(type(n) is BufferLoad and n.buffer.data is data for n in post_order(e))
+
+
+def op_attribute(call: Call, key: str) -> Any:
+    attrs = getattr(call.op, "attrs", None)
+    return attrs.get(key) if attrs else None
+
+
+def ramp_arithmetic(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """A ramp plus, minus or times a scalar is a ramp."""
+    if type(a) is Ramp and lanes_of(b) == 1:
+        if kind is Mul:
+            return Ramp(a.base * b, a.stride * b, a.lanes)
+        return Ramp(primop.BUILD[kind](a.base, b), a.stride, a.lanes)
+    if type(b) is Ramp and lanes_of(a) == 1:
+        if kind is Add:
+            return Ramp(a + b.base, b.stride, b.lanes)
+        if kind is Mul:
+            return Ramp(a * b.base, a * b.stride, b.lanes)
+        return Ramp(a - b.base, primop.negative(b.stride), b.lanes)
+    return None
+
+
+def safe_to_evaluate(e: PrimExpr) -> bool:
+    """Whether computing ``e`` where its condition is false can do no harm: no loads, divisions or calls with effects."""
+    for node in post_order(e):
+        if type(node) is BufferLoad:
+            return False
+        if type(node) is Call and not op_attribute(node, "TVectorizable"):
+            return False
+        if type(node).__name__ in ("Div", "Mod", "FloorDiv", "FloorMod") and info(node.dtype).is_integer:
+            if primop.literal(node.b) in (None, 0):
+                return False
+    return True
+
+
+class LoopVectorizer(StmtRewriter):
+    """Finds the loops to vectorize; inner ones first, since a vector cannot be vectorized again."""
+
+    def on_For(self, node: For) -> Stmt:
+        if node.kind is not ForKind.VECTORIZED:
+            return self.keep(node)
+        lanes = int_value(node.extent)
+        if lanes is None:
+            raise TVMError(
+                f"vectorizing a symbolic extent: loop {node.loop_var.name} runs over {node.extent} elements; "
+                "split it by a number and vectorize the inner part"
+            )
+        if lanes < 1:
+            return node.replace(kind=ForKind.SERIAL)
+        body = node.body
+        if lanes == 1:
+            return self.stmt(substitute(body, {node.loop_var: node.min}))
+        if any(isinstance(n, Allocate) for n in post_order(body)):
+            body = LaneMemory(node.loop_var, lanes).stmt(body)
+        return Vectorizer(node.loop_var, node.min, lanes).stmt(body)
+
+
+class SerialLoops(StmtRewriter):
+    def on_For(self, node: For) -> Stmt:
+        new = self.keep(node)
+        return new.replace(kind=ForKind.SERIAL) if node.kind is ForKind.VECTORIZED else new
+
+
+def vectorize_loop(func: PrimFunc, enable_vectorize: bool = True) -> PrimFunc:
+    rewriter = LoopVectorizer() if enable_vectorize else SerialLoops()
+    return func.replace(body=rewriter.stmt(func.body))
+
+
