@@ -1,0 +1,224 @@
+"""UnrollLoop: decides which loops are unrolled, and expands them when asked to.
+
+Lowering for code generation only marks loops (``ForKind.UNROLLED``): the emitter expands them last, so no pass ever runs
+over an unrolled body. Called by hand, or with ``explicit_unroll``, the pass expands the loops here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...error import TVMError
+from ...ir.node import Node
+from ...ir.prim import BufferLoad, Var, const
+from ...ir.subst import substitute
+from ...ir.visit import post_order, rewrite
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    seq,
+)
+from .statement import StmtRewriter, int_value
+
+
+@dataclass(slots=True)
+class UnrollLoopConfig:
+    """``tir.UnrollLoop``: loops of at most ``auto_max_step`` steps, nested to ``auto_max_depth``, are unrolled by
+    themselves; ``auto_max_extent`` does so for any loop that short; ``explicit_unroll`` off only marks them;
+    ``unroll_local_access`` unrolls loops that index local memory."""
+
+    auto_max_step: int = 0
+    auto_max_depth: int = 8
+    auto_max_extent: int = 0
+    explicit_unroll: bool = True
+    unroll_local_access: bool = False
+
+
+class Unroller(StmtRewriter):
+    def __init__(self, config: UnrollLoopConfig, mark_only: bool):
+        self.max_step = config.auto_max_step
+        self.max_depth = config.auto_max_depth
+        self.max_extent = config.auto_max_extent
+        self.explicit = config.explicit_unroll
+        self.local_access = config.unroll_local_access
+        self.mark_only = mark_only
+        self.steps = 0  # stores and effects below the statement just visited
+        self.serial_loops = 0  # loops in it that stay loops
+        self.unrolled_depth = 0
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == "pragma_auto_unroll_max_step":
+            old, self.max_step = self.max_step, int(node.value)
+            body = self.stmt(node.body)
+            self.max_step = old
+            return body
+        if node.attr_key == "pragma_unroll_explicit":
+            old_explicit, self.explicit = self.explicit, bool(int(node.value))
+            body = self.stmt(node.body)
+            self.explicit = old_explicit
+            return body
+        return self.keep(node)
+
+    def on_For(self, node: For) -> Stmt:
+        self.steps, self.serial_loops, self.unrolled_depth = 0, 0, 0
+        body = self.stmt(node.body)
+        extent = int_value(node.extent)
+        if node.kind is ForKind.UNROLLED:
+            if extent is None:
+                raise TVMError(
+                    f"unroll: loop {node.loop_var.name} runs over {node.extent} iterations, which is not a number; "
+                    "split it by a number and unroll the inner part"
+                )
+            chosen = True
+        else:
+            chosen = node.kind is ForKind.SERIAL and extent is not None and self.worthwhile(node, extent)
+        new = node if body is node.body else node.replace(body=body)
+        if not chosen:
+            self.serial_loops += 1
+            return new
+        self.steps *= max(extent or 0, 1)
+        self.unrolled_depth += 1
+        if self.mark_only or not (self.explicit or extent <= 0):
+            return new.replace(kind=ForKind.UNROLLED)
+        return expand(new)
+
+    def worthwhile(self, node: For, extent: int) -> bool:
+        if self.serial_loops or self.unrolled_depth >= self.max_depth:
+            return False
+        if extent * self.steps <= self.max_step or extent <= self.max_extent:
+            return True
+        return self.local_access and indexes_local(node)
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        self.steps += 1
+        return node
+
+    def on_Evaluate(self, node: Evaluate) -> Stmt:
+        self.steps += 1
+        return node
+
+    def on_SeqStmt(self, node) -> Stmt:
+        return self.parts(node, list(node.seq), lambda new: seq(*new))
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        cases = [node.then_case] if node.else_case is None else [node.then_case, node.else_case]
+        return self.parts(node, cases, lambda new: IfThenElse(node.condition, *new))
+
+    def parts(self, node: Stmt, cases: list[Stmt], build) -> Stmt:
+        """Steps and loops add up over the parts, the depth is that of the deepest."""
+        steps, loops, depth, new = 0, 0, 0, []
+        for case in cases:
+            self.steps, self.serial_loops, self.unrolled_depth = 0, 0, 0
+            new.append(self.stmt(case))
+            steps += self.steps
+            loops += self.serial_loops
+            depth = max(depth, self.unrolled_depth)
+        self.steps, self.serial_loops, self.unrolled_depth = steps, loops, depth
+        return node if all(a is b for a, b in zip(new, cases)) else build(new)
+
+
+def indexes_local(node: For) -> bool:
+    for n in post_order(node.body):
+        if isinstance(n, (BufferStore, BufferLoad)) and n.buffer.scope() == "local":
+            if any(v is node.loop_var for i in n.indices for v in post_order(i)):
+                return True
+    return False
+
+
+def expand(node: For) -> Stmt:
+    """The body once per iteration, in order; variables bound in it are made anew for each."""
+    count = int(node.extent)
+    copies = []
+    for i in range(count):
+        body = substitute(node.body, {node.loop_var: node.min + const(i, node.loop_var.dtype)})
+        copies.append(body if i == 0 else rename_bound(body))
+    return seq(*copies)
+
+
+class Renamer(StmtRewriter):
+    """Fresh variables for every loop, let and allocation, so that no variable is defined twice."""
+
+    def __init__(self):
+        self.variables: dict[Var, Var] = {}
+        self.buffers: dict = {}
+
+    def fresh(self, var: Var) -> Var:
+        new = type(var)(var.name, var.dtype, var.type_annotation)
+        self.variables[var] = new
+        return new
+
+    def expr(self, node):
+        return substitute_all(node, self.variables, self.buffers)
+
+    def on_For(self, node: For) -> Stmt:
+        return self.keep(node.replace(loop_var=self.fresh(node.loop_var)))
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.expr(node.value)
+        return LetStmt(self.fresh(node.var), value, self.stmt(node.body))
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        return self.keep(node.replace(buffer_var=self.fresh(node.buffer_var)))
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if isinstance(node.node, Var) and node.attr_key.startswith(("double_buffer", "storage", "volatile")):
+            # Such an attribute stands above the allocation it is about.
+            if node.node not in self.variables and allocates(node.body, node.node):
+                new = self.fresh(node.node)
+                body = self.stmt(node.body)
+                return AttrStmt(self.variables.get(node.node, new), node.attr_key, self.expr(node.value), body)
+        new = self.keep(node)
+        if isinstance(node.node, Var) and node.node in self.variables:
+            return new.replace(node=self.variables[node.node])
+        return new
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        buffer = renamed_buffer(node.buffer, self.variables, self.buffers)
+        return new if buffer is node.buffer else new.replace(buffer=buffer)
+
+
+def allocates(body: Node, var: Var) -> bool:
+    return any(isinstance(n, Allocate) and n.buffer_var is var for n in post_order(body))
+
+
+def renamed_buffer(buffer, variables, buffers):
+    data = variables.get(buffer.data)
+    if data is None:
+        return buffer
+    got = buffers.get((buffer, data))
+    if got is None:
+        got = buffers[(buffer, data)] = buffer.replace(data=data)
+    return got
+
+
+def substitute_all(node, variables, buffers):
+    """Replace variables, also the pointers of accessed buffers."""
+    def post(n):
+        if isinstance(n, Var):
+            return variables.get(n)
+        if type(n) is BufferLoad:
+            buffer = renamed_buffer(n.buffer, variables, buffers)
+            return None if buffer is n.buffer else BufferLoad(buffer, n.indices)
+        return None
+
+    return rewrite(node, post) if variables else node
+
+
+def rename_bound(body: Stmt) -> Stmt:
+    if not any(isinstance(n, (For, LetStmt, Allocate)) for n in post_order(body)):
+        return body
+    return Renamer().stmt(body)
+
+
+def unroll_loop(func: PrimFunc, config: UnrollLoopConfig | None = None, mark_only: bool = False) -> PrimFunc:
+    body = Unroller(config or UnrollLoopConfig(), mark_only).stmt(func.body)
+    return func.replace(body=body)
