@@ -6,10 +6,9 @@ over an unrolled body. Called by hand, or with ``explicit_unroll``, the pass exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...error import TVMError
 from ...ir.node import Node
+from ...ir.pass_config import UnrollLoopConfig
 from ...ir.prim import BufferLoad, Var, const
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
@@ -27,19 +26,6 @@ from ..stmt import (
     seq,
 )
 from .statement import StmtRewriter, int_value
-
-
-@dataclass(slots=True)
-class UnrollLoopConfig:
-    """``tir.UnrollLoop``: loops of at most ``auto_max_step`` steps, nested to ``auto_max_depth``, are unrolled by
-    themselves; ``auto_max_extent`` does so for any loop that short; ``explicit_unroll`` off only marks them;
-    ``unroll_local_access`` unrolls loops that index local memory."""
-
-    auto_max_step: int = 0
-    auto_max_depth: int = 8
-    auto_max_extent: int = 0
-    explicit_unroll: bool = True
-    unroll_local_access: bool = False
 
 
 class Unroller(StmtRewriter):
