@@ -1,0 +1,66 @@
+"""The lowering pipelines, as literal tuples of passes. The order of passes is read here and nowhere else.
+
+``LOWER`` is what ``tvm.lower`` runs, in the four phases a user's passes (``tir.add_lower_pass``) are put after; ``HOST``
+is what ``tvm.build`` adds before code generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..ir.module import IRModule
+from ..ir.transform import Pass, PassContext, run_pipeline
+from . import transform
+
+# Phase 0: loops as the schedule made them, buffers of many dimensions.
+LOWER_PHASE_0: tuple[Pass, ...] = ()
+
+# Phase 1: flat memory.
+LOWER_PHASE_1: tuple[Pass, ...] = (
+    transform.StorageFlatten(64),
+    transform.Simplify(),
+)
+
+# Phase 2: vectors, threads, memory.
+LOWER_PHASE_2: tuple[Pass, ...] = (
+    transform.VectorizeLoop(),
+    transform.MarkUnrolledLoops(),
+    transform.Simplify(),
+    transform.RemoveNoOp(),
+)
+
+# Phase 3: what code generation wants.
+LOWER_PHASE_3: tuple[Pass, ...] = ()
+
+LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)
+
+HOST: tuple[Pass, ...] = (
+    transform.MakePackedAPI(),
+    transform.LowerTVMBuiltin(),
+    transform.LowerIntrin(),
+)
+
+
+def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
+    """The passes of ``tir.add_lower_pass`` for a phase; plain functions on PrimFuncs become passes."""
+    out = []
+    for number, function in ctx.get_config("tir.add_lower_pass") or ():
+        if int(number) == phase:
+            out.append(function if isinstance(function, Pass) else transform.Apply(function))
+    return out
+
+
+def lower_module(mod: IRModule, simple_mode: bool = False) -> IRModule:
+    """Run the lowering pipeline with the user's passes; ``simple_mode`` stops before memory is flattened."""
+    ctx = PassContext.current()
+    for phase, passes in enumerate(LOWER):
+        if not (simple_mode and phase):
+            mod = run_pipeline(mod, passes, ctx)
+        mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
+    return mod
+
+
+def lower_for_host(mod: IRModule, passes: Iterable[Any] = HOST) -> IRModule:
+    """From lowered functions to what the code generator of a host takes."""
+    return run_pipeline(mod, passes)

@@ -1,0 +1,119 @@
+"""Passes over loops, under TVM's names: ``tvm.tir.transform.Simplify()`` makes a pass, a pass maps module to module.
+
+One file per pass; a file is loaded when its pass first runs. The function in the file works on a PrimFunc (or a module)
+alone, and this table says under which name, level and options it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.transform import PASSES as _REGISTERED
+from ...ir.transform import ModulePass, Pass, PassInfo
+from .function_pass import PrimFuncPass, prim_func_pass
+
+
+def _load(file: str, function: str) -> Callable:
+    return getattr(importlib.import_module("." + file, __name__), function)
+
+
+def _on_functions(name: str, file: str, *args: Any, opt_level: int = 0, config: str | None = None, **options: Any) -> Pass:
+    """A pass that runs the function named as its file on every PrimFunc, with the options of the context if it has any."""
+
+    def run(func, mod, ctx):
+        given = {"config": ctx.get_config(config)} if config else {}
+        return _load(file, file)(func, *args, **options, **given)
+
+    return PrimFuncPass(run, PassInfo(opt_level, "tir." + name))
+
+
+def _on_module(name: str, file: str, *args: Any, opt_level: int = 0, **options: Any) -> Pass:
+    return ModulePass(lambda mod, ctx: _load(file, file)(mod, *args, **options), PassInfo(opt_level, "tir." + name))
+
+
+def Apply(ftransform: Callable) -> Pass:
+    """A pass that applies ``ftransform(func) -> func`` to every PrimFunc."""
+    return PrimFuncPass(lambda func, mod, ctx: ftransform(func), PassInfo(0, "tir.Apply"))
+
+
+def Filter(fcond: Callable) -> Pass:
+    """Keeps the PrimFuncs for which ``fcond(func)`` is true."""
+    return PrimFuncPass(lambda func, mod, ctx: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
+
+
+def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False, create_bound_attributes: bool = False):
+    """Buffers of many dimensions become flat memory; realizations become allocations."""
+    return _on_functions("StorageFlatten", "storage_flatten", cache_line_size)
+
+
+def FlattenBuffer() -> Pass:
+    """Like StorageFlatten, for functions whose allocations are explicit."""
+    return _on_functions("FlattenBuffer", "storage_flatten")
+
+
+def Simplify() -> Pass:
+    """Arithmetic and branches, with what loops and conditions say about variables."""
+    return _on_functions("Simplify", "simplify")
+
+
+def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
+    """Loops marked vectorized become vector operations."""
+
+    def run(func, mod, ctx):
+        wanted = enable_vectorize and not ctx.get_config("tir.disable_vectorize")
+        return _load("vectorize_loop", "vectorize_loop")(func, wanted)
+
+    return PrimFuncPass(run, PassInfo(0, "tir.VectorizeLoop"))
+
+
+def UnrollLoop() -> Pass:
+    """Expands loops marked unrolled and short loops that a pragma or the configuration asks for."""
+    return _on_functions("UnrollLoop", "unroll_loop", config="tir.UnrollLoop")
+
+
+def MarkUnrolledLoops() -> Pass:
+    """What UnrollLoop chooses to expand is marked instead; the code generator expands it."""
+    return _on_functions("UnrollLoop", "unroll_loop", config="tir.UnrollLoop", mark_only=True)
+
+
+def RemoveNoOp() -> Pass:
+    """Drops statements without effect."""
+    return _on_functions("RemoveNoOp", "remove_no_op")
+
+
+def MakePackedAPI() -> Pass:
+    """A checked packed entry beside each public function."""
+
+    def run(mod, ctx):
+        return _load("make_packed_api", "make_packed_api_module")(mod)
+
+    return ModulePass(run, PassInfo(0, "tir.MakePackedAPI"))
+
+
+def LowerTVMBuiltin() -> Pass:
+    """Packed calls and large allocations become calls of the runtime."""
+    return _on_functions("LowerTVMBuiltin", "lower_tvm_builtin")
+
+
+def LowerIntrin() -> Pass:
+    """Intrinsics become what the target of the function has."""
+    return _on_functions("LowerIntrin", "lower_intrin")
+
+
+_PLAIN = tuple(
+    f for n, f in list(globals().items()) if n[0].isupper() and callable(f) and getattr(f, "__module__", "") == __name__
+)
+
+
+def _register() -> None:
+    """Passes that need no arguments can be required by name."""
+    for make in _PLAIN:
+        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops"):
+            _REGISTERED.register("tir." + make.__name__, make)
+
+
+_register()
+
+__all__ = [f.__name__ for f in _PLAIN] + ["PrimFuncPass", "prim_func_pass"]

@@ -1,0 +1,208 @@
+"""LowerIntrin: intrinsics become what the target has, by the rules registered on their operators.
+
+A rule is the attribute ``<target>.FLowerIntrinsic`` (or ``.FLegalize``) of the operator: a function from the call to an
+expression; None or the same call means it has nothing to say. Rules are asked from the most to the least specific, and
+their result is lowered again. Division that rounds down is turned into what machines have: a shift for powers of two, the
+truncating division where the signs are known, else the truncating division with a correction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...dtype import info
+from ...error import TVMError
+from ...ir import primop
+from ...ir.op import Op
+from ...ir.prim import (
+    Add,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    const,
+)
+from ...ir.visit import rewrite
+from ..function import PrimFunc
+from ..stmt import AttrStmt, For, IfThenElse, LetStmt, Stmt
+from .simplify import plain
+from .statement import StmtRewriter
+
+_ROUNDS = 16  # rules that keep replacing one call by another are a mistake in the rules
+
+
+def rule_names(target: Any) -> list[str]:
+    """Beginnings of the attribute names to look under, most specific first."""
+    names: list[str] = []
+    if target is not None:
+        kind = target.kind.name
+        triple = str(target.attrs.get("mtriple", "")) if getattr(target, "attrs", None) else ""
+        if triple.startswith(("aarch64", "arm64")):
+            names.append(f"{kind}.aarch64")
+        names.append(kind)
+        if kind not in ("c", "llvm", "hexagon"):
+            names.extend(k for k in getattr(target, "keys", ()) if k != kind)
+    names.append("default")
+    return list(dict.fromkeys(names))
+
+
+class IntrinLowerer(StmtRewriter):
+    def __init__(self, target: Any):
+        self.names = rule_names(target)
+        self.analyzer = Analyzer()
+        self.memo: dict = {}
+        self.rules: dict[str, list] = {}
+
+    # Statements: the analyzer learns the ranges ---------------------------------------------------------------
+    def on_For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        return self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            var = node.node.var
+            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
+        return self.keep(node)
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        condition = self.expr(node.condition)
+        outer, self.memo = self.memo, {}
+        with self.analyzer.constraint_scope(plain(node.condition)):
+            then_case = self.stmt(node.then_case)
+        self.memo = outer
+        else_case = None if node.else_case is None else self.stmt(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return IfThenElse(condition, then_case, else_case)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        kind = info(node.var.dtype)
+        if kind.is_int and kind.lanes == 1:
+            self.analyzer.bind(node.var, node.value)
+        return self.keep(node)
+
+    # Expressions ----------------------------------------------------------------------------------------------
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after, None, self.memo)
+
+    def after(self, node: Any):
+        handler = DIVISIONS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        if type(node) is Call:
+            return self.call(node)
+        return None
+
+    def rules_of(self, op: Op) -> list:
+        got = self.rules.get(op.name)
+        if got is None:
+            keys = [f"{n}.{kind}" for kind in ("FLowerIntrinsic", "FLegalize") for n in self.names]
+            got = self.rules[op.name] = [op.attrs[k] for k in keys if k in op.attrs]
+        return got
+
+    def call(self, node: Call) -> PrimExpr | None:
+        if not isinstance(node.op, Op):
+            return None
+        for rule in self.rules_of(node.op):
+            new = rule(node)
+            if new is not None and new is not node:
+                return self.again(new)
+        return None
+
+    def again(self, node: PrimExpr, rounds: int = _ROUNDS) -> PrimExpr:
+        if not rounds:
+            raise TVMError(f"the lowering rules of {node} do not come to an end")
+        lowerer = self
+
+        def post(n):
+            if type(n) is Call and isinstance(n.op, Op):
+                for rule in lowerer.rules_of(n.op):
+                    new = rule(n)
+                    if new is not None and new is not n:
+                        return lowerer.again(new, rounds - 1)
+                return None
+            handler = DIVISIONS.get(type(n))
+            return handler(lowerer, n) if handler is not None else None
+
+        return rewrite(node, post)
+
+    # Division that rounds down --------------------------------------------------------------------------------
+    def not_negative(self, e: PrimExpr) -> bool:
+        if info(e.dtype).is_uint:
+            return True
+        if info(e.dtype).lanes == 1:
+            return self.analyzer.const_int_bound(e).min_value >= 0
+        kind = type(e)
+        if kind is Ramp:
+            return self.not_negative(e.base) and self.not_negative(e.stride)
+        if kind is Broadcast:
+            return self.not_negative(e.value)
+        if kind in (Add, Mul, Div, Mod, Min, Max, FloorDiv, FloorMod):
+            return self.not_negative(e.a) and self.not_negative(e.b)
+        if kind is Cast:
+            return info(e.value.dtype).is_integer and self.not_negative(e.value)
+        return False
+
+    def floor_div(self, node: FloorDiv) -> PrimExpr | None:
+        a, b = node.a, node.b
+        kind = info(node.dtype)
+        if kind.is_float:
+            return Call(node.dtype, Op.get("tir.floor"), (Div(a, b),))
+        shift = power_of_two(b)
+        if shift is not None and not kind.is_uint:
+            return Call(node.dtype, Op.get("tir.shift_right"), (a, const(shift, node.dtype)))
+        if self.not_negative(a) and self.not_negative(b):
+            return Div(a, b)
+        quotient, remainder = Div(a, b), Mod(a, b)
+        wrong = remainder_has_other_sign(remainder, b, self.not_negative(b))
+        return Select(wrong, quotient - const(1, node.dtype), quotient)
+
+    def floor_mod(self, node: FloorMod) -> PrimExpr | None:
+        a, b = node.a, node.b
+        kind = info(node.dtype)
+        shift = power_of_two(b)
+        if shift is not None and not kind.is_uint:
+            mask = const((1 << shift) - 1, node.dtype)
+            return Call(node.dtype, Op.get("tir.bitwise_and"), (a, mask))
+        if self.not_negative(a) and self.not_negative(b):
+            return Mod(a, b)
+        remainder = Mod(a, b)
+        wrong = remainder_has_other_sign(remainder, b, self.not_negative(b))
+        return Select(wrong, remainder + b, remainder)
+
+
+def remainder_has_other_sign(remainder: PrimExpr, divisor: PrimExpr, positive: bool) -> PrimExpr:
+    """Whether the truncated remainder is on the wrong side of zero for a division that rounds down."""
+    zero = const(0, remainder.dtype)
+    if positive:
+        return primop.less(remainder, zero)
+    down = primop.logical_and(primop.less(remainder, zero), primop.greater(divisor, zero))
+    up = primop.logical_and(primop.greater(remainder, zero), primop.less(divisor, zero))
+    return primop.logical_or(down, up)
+
+
+def power_of_two(e: PrimExpr) -> int | None:
+    value = primop.literal(e)
+    if isinstance(value, int) and value > 0 and value & (value - 1) == 0:
+        return value.bit_length() - 1
+    return None
+
+
+DIVISIONS = {FloorDiv: IntrinLowerer.floor_div, FloorMod: IntrinLowerer.floor_mod}
+
+
+def lower_intrin(func: PrimFunc, target: Any = None) -> PrimFunc:
+    target = target if target is not None else func.attrs.get("target")
+    return func.replace(body=IntrinLowerer(target).stmt(func.body))
+
