@@ -82,6 +82,17 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
 }
 #endif
 
+/* A library may be mapped where another was just unmapped: the lock orders what was done with the two. */
+static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void library_close(void *library) {
+  pthread_mutex_lock(&loader_lock);
+  dlclose(library);
+  pthread_mutex_unlock(&loader_lock);
+}
+
+void library_fork_child(void) { pthread_mutex_init(&loader_lock, NULL); }
+
 static int write_all(int fd, const unsigned char *bytes, size_t size) {
   while (size) {
     ssize_t done = write(fd, bytes, size);
@@ -103,7 +114,9 @@ static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t
   if (length < 0 || (size_t)length >= sizeof name) return NULL;
   int fd = mkstemps(name, 3);
   if (fd < 0) return NULL;
+  pthread_mutex_lock(&loader_lock);
   void *library = write_all(fd, bytes, size) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  pthread_mutex_unlock(&loader_lock);
   close(fd);
   unlink(name);
   return library;

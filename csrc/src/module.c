@@ -1,5 +1,4 @@
 /* Modules: symbols of a JIT or of a loaded library, imports, and the lookup generated code uses. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ int TVMModFree(TVMModuleHandle mod) {
   free(mod->imports);
   map_clear(&mod->symbols);
   /* Code goes last: finalizers of functions may live in it. */
-  if (mod->library) dlclose(mod->library);
+  if (mod->library) library_close(mod->library);
   if (mod->finalize) mod->finalize(mod->resource);
   pthread_mutex_destroy(&mod->lock);
   free(mod->entry_name);
@@ -325,7 +324,7 @@ int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandl
   void *library = library_open(file_name);
   if (!library) return -1;
   if (TVMModCreate("library", NULL, NULL, &mod)) {
-    dlclose(library);
+    library_close(library);
     return -1;
   }
   mod->library = library;

@@ -136,19 +136,43 @@ int TVMFuncGetCFunc(TVMFunctionHandle func, TVMBackendPackedCFunc *out_code, voi
   return 0;
 }
 
-int TVMReturnBytes(const char *data, size_t size, int code, TVMValue *ret_value, int *ret_code) {
-  static _Thread_local struct { char *text; size_t capacity; TVMByteArray bytes; } kept;
-  if (size + 1 > kept.capacity) {
-    char *text = realloc(kept.text, size + 1);
-    if (!text) return tvm_error("out of memory for a result of %zu bytes", size);
-    kept.text = text;
-    kept.capacity = size + 1;
+/* ---- memory lent to a caller until its next call on the same thread ---- */
+enum { LENT_RESULT, LENT_NAMES, LENT_KINDS };
+typedef struct { void *memory[LENT_KINDS]; size_t capacity[LENT_KINDS]; } Lent;
+static pthread_key_t lent_key;
+static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
+
+static void free_lent(void *opaque) {
+  Lent *lent = opaque;
+  for (int i = 0; i < LENT_KINDS; ++i) free(lent->memory[i]);
+  free(lent);
+}
+
+static void make_lent_key(void) { pthread_key_create(&lent_key, free_lent); }
+
+static void *lend(int kind, size_t size) {
+  pthread_once(&lent_once, make_lent_key);
+  Lent *lent = pthread_getspecific(lent_key);
+  if (!lent && (lent = calloc(1, sizeof *lent))) pthread_setspecific(lent_key, lent);
+  if (lent && lent->capacity[kind] < size) {
+    free(lent->memory[kind]);
+    lent->memory[kind] = malloc(size);
+    lent->capacity[kind] = lent->memory[kind] ? size : 0;
   }
-  if (size) memcpy(kept.text, data, size);
-  kept.text[size] = '\0';
-  kept.bytes = (TVMByteArray){kept.text, size};
-  if (code == kTVMBytes) ret_value->v_handle = &kept.bytes;
-  else ret_value->v_str = kept.text;
+  if (lent && lent->memory[kind]) return lent->memory[kind];
+  tvm_set_error("out of memory for a result of %zu bytes", size);
+  return NULL;
+}
+
+int TVMReturnBytes(const char *data, size_t size, int code, TVMValue *ret_value, int *ret_code) {
+  TVMByteArray *bytes = lend(LENT_RESULT, sizeof *bytes + size + 1);
+  if (!bytes) return -1;
+  char *text = (char *)(bytes + 1);
+  if (size) memcpy(text, data, size);
+  text[size] = '\0';
+  *bytes = (TVMByteArray){text, size};
+  if (code == kTVMBytes) ret_value->v_handle = bytes;
+  else ret_value->v_str = text;
   *ret_code = code;
   return 0;
 }
@@ -244,21 +268,21 @@ int TVMFuncRemoveGlobal(const char *name) {
 }
 
 int TVMFuncListGlobalNames(int *out_size, const char ***out_array) {
-  static _Thread_local char **names;
-  static _Thread_local size_t used;
   pthread_once(&builtins_once, tvm_register_builtins);
-  for (size_t i = 0; i < used; ++i) free(names[i]);
-  used = 0;
   pthread_mutex_lock(&table_lock);
-  char **grown = realloc(names, (table.count + 1) * sizeof *names);
-  if (grown) {
-    names = grown;
-    for (size_t i = 0; i < table.capacity; ++i)
-      if (table.entries[i].key && (names[used] = strdup(table.entries[i].key))) ++used;
+  size_t total = (table.count + 1) * sizeof(char *), used = 0;
+  for (size_t i = 0; i < table.capacity; ++i)
+    if (table.entries[i].key) total += strlen(table.entries[i].key) + 1;
+  const char **names = lend(LENT_NAMES, total);
+  char *text = names ? (char *)(names + table.count + 1) : NULL;
+  for (size_t i = 0; names && i < table.capacity; ++i) {
+    if (!table.entries[i].key) continue;
+    size_t length = strlen(table.entries[i].key) + 1;
+    names[used++] = memcpy(text, table.entries[i].key, length);
+    text += length;
   }
   pthread_mutex_unlock(&table_lock);
-  if (!grown) return tvm_error("out of memory");
   *out_size = (int)used;
-  *out_array = (const char **)names;
-  return 0;
+  *out_array = names;
+  return names ? 0 : -1;
 }

@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "internal.h"
+#include "library.h"
 
 int tvm_flush_arguments(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 
@@ -40,6 +41,7 @@ static void parent_after_fork(void) { tvm_registry_fork(1); }
 static void child_after_fork(void) {
   tvm_registry_fork(2);
   tvm_pool_fork_child();
+  library_fork_child();
 }
 
 static int builtin_config_threadpool(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {

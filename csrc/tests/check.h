@@ -1,0 +1,45 @@
+/* A test is a function; CHECK prints where it failed and ends the program with a failure. */
+#ifndef TVM_TESTS_CHECK_H_
+#define TVM_TESTS_CHECK_H_
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tvm_runtime.h"
+
+#define CHECK(condition)                                                                                      \
+  do {                                                                                                        \
+    if (!(condition)) {                                                                                       \
+      fprintf(stderr, "%s:%d: %s failed; last error: %s\n", __FILE__, __LINE__, #condition, TVMGetLastError()); \
+      exit(1);                                                                                                \
+    }                                                                                                         \
+  } while (0)
+
+#define OK(call) CHECK((call) == 0)
+
+/* The call must fail and its text must hold `part`. */
+#define REFUSES(call, part)                               \
+  do {                                                    \
+    CHECK((call) != 0);                                   \
+    CHECK(strstr(TVMGetLastError(), (part)) != NULL);     \
+  } while (0)
+
+#define RUN(test)                    \
+  do {                               \
+    test();                          \
+    printf("ok %s\n", #test);        \
+    fflush(stdout);                  \
+  } while (0)
+
+static const DLDevice check_cpu = {kDLCPU, 0};
+static const DLDataType check_float32 = {kDLFloat, 32, 1};
+
+static inline TVMArrayHandle make_array(int64_t rows, int64_t columns) {
+  int64_t shape[] = {rows, columns};
+  TVMArrayHandle array;
+  OK(TVMArrayAlloc(shape, 2, check_float32, check_cpu, &array));
+  return array;
+}
+
+#endif /* TVM_TESTS_CHECK_H_ */

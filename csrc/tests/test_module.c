@@ -1,0 +1,132 @@
+#include <pthread.h>
+
+#include "check.h"
+
+static const char *kernel_path;
+
+static int answer(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
+  ret->v_int64 = (int64_t)(intptr_t)resource;
+  *ret_code = kTVMArgInt;
+  return 0;
+}
+
+static int64_t call(TVMModuleHandle mod, const char *name, int64_t value) {
+  TVMFunctionHandle func;
+  TVMValue arg = {.v_int64 = value}, ret;
+  int code = kTVMArgInt, ret_code;
+  OK(TVMModGetFunction(mod, name, 1, &func));
+  CHECK(func != NULL);
+  OK(TVMFuncCall(func, &arg, &code, 1, &ret, &ret_code));
+  OK(TVMFuncFree(func));
+  return ret.v_int64;
+}
+
+static TVMModuleHandle load(void) {
+  TVMModuleHandle mod;
+  OK(TVMModLoadFromFile(kernel_path, "", &mod));
+  return mod;
+}
+
+static void test_library_is_loaded_and_called(void) {
+  TVMModuleHandle mod = load();
+  CHECK(!strcmp(TVMModEntryName(mod), "twice"));
+  CHECK(call(mod, "twice", 21) == 42);
+  CHECK(call(mod, "__tvm_main__", 4) == 8);
+  TVMFunctionHandle func;
+  TVMValue ret;
+  int ret_code;
+  OK(TVMModGetFunction(mod, "twice_compute_", 0, &func));
+  CHECK(func == NULL);
+  OK(TVMModGetFunction(mod, "malloc", 0, &func));
+  CHECK(func == NULL);
+  OK(TVMModGetFunction(mod, "twice", 0, &func));
+  OK(TVMModFree(mod));
+  /* The function keeps its library. */
+  REFUSES(TVMFuncCall(func, NULL, NULL, 0, &ret, &ret_code), "twice: argument 0: expected an integer");
+  OK(TVMFuncFree(func));
+}
+
+static void test_environment_is_imports_then_globals(void) {
+  TVMFunctionHandle global, imported;
+  TVMModuleHandle first = load(), second = load(), helper;
+  REFUSES(TVMModImport(first, first), "import itself");
+  OK(TVMFuncCreateFromCFunc(answer, (void *)1, NULL, &global));
+  OK(TVMFuncCreateFromCFunc(answer, (void *)2, NULL, &imported));
+  OK(TVMModCreate("helper", NULL, NULL, &helper));
+  OK(TVMModAddFunction(helper, "test.answer", imported));
+  OK(TVMFuncRegisterGlobal("test.answer", global, 0));
+  OK(TVMModImport(second, helper));
+  CHECK(TVMModImportCount(second) == 1);
+  CHECK(call(first, "ask", 0) == 1);
+  CHECK(call(second, "ask", 0) == 2);
+  OK(TVMFuncRemoveGlobal("test.answer"));
+  CHECK(call(first, "ask", 0) == 1);
+  OK(TVMFuncFree(global));
+  OK(TVMFuncFree(imported));
+  OK(TVMModFree(helper));
+  OK(TVMModFree(first));
+  OK(TVMModFree(second));
+}
+
+static void test_missing_callee_is_named(void) {
+  TVMModuleHandle mod = load();
+  TVMFunctionHandle func;
+  TVMValue ret;
+  int ret_code;
+  OK(TVMModGetFunction(mod, "ask", 0, &func));
+  REFUSES(TVMFuncCall(func, NULL, NULL, 0, &ret, &ret_code), "function 'test.answer' is called by generated code");
+  OK(TVMFuncFree(func));
+  OK(TVMModFree(mod));
+}
+
+static void write_file(const char *path, const void *bytes, size_t size) {
+  FILE *file = fopen(path, "wb");
+  CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+}
+
+static void test_corrupt_libraries_are_refused(void) {
+  static unsigned char bytes[1 << 20];
+  char path[600];
+  TVMModuleHandle mod;
+  FILE *file = fopen(kernel_path, "rb");
+  CHECK(file);
+  size_t size = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  snprintf(path, sizeof path, "%s.cut.so", kernel_path);
+  for (size_t keep = 0; keep < size; keep += size / 37 + 1) {
+    write_file(path, bytes, keep);
+    REFUSES(TVMModLoadFromFile(path, "", &mod), "cannot load library");
+  }
+  bytes[18] ^= 0xff; /* machine */
+  write_file(path, bytes, size);
+  REFUSES(TVMModLoadFromFile(path, "", &mod), "another kind of machine");
+  remove(path);
+  REFUSES(TVMModLoadFromFile(path, "", &mod), "cannot load library");
+  REFUSES(TVMModLoadFromFile("x.txt", "", &mod), "no shared library");
+}
+
+static void *load_and_call(void *opaque) {
+  for (int i = 0; i < 10; ++i) {
+    TVMModuleHandle mod = load();
+    CHECK(call(mod, "twice", i) == 2 * i);
+    OK(TVMModFree(mod));
+  }
+  return NULL;
+}
+
+static void test_loading_from_several_threads(void) {
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, load_and_call, NULL) == 0);
+  for (int i = 0; i < 3; ++i) pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  kernel_path = argv[1];
+  RUN(test_library_is_loaded_and_called);
+  RUN(test_environment_is_imports_then_globals);
+  RUN(test_missing_callee_is_named);
+  RUN(test_corrupt_libraries_are_refused);
+  RUN(test_loading_from_several_threads);
+  return 0;
+}

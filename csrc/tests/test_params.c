@@ -1,0 +1,84 @@
+#include <stdint.h>
+
+#include "check.h"
+
+typedef struct { unsigned char bytes[512]; size_t size; } Blob;
+
+static void put(Blob *blob, const void *data, size_t size) {
+  memcpy(blob->bytes + blob->size, data, size);
+  blob->size += size;
+}
+
+static void put64(Blob *blob, uint64_t value) { put(blob, &value, 8); }
+
+static void put_array(Blob *blob, int64_t extent, const float *data) {
+  int32_t device[2] = {kDLCPU, 0}, ndim = 1;
+  put64(blob, 0xDD5E40F096B4A13Fu);
+  put64(blob, 0);
+  put(blob, device, 8);
+  put(blob, &ndim, 4);
+  put(blob, &check_float32, 4);
+  put64(blob, (uint64_t)extent);
+  put64(blob, (uint64_t)extent * 4);
+  put(blob, data, (size_t)extent * 4);
+}
+
+static Blob make_blob(void) {
+  static const float values[] = {1, 2, 3};
+  Blob blob = {.size = 0};
+  put64(&blob, 0xF7E58D4F05049CB7u);
+  put64(&blob, 0);
+  put64(&blob, 2);
+  put64(&blob, 1);
+  put(&blob, "a", 1);
+  put64(&blob, 4);
+  put(&blob, "bias", 4);
+  put64(&blob, 2);
+  put_array(&blob, 3, values);
+  put_array(&blob, 0, values);
+  return blob;
+}
+
+static void test_blob_is_read(void) {
+  Blob blob = make_blob();
+  TVMParamsHandle params;
+  size_t size;
+  OK(TVMParamsLoad(blob.bytes, blob.size, &params));
+  CHECK(TVMParamsCount(params) == 2);
+  CHECK(!strcmp(TVMParamsName(params, 1, &size), "bias") && size == 4);
+  CHECK(((float *)TVMParamsArray(params, 0)->data)[2] == 3);
+  CHECK(TVMParamsArray(params, 1)->shape[0] == 0);
+  CHECK(TVMParamsArray(params, 2) == NULL && TVMParamsName(params, -1, NULL) == NULL);
+  OK(TVMParamsFree(params));
+}
+
+static void test_every_truncation_is_refused(void) {
+  Blob blob = make_blob();
+  for (size_t size = 0; size < blob.size; ++size) {
+    TVMParamsHandle params;
+    unsigned char *exact = malloc(size ? size : 1);
+    memcpy(exact, blob.bytes, size);
+    REFUSES(TVMParamsLoad(exact, size, &params), "params: ");
+    free(exact);
+  }
+}
+
+/* Any byte changed to any of a few values: refused or read, never a crash (the sanitizers watch). */
+static void test_every_changed_byte_is_survived(void) {
+  static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+  for (size_t at = 0; at < make_blob().size; ++at)
+    for (size_t v = 0; v < sizeof values; ++v) {
+      Blob blob = make_blob();
+      TVMParamsHandle params;
+      blob.bytes[at] = values[v];
+      if (TVMParamsLoad(blob.bytes, blob.size, &params) == 0) OK(TVMParamsFree(params));
+      else CHECK(strlen(TVMGetLastError()) > 0);
+    }
+}
+
+int main(void) {
+  RUN(test_blob_is_read);
+  RUN(test_every_truncation_is_refused);
+  RUN(test_every_changed_byte_is_survived);
+  return 0;
+}

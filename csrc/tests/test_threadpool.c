@@ -1,0 +1,181 @@
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+typedef struct { atomic_int count; _Atomic(pthread_t) thread[64]; } Seen;
+
+static int note_task(int task, TVMParallelGroupEnv *env, void *opaque) {
+  Seen *seen = opaque;
+  atomic_fetch_add(&seen->count, 1);
+  atomic_store(&seen->thread[task], pthread_self());
+  return 0;
+}
+
+static int note_and_meet(int task, TVMParallelGroupEnv *env, void *opaque) {
+  note_task(task, env, opaque);
+  return TVMBackendParallelBarrier(task, env);
+}
+
+static void test_every_task_runs_once(void) {
+  for (int tasks = 1; tasks <= 40; ++tasks) {
+    Seen seen = {0};
+    OK(TVMBackendParallelLaunch(note_task, &seen, tasks));
+    CHECK(atomic_load(&seen.count) == tasks);
+  }
+}
+
+static void test_barrier_needs_and_gets_all_threads(void) {
+  for (int i = 0; i < 300; ++i) {
+    Seen seen = {0};
+    OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+    CHECK(!pthread_equal(atomic_load(&seen.thread[0]), atomic_load(&seen.thread[1])));
+  }
+}
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A report, not a check: other work on the machine would make it fail. */
+static void test_cost_of_an_empty_region(void) {
+  enum { ROUNDS = 2000 };
+  double best = 1;
+  for (int batch = 0; batch < 10; ++batch) {
+    double start = seconds();
+    for (int i = 0; i < ROUNDS; ++i) {
+      Seen seen = {0};
+      OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+      CHECK(!pthread_equal(atomic_load(&seen.thread[0]), atomic_load(&seen.thread[1])));
+    }
+    double cost = (seconds() - start) / ROUNDS;
+    if (cost < best) best = cost;
+  }
+  printf("   empty region on two threads, with a barrier: %.2f us\n", best * 1e6);
+}
+
+static int sum_task(int task, TVMParallelGroupEnv *env, void *opaque) {
+  atomic_fetch_add((atomic_llong *)opaque, task);
+  return 0;
+}
+
+static void test_parallel_for_covers_the_range(void) {
+  static const int64_t extents[] = {0, 1, 2, 3, 17, 1000, 50000};
+  for (size_t i = 0; i < sizeof extents / sizeof *extents; ++i) {
+    atomic_llong sum = 0;
+    OK(TVMBackendParallelFor(sum_task, &sum, extents[i]));
+    CHECK(atomic_load(&sum) == extents[i] * (extents[i] - 1) / 2);
+  }
+  REFUSES(TVMBackendParallelFor(sum_task, NULL, INT64_C(1) << 40), "too many");
+}
+
+static int nested_task(int task, TVMParallelGroupEnv *env, void *opaque) {
+  atomic_llong sum = 0;
+  if (TVMBackendParallelFor(sum_task, &sum, 100) || atomic_load(&sum) != 4950) return -1;
+  return TVMBackendParallelLaunch(note_task, opaque, 0);
+}
+
+static void test_nested_regions_run_in_place(void) {
+  Seen seen = {0};
+  OK(TVMBackendParallelLaunch(nested_task, &seen, 2));
+  CHECK(atomic_load(&seen.count) == 2);
+}
+
+static int nested_barrier(int task, TVMParallelGroupEnv *env, void *opaque) {
+  Seen seen = {0};
+  return TVMBackendParallelLaunch(note_and_meet, &seen, 2);
+}
+
+static int failing_task(int task, TVMParallelGroupEnv *env, void *opaque) {
+  if (task != *(int *)opaque) return TVMBackendParallelBarrier(task, env);
+  TVMSetForeignError("failed on purpose", 4711);
+  return -1;
+}
+
+static void test_errors_come_back_from_any_thread(void) {
+  for (int which = 0; which < 2; ++which) {
+    REFUSES(TVMBackendParallelLaunch(failing_task, &which, 2), "failed on purpose");
+    CHECK(TVMTakeForeignError() == 4711);
+  }
+  REFUSES(TVMBackendParallelLaunch(nested_barrier, NULL, 2), "cannot wait for each other");
+  REFUSES(TVMBackendParallelLaunch(note_task, NULL, -1), "negative");
+}
+
+static void *launch_many(void *opaque) {
+  for (int i = 0; i < 500; ++i) {
+    atomic_llong sum = 0;
+    Seen seen = {0};
+    OK(TVMBackendParallelFor(sum_task, &sum, 64));
+    CHECK(atomic_load(&sum) == 64 * 63 / 2);
+    OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+    CHECK(atomic_load(&seen.count) == 2);
+  }
+  return NULL;
+}
+
+static void test_regions_of_several_threads_at_once(void) {
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, launch_many, NULL) == 0);
+  for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
+}
+
+static void test_pool_changes_size(void) {
+  int before = TVMThreadPoolSize();
+  for (int size = 1; size <= 5; ++size) {
+    Seen seen = {0};
+    OK(TVMThreadPoolConfigure(size));
+    CHECK(TVMThreadPoolSize() == size);
+    OK(TVMBackendParallelLaunch(note_task, &seen, 0));
+    CHECK(atomic_load(&seen.count) == size);
+  }
+  REFUSES(TVMThreadPoolConfigure(100000), "between 0 and");
+  OK(TVMThreadPoolConfigure(before));
+}
+
+static void test_workers_sleep_and_wake(void) {
+  for (int i = 0; i < 5; ++i) {
+    Seen seen = {0};
+    struct timespec nap = {0, 3000000};
+    nanosleep(&nap, NULL);
+    OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+  }
+}
+
+static void test_child_of_fork_has_a_pool_of_its_own(void) {
+  Seen seen = {0};
+  OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    Seen inside = {0};
+    int bad = TVMBackendParallelLaunch(note_and_meet, &inside, 2) || atomic_load(&inside.count) != 2;
+    TVMFunctionHandle func = NULL;
+    bad = bad || TVMFuncGetGlobal("runtime.NumThreads", &func) || !func;
+    _exit(bad);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
+}
+
+int main(void) {
+  setenv("TVM_NUM_THREADS", "2", 1);
+  CHECK(TVMThreadPoolSize() == 2);
+  RUN(test_every_task_runs_once);
+  RUN(test_barrier_needs_and_gets_all_threads);
+  RUN(test_cost_of_an_empty_region);
+  RUN(test_parallel_for_covers_the_range);
+  RUN(test_nested_regions_run_in_place);
+  RUN(test_errors_come_back_from_any_thread);
+  RUN(test_regions_of_several_threads_at_once);
+  RUN(test_pool_changes_size);
+  RUN(test_workers_sleep_and_wake);
+  RUN(test_child_of_fork_has_a_pool_of_its_own);
+  return 0;
+}
