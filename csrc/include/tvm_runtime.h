@@ -142,7 +142,9 @@ TVM_DLL void TVMAPISetLastError(const char *msg);
  * it. TVMTakeForeignError returns the token of the last error (0 when it is plain text) and clears it. */
 TVM_DLL void TVMSetForeignError(const char *msg, uint64_t token);
 TVM_DLL uint64_t TVMTakeForeignError(void);
-/* Called between long steps on the thread that started them; a non-zero return stops the work with that status. */
+/* Asked between long steps; a non-zero answer stops the work with the error "interrupted" and the token
+ * TVM_ERROR_INTERRUPTED. */
+#define TVM_ERROR_INTERRUPTED UINT64_MAX
 TVM_DLL void TVMSetInterruptCheck(int (*check)(void));
 
 /* ---- functions ---- */
@@ -152,8 +154,11 @@ TVM_DLL int TVMFuncRetain(TVMFunctionHandle func);
 TVM_DLL int TVMFuncFree(TVMFunctionHandle func);
 TVM_DLL int TVMFuncCall(TVMFunctionHandle func, TVMValue *args, int *type_codes, int num_args, TVMValue *ret_val,
                         int *ret_type_code);
-/* The code a function was made from and its resource, so a caller can recognise its own functions. */
-TVM_DLL int TVMFuncGetCFunc(TVMFunctionHandle func, TVMBackendPackedCFunc *out_code, void **out_resource);
+/* Functions of the embedding language: `caller` gets every call, with the function's token as resource. It must write
+ * the type code of its result; a call that leaves it alone, or writes a negative one, has failed. */
+TVM_DLL void TVMSetForeignCaller(TVMBackendPackedCFunc caller);
+TVM_DLL int TVMFuncCreateForeign(uint64_t token, TVMFinalizer fin, TVMFunctionHandle *out);
+TVM_DLL uint64_t TVMFuncForeignToken(TVMFunctionHandle func); /* 0 for any other function */
 TVM_DLL int TVMFuncRegisterGlobal(const char *name, TVMFunctionHandle func, int override);
 TVM_DLL int TVMFuncGetGlobal(const char *name, TVMFunctionHandle *out); /* *out is NULL when there is none */
 TVM_DLL int TVMFuncRemoveGlobal(const char *name);

@@ -57,11 +57,17 @@ double tvm_now(void) {
 
 void TVMSetInterruptCheck(int (*check)(void)) { atomic_store(&interrupt_check, check); }
 
-int tvm_interrupt_check(void) {
+int tvm_interrupt_pending(void) {
   int (*check)(void) = atomic_load(&interrupt_check);
-  if (!check) return 0;
+  if (!check || !check()) return 0;
+  TVMSetForeignError("interrupted", TVM_ERROR_INTERRUPTED);
+  return -1;
+}
+
+int tvm_interrupt_check(void) {
+  if (!atomic_load(&interrupt_check)) return 0;
   double now = tvm_now();
   if (now - last_check < 0.05) return 0;
   last_check = now;
-  return check();
+  return tvm_interrupt_pending();
 }

@@ -17,7 +17,8 @@ enum { TVM_ERROR_TEXT_SIZE = 8192 };
 typedef struct { uint64_t token; char text[TVM_ERROR_TEXT_SIZE]; } ErrorRecord;
 void tvm_error_save(ErrorRecord *out);
 void tvm_error_restore(const ErrorRecord *record);
-/* Asks the embedding language whether to stop, at most every 50 ms; 0 to go on. */
+/* Asks the embedding language whether to stop; 0 to go on. The second asks at most every 50 ms. */
+int tvm_interrupt_pending(void);
 int tvm_interrupt_check(void);
 double tvm_now(void); /* seconds of a monotonic clock */
 

@@ -130,10 +130,30 @@ int TVMFuncCallFrame(TVMCallFrame *frame) {
   return status;
 }
 
-int TVMFuncGetCFunc(TVMFunctionHandle func, TVMBackendPackedCFunc *out_code, void **out_resource) {
-  *out_code = func->code;
-  *out_resource = func->resource;
-  return 0;
+static _Atomic(TVMBackendPackedCFunc) foreign_caller;
+
+void TVMSetForeignCaller(TVMBackendPackedCFunc caller) { atomic_store(&foreign_caller, caller); }
+
+static int call_foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *token) {
+  TVMBackendPackedCFunc caller = atomic_load(&foreign_caller);
+  if (!caller) return tvm_error("a function of the embedding language is called, but its caller is gone");
+  /* A signal that waits now would be raised by the very first step of the callee, where nobody can catch it. */
+  if (tvm_interrupt_pending()) return -1;
+  TVMAPISetLastError("");
+  *ret_code = -1;
+  caller(args, codes, n, ret, ret_code, token);
+  if (*ret_code >= 0) return 0;
+  if (!TVMGetLastError()[0]) TVMSetForeignError("interrupted", TVM_ERROR_INTERRUPTED);
+  *ret_code = kTVMNullptr;
+  return -1;
+}
+
+int TVMFuncCreateForeign(uint64_t token, TVMFinalizer fin, TVMFunctionHandle *out) {
+  return TVMFuncCreateFromCFunc(call_foreign, (void *)(uintptr_t)token, fin, out);
+}
+
+uint64_t TVMFuncForeignToken(TVMFunctionHandle func) {
+  return func->code == call_foreign ? (uint64_t)(uintptr_t)func->resource : 0;
 }
 
 /* ---- memory lent to a caller until its next call on the same thread ---- */

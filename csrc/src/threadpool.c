@@ -279,9 +279,9 @@ static int run_region(Pool *own, FTVMParallelLambda body, void *cdata, int num_t
 
 int TVMBackendParallelLaunch(FTVMParallelLambda body, void *cdata, int num_task) {
   if (num_task < 0) return tvm_error("parallel region: the number of tasks is negative (%d)", num_task);
-  if (tvm_interrupt_check()) return -1;
   /* A region inside a region runs in place, as one task: all cores are busy with the outer one. */
   if (region_depth) return run_serial(body, cdata, num_task ? num_task : 1);
+  if (tvm_interrupt_check()) return -1;
   if (num_task == 1 || TVMThreadPoolSize() == 1) return run_serial(body, cdata, num_task ? num_task : 1);
   if (num_task == 0) {
     /* Another thread's region has the workers: progress now beats waiting for them. */

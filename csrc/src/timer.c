@@ -17,7 +17,7 @@ static int call_once(TVMCallFrame *frame, struct TVMFunction *func) {
 /* Calls `number` times; between batches of about 50 ms the embedding language may ask to stop. */
 static int run_batch(TVMCallFrame *frame, const TVMTimeOptions *options, int64_t number, double per_call,
                      double *out_seconds) {
-  int64_t batch = per_call > 0 ? (int64_t)(0.05 / per_call) + 1 : 1 << 14;
+  int64_t batch = (int64_t)(0.05 / fmax(per_call, 1e-8)) + 1;
   double start = tvm_now(), paused = 0;
   for (int64_t done = 0; done < number;) {
     int64_t stop = number - done < batch ? number : done + batch;
@@ -50,8 +50,9 @@ static int flush_caches(char *memory, size_t size) {
   return 0;
 }
 
+/* `per_call` is the best guess of one call's time so far. */
 static int time_repeat(TVMCallFrame *frame, const TVMTimeOptions *options, char *flush, int64_t *number,
-                       double *out_seconds) {
+                       double *per_call, double *out_seconds) {
   double duration = 0, wanted = options->min_repeat_ms * 1e-3;
   int zero_times = 0;
   for (;;) {
@@ -60,8 +61,8 @@ static int time_repeat(TVMCallFrame *frame, const TVMTimeOptions *options, char 
       *number = (int64_t)fmin(fmax(by_time, by_growth), 1e9);
     }
     if (flush) flush_caches(flush, (size_t)options->cache_flush_bytes);
-    double per_call = duration > 0 ? duration / (double)*number : 0;
-    if (tvm_interrupt_check() || run_batch(frame, options, *number, per_call, &duration)) return -1;
+    if (tvm_interrupt_check() || run_batch(frame, options, *number, *per_call, &duration)) return -1;
+    *per_call = duration / (double)*number;
     if (duration <= 0 && ++zero_times >= options->limit_zero_time_iterations) break;
     if (duration >= wanted) break;
   }
@@ -77,10 +78,12 @@ int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_
   char *flush = NULL;
   if (options->cache_flush_bytes > 0 && !(flush = calloc(1, (size_t)options->cache_flush_bytes)))
     return tvm_error("time_evaluator: cannot allocate %lld bytes to flush caches", (long long)options->cache_flush_bytes);
+  double start = tvm_now();
   int status = call_once(frame, frame->func); /* lazy set-up is not part of the time */
+  double per_call = tvm_now() - start;
   for (int i = 0; i < options->repeat && !status; ++i) {
     if (options->preprocess) status = call_once(frame, options->preprocess);
-    if (!status) status = time_repeat(frame, options, flush, &number, &out_seconds[i]);
+    if (!status) status = time_repeat(frame, options, flush, &number, &per_call, &out_seconds[i]);
     if (!status && options->cooldown_interval_ms > 0 && options->repeats_to_cooldown > 0 &&
         (i + 1) % options->repeats_to_cooldown == 0 && i + 1 < options->repeat)
       status = sleep_interruptibly(options->cooldown_interval_ms * 1e-3);

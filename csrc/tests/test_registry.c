@@ -122,6 +122,37 @@ static void test_registry_from_several_threads(void) {
   for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
 }
 
+static int foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *token) {
+  if (n == 0) return 0; /* as a callee that was torn away */
+  if (n == 1) TVMSetForeignError("raised", 5);
+  *ret_code = n == 1 ? -2 : kTVMArgInt;
+  ret->v_int64 = (int64_t)(intptr_t)token;
+  return 0;
+}
+
+static int interrupted(void) { return 1; }
+
+static void test_foreign_functions_succeed_only_when_they_say_so(void) {
+  TVMFunctionHandle func, other;
+  TVMValue args[2] = {{0}}, ret;
+  int codes[2] = {0}, ret_code;
+  TVMSetForeignCaller(foreign);
+  OK(TVMFuncCreateForeign(33, NULL, &func));
+  OK(TVMFuncCreateFromCFunc(add_one, NULL, NULL, &other));
+  CHECK(TVMFuncForeignToken(func) == 33 && TVMFuncForeignToken(other) == 0);
+  OK(TVMFuncCall(func, args, codes, 2, &ret, &ret_code));
+  CHECK(ret.v_int64 == 33 && ret_code == kTVMArgInt);
+  REFUSES(TVMFuncCall(func, args, codes, 1, &ret, &ret_code), "raised");
+  CHECK(TVMTakeForeignError() == 5);
+  REFUSES(TVMFuncCall(func, args, codes, 0, &ret, &ret_code), "interrupted");
+  CHECK(TVMTakeForeignError() == TVM_ERROR_INTERRUPTED);
+  TVMSetInterruptCheck(interrupted);
+  REFUSES(TVMFuncCall(func, args, codes, 2, &ret, &ret_code), "interrupted");
+  TVMSetInterruptCheck(NULL);
+  OK(TVMFuncFree(func));
+  OK(TVMFuncFree(other));
+}
+
 static void test_objects_count_references(void) {
   TVMObjectHandle object;
   int before = finalized;
@@ -139,6 +170,7 @@ int main(void) {
   RUN(test_errors_are_text);
   RUN(test_many_names_survive_growth_and_removal);
   RUN(test_registry_from_several_threads);
+  RUN(test_foreign_functions_succeed_only_when_they_say_so);
   RUN(test_objects_count_references);
   return 0;
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import signal
 import struct
 import sys
 import threading
@@ -78,11 +79,12 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMSetForeignError": (None, (_TEXT, _U64)),
     "TVMTakeForeignError": (_U64, ()),
     "TVMSetInterruptCheck": (None, (_CHECK,)),
-    "TVMFuncCreateFromCFunc": (_STATUS, (_CALLBACK, _ADDRESS, _FINALIZER, _ADDRESS)),
+    "TVMSetForeignCaller": (None, (_CALLBACK,)),
+    "TVMFuncCreateForeign": (_STATUS, (_U64, _FINALIZER, _ADDRESS)),
+    "TVMFuncForeignToken": (_U64, (_ADDRESS,)),
     "TVMFuncRetain": (_STATUS, (_ADDRESS,)),
     "TVMFuncFree": (_STATUS, (_ADDRESS,)),
     "TVMFuncCallFrame": (_STATUS, (_ADDRESS,)),
-    "TVMFuncGetCFunc": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
     "TVMFuncRegisterGlobal": (_STATUS, (_TEXT, _ADDRESS, _INT)),
     "TVMFuncGetGlobal": (_STATUS, (_TEXT, _ADDRESS)),
     "TVMFuncRemoveGlobal": (_STATUS, (_TEXT,)),
@@ -180,6 +182,7 @@ class _Library:
             found[name].restype = result
             found[name].argtypes = arguments
         found["TVMSetInterruptCheck"](_interrupt_check)
+        found["TVMSetForeignCaller"](_callback)
         self.__dict__.update(found)
 
 
@@ -206,7 +209,12 @@ def store_exception(error: BaseException) -> None:
 
 def raise_last_error() -> None:
     """Raise what the last failed call on this thread left behind."""
-    error = _pending.pop(lib.TVMTakeForeignError(), None)
+    token = lib.TVMTakeForeignError()
+    if token == _INTERRUPTED:
+        # Runs the handler of Ctrl-C, which usually raises; C took note of the signal without running it.
+        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+    error = _pending.pop(token, None)
     if error is None:
         error = TVMError((lib.TVMGetLastError() or b"").decode("utf-8", "replace") or "the call failed without a message")
     try:
@@ -220,16 +228,9 @@ def check(status: int) -> None:
         raise_last_error()
 
 
-@_CHECK
-def _interrupt_check() -> int:
-    # Entering Python on the main thread runs pending signal handlers, so Ctrl-C surfaces inside this function.
-    try:
-        for _ in range(2):
-            pass
-        return 0
-    except BaseException as error:  # noqa: BLE001 - carried across C and raised again there
-        store_exception(error)
-        return -1
+_INTERRUPTED = (1 << 64) - 1
+# A C function as the callback: a Python function would run the signal's handler before any `try` of its own.
+_interrupt_check = _CHECK(ctypes.PYFUNCTYPE(_INT)(("PyOS_InterruptOccurred", ctypes.pythonapi)))
 
 
 # ---- calling ----
@@ -313,8 +314,9 @@ _kept: dict[int, object] = {}
 
 
 @_FINALIZER
-def _drop(token: int) -> None:
-    _kept.pop(token, None)
+def _drop(token: int, kept: dict = _kept) -> None:
+    # The table comes as a default: module globals may be gone when the interpreter ends.
+    kept.pop(token, None)
 
 
 def keep(value: object) -> int:
@@ -332,6 +334,9 @@ def set_invoke(invoke: Callable) -> None:
     _invoke = invoke
 
 
+_FAILED = -2
+
+
 @_CALLBACK
 def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, token: int) -> int:
     try:
@@ -345,10 +350,8 @@ def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, toke
         return 0
     except BaseException as error:  # noqa: BLE001 - carried across C and raised again there
         store_exception(error)
+        ctypes.c_int32.from_address(ret_code).value = _FAILED
         return -1
-
-
-_callback_address = ctypes.cast(_callback, _ADDRESS).value
 
 
 def _out() -> ctypes.c_void_p:
@@ -357,15 +360,13 @@ def _out() -> ctypes.c_void_p:
 
 def create_function(function: object) -> int:
     out = _out()
-    check(lib.TVMFuncCreateFromCFunc(_callback, keep(function), _drop, ctypes.addressof(out)))
+    check(lib.TVMFuncCreateForeign(keep(function), _drop, ctypes.addressof(out)))
     return out.value
 
 
 def python_function(handle: int) -> object | None:
     """The Python function behind a handle, or None when it is code of another kind."""
-    code, resource = _out(), _out()
-    check(lib.TVMFuncGetCFunc(handle, ctypes.addressof(code), ctypes.addressof(resource)))
-    return _kept.get(resource.value) if code.value == _callback_address else None
+    return _kept.get(lib.TVMFuncForeignToken(handle))
 
 
 def register_global(name: str, handle: int, override: bool) -> None:

@@ -64,7 +64,7 @@ class Module:
         self.entry_name = "__tvm_main__"
         _modules[handle] = self
 
-    def __del__(self) -> None:
+    def __del__(self, lib=lib) -> None:
         if self._module:
             lib.TVMModFree(self._module)
 

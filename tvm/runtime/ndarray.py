@@ -89,7 +89,7 @@ class NDArrayBase:
         self._fields = None
         self.is_view = is_view
 
-    def __del__(self) -> None:
+    def __del__(self, lib=lib) -> None:
         if not self.is_view and self._tensor:
             lib.TVMArrayFree(self._tensor)
 

@@ -34,7 +34,7 @@ class PackedFunc:
         self._keepalive = keepalive
         self.entry_name = None
 
-    def __del__(self) -> None:
+    def __del__(self, lib=lib) -> None:
         if self._function:
             lib.TVMFuncFree(self._function)
 
@@ -162,7 +162,7 @@ class _OwnedObject:
     def __init__(self, handle: int):
         self.handle = handle
 
-    def __del__(self) -> None:
+    def __del__(self, lib=lib) -> None:
         lib.TVMObjectFree(self.handle)
 
 
