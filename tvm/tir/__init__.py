@@ -85,14 +85,40 @@ from .stmt import (
 
 # Parts imported when first asked for, so that `import tvm` stays quick.
 _PARTS = (
-    "analysis", "data_layout", "expr", "generic", "intrin_rules", "ir_builder", "pipeline", "schedule",
+    "analysis", "data_layout", "expr", "functor", "generic", "intrin_rules", "ir_builder", "pipeline", "schedule",
     "stmt_functor", "tensor_intrin", "transform", "usmp", "verify",
 )  # fmt: skip
 
 
+# Names that live in those parts.
+_NAMES = {
+    "BijectiveLayout": "data_layout",
+    "Layout": "data_layout",
+    "bijective_layout": "data_layout",
+    "layout": "data_layout",
+    "PyStmtExprMutator": "functor",
+    "PyStmtExprVisitor": "functor",
+    "BlockScope": "schedule",
+    "Schedule": "schedule",
+    "ScheduleError": "schedule",
+    "ScheduleState": "schedule",
+    "StmtSRef": "schedule",
+    "Dependency": "schedule",
+    "DepKind": "schedule",
+}
+
+
 def __getattr__(name: str):
-    if name in _PARTS:
-        return importlib.import_module("." + name, __name__)
+    part = name if name in _PARTS else _NAMES.get(name)
+    if part is not None:
+        path = f"{__name__}.{part}"
+        try:
+            module = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:
+                raise
+        else:
+            return module if part == name else getattr(module, name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

@@ -1,0 +1,351 @@
+"""Walking and rewriting of programs, under TVM's names; and visitor classes whose overrides never recurse deep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..ir import prim
+from ..ir.node import Node
+from ..ir.prim import BufferLoad, IterVar, Let, PrimExpr, Var, const, convert
+from ..ir.visit import post_order, pre_order, rewrite
+from . import stmt as stmt_nodes
+from .buffer import Buffer
+from .function import PrimFunc
+from .stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BufferRealize,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    MatchBufferRegion,
+    Prefetch,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+
+
+def _root(node: Any) -> Node:
+    return node.body if isinstance(node, PrimFunc) else node
+
+
+def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | None, only_enable=None) -> Stmt:
+    """Rebuild ``stmt``.
+
+    ``preorder(node)`` may return a replacement, and then the node's parts are not visited; ``postorder(node)`` sees
+    the node with new parts. None keeps the node. ``only_enable`` lists the kinds they are called on ("tir.For").
+    """
+    kinds = None if only_enable is None else {str(getattr(k, "value", k)) for k in only_enable}
+
+    def only(function: Callable | None) -> Callable | None:
+        if function is None:
+            return None
+
+        def call(node: Node):
+            if not isinstance(node, (Stmt, PrimExpr)):
+                return None
+            if kinds is not None and node._type_key not in kinds:
+                return None
+            return function(node)
+
+        return call
+
+    return rewrite(_root(stmt), only(postorder), only(preorder))
+
+
+def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
+    """Call ``fvisit`` on every statement and expression once, parts first."""
+    for node in post_order(_root(stmt)):
+        if isinstance(node, (Stmt, PrimExpr)):
+            fvisit(node)
+
+
+def pre_order_visit(stmt: Node, fvisit: Callable[[Node], bool]) -> None:
+    """Call ``fvisit`` on every statement and expression once, users first; a false answer keeps out of the parts."""
+    for _ in pre_order(_root(stmt), lambda n: isinstance(n, (Stmt, PrimExpr)) and fvisit(n) is False):
+        pass
+
+
+class Renaming:
+    """Replaces variables everywhere they occur: in expressions, in buffers and, for variables that become variables,
+    where they are defined."""
+
+    def __init__(self, lookup: Callable[[Var], Any], buffers: Mapping[int, Buffer] | None = None):
+        self.lookup = lookup
+        self._buffers: dict[int, tuple[Buffer, Buffer]] = {}
+        self._memo: dict[int, tuple[Node, Node]] = {}
+        self._known = dict(buffers or {})
+
+    def __call__(self, node: Node) -> Any:
+        return rewrite(node, self._post, memo=self._memo)
+
+    def var(self, var: Var) -> Var:
+        """The variable that takes the place of ``var`` where it is defined."""
+        got = self.lookup(var)
+        return got if isinstance(got, Var) else var
+
+    def axis(self, axis: IterVar) -> IterVar:
+        var = self.var(axis.var)
+        return axis if var is axis.var else axis.replace(var=var)
+
+    def all(self, items: tuple) -> tuple:
+        new = tuple(self(i) for i in items)
+        return items if all(a is b for a, b in zip(items, new)) else new
+
+    def buffer(self, buffer: Any) -> Any:
+        if not isinstance(buffer, Buffer):
+            return buffer
+        got = self._buffers.get(id(buffer))
+        if got is None:
+            base = self._known.get(id(buffer), buffer)
+            new = base.replace(
+                data=self.var(buffer.data),
+                shape=self.all(buffer.shape),
+                strides=self.all(buffer.strides),
+                elem_offset=self(buffer.elem_offset),
+            )
+            got = self._buffers[id(buffer)] = (buffer, new)
+        return got[1]
+
+    def _post(self, n: Node) -> Node | None:
+        if isinstance(n, Var):
+            got = self.lookup(n)
+            if got is None or isinstance(got, PrimExpr):
+                return got
+            return const(got, n.dtype) if isinstance(got, (bool, int, float)) else convert(got)
+        handler = _RENAME.get(type(n))
+        return None if handler is None else handler(self, n)
+
+
+def _rename_access(r: Renaming, n):
+    return n.replace(buffer=r.buffer(n.buffer))
+
+
+def _rename_loop(r: Renaming, n: For):
+    return n.replace(loop_var=r.var(n.loop_var))
+
+
+def _rename_let(r: Renaming, n):
+    return n.replace(var=r.var(n.var))
+
+
+def _rename_allocate(r: Renaming, n):
+    return n.replace(buffer_var=r.var(n.buffer_var))
+
+
+def _rename_axis(r: Renaming, n: IterVar):
+    return r.axis(n)
+
+
+def _rename_attr(r: Renaming, n: AttrStmt):
+    return n.replace(node=_rename_object(r, n.node))
+
+
+def _rename_object(r: Renaming, node: Any) -> Any:
+    if isinstance(node, Var):
+        return r.var(node)
+    if isinstance(node, Buffer):
+        return r.buffer(node)
+    if isinstance(node, IterVar):
+        return r.axis(node)
+    if isinstance(node, (list, tuple)):
+        new = tuple(_rename_object(r, i) for i in node)
+        return node if all(a is b for a, b in zip(node, new)) else new
+    return node
+
+
+def _rename_block(r: Renaming, n: Block):
+    buffers = tuple(r.buffer(b) for b in n.alloc_buffers)
+    return n if all(a is b for a, b in zip(buffers, n.alloc_buffers)) else n.replace(alloc_buffers=buffers)
+
+
+_RENAME: dict[type, Callable[[Renaming, Any], Node]] = {
+    **{
+        cls: _rename_access
+        for cls in (BufferLoad, BufferStore, BufferRealize, Prefetch, DeclBuffer, BufferRegion, MatchBufferRegion)
+    },
+    For: _rename_loop,
+    Let: _rename_let,
+    LetStmt: _rename_let,
+    Allocate: _rename_allocate,
+    AllocateConst: _rename_allocate,
+    IterVar: _rename_axis,
+    AttrStmt: _rename_attr,
+    Block: _rename_block,
+}
+
+
+def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any:
+    """``node`` with variables replaced, also inside buffers. A callable answers None for variables to keep."""
+    if callable(vmap):
+        lookup = vmap
+    else:
+        lookup = {getattr(k, "var", k): v for k, v in vmap.items()}.get
+    renaming = Renaming(lookup)
+    if isinstance(node, PrimFunc):
+        return node.replace(body=renaming(node.body))
+    if isinstance(node, (list, tuple)):
+        return type(node)(renaming(n) for n in node)
+    return renaming(convert(node))
+
+
+def definitions(func: PrimFunc) -> tuple[list[Var], list[Buffer]]:
+    """Variables and buffers that ``func`` defines, in order."""
+    variables: list[Var] = list(func.params)
+    buffers: list[Buffer] = list(func.buffer_map.values())
+    for buffer in buffers:
+        fields = (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset)
+        variables.extend(f for f in fields if isinstance(f, Var))
+    for node in pre_order(func.body):
+        if isinstance(node, For):
+            variables.append(node.loop_var)
+        elif isinstance(node, (Let, LetStmt)):
+            variables.append(node.var)
+        elif isinstance(node, (Allocate, AllocateConst)):
+            variables.append(node.buffer_var)
+        elif isinstance(node, AttrStmt) and isinstance(node.node, IterVar):
+            variables.append(node.node.var)
+        elif isinstance(node, Block):
+            variables.extend(axis.var for axis in node.iter_vars)
+            inner = [*node.alloc_buffers, *(m.buffer for m in node.match_buffers)]
+            variables.extend(b.data for b in inner)
+            buffers.extend(inner)
+        elif isinstance(node, DeclBuffer):
+            buffers.append(node.buffer)
+    return list(dict.fromkeys(variables)), list(dict.fromkeys(buffers))
+
+
+def renew_defs(func: PrimFunc) -> PrimFunc:
+    """A copy of ``func`` in which every variable and buffer it defines is new, so both can live in one program."""
+    variables, buffers = definitions(func)
+    table = {v: v.copy_with_suffix("") for v in variables}
+    copies = {id(b): Buffer(**{f: getattr(b, f) for f in b._fields}) for b in buffers}
+    renaming = Renaming(table.get, copies)
+    buffer_map = {table[p]: renaming.buffer(b) for p, b in func.buffer_map.items()}
+    params = tuple(table[p] for p in func.params)
+    return PrimFunc(params, renaming(func.body), func.ret_type, buffer_map, func.attrs, func.span)
+
+
+# --- visitor classes -------------------------------------------------------------------------------------------------
+
+# Above this height an expression's operands are visited before it, from the leaves up, so overrides do not nest.
+_HEIGHT_LIMIT = 100
+
+
+def _method_name(cls: type) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.rstrip("_"))
+    return f"visit_{words.lower()}_"
+
+
+def _node_classes() -> Iterable[type]:
+    for module in (prim, stmt_nodes):
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, (PrimExpr, Stmt)) and value._type_key:
+                yield value
+
+
+METHODS: dict[type, str] = {cls: _method_name(cls) for cls in _node_classes()}
+
+
+def _height_above(root: Node, limit: int) -> bool:
+    heights: dict[int, int] = {}
+    for node in post_order(root):
+        height = 1 + max((heights[id(c)] for c in node.children()), default=0)
+        if height > limit:
+            return True
+        heights[id(node)] = height
+    return False
+
+
+class _Functor:
+    """One method per node class: ``visit_for_``, ``visit_buffer_load_``, ``visit_add_``, ... Override any of them.
+
+    Within one expression a shared part is visited once.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[int, tuple[Node, Any]] | None = None
+
+    def visit(self, node: Node) -> Any:
+        return self.visit_stmt(node) if isinstance(node, Stmt) else self.visit_expr(node)
+
+    def visit_stmt(self, stmt: Stmt) -> Any:
+        outer = getattr(self, "_results", None)
+        self._results = None
+        try:
+            return getattr(self, METHODS[type(stmt)])(stmt)
+        finally:
+            self._results = outer
+
+    def visit_expr(self, expr: PrimExpr) -> Any:
+        if getattr(self, "_results", None) is not None:
+            return self._visit_once(expr)
+        self._results = {}
+        try:
+            if _height_above(expr, _HEIGHT_LIMIT):
+                for node in post_order(expr):
+                    if isinstance(node, PrimExpr):
+                        self._visit_once(node)
+            return self._visit_once(expr)
+        finally:
+            self._results = None
+
+    def _visit_once(self, expr: PrimExpr) -> Any:
+        results = self._results
+        assert results is not None
+        got = results.get(id(expr))
+        if got is None:
+            got = results[id(expr)] = (expr, getattr(self, METHODS[type(expr)])(expr))
+        return got[1]
+
+
+class StmtExprVisitor(_Functor):
+    """Visits every statement and expression."""
+
+    def _default(self, node: Node) -> None:
+        for child in node.children():
+            if isinstance(child, Stmt):
+                self.visit_stmt(child)
+            elif isinstance(child, PrimExpr):
+                self.visit_expr(child)
+            else:
+                StmtExprVisitor._default(self, child)
+
+
+class StmtExprMutator(_Functor):
+    """Rebuilds statements and expressions; what no override changes stays the same object."""
+
+    def _default(self, node: Node) -> Node:
+        new = node.map_children(self._child)
+        if isinstance(node, SeqStmt) and new is not node:
+            return seq(*new.seq)
+        return new
+
+    def _child(self, child: Node) -> Node:
+        if isinstance(child, Stmt):
+            return self.visit_stmt(child)
+        if isinstance(child, PrimExpr):
+            return self.visit_expr(child)
+        return child.map_children(self._child)
+
+
+def _add_defaults(functor: type) -> None:
+    def default(self, op):
+        return functor._default(self, op)
+
+    for name in set(METHODS.values()):
+        setattr(functor, name, default)
+
+
+_add_defaults(StmtExprVisitor)
+_add_defaults(StmtExprMutator)
+
+StmtVisitor = ExprVisitor = StmtExprVisitor
+StmtMutator = ExprMutator = StmtExprMutator
