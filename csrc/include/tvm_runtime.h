@@ -116,6 +116,7 @@ typedef struct TVMRuntimeTable {
   int (*raise_argument_error)(const char *func, int arg_index, const char *what);
   int (*check_tensor)(const void *spec, int arg_index, TVMValue value, int code, const DLTensor **out);
   int (*parallel_for)(FTVMParallelLambda body, void *cdata, int64_t extent);
+  int (*raise_value)(const char *text, int64_t value); /* last error = text, then value; returns -1 */
 } TVMRuntimeTable;
 
 /* What check_tensor compares an argument with. A shape entry of -1 accepts any extent; strides, when not NULL, hold

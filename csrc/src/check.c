@@ -9,6 +9,8 @@ int tvm_raise_argument_error(const char *func, int arg_index, const char *what) 
   return tvm_error("%s: argument %d: %s", func, arg_index, what);
 }
 
+int tvm_raise_value(const char *text, int64_t value) { return tvm_error("%s%lld", text, (long long)value); }
+
 static int refuse(const TVMTensorSpec *spec, int index, const char *what) {
   return tvm_error("%s: argument %d (%s): %s", spec->function, index, spec->argument ? spec->argument : "?", what);
 }
@@ -46,13 +48,30 @@ static int check_shape(const TVMTensorSpec *spec, int index, const DLTensor *ten
   return 0;
 }
 
+/* A bool takes a byte; callers name it bool, uint1 or uint8. */
+static bool is_bool(DLDataType type) {
+  return type.lanes == 1 && (type.code == kDLBool || (type.code == kDLUInt && type.bits == 1));
+}
+
+static bool same_type(DLDataType want, DLDataType got) {
+  if (!memcmp(&want, &got, sizeof want)) return true;
+  bool bytes = got.lanes == 1 && got.code == kDLUInt && got.bits == 8;
+  return is_bool(want) && (is_bool(got) || bytes);
+}
+
+static bool is_empty(const DLTensor *tensor) {
+  for (int i = 0; i < tensor->ndim; ++i)
+    if (tensor->shape[i] == 0) return true;
+  return false;
+}
+
 int tvm_check_tensor(const void *opaque, int index, TVMValue value, int code, const DLTensor **out) {
   const TVMTensorSpec *spec = opaque;
   char text[160], want[32], got[32];
   bool is_tensor = code == kTVMDLTensorHandle || code == kTVMNDArrayHandle || code == kTVMOpaqueHandle;
   if (!is_tensor || !value.v_handle) return refuse(spec, index, "expected an array");
   const DLTensor *tensor = value.v_handle;
-  if (spec->dtype.code != 255 && memcmp(&spec->dtype, &tensor->dtype, sizeof spec->dtype)) {
+  if (spec->dtype.code != 255 && !same_type(spec->dtype, tensor->dtype)) {
     tvm_dtype_text(spec->dtype, want, sizeof want);
     tvm_dtype_text(tensor->dtype, got, sizeof got);
     snprintf(text, sizeof text, "expected %s, got %s", want, got);
@@ -64,6 +83,7 @@ int tvm_check_tensor(const void *opaque, int index, TVMValue value, int code, co
              TVMDeviceTypeName(tensor->device.device_type));
     return refuse(spec, index, text);
   }
+  if (!tensor->data && !is_empty(tensor)) return refuse(spec, index, "expected data, got a null pointer");
   uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
   if (spec->alignment > 1 && address % (uintptr_t)spec->alignment) {
     snprintf(text, sizeof text, "expected data aligned to %d bytes", (int)spec->alignment);

@@ -65,6 +65,7 @@ size_t tvm_dtype_bytes(DLDataType dtype);
 void tvm_dtype_text(DLDataType dtype, char *out, size_t size);
 
 int tvm_check_tensor(const void *spec, int arg_index, TVMValue value, int code, const DLTensor **out);
+int tvm_raise_value(const char *text, int64_t value);
 int tvm_raise_argument_error(const char *func, int arg_index, const char *what);
 
 #endif /* TVM_SRC_INTERNAL_H_ */

@@ -30,6 +30,7 @@ static const TVMRuntimeTable runtime_table = {
   .raise_argument_error = tvm_raise_argument_error,
   .check_tensor = tvm_check_tensor,
   .parallel_for = TVMBackendParallelFor,
+  .raise_value = tvm_raise_value,
 };
 
 const TVMRuntimeTable *TVMGetRuntimeTable(void) { return &runtime_table; }
