@@ -1,0 +1,234 @@
+"""The algebra of iteration axes: how domains, index values and facts travel between a stage's root axes and its loops.
+
+A relation ties a parent axis to the axes made from it. Relations are kept in the order they were made, so going
+through them forwards passes facts from the root axes down to the leaves, and backwards from the leaves up.
+
+A leaf's variable counts from zero; the value of a leaf is its variable plus the minimum of its range.
+"""
+
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..arith import intset as sets
+from ..ir.prim import IterVar, PrimExpr, Range, const
+from ..ir.primop import floordiv, floormod
+
+
+class Relation:
+    __slots__ = ()
+
+
+class Split(Relation):
+    """parent = outer * extent(inner) + inner + min(parent)"""
+
+    __slots__ = ("parent", "outer", "inner", "factor", "nparts")
+
+    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor, nparts):
+        self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+
+
+class Fuse(Relation):
+    """fused = outer * extent(inner) + inner"""
+
+    __slots__ = ("outer", "inner", "fused")
+
+    def __init__(self, outer: IterVar, inner: IterVar, fused: IterVar):
+        self.outer, self.inner, self.fused = outer, inner, fused
+
+
+class Singleton(Relation):
+    """An axis of one iteration."""
+
+    __slots__ = ("iter",)
+
+    def __init__(self, iter: IterVar):
+        self.iter = iter
+
+
+Ranges = dict[IterVar, Range]
+
+
+def one(dtype: str = "int32") -> PrimExpr:
+    return const(1, dtype)
+
+
+def zero(dtype: str = "int32") -> PrimExpr:
+    return const(0, dtype)
+
+
+def ceil_div(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    return analyzer.simplify(floordiv(a + b - one(a.dtype), b))
+
+
+def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: set[IterVar] = frozenset()) -> None:
+    """Ranges of the axes made by relations from those of the root axes. ``fixed_size`` keeps its asked extent even
+    where the parent is smaller (axes that end in hardware threads or vectors)."""
+
+    def put(axis: IterVar, extent: PrimExpr) -> None:
+        ranges[axis] = Range(min=zero(extent.dtype), extent=extent)
+
+    def tight(axis: IterVar, asked: PrimExpr, limit: PrimExpr) -> PrimExpr:
+        if axis not in fixed_size and analyzer.can_prove(limit < asked):
+            return limit
+        return asked
+
+    for r in relations:
+        if isinstance(r, Split):
+            if r.parent not in ranges:
+                continue
+            extent = ranges[r.parent].extent
+            if r.factor is not None:
+                factor = tight(r.inner, r.factor, extent)
+                put(r.inner, factor)
+                put(r.outer, ceil_div(extent, factor, analyzer))
+            else:
+                nparts = tight(r.outer, r.nparts, extent)
+                put(r.outer, nparts)
+                put(r.inner, ceil_div(extent, nparts, analyzer))
+        elif isinstance(r, Fuse):
+            if r.outer not in ranges or r.inner not in ranges:
+                continue
+            put(r.fused, analyzer.simplify(ranges[r.outer].extent * ranges[r.inner].extent))
+        else:
+            put(r.iter, one())
+
+
+def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
+    """Values of parents from those of the axes made from them."""
+    for r in reversed(relations):
+        if isinstance(r, Split):
+            if r.outer not in values or r.inner not in values:
+                continue
+            value = values[r.outer] * ranges[r.inner].extent + values[r.inner]
+            low = ranges[r.parent].min
+            values[r.parent] = value if _is_zero(low) else value + low
+        elif isinstance(r, Fuse):
+            if r.fused not in values:
+                continue
+            value = values[r.fused]
+            extent = ranges[r.inner].extent
+            values[r.outer] = _shift(floordiv(value, extent), ranges[r.outer].min)
+            values[r.inner] = _shift(floormod(value, extent), ranges[r.inner].min)
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return getattr(e, "value", None) == 0
+
+
+def _shift(value: PrimExpr, low: PrimExpr) -> PrimExpr:
+    return value if _is_zero(low) else value + low
+
+
+def covers(s, r: Range, analyzer: Analyzer) -> bool:
+    """Whether the set is exactly this range."""
+    return (
+        s.has_lower_bound()
+        and s.has_upper_bound()
+        and (s.min_value is r.min or analyzer.can_prove_equal(s.min_value, r.min))
+        and analyzer.can_prove_equal(s.max_value, r.min + r.extent - one(r.extent.dtype))
+    )
+
+
+def pass_up_domain(relations, ranges: Ranges, state: dict, analyzer: Analyzer) -> None:
+    """Sets of values of parents from those of the axes made from them."""
+    for r in reversed(relations):
+        if isinstance(r, Split):
+            if r.outer not in state or r.inner not in state:
+                continue
+            parent = ranges[r.parent]
+            if covers(state[r.outer], ranges[r.outer], analyzer) and covers(state[r.inner], ranges[r.inner], analyzer):
+                state[r.parent] = sets.from_range(parent)
+                continue
+            outer, inner = r.outer.var, r.inner.var
+            value = outer * ranges[r.inner].extent + inner + parent.min
+            got = sets.eval_set(value, {outer: state[r.outer], inner: state[r.inner]}, analyzer)
+            state[r.parent] = _clip(got, parent, analyzer)
+        elif isinstance(r, Fuse):
+            if r.fused not in state:
+                continue
+            state[r.outer], state[r.inner] = _unfuse(r, ranges, state[r.fused], analyzer)
+
+
+def _clip(s, r: Range, analyzer: Analyzer):
+    """A set that starts inside the range but may run past its end (an uneven split) ends where the range does."""
+    if not s.has_lower_bound() or not s.has_upper_bound():
+        return sets.from_range(r)
+    last = r.min + r.extent - one(r.extent.dtype)
+    if s.is_single_point():
+        return s
+    if analyzer.can_prove(s.max_value <= last):
+        return s
+    if analyzer.can_prove(s.min_value <= r.min) and analyzer.can_prove(s.max_value >= last):
+        return sets.from_range(r)
+    return s
+
+
+def _unfuse(r: Fuse, ranges: Ranges, fused, analyzer: Analyzer):
+    outer_range, inner_range = ranges[r.outer], ranges[r.inner]
+    if covers(fused, ranges[r.fused], analyzer):
+        return sets.from_range(outer_range), sets.from_range(inner_range)
+    extent = inner_range.extent
+    if fused.is_single_point():
+        value = fused.point_value()
+        return (
+            sets.IntSet.single_point(analyzer.simplify(_shift(floordiv(value, extent), outer_range.min))),
+            sets.IntSet.single_point(analyzer.simplify(_shift(floormod(value, extent), inner_range.min))),
+        )
+    if not fused.has_lower_bound() or not fused.has_upper_bound():
+        return sets.from_range(outer_range), sets.from_range(inner_range)
+    low, high = fused.min_value, fused.max_value
+    first = analyzer.simplify(floordiv(low, extent))
+    last = analyzer.simplify(floordiv(high, extent))
+    outer = sets.IntervalSet(
+        analyzer.simplify(_shift(first, outer_range.min)), analyzer.simplify(_shift(last, outer_range.min))
+    )
+    if analyzer.can_prove_equal(first, last):
+        inner = sets.IntervalSet(
+            analyzer.simplify(_shift(floormod(low, extent), inner_range.min)),
+            analyzer.simplify(_shift(floormod(high, extent), inner_range.min)),
+        )
+    else:
+        inner = sets.from_range(inner_range)
+    return outer, inner
+
+
+def pass_down_mark(relations, marked: dict[IterVar, bool]) -> None:
+    """An axis made from a marked one is marked."""
+    for r in relations:
+        if isinstance(r, Split):
+            if r.parent in marked:
+                flag = marked[r.parent]
+                marked[r.outer] = marked.get(r.outer, False) or flag
+                marked[r.inner] = marked.get(r.inner, False) or flag
+        elif isinstance(r, Fuse):
+            if r.outer in marked or r.inner in marked:
+                marked[r.fused] = marked.get(r.outer, False) or marked.get(r.inner, False)
+        else:
+            marked.setdefault(r.iter, False)
+
+
+def pass_up_mark(relations, marked: dict[IterVar, bool]) -> None:
+    """An axis from which a marked one is made is marked."""
+    for r in reversed(relations):
+        if isinstance(r, Split):
+            if marked.get(r.outer) or marked.get(r.inner):
+                marked[r.parent] = True
+        elif isinstance(r, Fuse) and marked.get(r.fused):
+            marked[r.outer] = marked[r.inner] = True
+
+
+def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> set[IterVar]:
+    """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``."""
+    need = set(uneven)
+    for r in reversed(relations):
+        if isinstance(r, Split):
+            if r.parent not in ranges:
+                continue
+            covered = ranges[r.outer].extent * ranges[r.inner].extent
+            exact = analyzer.can_prove_equal(covered, ranges[r.parent].extent)
+            if r.outer in need or r.inner in need or not exact:
+                need.add(r.parent)
+        elif isinstance(r, Fuse) and r.fused in need:
+            need.add(r.outer)
+            need.add(r.inner)
+    return need

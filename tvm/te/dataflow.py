@@ -1,0 +1,229 @@
+"""Primitives that add operations to the program: caches and factored reductions."""
+
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..error import ScheduleError
+from ..ir.prim import IterVar, ProducerLoad, Range, Reduce, Var, const
+from ..ir.primop import logical_and
+from ..ir.subst import substitute
+from . import axes as algebra
+from .normalize import Substitution, replace_in_stages
+from .schedule import Schedule, Stage
+from .steps import Step
+from .tensor import ComputeOp, PlaceholderOp, Tensor
+
+SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")
+
+
+def _check_scope(primitive: str, name: str, scope) -> None:
+    if not isinstance(scope, str) or not scope:
+        raise ScheduleError(f"{primitive} of {name}: a scope name is wanted ({', '.join(SCOPES[:5])}, ...), got {scope!r}")
+
+
+def _current(schedule: Schedule, tensor: Tensor, primitive: str) -> tuple[Stage, Tensor]:
+    """The stage of a tensor and the tensor it makes now (caches may have changed its operation)."""
+    if not isinstance(tensor, Tensor):
+        raise ScheduleError(f"{primitive}: a tensor is wanted, got {type(tensor).__name__}")
+    stage = schedule[tensor]
+    return stage, stage.op.output(tensor.value_index)
+
+
+def _copy_axes(shape, suffix: str = "") -> list[IterVar]:
+    return [
+        IterVar(Range(min=const(0, d.dtype), extent=d), Var(f"ax{i}{suffix}", d.dtype), IterVar.DataPar)
+        for i, d in enumerate(shape)
+    ]
+
+
+def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers) -> Tensor:
+    stage, current = _current(schedule, tensor, "cache_read")
+    _check_scope("cache_read", stage.name, scope)
+    readers = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+    if not readers:
+        raise ScheduleError(f"cache_read of {stage.name}: no reader is given")
+    users = []
+    for reader in readers:
+        user = schedule[reader]
+        if current not in user.op.input_tensors:
+            raise ScheduleError(f"cache_read of {stage.name}: {user.name} does not read it")
+        users.append(user)
+    axes = _copy_axes(current.shape)
+    cache = ComputeOp(f"{current.name}.{scope}", "", {}, axes, (current(*[a.var for a in axes]),))
+    refs = tuple(schedule.encode(u.op.output(0)) for u in users)
+    step = Step("cache_read", -1, (schedule.encode(current), scope, refs))
+    change = Substitution()
+    change.replaced[current] = cache.output(0)
+    where = schedule.stages.index(stage) + 1
+    new = schedule._add_stage(cache, where)
+    new.scope = scope
+    new.group = users[0].group
+    replace_in_stages(schedule, change, only=set(users), skip={new})
+    schedule.steps.append(step)
+    return cache.output(0)
+
+
+def cache_write(schedule: Schedule, tensor, scope: str):
+    several = isinstance(tensor, (list, tuple))
+    tensors = list(tensor) if several else [tensor]
+    if not tensors:
+        raise ScheduleError("cache_write: no tensor is given")
+    stage, current = _current(schedule, tensors[0], "cache_write")
+    _check_scope("cache_write", stage.name, scope)
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        raise ScheduleError(f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}")
+    if len(tensors) != op.num_outputs or any(schedule[t] is not stage for t in tensors):
+        raise ScheduleError(f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together")
+    if stage.relations:
+        raise ScheduleError(f"cache_write of {stage.name}: its loops are split or fused already; make the cache first")
+    step = Step("cache_write", -1, (
+        tuple(schedule.encode(t) for t in tensors) if several else schedule.encode(current), scope))
+    axes = [IterVar(a.dom, Var(a.var.name + ".c", a.var.dtype), a.iter_type) for a in op.axis]
+    body = _moved_body(op, {a.var: n.var for a, n in zip(op.axis, axes)})
+    cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, axes, body)
+    copy_body = tuple(t(*[a.var for a in op.axis]) for t in cache.outputs)
+    out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
+    new = schedule._add_stage(cache, schedule.stages.index(stage))
+    new.scope = scope
+    new.group = stage.group
+    for axis in op.reduce_axis:
+        stage.leaf_iter_vars.remove(axis)
+        stage.all_iter_vars.remove(axis)
+        if axis in stage.iter_var_attrs:
+            new.iter_var_attrs[axis] = stage.iter_var_attrs.pop(axis)
+    _swap_op(schedule, stage, out, skip={new})
+    schedule.steps.append(step)
+    outputs = cache.outputs
+    return outputs if several else outputs[0]
+
+
+def _moved_body(op: ComputeOp, values: dict) -> tuple:
+    """The body over other variables; a reduction keeps its axes and shares its sources between outputs."""
+    if not op.reduce_axis:
+        return tuple(substitute(b, values) for b in op.body)
+    first = op.body[0]
+    source = tuple(substitute(s, values) for s in first.source)
+    condition = substitute(first.condition, values)
+    init = tuple(substitute(i, values) for i in first.init)
+    axis = first.axis
+    return tuple(Reduce(first.combiner, source, axis, condition, b.value_index, init) for b in op.body)
+
+
+def _swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
+    """Let ``stage`` make its tensors by ``op`` from now on, and all readers read the new ones."""
+    change = Substitution()
+    for old, new in zip(stage.op.outputs, op.outputs):
+        change.replaced[old] = new
+    if stage.op in schedule.outputs:
+        schedule.outputs[schedule.outputs.index(stage.op)] = op
+    stage.op = op
+    schedule.stage_map[op] = stage
+    replace_in_stages(schedule, change, skip=skip | {stage})
+
+
+def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0):
+    stage, current = _current(schedule, tensor, "rfactor")
+    op = stage.op
+    _check_rfactor(stage, axis)
+    if not isinstance(factor_axis, int):
+        factor_axis = int(factor_axis)
+    place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
+    if not 0 <= place <= len(op.axis):
+        raise ScheduleError(f"rfactor of {stage.name}: factor_axis {factor_axis} is not within its {len(op.axis) + 1} dimensions")
+    step = Step("rfactor", -1, (schedule.encode(current), schedule.encode(axis), factor_axis))
+    factored, new_axis = _factored_op(stage, axis, place)
+    final = _final_op(op, factored, new_axis, axis, place)
+    new = schedule._add_stage(factored, schedule.stages.index(stage))
+    new.group = stage.group
+    data_leaves = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
+    data = set(op.axis)
+    kept = []
+    for r in stage.relations:
+        made = [x for x in (getattr(r, "parent", None), getattr(r, "outer", None)) if x is not None]
+        if any(not _is_reduction(m) for m in made):
+            kept.append(r)
+    stage.relations = kept
+    stage.all_iter_vars = [a for a in stage.all_iter_vars if a in data or not _is_reduction(a)] + list(final.reduce_axis)
+    stage.leaf_iter_vars = data_leaves + list(final.reduce_axis)
+    _swap_op(schedule, stage, final, skip={new})
+    schedule.steps.append(step)
+    outputs = factored.outputs
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _is_reduction(axis: IterVar) -> bool:
+    return axis.iter_type == IterVar.CommReduce
+
+
+def _check_rfactor(stage: Stage, axis) -> None:
+    if isinstance(stage.op, PlaceholderOp) or not isinstance(stage.op, ComputeOp) or not stage.op.reduce_axis:
+        raise ScheduleError(f"rfactor of {stage.name}: it is not a reduction")
+    if not isinstance(axis, IterVar) or axis not in stage.leaf_iter_vars:
+        name = axis.var.name if isinstance(axis, IterVar) else repr(axis)
+        raise ScheduleError(f"rfactor of {stage.name}: {name} is not one of its loops ({stage._axis_names()})")
+    if not _is_reduction(axis):
+        raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
+
+
+def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, IterVar]:
+    """The reduction over every reduction loop but ``axis``, which becomes a dimension."""
+    op = stage.op
+    analyzer = Analyzer()
+    ranges = {a: a.dom for a in list(op.axis) + list(op.reduce_axis)}
+    algebra.pass_down_domain(stage.relations, ranges, analyzer)
+    new_axis = IterVar(Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent), Var(axis.var.name, axis.var.dtype),
+                       IterVar.DataPar)
+    values = {axis: new_axis.var + ranges[axis].min}
+    reduced = []
+    for leaf in stage.leaf_iter_vars:
+        if not _is_reduction(leaf) or leaf is axis:
+            continue
+        if leaf in op.reduce_axis:
+            reduced.append(leaf)
+            values[leaf] = leaf.var
+        else:
+            fresh = IterVar(ranges[leaf], Var(leaf.var.name, leaf.var.dtype), IterVar.CommReduce)
+            reduced.append(fresh)
+            values[leaf] = fresh.var
+    algebra.pass_up_index(stage.relations, ranges, values)
+    guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)
+    data = [IterVar(a.dom, Var(a.var.name, a.var.dtype), a.iter_type) for a in op.axis]
+    table = {a.var: values[a] for a in op.reduce_axis}
+    table.update({a.var: n.var for a, n in zip(op.axis, data)})
+    first = op.body[0]
+    condition = substitute(first.condition, table)
+    for root in op.reduce_axis:
+        if root in guards:
+            condition = logical_and(condition, values[root] < root.dom.min + root.dom.extent)
+    source = tuple(substitute(s, table) for s in first.source)
+    data.insert(place, new_axis)
+    if reduced:
+        body = tuple(Reduce(first.combiner, source, tuple(reduced), condition, b.value_index) for b in op.body)
+    else:
+        body = tuple(_guarded(s, condition, i) for s, i in zip(source, first.combiner.identity_element))
+    return ComputeOp(op.name + ".rf", op.tag, op.attrs, data, body), new_axis
+
+
+def _guarded(value, condition, identity):
+    from ..tir.op import if_then_else
+
+    if getattr(condition, "value", 0):
+        return value
+    return if_then_else(condition, value, identity.astype(value.dtype))
+
+
+def _final_op(op: ComputeOp, factored: ComputeOp, new_axis: IterVar, axis: IterVar, place: int) -> ComputeOp:
+    """The reduction over the new dimension."""
+    first = op.body[0]
+    over = IterVar(new_axis.dom, Var(axis.var.name + ".v", axis.var.dtype), IterVar.CommReduce)
+    indices = [a.var for a in op.axis]
+    indices.insert(place, over.var)
+    source = tuple(ProducerLoad(t, tuple(indices)) for t in factored.outputs)
+    axes = (over,)
+    always = const(True, "bool")
+    body = tuple(Reduce(first.combiner, source, axes, always, b.value_index, first.init) for b in op.body)
+    return ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
+
+
+__all__ = ["cache_read", "cache_write", "rfactor"]

@@ -1,0 +1,48 @@
+"""The graph of operations: order, readers, and the inside of a scan."""
+
+from __future__ import annotations
+
+from .tensor import Operation, ScanOp, Tensor
+
+
+def post_order_ops(outputs: list[Operation]) -> list[Operation]:
+    """Every operation the outputs need, producers first."""
+    order: list[Operation] = []
+    seen: set[Operation] = set()
+    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(outputs)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            order.append(op)
+            continue
+        if op in seen:
+            continue
+        seen.add(op)
+        stack.append((op, True))
+        for tensor in reversed(op.input_tensors):
+            if tensor.op not in seen:
+                stack.append((tensor.op, False))
+    return order
+
+
+def feed_graph(ops: list[Operation]) -> dict[Tensor, list[Operation]]:
+    """Tensor -> operations that read it."""
+    readers: dict[Tensor, list[Operation]] = {}
+    for op in ops:
+        for tensor in op.input_tensors:
+            readers.setdefault(tensor, []).append(op)
+    return readers
+
+
+def scan_body(scan: ScanOp) -> list[Operation]:
+    """Operations inside the scan's loop: those between its states and its updates, producers first."""
+    states = {t.op for t in scan.state_placeholder}
+    inside: set[Operation] = set()
+    order = post_order_ops([t.op for t in scan.update])
+    for op in order:
+        if op in states:
+            continue
+        if any(t.op in states or t.op in inside for t in op.input_tensors):
+            inside.add(op)
+    inside.update(t.op for t in scan.update)
+    return [op for op in order if op in inside]

@@ -1,0 +1,214 @@
+"""Bound inference: the range of every axis, from the outputs to the inputs.
+
+The region of a producer is the union of what its readers touch. A loop around the producer is fixed at its current
+value; every other loop of a reader is relaxed over its whole range.
+"""
+
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..arith import intset as sets
+from ..error import ScheduleError
+from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, const
+from ..ir.visit import post_order
+from . import axes as algebra
+from .attach import Attachments
+from .schedule import Schedule, Stage
+from .tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Tensor
+
+
+class Bounds:
+    """Ranges of axes, and an analyzer that knows them."""
+
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        self.attach = Attachments(schedule)
+        self.ranges: dict[IterVar, Range] = {}
+        self.analyzer = Analyzer()
+        self._loads: dict[int, list[ProducerLoad]] = {}
+        readers: dict[Tensor, list[Stage]] = {}
+        for stage in schedule.stages:
+            for tensor in stage.op.input_tensors:
+                readers.setdefault(tensor, []).append(stage)
+        self.readers = readers
+
+    def run(self) -> dict[IterVar, Range]:
+        for stage in reversed(self.schedule.stages):
+            if isinstance(stage.op, PlaceholderOp):
+                continue
+            self._root_ranges(stage)
+            self._leaf_ranges(stage)
+        return self.ranges
+
+    # -- root axes ---------------------------------------------------------------------------------------------
+
+    def _root_ranges(self, stage: Stage) -> None:
+        op = stage.op
+        for axis in op.reduce_axis:
+            self.ranges[axis] = axis.dom
+        full = not isinstance(op, ComputeOp) or stage.is_output and not self.attach.path(stage)
+        if full or not any(t in self.readers for t in op.outputs):
+            for axis in op.axis:
+                self.ranges[axis] = axis.dom
+            return
+        needed: list = [None] * len(op.axis)
+        for tensor in op.outputs:
+            for reader in self.readers.get(tensor, ()):
+                for i, region in enumerate(self._touched(stage, tensor, reader)):
+                    needed[i] = region if needed[i] is None else sets.union([needed[i], region], self.analyzer)
+        for axis, region in zip(op.axis, needed):
+            self.ranges[axis] = self._range_of(stage, axis, region)
+
+    def _range_of(self, stage: Stage, axis: IterVar, region) -> Range:
+        dom = axis.dom
+        if not region.has_lower_bound() or not region.has_upper_bound():
+            return dom
+        last = dom.min + dom.extent - const(1, dom.extent.dtype)
+        prove = self.analyzer.can_prove
+        if prove(region.min_value <= dom.min) and prove(region.max_value >= last):
+            return dom
+        simplify = self.analyzer.simplify
+        low = simplify(region.min_value)
+        extent = simplify(region.max_value - low + const(1, low.dtype))
+        if not isinstance(extent, IntImm) and self.attach.path(stage):
+            # A tile cut short at the edge of the data keeps its whole size: memory and loops stay constant, and
+            # the guard on the domain keeps it from touching what is not there.
+            bound = self.analyzer.const_int_bound(extent)
+            if bound.max_value < (1 << 24):
+                extent = const(max(bound.max_value, 0), extent.dtype)
+        return Range(min=low, extent=extent)
+
+    def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list:
+        """The region of ``tensor`` that ``reader`` touches while the loops around ``stage`` stand still."""
+        path = self.attach.path(stage)
+        fixed = {axis for _, axis in path}
+        self._check_inside(stage, path, reader)
+        doms = self._reader_domains(stage, fixed, reader)
+        op = reader.op
+        if isinstance(op, (ExternOp, HybridOp)):
+            return [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
+        if isinstance(op, ScanOp):
+            return self._scan_region(op, tensor, doms)
+        outer = [(p, a) for p, a in self.attach.path(reader) if a not in fixed or self.attach.shares(stage, p, a)]
+        relax = {a.var: sets.from_range(Range(min=const(0, a.var.dtype), extent=self.ranges[a].extent)) for _, a in outer}
+        regions: list = [None] * len(tensor.shape)
+        dom_map = {axis.var: s for axis, s in doms.items()}
+        seen = set()
+        for load in self._loads_of(reader):
+            if load.producer is not tensor:
+                continue
+            for i, index in enumerate(load.indices):
+                if (i, id(index)) in seen:
+                    continue
+                seen.add((i, id(index)))
+                got = sets.eval_set(index, dom_map, self.analyzer)
+                if relax:
+                    got = self._relax(got, relax)
+                got = self._clip(got, tensor.shape[i])
+                regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
+        return regions
+
+    def _relax(self, region, relax: dict):
+        low = sets.eval_set(region.min_value, relax, self.analyzer) if region.has_lower_bound() else None
+        high = sets.eval_set(region.max_value, relax, self.analyzer) if region.has_upper_bound() else None
+        if low is None or high is None or not low.has_lower_bound() or not high.has_upper_bound():
+            return sets.IntSet.everything()
+        return sets.IntervalSet(low.min_value, high.max_value)
+
+    def _clip(self, region, extent: PrimExpr):
+        """Reads past the edges (guarded ones, as in padding) need no more than the tensor has."""
+        if not region.has_lower_bound() or not region.has_upper_bound():
+            return sets.from_range(Range(min=const(0, extent.dtype), extent=extent))
+        last = extent - const(1, extent.dtype)
+        prove = self.analyzer.can_prove
+        if prove(region.min_value <= const(0, region.min_value.dtype)) and prove(region.max_value >= last):
+            return sets.from_range(Range(min=const(0, extent.dtype), extent=extent))
+        return region
+
+    def _check_inside(self, stage: Stage, path: list, reader: Stage) -> None:
+        if not path:
+            return
+        around = set(reader.leaf_iter_vars) | {axis for _, axis in self.attach.path(reader)}
+        if any(axis not in around for _, axis in path):
+            parent, axis = path[0]
+            raise ScheduleError(
+                f"stage {stage.name} is computed inside loop {axis.var.name} of {parent.name}, "
+                f"but stage {reader.name}, which reads it too, is computed outside that loop"
+            )
+
+    def _reader_domains(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict:
+        """The values of the reader's root axes: fixed loops give points, the others their ranges."""
+        state: dict = {}
+        for axis in reader.leaf_iter_vars:
+            r = self.ranges.get(axis)
+            if r is None:
+                continue
+            if axis in fixed and not self.attach.shares(stage, reader, axis):
+                state[axis] = sets.IntSet.single_point(self.point(axis))
+            else:
+                state[axis] = sets.from_range(r)
+        algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
+        roots = list(reader.op.axis) + list(reader.op.reduce_axis)
+        return {axis: state.get(axis) or sets.from_range(self.ranges[axis]) for axis in roots}
+
+    def point(self, axis: IterVar) -> PrimExpr:
+        low = self.ranges[axis].min
+        return axis.var if isinstance(low, IntImm) and low.value == 0 else axis.var + low
+
+    def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict) -> list:
+        whole = [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
+        if tensor in scan.update:
+            whole[0] = doms[scan.scan_axis]
+        return whole
+
+    def _loads_of(self, stage: Stage) -> list[ProducerLoad]:
+        got = self._loads.get(stage.uid)
+        if got is None:
+            got, seen = [], set()
+            for body in stage.op.body:
+                for node in post_order(body):
+                    if type(node) is ProducerLoad and id(node) not in seen:
+                        seen.add(id(node))
+                        got.append(node)
+                if isinstance(body, Reduce):
+                    break
+            self._loads[stage.uid] = got
+        return got
+
+    # -- loops -------------------------------------------------------------------------------------------------
+
+    def _leaf_ranges(self, stage: Stage) -> None:
+        keep = {a for a in stage.leaf_iter_vars if self._keeps_size(stage, a)}
+        algebra.pass_down_domain(stage.relations, self.ranges, self.analyzer, keep)
+        for axis in stage.leaf_iter_vars:
+            if axis not in self.ranges and axis.dom is not None:
+                self.ranges[axis] = axis.dom
+            extent = self.ranges[axis].extent
+            self.analyzer.bind(axis.var, Range(min=const(0, extent.dtype), extent=extent))
+            thread = self.attach.bound_thread(stage, axis)
+            if thread is not None and thread is not axis:
+                self._bind_thread(stage, axis, thread)
+
+    def _keeps_size(self, stage: Stage, axis: IterVar) -> bool:
+        attrs = stage.peek(axis)
+        return attrs is not None and (attrs.bind_thread is not None or attrs.iter_type == IterVar.Tensorized)
+
+    def _bind_thread(self, stage: Stage, axis: IterVar, thread: IterVar) -> None:
+        extent = self.ranges[axis].extent
+        known = self.ranges.get(thread) or thread.dom
+        if known is None:
+            self.ranges[thread] = Range(min=const(0, extent.dtype), extent=extent)
+            self.analyzer.bind(thread.var, self.ranges[thread])
+            return
+        if thread not in self.ranges:
+            self.ranges[thread] = known
+            self.analyzer.bind(thread.var, known)
+        if not self.analyzer.can_prove(known.extent >= extent):
+            raise ScheduleError(
+                f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, "
+                f"but {thread.thread_tag} has only {known.extent} threads"
+            )
+
+
+def infer_bound(schedule: Schedule) -> dict[IterVar, Range]:
+    return Bounds(schedule).run()

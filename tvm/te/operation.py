@@ -1,0 +1,229 @@
+"""Making tensor programs: placeholder, compute, scan, extern, axes and variables."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..dtype import info
+from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Range, Reduce, SizeVar, Var, convert
+from ..ir.visit import post_order
+from ..tir.buffer import Buffer, decl_buffer
+from ..tir.stmt import Evaluate, Stmt
+from .tag import TagScope
+from .tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorSlice
+
+
+def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
+    """Dimensions as expressions; whole floats (``N / bn`` in published scripts) become integers."""
+    if isinstance(shape, (PrimExpr, int, float)):
+        shape = (shape,)
+    out = []
+    for dim in shape:
+        if isinstance(dim, float):
+            if dim != int(dim):
+                raise ValueError(f"{what}: dimension {dim} is not a whole number")
+            dim = int(dim)
+        dim = convert(dim)
+        if not isinstance(dim, PrimExpr) or not info(dim.dtype).is_integer:
+            raise TypeError(f"{what}: a dimension is an integer or an integer expression, got {dim!r}")
+        out.append(dim)
+    return tuple(out)
+
+
+def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
+    """An input tensor."""
+    return PlaceholderOp(name, _shape(shape, f"placeholder '{name}'"), dtype or "float32").output(0)
+
+
+def var(name="tindex", dtype="int32", span=None) -> Var:
+    """An integer variable, known when the program runs."""
+    return Var(name, dtype)
+
+
+def size_var(name="size", dtype="int32", span=None) -> Var:
+    """A variable that is at least zero: the size of a tensor."""
+    return SizeVar(name, dtype)
+
+
+def const(value, dtype="int32", span=None):
+    from ..ir.prim import const as make
+
+    return make(value, dtype)
+
+
+def _axis_names(fcompute, ndim: int, what: str) -> list[str]:
+    """Names for the axes: those of the function's own parameters where it has them."""
+    try:
+        spec = inspect.signature(fcompute)
+    except (TypeError, ValueError):
+        return [f"i{i}" for i in range(ndim)]
+    names: list[str] = []
+    for parameter in spec.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            names.extend(f"i{i}" for i in range(len(names), ndim))
+            return names
+        if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            if parameter.default is inspect.Parameter.empty or len(names) < ndim:
+                names.append(parameter.name)
+    if len(names) != ndim:
+        raise ValueError(f"{what}: the function takes {len(names)} indices but the shape has {ndim} dimensions")
+    return names
+
+
+def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=None) -> Any:
+    """output[i, j, ...] = fcompute(i, j, ...). A tuple of expressions makes a list of tensors."""
+    what = f"compute '{name}'"
+    dims = _shape(shape, what)
+    if TagScope.current is not None:
+        if tag:
+            raise ValueError("compute: an explicit tag cannot be given inside a tag scope")
+        tag = TagScope.current.tag
+    names = _axis_names(fcompute, len(dims), what)
+    if varargs_names:
+        names = list(names[: len(dims) - len(varargs_names)]) + list(varargs_names)
+    axis = [IterVar(Range.from_min_extent(_zero(d), d), Var(n, d.dtype), IterVar.DataPar) for n, d in zip(names, dims)]
+    result = fcompute(*[a.var for a in axis])
+    several = isinstance(result, (list, tuple))
+    body = tuple(_element(b, what) for b in (result if several else (result,)))
+    check_body(body, what)
+    op = ComputeOp(name, tag, attrs, axis, body)
+    outputs = op.outputs
+    return tuple(outputs) if several and len(outputs) > 1 else outputs[0]
+
+
+def _zero(like: PrimExpr) -> PrimExpr:
+    return convert(0) if like.dtype == "int32" else _typed_zero(like.dtype)
+
+
+def _typed_zero(dtype: str):
+    from ..ir.prim import const as make
+
+    return make(0, dtype)
+
+
+def _element(value, what: str) -> PrimExpr:
+    if isinstance(value, Tensor):
+        if value.shape:
+            raise TypeError(f"{what}: the function returned tensor {value.name}, not an element of it; index it")
+        value = value()
+    if isinstance(value, TensorSlice):
+        value = value.asobject()
+    value = convert(value)
+    if not isinstance(value, PrimExpr):
+        raise TypeError(f"{what}: the function returned {type(value).__name__}; an expression is wanted")
+    return value
+
+
+def check_body(body: tuple, what: str) -> None:
+    """A reduction is the whole of a body, and the bodies of one operation share one reduction."""
+    reductions = [isinstance(b, Reduce) for b in body]
+    if any(reductions) and not all(reductions):
+        raise ValueError(f"{what}: either every output is a reduction or none")
+    if all(reductions):
+        for b in body[1:]:
+            if b.axis is not body[0].axis and any(x is not y for x, y in zip(b.axis, body[0].axis)):
+                raise ValueError(f"{what}: all outputs must reduce over the same axes")
+    for b in body:
+        inside = b.source + b.init if isinstance(b, Reduce) else (b,)
+        for e in inside:
+            for node in post_order(e):
+                if isinstance(node, Reduce):
+                    raise ValueError(
+                        f"{what}: a reduction must be the whole value of a compute; "
+                        "put the reduction in a compute of its own and read its result"
+                    )
+
+
+def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
+    """An axis to reduce over; ``dom`` is (begin, end) or a Range."""
+    if not isinstance(dom, (Range, tuple, list)):
+        raise TypeError(f"reduce_axis: the domain is a pair (begin, end), got {dom!r}")
+    if isinstance(dom, (tuple, list)):
+        if len(dom) != 2:
+            raise ValueError(f"reduce_axis: the domain is a pair (begin, end), got {len(dom)} values")
+        dom = Range(*[int(d) if isinstance(d, float) and d == int(d) else d for d in dom])
+    return IterVar(dom, Var(name, dom.extent.dtype), IterVar.CommReduce, thread_tag)
+
+
+def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
+    """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32), "threadIdx.x")``."""
+    if isinstance(dom, str):
+        tag, dom = dom, None
+    if not tag:
+        raise ValueError('thread_axis: a tag is needed, such as "threadIdx.x"')
+    if dom is not None and not isinstance(dom, Range):
+        dom = Range(*dom) if isinstance(dom, (tuple, list)) else Range(dom)
+    dtype = dom.extent.dtype if dom is not None else "int32"
+    return IterVar(dom, Var(name or tag, dtype), IterVar.ThreadIndex, tag)
+
+
+def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None) -> Any:
+    """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative sum."""
+    single = isinstance(init, Tensor)
+    init, update, state = ([x] if isinstance(x, Tensor) else list(x) for x in (init, update, state_placeholder))
+    inputs = [] if inputs is None else ([inputs] if isinstance(inputs, Tensor) else list(inputs))
+    if TagScope.current is not None:
+        if tag:
+            raise ValueError("scan: an explicit tag cannot be given inside a tag scope")
+        tag = TagScope.current.tag
+    if not len(init) == len(update) == len(state):
+        raise ValueError(f"scan '{name}': init, update and state_placeholder must have one entry per state")
+    for i, u, s in zip(init, update, state):
+        if not i.dtype == u.dtype == s.dtype:
+            raise ValueError(f"scan '{name}': init, update and state differ in type: {i.dtype}, {u.dtype}, {s.dtype}")
+        if not len(i.shape) == len(u.shape) == len(s.shape):
+            raise ValueError(f"scan '{name}': init, update and state must have the same number of dimensions")
+    axis = IterVar(Range(init[0].shape[0], update[0].shape[0]), f"{name}.idx", IterVar.Ordered)
+    op = ScanOp(name, tag, attrs, axis, init, update, state, inputs)
+    return op.output(0) if single or len(op.outputs) == 1 else list(op.outputs)
+
+
+def extern(
+    shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, out_buffers=None, tag="", attrs=None
+) -> Any:
+    """A tensor made by a statement: ``fcompute(input_buffers, output_buffers)`` gives a statement, a call, or one
+    expression per output."""
+    if TagScope.current is not None:
+        if tag:
+            raise ValueError("extern: an explicit tag cannot be given inside a tag scope")
+        tag = TagScope.current.tag
+    shapes = [shape] if isinstance(shape, PrimExpr) or not shape or not isinstance(shape[0], (list, tuple)) else shape
+    shapes = [_shape(s, f"extern '{name}'") for s in shapes]
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for i in inputs:
+        if not isinstance(i, Tensor):
+            raise TypeError(f"extern '{name}': inputs must be tensors, got {type(i).__name__}")
+    in_buffers = [in_buffers] if isinstance(in_buffers, Buffer) else in_buffers
+    out_buffers = [out_buffers] if isinstance(out_buffers, Buffer) else out_buffers
+    if in_buffers is not None and len(in_buffers) != len(inputs):
+        raise ValueError(f"extern '{name}': {len(inputs)} inputs but {len(in_buffers)} input buffers")
+    if in_buffers is None:
+        in_buffers = [decl_buffer(i.shape, i.dtype, i.op.name) for i in inputs]
+    if out_buffers is None:
+        out_buffers = _extern_outputs(shapes, dtype, inputs, name)
+    body = fcompute(list(in_buffers), list(out_buffers))
+    if isinstance(body, (PrimExpr, ExprOp)):
+        body = Evaluate(convert(body))
+    if not isinstance(body, Stmt):
+        raise ValueError(f"extern '{name}': the function must return a statement or a call, got {type(body).__name__}")
+    op = ExternOp(name, tag, attrs, inputs, in_buffers, out_buffers, body)
+    return op.output(0) if len(op.outputs) == 1 else list(op.outputs)
+
+
+def _extern_outputs(shapes, dtype, inputs, name: str) -> list[Buffer]:
+    if dtype is None:
+        kinds = {t.dtype for t in inputs}
+        if len(kinds) != 1:
+            raise ValueError(f"extern '{name}': cannot tell the output type from its inputs; pass dtype")
+        dtype = [kinds.pop()] * len(shapes)
+    elif isinstance(dtype, str):
+        dtype = [dtype] * len(shapes)
+    if len(dtype) != len(shapes):
+        raise ValueError(f"extern '{name}': {len(shapes)} outputs but {len(dtype)} types")
+    return [decl_buffer(s, d, name) for s, d in zip(shapes, dtype)]
+
+
+__all__ = [
+    "compute", "const", "extern", "placeholder", "reduce_axis", "scan", "size_var", "thread_axis", "var", "ProducerLoad",
+]

@@ -1,0 +1,36 @@
+"""Tags: every compute made inside a tag scope carries the scope's tag."""
+
+from __future__ import annotations
+
+import functools
+
+
+class TagScope:
+    """``with tag_scope("elemwise"):`` or ``@tag_scope(tag="elemwise")``."""
+
+    current: TagScope | None = None
+
+    def __init__(self, tag: str):
+        self.tag = tag
+        self._outer: TagScope | None = None
+
+    def __enter__(self):
+        if TagScope.current is not None:
+            raise ValueError(f"a tag scope is open already: '{TagScope.current.tag}'")
+        TagScope.current = self
+        return self
+
+    def __exit__(self, *exc):
+        TagScope.current = None
+
+    def __call__(self, fdecl):
+        @functools.wraps(fdecl)
+        def tagged(*args, **kwargs):
+            with TagScope(self.tag):
+                return fdecl(*args, **kwargs)
+
+        return tagged
+
+
+def tag_scope(tag: str) -> TagScope:
+    return TagScope(tag)

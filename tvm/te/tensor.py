@@ -1,0 +1,326 @@
+"""Tensors and the operations that make them: the nodes of a tensor program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import canonical
+from ..ir import primop
+from ..ir.node import Node
+from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Reduce, convert
+from ..ir.visit import post_order
+
+
+class TensorSlice(ExprOp):
+    """``A[i]`` or ``A[i, j]``: becomes an element once it has as many indices as the tensor has dimensions."""
+
+    __slots__ = ("tensor", "indices")
+
+    def __init__(self, tensor: Tensor, indices):
+        self.tensor = tensor
+        self.indices = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+
+    def __getitem__(self, indices):
+        more = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+        return TensorSlice(self.tensor, self.indices + more)
+
+    def asobject(self) -> PrimExpr:
+        return self.tensor(*self.indices)
+
+    @property
+    def dtype(self) -> str:
+        return self.tensor.dtype
+
+
+class Tensor(ExprOp, Node, key="Tensor"):
+    """Output ``value_index`` of an operation. There is one Tensor object per output."""
+
+    shape: tuple[PrimExpr]
+    dtype: str
+    op: Any
+    value_index: int
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        if isinstance(other, Tensor):
+            return self is other
+        return ExprOp.__eq__(self, other)
+
+    def __ne__(self, other):
+        if isinstance(other, Tensor):
+            return self is not other
+        return ExprOp.__ne__(self, other)
+
+    def children(self):
+        return []
+
+    def map_children(self, f):
+        return self
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def name(self) -> str:
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
+
+    @property
+    def axis(self) -> tuple:
+        """The iteration axes of the operation that makes this tensor."""
+        return self.op.axis
+
+    def __call__(self, *indices) -> PrimExpr:
+        if len(indices) == 1 and isinstance(indices[0], (list, tuple)):
+            indices = tuple(indices[0])
+        if len(indices) != len(self.shape):
+            raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions; it was indexed with {len(indices)}")
+        return ProducerLoad(self, tuple(_index(self, i) for i in indices))
+
+    def __getitem__(self, indices):
+        return TensorSlice(self, indices)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self):
+        raise TypeError(f"tensor {self.name} cannot be iterated: its elements are not known while building the program")
+
+    def __bool__(self):
+        raise ValueError(f"tensor {self.name} has no truth value while the program is being built")
+
+
+def _index(tensor: Tensor, value) -> PrimExpr:
+    index = convert(value)
+    if not isinstance(index, PrimExpr):
+        raise TypeError(f"tensor {tensor.name}: an index must be an integer expression, got {type(value).__name__}")
+    if index.dtype.startswith("float"):
+        raise TypeError(f"tensor {tensor.name}: an index must be an integer expression, got one of type {index.dtype}")
+    return index
+
+
+class Operation(Node):
+    """Makes tensors. ``name`` shows in loops and buffers, ``tag`` says what kind of operation it is."""
+
+    name: str
+    tag: str = ""
+    attrs: dict | None = None
+
+    # Each subclass has the slot ``_outputs``: tensors are made once, so identity of a tensor is equality.
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.output_types())
+
+    def output_types(self) -> list[tuple[tuple, str]]:
+        """Shape and dtype of each output."""
+        raise TypeError(f"{type(self).__name__} has no outputs")
+
+    def output(self, index: int) -> Tensor:
+        if not self._outputs:
+            self._outputs.extend(Tensor(s, d, self, i) for i, (s, d) in enumerate(self.output_types()))
+        return self._outputs[index]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        self.output(0)
+        return list(self._outputs)
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return []
+
+    @property
+    def axis(self) -> tuple:
+        return ()
+
+    @property
+    def reduce_axis(self) -> tuple:
+        return ()
+
+    def children(self):
+        return []
+
+    def map_children(self, f):
+        return self
+
+
+class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
+    """An input of the program."""
+
+    shape: tuple
+    dtype: str
+
+    def __init__(self, name, shape, dtype, span=None):
+        self.name, self.tag, self.attrs = name, "", {}
+        self.shape = tuple(convert(s) for s in shape)
+        self.dtype = canonical(dtype)
+        self._outputs = []
+        self.span = span
+
+    def output_types(self):
+        return [(self.shape, self.dtype)]
+
+
+class BaseComputeOp(Operation):
+    """An operation computed point by point over its axes."""
+
+
+class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inputs": "None"}):
+    """output[axis...] = body. Several bodies make several tensors of one shape; a reduction has one combiner for all."""
+
+    axis_: tuple
+    body: tuple
+
+    def __init__(self, name, tag, attrs, axis, body, span=None):
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.axis_ = tuple(axis)
+        self.body = tuple(body)
+        self._outputs = []
+        self._inputs = None
+        self.span = span
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        return self.axis_
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        first = self.body[0]
+        return first.axis if isinstance(first, Reduce) else ()
+
+    @property
+    def shape(self) -> tuple:
+        return tuple(a.dom.extent for a in self.axis_)
+
+    def output_types(self):
+        shape = self.shape
+        return [(shape, b.dtype) for b in self.body]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        if self._inputs is None:
+            self._inputs = tensors_in(self.body)
+        return list(self._inputs)
+
+    def with_body(self, body: tuple) -> ComputeOp:
+        """The same axes with another body: schedules made on the axes stay valid."""
+        return ComputeOp(self.name, self.tag, self.attrs, self.axis_, body)
+
+
+class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
+    """state[t] for t in the scan axis: ``init`` gives the first rows, ``update`` the others from earlier ones."""
+
+    scan_axis: Any
+    init: tuple
+    update: tuple
+    state_placeholder: tuple
+    inputs: tuple
+    spatial_axis_: tuple
+
+    def __init__(self, name, tag, attrs, scan_axis, init, update, state_placeholder, inputs, spatial=None, span=None):
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.scan_axis = scan_axis
+        self.init, self.update = tuple(init), tuple(update)
+        self.state_placeholder, self.inputs = tuple(state_placeholder), tuple(inputs)
+        if spatial is None:
+            spatial = []
+            for i, state in enumerate(self.state_placeholder):
+                for k in range(1, len(state.shape)):
+                    spatial.append(IterVar((0, state.shape[k]), f"{name}.out{i}.i{k}", IterVar.DataPar))
+        self.spatial_axis_ = tuple(spatial)
+        self._outputs = []
+        self.span = span
+
+    @property
+    def axis(self) -> tuple:
+        return (self.scan_axis,) + self.spatial_axis_
+
+    def output_types(self):
+        return [(state.shape, state.dtype) for state in self.state_placeholder]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return list(dict.fromkeys(self.init + self.update))
+
+    def spatial_axes_of(self, index: int) -> tuple:
+        start = sum(len(s.shape) - 1 for s in self.state_placeholder[:index])
+        return self.spatial_axis_[start : start + len(self.state_placeholder[index].shape) - 1]
+
+
+class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
+    """Made by a statement over buffers: one for each input and output."""
+
+    inputs: tuple
+    input_placeholders: tuple
+    output_placeholders: tuple
+    body: Any
+
+    def __init__(self, name, tag, attrs, inputs, input_placeholders, output_placeholders, body, span=None):
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.inputs = tuple(inputs)
+        self.input_placeholders, self.output_placeholders = tuple(input_placeholders), tuple(output_placeholders)
+        self.body = body
+        self._outputs = []
+        self.span = span
+
+    def output_types(self):
+        return [(b.shape, b.dtype) for b in self.output_placeholders]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return list(dict.fromkeys(self.inputs))
+
+
+class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
+    """Made by a statement over tensors, written in hybrid script; its loops carry the axes."""
+
+    inputs: tuple
+    outputs_: tuple
+    axis_: tuple
+    body: Any
+
+    def __init__(self, name, tag, attrs, inputs, outputs, axis, body, span=None):
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.inputs, self.outputs_, self.axis_, self.body = tuple(inputs), tuple(outputs), tuple(axis), body
+        self._outputs = []
+        self.span = span
+
+    @property
+    def axis(self) -> tuple:
+        return self.axis_
+
+    def output_types(self):
+        return [(o.shape, o.dtype) for o in self.outputs_]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return list(dict.fromkeys(self.inputs))
+
+
+def tensors_in(body) -> list[Tensor]:
+    """Tensors read in an expression or a tuple of them, in order of first use."""
+    found: dict[Tensor, None] = {}
+    for e in body if isinstance(body, tuple) else (body,):
+        for node in post_order(e):
+            if isinstance(node, ProducerLoad) and isinstance(node.producer, Tensor):
+                found[node.producer] = None
+    return list(found)
+
+
+# Operators between tensors: name -> function(a, b). Filled by te.elementwise and widened by topi.
+TENSOR_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+def _tensor_operator(name: str, a, b):
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        function = TENSOR_OPERATORS.get(name)
+        if function is None:
+            raise TypeError(f"no operator '{name}' between tensors; compute element by element with te.compute")
+        return function(a, b)
+    return NotImplemented
+
+
+primop.TENSOR_BINARY[0] = _tensor_operator
