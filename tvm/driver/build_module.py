@@ -1,0 +1,115 @@
+"""From programs to compiled modules: ``tvm.lower`` and ``tvm.build``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from ..error import TVMError
+from ..ir.module import GlobalVar, IRModule
+from ..ir.transform import PassContext
+from ..target import Target
+from ..te.infer import Bounds
+from ..te.lower import Lowering
+from ..te.postproc import argument_buffers, to_prim_func
+from ..te.schedule import Schedule
+from ..tir import pipeline
+from ..tir.function import PrimFunc
+
+
+def schedule_to_module(sch: Schedule, args=None, name: str = "main", binds=None) -> IRModule:
+    """The loops of a schedule as one function of ``args``, before any pass."""
+    if args is None:
+        raise ValueError("lower: the arguments (tensors and variables, in order) are needed beside a schedule")
+    compact = not _has_symbolic_stride(binds)
+    table, buffers = argument_buffers(args, compact, binds)
+    sch = sch.normalize()
+    bounds = Bounds(sch)
+    bounds.run()
+    stmt = Lowering(sch, bounds).run()
+    func = to_prim_func(sch, buffers, stmt, table, name)
+    return IRModule({GlobalVar(name): func})
+
+
+def _has_symbolic_stride(binds) -> bool:
+    return any(b.buffer_type == "auto_broadcast" for b in (binds or {}).values())
+
+
+def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = False) -> IRModule:
+    """Loops and buffers after the lowering passes; ``simple_mode`` stops where they are easiest to read."""
+    if isinstance(inp, Schedule):
+        mod = schedule_to_module(inp, args, name, binds)
+    elif isinstance(inp, PrimFunc):
+        func = inp if "global_symbol" in inp.attrs else inp.with_attr("global_symbol", name)
+        mod = IRModule({GlobalVar(str(func.attrs["global_symbol"])): func})
+    elif isinstance(inp, IRModule):
+        mod = inp
+    else:
+        raise ValueError(f"lower: a schedule, a PrimFunc or an IRModule is wanted, got {type(inp).__name__}")
+    return pipeline.lower(mod, PassContext.current(), simple_mode)
+
+
+def build(
+    inputs, args=None, target=None, target_host=None, runtime=None, name: str = "default_function", binds=None
+) -> Any:
+    """Compile a schedule with its arguments, a PrimFunc, an IRModule, or a dictionary target -> IRModule."""
+    target, host = _targets(inputs, target, target_host)
+    if isinstance(inputs, Mapping):
+        parts = {Target(t) if not isinstance(t, Target) else t: lower(m) for t, m in inputs.items()}
+    else:
+        parts = {target: _input_module(inputs, args, name, binds)}
+    return build_parts(parts, host)
+
+
+def _targets(inputs, target, target_host) -> tuple[Target, Target]:
+    if target_host is not None:
+        warnings.warn("target_host is deprecated; use tvm.target.Target(target, host)", DeprecationWarning, stacklevel=3)
+    if isinstance(inputs, Mapping) and target is None:
+        target = next(iter(inputs), "llvm")
+    target = target if target is not None else Target.current(allow_none=True) or "llvm"
+    target = Target(target) if target_host is None else Target(target, target_host)
+    host = target.host
+    if host is None:
+        host = target if target.kind.name in pipeline.HOST_KINDS else Target("llvm")
+    return target, host
+
+
+def _input_module(inputs, args, name: str, binds) -> IRModule:
+    if isinstance(inputs, Schedule):
+        if args is None:
+            raise ValueError("build: the arguments (tensors and variables, in order) are needed beside a schedule")
+        return lower(inputs, args, name, binds)
+    if isinstance(inputs, (PrimFunc, IRModule)):
+        return lower(inputs, name=name)
+    if isinstance(inputs, (list, tuple)):
+        merged = IRModule()
+        for part in inputs:
+            merged.update(_input_module(part, None, name, None))
+        return merged
+    raise ValueError(
+        f"build: a schedule, a PrimFunc, an IRModule or a dictionary of them by target is wanted, got {type(inputs).__name__}"
+    )
+
+
+def build_parts(parts: dict[Target, IRModule], host: Target):
+    """Compile lowered modules, one per target, into one runtime module whose host part imports the device parts."""
+    from ..codegen import backend
+
+    ctx = PassContext.current()
+    host_mod = IRModule()
+    devices = []
+    for target, mod in parts.items():
+        host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
+        host_mod.update(host_part)
+        if len(device_part):
+            devices.append(backend.build(device_part, target))
+    if not len(host_mod):
+        raise TVMError("build: there is no function to compile")
+    built = backend.build(host_mod, host)
+    for device in devices:
+        built.import_module(device)
+    return built
+
+
+__all__ = ["build", "lower", "schedule_to_module", "build_parts"]

@@ -1,0 +1,91 @@
+"""Operators between tensors, element by element, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from ..error import TVMError
+from ..ir import primop
+from ..ir.prim import IntImm, PrimExpr, convert
+from .operation import compute
+from .tensor import TENSOR_OPERATORS, Tensor
+
+
+def _broadcast_dim(a: PrimExpr, b: PrimExpr, name: str) -> PrimExpr:
+    x, y = getattr(a, "value", None), getattr(b, "value", None)
+    if x == 1:
+        return b
+    if y == 1 or a is b:
+        return a
+    if x is not None and y is not None and x != y:
+        raise TVMError(f"{name}: shapes do not broadcast: a dimension of {x} beside one of {y}")
+    return b if x is not None else a
+
+
+def _shape(a, b, name: str) -> tuple:
+    sa = a.shape if isinstance(a, Tensor) else ()
+    sb = b.shape if isinstance(b, Tensor) else ()
+    n = max(len(sa), len(sb))
+    one = convert(1)
+    sa = (one,) * (n - len(sa)) + tuple(sa)
+    sb = (one,) * (n - len(sb)) + tuple(sb)
+    return tuple(_broadcast_dim(x, y, name) for x, y in zip(sa, sb))
+
+
+def _element(value, indices: tuple, shape: tuple):
+    if not isinstance(value, Tensor):
+        return value
+    own = indices[len(indices) - len(value.shape) :]
+    at = [
+        convert(0) if isinstance(d, IntImm) and d.value == 1 and not (isinstance(full, IntImm) and full.value == 1) else i
+        for d, full, i in zip(value.shape, shape[len(indices) - len(value.shape) :], own)
+    ]
+    return value(*at)
+
+
+def _binary(name: str, function):
+    def apply(a, b):
+        shape = _shape(a, b, name)
+        return compute(
+            shape, lambda *i: function(_element(a, i, shape), _element(b, i, shape)), name=f"T_{name}", tag="broadcast"
+        )
+
+    return apply
+
+
+for _name, _function in {
+    "add": primop.add,
+    "subtract": primop.subtract,
+    "multiply": primop.multiply,
+    "divide": primop.div,
+    "floor_divide": primop.floordiv,
+    "floor_mod": primop.floormod,
+    "truncdiv": primop.truncdiv,
+    "truncmod": primop.truncmod,
+    "maximum": primop.maximum,
+    "minimum": primop.minimum,
+    "left_shift": primop.left_shift,
+    "right_shift": primop.right_shift,
+    "bitwise_and": primop.bitwise_and,
+    "bitwise_or": primop.bitwise_or,
+    "bitwise_xor": primop.bitwise_xor,
+    "less": primop.less,
+    "less_equal": primop.less_equal,
+    "greater": primop.greater,
+    "greater_equal": primop.greater_equal,
+    "equal": primop.equal,
+    "not_equal": primop.not_equal,
+    "logical_and": primop.logical_and,
+    "logical_or": primop.logical_or,
+}.items():
+    TENSOR_OPERATORS[_name] = _binary(_name, _function)
+
+
+def _cast(a: Tensor, dtype: str) -> Tensor:
+    return compute(a.shape, lambda *i: primop.cast(dtype, a(*i)), name="T_cast", tag="elemwise")
+
+
+def _negative(a: Tensor, _unused) -> Tensor:
+    return compute(a.shape, lambda *i: primop.negative(a(*i)), name="T_negative", tag="elemwise")
+
+
+TENSOR_OPERATORS["cast"] = _cast
+TENSOR_OPERATORS["negative"] = _negative

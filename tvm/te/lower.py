@@ -1,0 +1,354 @@
+"""From a normalized schedule and its bounds to loops: a statement over tensors, then one over buffers."""
+
+from __future__ import annotations
+
+from ..error import ScheduleError
+from ..ir.op import Op
+from ..ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
+from ..ir.primop import logical_and
+from ..ir.subst import substitute
+from ..ir.visit import rewrite
+from ..tir.op import likely
+from ..tir.stmt import (
+    AttrStmt,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    ProducerRealize,
+    ProducerStore,
+    Stmt,
+    no_op,
+    seq,
+)
+from . import axes as algebra
+from .infer import Bounds
+from .schedule import Schedule, Stage
+from .tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp
+
+FOR_KIND = {
+    IterVar.Unrolled: ForKind.UNROLLED,
+    IterVar.Vectorized: ForKind.VECTORIZED,
+    IterVar.Parallelized: ForKind.PARALLEL,
+}
+
+
+class Loops:
+    """The loops of one stage: which variable carries each leaf, and the value of every axis."""
+
+    def __init__(self, lowering: Lowering, stage: Stage, suffix: str = ""):
+        self.lowering = lowering
+        self.stage = stage
+        self.bounds = lowering.bounds
+        self.suffix = suffix
+        self.variables: dict[IterVar, Var] = {}
+        self.values: dict[IterVar, PrimExpr] = {}
+        self.threads: dict[IterVar, IterVar] = {}
+        self.uneven: set[IterVar] = set()
+        outer = lowering.threads_around(stage)
+        for axis in stage.leaf_iter_vars:
+            self._add(axis, outer)
+        algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
+
+    def _add(self, axis: IterVar, outer: dict[str, IterVar]) -> None:
+        r = self.bounds.ranges[axis]
+        thread = self.bounds.attach.bound_thread(self.stage, axis)
+        if thread is not None:
+            thread = outer.get(thread.thread_tag, thread) if thread.thread_tag != "vthread" else thread
+            self.threads[axis] = thread
+            extent = self.bounds.ranges[thread].extent
+            if not self.bounds.analyzer.can_prove_equal(extent, r.extent):
+                self.uneven.add(axis)
+            variable = thread.var
+        else:
+            variable = axis.var
+            if self.suffix:
+                variable = Var(axis.var.name + self.suffix, axis.var.dtype)
+                zero = const(0, r.extent.dtype)
+                self.bounds.analyzer.bind(variable, Range(min=zero, extent=r.extent))
+        self.variables[axis] = variable
+        value: PrimExpr = variable.astype(axis.var.dtype)
+        if _is(r.extent, 1):
+            value = r.min
+        elif not _is(r.min, 0):
+            value = variable + r.min
+        self.values[axis] = value
+
+    def wrap(self, axis: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
+        """The loop of ``axis`` around ``body``."""
+        r = self.bounds.ranges[axis]
+        attrs = self.stage.peek(axis)
+        thread = self.threads.get(axis)
+        if thread is not None:
+            return self._thread(axis, thread, body, outer)
+        for tensor, offset in attrs.prefetch if attrs else ():
+            body = AttrStmt(tensor, "prefetch_scope", offset, body)
+        kind = FOR_KIND.get(attrs.iter_type, ForKind.SERIAL) if attrs else ForKind.SERIAL
+        if kind is ForKind.VECTORIZED and not isinstance(r.extent, IntImm):
+            raise ScheduleError(
+                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vector needs a "
+                "constant number of lanes: split the axis by a constant factor first"
+            )
+        stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), r.extent, kind, body)
+        for key, value in attrs.pragmas if attrs else ():
+            stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
+        return stmt
+
+    def _thread(self, axis: IterVar, thread: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
+        if outer.get(thread.thread_tag) is thread and thread.thread_tag != "vthread":
+            return body
+        extent = self.bounds.ranges[thread].extent
+        tag = thread.thread_tag
+        key = "virtual_thread" if tag in ("vthread", "cthread") else "thread_extent"
+        if tag == "pipeline":
+            key = "pipeline_exec_scope"
+        return AttrStmt(thread, key, extent, body)
+
+    def guards(self, skip_reduction: bool = False) -> list[PrimExpr]:
+        """Conditions that keep the loops inside the ranges and the ranges inside the data, where not proven."""
+        ranges, analyzer = self.bounds.ranges, self.bounds.analyzer
+        need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
+        out: list[PrimExpr] = []
+        op = self.stage.op
+        for axis in list(op.axis) + ([] if skip_reduction else list(op.reduce_axis)):
+            value, r, dom = self.values[axis], ranges[axis], axis.dom
+            end = dom.min + dom.extent
+            if axis in need:
+                limit = r.min + r.extent
+                if not analyzer.can_prove(value < limit):
+                    out.append(analyzer.simplify(value < limit))
+            if r is dom:
+                continue
+            if not analyzer.can_prove(r.min >= dom.min) and not analyzer.can_prove(value >= dom.min):
+                out.append(analyzer.simplify(value >= dom.min))
+            if not analyzer.can_prove(r.min + r.extent <= end) and not analyzer.can_prove(value < end):
+                out.append(analyzer.simplify(value < end))
+        return out
+
+
+def _is(e: PrimExpr, value: int) -> bool:
+    return isinstance(e, IntImm) and e.value == value
+
+
+def guarded(conditions: list[PrimExpr], stmt: Stmt) -> Stmt:
+    """``stmt`` under all of the conditions, each marked as usually true."""
+    test = None
+    for c in conditions:
+        if _is(c, 1):
+            continue
+        c = likely(c)
+        test = c if test is None else logical_and(test, c)
+    return stmt if test is None else IfThenElse(test, stmt)
+
+
+class Lowering:
+    """Builds the statement of a whole schedule."""
+
+    def __init__(self, schedule: Schedule, bounds: Bounds):
+        self.schedule = schedule
+        self.bounds = bounds
+        self.attach = bounds.attach
+        self._around: dict[Stage, dict[str, IterVar]] = {}
+        self.scan_inits: dict[Stage, Stage] = {}
+        for stage in schedule.stages:
+            if isinstance(stage.op, ScanOp):
+                for tensor in stage.op.init:
+                    self.scan_inits[schedule.stage_map[tensor.op]] = stage
+
+    def threads_around(self, stage: Stage) -> dict[str, IterVar]:
+        """Thread tag -> thread axis of the loops around a stage."""
+        got = self._around.get(stage)
+        if got is None:
+            got = {}
+            for parent, axis in reversed(self.attach.path(stage)):
+                thread = self.attach.bound_thread(parent, axis)
+                if thread is not None:
+                    got.setdefault(thread.thread_tag, thread)
+            self._around[stage] = got
+        return got
+
+    def run(self) -> Stmt:
+        return self.place(None, no_op())
+
+    def place(self, point, body: Stmt) -> Stmt:
+        """The stages computed at ``point`` in front of ``body``."""
+        for stage in reversed(self.attach.children.get(point, [])):
+            if isinstance(stage.op, PlaceholderOp) or stage in self.scan_inits:
+                continue
+            body = self.realize(stage, seq(self.produce(stage), body))
+        return body
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def realize(self, stage: Stage, body: Stmt) -> Stmt:
+        op = stage.op
+        for index, tensor in enumerate(op.outputs):
+            for dim, axis in enumerate(op.axis if isinstance(op, ComputeOp) else ()):
+                attrs = stage.peek(axis)
+                if attrs is not None and attrs.dim_align_factor:
+                    body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
+                        const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
+            if stage.is_output or stage.attach_type == "scan":
+                continue
+            if isinstance(op, ComputeOp):
+                region = tuple(self.bounds.ranges[a] for a in op.axis)
+            else:
+                region = tuple(Range(min=const(0, d.dtype), extent=d) for d in tensor.shape)
+            if stage.double_buffered and index == 0:
+                body = AttrStmt(tensor, "double_buffer_scope", const(1), body)
+            body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
+        return body
+
+    # -- computation -------------------------------------------------------------------------------------------
+
+    def produce(self, stage: Stage) -> Stmt:
+        op = stage.op
+        if isinstance(op, ComputeOp):
+            tensorized = self._tensorized_axis(stage)
+            if tensorized is not None:
+                from .tensorize import tensorized_stage
+
+                return tensorized_stage(self, stage, tensorized)
+            return self.reduction(stage) if op.reduce_axis else self.elementwise(stage)
+        if isinstance(op, ScanOp):
+            return self.scan(stage)
+        if isinstance(op, ExternOp):
+            from .extern import bind_extern
+
+            return bind_extern(op)
+        if isinstance(op, HybridOp):
+            from .hybrid.lower import hybrid_stage
+
+            return hybrid_stage(self, stage)
+        raise ScheduleError(f"cannot lower {op.name} ({type(op).__name__})")
+
+    def _tensorized_axis(self, stage: Stage) -> IterVar | None:
+        for axis in stage.leaf_iter_vars:
+            attrs = stage.peek(axis)
+            if attrs is not None and attrs.tensor_intrin is not None:
+                return axis
+        return None
+
+    def nest(self, stage: Stage, loops: Loops, leaves: list[IterVar], body: Stmt, attached: bool = True) -> Stmt:
+        """``leaves`` around ``body``, with the stages computed at each of them inside."""
+        outer = self.threads_around(stage)
+        for axis in reversed(leaves):
+            if attached:
+                body = self.place((stage, axis), body)
+            body = loops.wrap(axis, body, outer)
+        return body
+
+    def elementwise(self, stage: Stage) -> Stmt:
+        loops = Loops(self, stage)
+        op = stage.op
+        table = {a.var: loops.values[a] for a in op.axis}
+        memo_values = _substitute_all(op.body, table)
+        indices = tuple(loops.values[a] for a in op.axis)
+        stores = seq(*[ProducerStore(t, v, indices) for t, v in zip(op.outputs, memo_values)])
+        body = guarded(loops.guards(), self._predicated(stage, stores))
+        return self.nest(stage, loops, stage.leaf_iter_vars, body)
+
+    def _predicated(self, stage: Stage, stmt: Stmt) -> Stmt:
+        return stmt if stage.store_predicate is None else IfThenElse(stage.store_predicate, stmt)
+
+    def reduction(self, stage: Stage) -> Stmt:
+        from .cross_thread import cross_thread_reduction, is_cross_thread
+
+        if is_cross_thread(self, stage):
+            return cross_thread_reduction(self, stage)
+        main = Loops(self, stage)
+        first, inner_data = reduction_split(stage)
+        update = self.update(stage, main)
+        body = guarded(main.guards() + self._condition(stage, main), self._predicated(stage, update))
+        body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
+        init = Loops(self, stage, ".init") if inner_data else main
+        # Loops outside the first reduction loop are shared by both parts.
+        if init is not main:
+            for axis in stage.leaf_iter_vars[:first]:
+                init.variables[axis], init.values[axis] = main.variables[axis], main.values[axis]
+            algebra.pass_up_index(stage.relations, self.bounds.ranges, init.values)
+        start = guarded(init.guards(skip_reduction=True), self._predicated(stage, self.init(stage, init)))
+        start = self.nest(stage, init, inner_data, start, attached=False)
+        return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
+
+    def _condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
+        condition = stage.op.body[0].condition
+        if _is(condition, 1):
+            return []
+        op = stage.op
+        table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
+        return [self.bounds.analyzer.simplify(substitute(condition, table))]
+
+    def init(self, stage: Stage, loops: Loops) -> Stmt:
+        op = stage.op
+        reduce = op.body[0]
+        table = {a.var: loops.values[a] for a in op.axis}
+        starts = _substitute_all(reduce.init or reduce.combiner.identity_element, table)
+        indices = tuple(loops.values[a] for a in op.axis)
+        return seq(*[ProducerStore(t, starts[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
+
+    def update(self, stage: Stage, loops: Loops) -> Stmt:
+        op = stage.op
+        reduce = op.body[0]
+        table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
+        source = _substitute_all(reduce.source, table)
+        indices = tuple(loops.values[a] for a in op.axis)
+        return combine(op, reduce, source, indices)
+
+    def scan(self, stage: Stage) -> Stmt:
+        """Initial rows first, then the steps; both write into the scan's own memory."""
+        scan = stage.op
+        inits = [self.schedule.stage_map[t.op] for t in scan.init]
+        start = seq(*[self.produce(s) for s in dict.fromkeys(inits)])
+        loops = Loops(self, stage)
+        leaves = [a for a in stage.leaf_iter_vars if a not in scan.spatial_axis_]
+        where = next(i for i, a in enumerate(leaves) if self.attach.children.get((stage, a)))
+        steps = self.nest(stage, loops, leaves[where:], no_op())
+        return self.nest(stage, loops, leaves[:where], seq(start, steps))
+
+
+def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
+    """Where the first reduction loop stands, and the data loops inside it (which the initialisation needs too)."""
+    marked = {a: True for a in stage.op.reduce_axis}
+    algebra.pass_down_mark(stage.relations, marked)
+    leaves = stage.leaf_iter_vars
+    first = next((i for i, a in enumerate(leaves) if marked.get(a)), len(leaves))
+    return first, [a for a in leaves[first:] if not marked.get(a)]
+
+
+def combine(op: ComputeOp, reduce: Reduce, source: list[PrimExpr], indices: tuple) -> Stmt:
+    """output = combine(output, source). With several outputs all are computed before any is stored."""
+    old = {b.value_index: ProducerLoad(t, indices) for t, b in zip(op.outputs, op.body)}
+    lhs = [old.get(i) for i in range(len(source))]
+    if any(e is None for e in lhs):
+        raise ScheduleError(f"stage {op.name}: a reduction of {len(source)} values needs all of them as outputs")
+    results = reduce.combiner(tuple(lhs), tuple(source))
+    if len(op.body) == 1:
+        return ProducerStore(op.output(0), results[op.body[0].value_index], indices)
+    names = [Var(f"{op.name}.v{i}.new", r.dtype) for i, r in enumerate(results)]
+    stmt = seq(*[ProducerStore(t, names[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
+    for name, value in zip(reversed(names), reversed(results)):
+        stmt = LetStmt(name, value, stmt)
+    return stmt
+
+
+def _substitute_all(values, table: dict) -> list[PrimExpr]:
+    """Several expressions at once; what they share stays shared."""
+    memo: dict = {}
+    get = table.get
+
+    def post(n):
+        return get(n) if isinstance(n, Var) else None
+
+    return [rewrite(v, post, memo=memo) for v in values]
+
+
+def schedule_ops(schedule: Schedule, ranges: dict[IterVar, Range] | None = None) -> Stmt:
+    """The statement of a schedule, over tensors."""
+    if any(s.attach_type == "inline" for s in schedule.stages):
+        schedule = schedule.normalize()
+    bounds = Bounds(schedule)
+    bounds.run()
+    if ranges:
+        bounds.ranges.update({a: r for a, r in ranges.items() if a not in bounds.ranges})
+    return Lowering(schedule, bounds).run()

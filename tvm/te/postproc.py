@@ -1,0 +1,120 @@
+"""From statements over tensors to functions over buffers."""
+
+from __future__ import annotations
+
+from ..error import TVMError
+from ..ir.prim import BufferLoad, PrimExpr, ProducerLoad, Var
+from ..ir.visit import rewrite
+from ..tir.buffer import Buffer, decl_buffer
+from ..tir.function import PrimFunc
+from ..tir.stmt import AttrStmt, BufferRealize, BufferStore, ProducerRealize, ProducerStore, Stmt
+from .schedule import Schedule
+from .tensor import Operation, ScanOp, Tensor
+
+
+def argument_buffers(args, compact: bool = True, binds: dict | None = None) -> tuple[dict[Tensor, Buffer], list]:
+    """A buffer for every tensor argument, and the list of arguments with buffers in place of tensors."""
+    table: dict[Tensor, Buffer] = dict(binds or {})
+    out: list = []
+    for arg in args:
+        if isinstance(arg, Tensor):
+            if arg not in table:
+                shape_is_symbolic = any(isinstance(d, Var) for d in arg.shape)
+                kind = "" if compact or not shape_is_symbolic else "auto_broadcast"
+                table[arg] = decl_buffer(arg.shape, arg.dtype, _clean(arg.name), buffer_type=kind)
+            out.append(table[arg])
+        elif isinstance(arg, (Var, Buffer)):
+            out.append(arg)
+        else:
+            raise ValueError(f"an argument is a tensor, a buffer or a variable, got {type(arg).__name__}")
+    seen = set()
+    for arg in out:
+        key = arg.data if isinstance(arg, Buffer) else arg
+        if key in seen:
+            raise ValueError(f"argument {arg.name} is given twice")
+        seen.add(key)
+    return table, out
+
+
+def _clean(name: str) -> str:
+    return name
+
+
+class ToBuffers:
+    """Replaces tensors by buffers. The outputs of inlined, cached or scanned operations map to the buffer that holds
+    them."""
+
+    def __init__(self, table: dict[Tensor, Buffer], schedule: Schedule):
+        self.table: dict[Tensor, Buffer] = {}
+        for tensor, buffer in table.items():
+            self.table[tensor] = buffer
+            stage = schedule.stage_map.get(tensor.op)
+            if stage is not None:
+                self.table[stage.op.output(tensor.value_index)] = buffer
+        self.alias: dict[Tensor, Tensor] = {}
+        for stage in schedule.stages:
+            if isinstance(stage.op, ScanOp):
+                for i, output in enumerate(stage.op.outputs):
+                    for inner in (stage.op.init[i], stage.op.update[i], stage.op.state_placeholder[i]):
+                        self.alias[inner] = output
+
+    def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
+        tensor = self.alias.get(tensor, tensor)
+        got = self.table.get(tensor)
+        if got is None:
+            got = self.table[tensor] = decl_buffer(tensor.shape, tensor.dtype, _clean(tensor.name), scope=scope)
+        return got
+
+    def __call__(self, stmt: Stmt) -> Stmt:
+        # Realizations are met after their bodies (children first), so scopes are collected before.
+        from ..ir.visit import pre_order
+
+        for node in pre_order(stmt, stop=lambda n: isinstance(n, PrimExpr)):
+            if isinstance(node, ProducerRealize) and isinstance(node.producer, Tensor):
+                self.buffer(node.producer, node.storage_scope)
+        return rewrite(stmt, self._post)
+
+    def _post(self, node):
+        kind = type(node)
+        if kind is ProducerLoad and isinstance(node.producer, Tensor):
+            return BufferLoad(self.buffer(node.producer), node.indices)
+        if kind is ProducerStore and isinstance(node.producer, Tensor):
+            return BufferStore(self.buffer(node.producer), node.value, node.indices)
+        if kind is ProducerRealize and isinstance(node.producer, Tensor):
+            return BufferRealize(self.buffer(node.producer), node.bounds, node.condition, node.body)
+        if kind is AttrStmt:
+            return self._attribute(node)
+        return None
+
+    def _attribute(self, node: AttrStmt):
+        what = node.node
+        if isinstance(what, Tensor):
+            return AttrStmt(self.buffer(what), node.attr_key, node.value, node.body)
+        if isinstance(what, (tuple, list)) and any(isinstance(w, Tensor) for w in what):
+            new = tuple(self.buffer(w) if isinstance(w, Tensor) else w for w in what)
+            return AttrStmt(new, node.attr_key, node.value, node.body)
+        if isinstance(what, Operation):
+            return AttrStmt(self.buffer(what.output(0)), node.attr_key, node.value, node.body)
+        return None
+
+
+def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
+    """A function of the given arguments around the statement of a schedule."""
+    convert = ToBuffers(table, schedule)
+    body = convert(stmt)
+    given = {id(b) for b in args if isinstance(b, Buffer)}
+    for stage in schedule.stages:
+        for tensor in stage.op.outputs:
+            if stage.is_output and id(convert.table.get(tensor)) not in given:
+                raise TVMError(f"output {tensor.name} of the schedule is not among the arguments of the function")
+    params: list[Var] = []
+    buffers: dict[Var, Buffer] = {}
+    for arg in args:
+        if isinstance(arg, Buffer):
+            handle = Var(f"{arg.name}_handle", "handle")
+            buffers[handle] = arg
+            params.append(handle)
+        else:
+            params.append(arg)
+    return PrimFunc(params, body, None, buffers, {"from_legacy_te_schedule": True, "tir.noalias": True,
+                                                  "global_symbol": name})
