@@ -1,0 +1,44 @@
+"""Hybrid script: tensor programs written as Python functions with loops.
+
+``@script`` gives a function that, called with tensors, makes tensors; called with NumPy arrays, it runs as Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from ...ir.prim import PrimExpr
+from ..tensor import Tensor
+from . import runtime
+from .parser import parse
+
+
+def script(pyfunc) -> Any:
+    """Decorate a Python function written in hybrid script."""
+
+    @functools.wraps(pyfunc)
+    def wrapped(*args, **kwargs):
+        if kwargs:
+            raise TypeError(f"hybrid script {pyfunc.__name__}: arguments are given by position")
+        if any(isinstance(a, (Tensor, PrimExpr)) or _holds_tensor(a) for a in args):
+            return parse(pyfunc, args)
+        return runtime.run(pyfunc, args)
+
+    wrapped.__hybrid_script__ = pyfunc
+    return wrapped
+
+
+def _holds_tensor(value) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, PrimExpr)) for v in value)
+
+
+def source_to_op(src, args, symbols, closure_vars=None):
+    """The tensors made by hybrid script given as a function."""
+    if inspect.isfunction(src):
+        return parse(src, args)
+    raise TypeError("source_to_op: a function is wanted")
+
+
+__all__ = ["script", "source_to_op"]

@@ -1,0 +1,417 @@
+"""From the source of a hybrid script to an operation whose body is a statement over tensors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import textwrap
+from typing import Any
+
+from ...dtype import info
+from ...error import DiagnosticError
+from ...ir import primop
+from ...ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
+from ...tir import op as math
+from ...tir.stmt import AssertStmt, AttrStmt, Evaluate, For, ForKind, IfThenElse, ProducerRealize, ProducerStore, Stmt, seq
+from ..operation import thread_axis
+from ..tensor import HybridOp, PlaceholderOp, Tensor
+
+FOR_KINDS = {
+    "range": ForKind.SERIAL, "serial": ForKind.SERIAL, "unroll": ForKind.UNROLLED, "parallel": ForKind.PARALLEL,
+    "vectorize": ForKind.VECTORIZED, "const_range": None, "bind": ForKind.THREAD_BINDING,
+}
+BINARY = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}
+COMPARE = {
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Eq: lambda a, b: primop.equal(a, b), ast.NotEq: lambda a, b: primop.not_equal(a, b),
+}
+MATH = ("log", "exp", "sigmoid", "tanh", "power", "sqrt", "rsqrt", "erf", "popcount", "round", "floor", "ceil", "trunc",
+        "abs", "sin", "cos", "likely")
+CASTS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
+
+
+class _Scalar:
+    """A scalar variable of the script: one element of memory."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+    def load(self) -> PrimExpr:
+        return ProducerLoad(self.tensor, (const(0),))
+
+
+class Parser:
+    def __init__(self, pyfunc, args):
+        self.name = pyfunc.__name__
+        self.source = textwrap.dedent(inspect.getsource(pyfunc))
+        self.first_line = pyfunc.__code__.co_firstlineno
+        closure = inspect.getclosurevars(pyfunc)
+        self.outside = {**pyfunc.__globals__, **closure.nonlocals}
+        self.symbols: list[dict[str, Any]] = [{}]
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        self.returned: list[Tensor] | None = None
+        self.axes: list[IterVar] = []
+        self.pending: list[list[tuple[Tensor, str]]] = [[]]
+        self.args = args
+
+    # -- errors and names ----------------------------------------------------------------------------------------
+
+    def fail(self, node, message: str):
+        line = getattr(node, "lineno", 1) + self.first_line - 1
+        text = self.source.splitlines()[getattr(node, "lineno", 1) - 1].strip()
+        raise DiagnosticError(f"hybrid script {self.name}, line {line}: {message}\n    {text}")
+
+    def lookup(self, node, name: str):
+        for scope in reversed(self.symbols):
+            if name in scope:
+                return scope[name]
+        if name in self.outside:
+            return self.outside[name]
+        self.fail(node, f"'{name}' is not defined")
+
+    # -- entry ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> HybridOp:
+        tree = ast.parse(self.source).body[0]
+        if not isinstance(tree, ast.FunctionDef):
+            self.fail(tree, "a function is wanted")
+        names = [a.arg for a in tree.args.args]
+        if len(names) != len(self.args):
+            self.fail(tree, f"the function takes {len(names)} arguments, {len(self.args)} were given")
+        for name, value in zip(names, self.args):
+            self.symbols[0][name] = self._argument(value)
+        body = self.block(tree.body)
+        if not self.returned:
+            self.fail(tree, "the function returns no tensor made with output_tensor")
+        for tensor in self.outputs:
+            if tensor not in self.returned:
+                self.fail(tree, f"output tensor '{tensor.op.name}' is not returned")
+        return HybridOp(self.name, "", {}, self.inputs, self.returned, self.axes, body)
+
+    def _argument(self, value):
+        if isinstance(value, Tensor):
+            if value not in self.inputs:
+                self.inputs.append(value)
+            return value
+        if isinstance(value, (list, tuple)):
+            return [self._argument(v) for v in value]
+        return convert(value) if isinstance(value, (PrimExpr, bool, int, float)) else value
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def block(self, nodes) -> Stmt:
+        self.pending.append([])
+        self.symbols.append({})
+        out = []
+        for node in nodes:
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                continue
+            stmt = self.statement(node)
+            if stmt is not None:
+                out.append(stmt)
+            if self.returned is not None:
+                break
+        self.symbols.pop()
+        body = seq(*out)
+        for tensor, scope in reversed(self.pending.pop()):
+            region = tuple(Range(min=const(0, d.dtype), extent=d) for d in tensor.shape)
+            body = ProducerRealize(tensor, region, const(True, "bool"), body, scope)
+        return body
+
+    def statement(self, node) -> Stmt | None:
+        method = getattr(self, "stmt_" + type(node).__name__.lower(), None)
+        if method is None:
+            self.fail(node, f"{type(node).__name__} statements are not part of hybrid script")
+        return method(node)
+
+    def stmt_pass(self, node):
+        return None
+
+    def stmt_expr(self, node):
+        value = self.value(node.value)
+        return Evaluate(value) if isinstance(value, PrimExpr) else None
+
+    def stmt_return(self, node):
+        if len(self.symbols) > 2:
+            self.fail(node, "return stands at the end of the function only")
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        out = [self.value(v) for v in values]
+        for v in out:
+            if v not in self.outputs:
+                self.fail(node, "only tensors made with output_tensor can be returned")
+        self.returned = out
+        return None
+
+    def stmt_assert(self, node):
+        message = node.msg.value if isinstance(node.msg, ast.Constant) else "assertion failed"
+        return AssertStmt(self.value(node.test), StringImm(message), Evaluate(const(0)))
+
+    def stmt_if(self, node):
+        test = convert(self.value(node.test))
+        if isinstance(test, IntImm):
+            return self.block(node.body) if test.value else (self.block(node.orelse) if node.orelse else None)
+        return IfThenElse(test, self.block(node.body), self.block(node.orelse) if node.orelse else None)
+
+    def stmt_for(self, node):
+        if not isinstance(node.target, ast.Name):
+            self.fail(node, "a loop has one variable")
+        if not isinstance(node.iter, ast.Call) or not isinstance(node.iter.func, ast.Name):
+            self.fail(node, "a loop goes over range, unroll, parallel, vectorize, const_range or bind")
+        kind_name = node.iter.func.id
+        if kind_name not in FOR_KINDS:
+            self.fail(node, f"'{kind_name}' is no loop; known are {', '.join(FOR_KINDS)}")
+        args = [self.value(a) for a in node.iter.args]
+        if kind_name == "bind":
+            return self._bind_loop(node, args)
+        low, extent = self._extent(node, args)
+        if kind_name == "const_range":
+            return self._const_loop(node, low, extent)
+        return self._loop(node, low, extent, FOR_KINDS[kind_name])
+
+    def _extent(self, node, args) -> tuple[PrimExpr, PrimExpr]:
+        args = [convert(a) for a in args]
+        if len(args) == 1:
+            return const(0, args[0].dtype), args[0]
+        if len(args) == 2:
+            return args[0], args[1] - args[0]
+        self.fail(node, "a loop takes one bound or two")
+        raise AssertionError
+
+    def _const_loop(self, node, low, extent) -> Stmt:
+        if not isinstance(low, IntImm) or not isinstance(extent, IntImm):
+            self.fail(node, "const_range needs constant bounds")
+        out = []
+        for i in range(low.value, low.value + extent.value):
+            self.symbols.append({node.target.id: const(i)})
+            out.append(self.block(node.body))
+            self.symbols.pop()
+        return seq(*out)
+
+    def _loop(self, node, low, extent, kind) -> Stmt:
+        variable = Var(node.target.id, extent.dtype)
+        zero = const(0, extent.dtype)
+        axis = IterVar(Range(min=zero, extent=extent), variable, IterVar.DataPar)
+        self.axes.append(axis)
+        shifted = variable if isinstance(low, IntImm) and low.value == 0 else variable + low
+        self.symbols.append({node.target.id: shifted})
+        body = self.block(node.body)
+        self.symbols.pop()
+        return For(variable, zero, extent, kind, body)
+
+    def _bind_loop(self, node, args) -> Stmt:
+        tag = args[0].value if isinstance(args[0], StringImm) else args[0]
+        extent = convert(args[1])
+        axis = thread_axis(Range(min=const(0, extent.dtype), extent=extent), str(tag))
+        self.axes.append(axis)
+        self.symbols.append({node.target.id: axis.var})
+        body = self.block(node.body)
+        self.symbols.pop()
+        return AttrStmt(axis, "thread_extent", extent, body)
+
+    def stmt_assign(self, node):
+        if len(node.targets) != 1:
+            self.fail(node, "one target is assigned at a time")
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript):
+            return self._store(target, self.value(node.value))
+        if not isinstance(target, ast.Name):
+            self.fail(node, "a variable or an element is assigned")
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
+            if node.value.func.id in ("allocate", "output_tensor"):
+                return self._declare(node, target.id, node.value)
+        value = self.value(node.value)
+        if isinstance(value, (Tensor, list, tuple)) or not isinstance(value, (PrimExpr, bool, int, float)):
+            self.symbols[-1][target.id] = value
+            return None
+        return self._scalar(node, target.id, convert(value))
+
+    def _scalar(self, node, name: str, value: PrimExpr) -> Stmt:
+        old = None
+        for scope in reversed(self.symbols):
+            if name in scope:
+                old = scope[name]
+                break
+        if isinstance(old, _Scalar):
+            return ProducerStore(old.tensor, primop.cast(old.tensor.dtype, value), (const(0),))
+        tensor = PlaceholderOp(name, (1,), value.dtype).output(0)
+        self.symbols[-1][name] = _Scalar(tensor)
+        self.pending[-1].append((tensor, "global"))
+        return ProducerStore(tensor, value, (const(0),))
+
+    def stmt_augassign(self, node):
+        kind = type(node.op)
+        load = ast.copy_location(_as_load(node.target), node)
+        old = convert(self.value(load))
+        value = primop.div(old, convert(self.value(node.value))) if kind is ast.Div else BINARY[kind](
+            old, convert(self.value(node.value)))
+        if isinstance(node.target, ast.Subscript):
+            return self._store(node.target, value)
+        return self._scalar(node, node.target.id, value)
+
+    def _declare(self, node, name: str, call) -> None:
+        args = [self.value(a) for a in call.args]
+        named = {k.arg: self.value(k.value) for k in call.keywords}
+        shape = args[0] if args else named["shape"]
+        dtype = args[1] if len(args) > 1 else named.get("dtype", "float32")
+        scope = args[2] if len(args) > 2 else named.get("scope", "global")
+        dtype, scope = (x.value if isinstance(x, StringImm) else x for x in (dtype, scope))
+        shape = tuple(convert(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+        tensor = PlaceholderOp(name, shape, dtype).output(0)
+        self.symbols[-1][name] = tensor
+        if call.func.id == "output_tensor":
+            self.outputs.append(tensor)
+        else:
+            self.pending[-1].append((tensor, scope))
+        return None
+
+    def _store(self, target, value) -> Stmt:
+        tensor = self.value(target.value)
+        if not isinstance(tensor, Tensor):
+            self.fail(target, "an element of a tensor is assigned")
+        if tensor in self.inputs:
+            self.fail(target, f"'{tensor.op.name}' is an input; only outputs and allocated tensors can be written")
+        indices = self._indices(target)
+        if len(indices) != len(tensor.shape):
+            self.fail(target, f"'{tensor.op.name}' has {len(tensor.shape)} dimensions, {len(indices)} indices are given")
+        return ProducerStore(tensor, primop.cast(tensor.dtype, convert(value)), tuple(convert(i) for i in indices))
+
+    def _indices(self, node) -> list:
+        inner = node.slice
+        return [self.value(e) for e in inner.elts] if isinstance(inner, ast.Tuple) else [self.value(inner)]
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def value(self, node) -> Any:
+        method = getattr(self, "expr_" + type(node).__name__.lower(), None)
+        if method is None:
+            self.fail(node, f"{type(node).__name__} expressions are not part of hybrid script")
+        return method(node)
+
+    def expr_constant(self, node):
+        return node.value if isinstance(node.value, str) else convert(node.value)
+
+    def expr_name(self, node):
+        got = self.lookup(node, node.id)
+        if isinstance(got, _Scalar):
+            return got.load()
+        return convert(got) if isinstance(got, (bool, int, float)) else got
+
+    def expr_tuple(self, node):
+        return tuple(self.value(e) for e in node.elts)
+
+    expr_list = expr_tuple
+
+    def expr_attribute(self, node):
+        base = self.value(node.value)
+        if isinstance(base, Tensor) and node.attr in ("shape", "dtype"):
+            return getattr(base, node.attr)
+        return getattr(base, node.attr)
+
+    def expr_subscript(self, node):
+        base = self.value(node.value)
+        indices = self._indices(node)
+        if isinstance(base, Tensor):
+            if len(indices) != len(base.shape):
+                self.fail(node, f"'{base.op.name}' has {len(base.shape)} dimensions, {len(indices)} indices are given")
+            return ProducerLoad(base, tuple(convert(i) for i in indices))
+        index = convert(indices[0])
+        if not isinstance(index, IntImm):
+            self.fail(node, "a constant index is wanted here")
+        return base[index.value]
+
+    def expr_binop(self, node):
+        a, b = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Div):
+            a, b = convert(a), convert(b)
+            if info(a.dtype).is_integer and info(b.dtype).is_integer:
+                return primop.truncdiv(a, b)
+            return primop.div(a, b)
+        if type(node.op) not in BINARY:
+            self.fail(node, f"operator {type(node.op).__name__} is not part of hybrid script")
+        return BINARY[type(node.op)](a, b)
+
+    def expr_unaryop(self, node):
+        value = convert(self.value(node.operand))
+        if isinstance(node.op, ast.USub):
+            return primop.negative(value)
+        if isinstance(node.op, ast.Not):
+            return primop.logical_not(value)
+        if isinstance(node.op, ast.Invert):
+            return primop.bitwise_not(value)
+        return value
+
+    def expr_compare(self, node):
+        left = convert(self.value(node.left))
+        out = None
+        for kind, right_node in zip(node.ops, node.comparators):
+            if type(kind) not in COMPARE:
+                self.fail(node, f"comparison {type(kind).__name__} is not part of hybrid script")
+            right = convert(self.value(right_node))
+            test = convert(COMPARE[type(kind)](left, right))
+            out = test if out is None else primop.logical_and(out, test)
+            left = right
+        return out
+
+    def expr_boolop(self, node):
+        join = primop.logical_and if isinstance(node.op, ast.And) else primop.logical_or
+        out = convert(self.value(node.values[0]))
+        for v in node.values[1:]:
+            out = join(out, convert(self.value(v)))
+        return out
+
+    def expr_ifexp(self, node):
+        test = convert(self.value(node.test))
+        if isinstance(test, IntImm):
+            return self.value(node.body if test.value else node.orelse)
+        return math.if_then_else(test, convert(self.value(node.body)), convert(self.value(node.orelse)))
+
+    def expr_call(self, node):
+        if not isinstance(node.func, ast.Name):
+            function = self.value(node.func)
+            return function(*[self.value(a) for a in node.args])
+        name = node.func.id
+        args = [self.value(a) for a in node.args]
+        if name in CASTS:
+            return primop.cast(name, convert(args[0]))
+        if name in ("min", "max"):
+            join = primop.minimum if name == "min" else primop.maximum
+            out = convert(args[0])
+            for a in args[1:]:
+                out = join(out, convert(a))
+            return out
+        if name == "len":
+            return convert(len(args[0].shape) if isinstance(args[0], Tensor) else len(args[0]))
+        if name == "ceil_div":
+            return math.ceildiv(convert(args[0]), convert(args[1]))
+        if name == "max_num_threads":
+            return const(1024)
+        if name in MATH:
+            return getattr(math, name)(*[convert(a) for a in args])
+        function = self.lookup(node, name)
+        inner = getattr(function, "__hybrid_script__", None)
+        if inner is not None:
+            self.fail(node, "one hybrid script cannot call another; call both from Python")
+        return function(*args)
+
+
+def _as_load(target):
+    new = ast.parse(ast.unparse(target), mode="eval").body
+    for n in ast.walk(new):
+        ast.copy_location(n, target)
+    return new
+
+
+def parse(pyfunc, args) -> Any:
+    """The tensor or tensors that the script makes from ``args``."""
+    op = Parser(pyfunc, args).run()
+    outputs = op.outputs
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+__all__ = ["parse", "Parser"]

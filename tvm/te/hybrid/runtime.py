@@ -1,0 +1,72 @@
+"""Hybrid script as plain Python: the names it uses, over NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class _Bind:
+    def __init__(self, tag: str, extent: int):
+        self.tag, self.extent = tag, extent
+
+    def __iter__(self):
+        return iter(range(int(self.extent)))
+
+
+def _allocate(shape, dtype="float32", scope="global"):
+    import numpy
+
+    return numpy.zeros(tuple(int(s) for s in shape) if isinstance(shape, (tuple, list)) else (int(shape),), dtype)
+
+
+def _sigmoid(x):
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def _names() -> dict[str, Any]:
+    import numpy
+
+    out: dict[str, Any] = {
+        "unroll": range,
+        "vectorize": range,
+        "parallel": range,
+        "const_range": range,
+        "serial": range,
+        "bind": _Bind,
+        "allocate": _allocate,
+        "output_tensor": _allocate,
+        "sqrt": numpy.sqrt,
+        "rsqrt": lambda x: numpy.ones_like(x) / numpy.sqrt(x),
+        "log": numpy.log,
+        "tanh": numpy.tanh,
+        "power": numpy.power,
+        "exp": numpy.exp,
+        "erf": numpy.vectorize(math.erf),
+        "sigmoid": _sigmoid,
+        "popcount": lambda x: bin(int(x)).count("1"),
+        "round": round,
+        "likely": lambda cond: cond,
+        "ceil_div": lambda a, b: (a + b - 1) // b,
+        "max_num_threads": lambda allow_none=True: 1024,
+    }
+    for kind in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32",
+                 "float64"):
+        out[kind] = getattr(numpy, kind)
+    return out
+
+
+def run(pyfunc, args) -> Any:
+    """Call the function as Python, with the names of hybrid script in reach."""
+    names = _names()
+    space = pyfunc.__globals__
+    saved = {k: space[k] for k in names if k in space}
+    space.update(names)
+    try:
+        return pyfunc(*args)
+    finally:
+        for k in names:
+            if k in saved:
+                space[k] = saved[k]
+            else:
+                space.pop(k, None)
