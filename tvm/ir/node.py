@@ -72,8 +72,10 @@ def _field_kind(annotation: str) -> str:
     return "data"
 
 
-def _write_methods(fields: list[tuple[str, str, Any]], derived: dict[str, str], check: str | None, converts: bool):
-    """Source of ``__init__``, ``children`` and ``map_children`` for one class."""
+def _write_methods(
+    fields: list[tuple[str, str, Any]], derived: dict[str, str], check: str | None, converts: bool, own_init: bool
+):
+    """Source of ``__init__`` (unless the class has its own), ``children`` and ``map_children`` for one class."""
     params, init, kids, mapped, same = [], [], [], [], []
     env: dict[str, Any] = {"_convert": _convert, "_convert_all": _convert_all, "to_tuple": to_tuple, "Node": Node}
     env["_map_tuple"] = _map_tuple
@@ -108,7 +110,7 @@ def _write_methods(fields: list[tuple[str, str, Any]], derived: dict[str, str], 
     if check:
         init.append(f"    {check}")
     init.append("    self.span = span")
-    text = f"def __init__(self, {', '.join(params + ['span=None'])}):\n" + "\n".join(init) + "\n"
+    text = "" if own_init else f"def __init__(self, {', '.join(params + ['span=None'])}):\n" + "\n".join(init) + "\n"
     text += "def children(self):\n    out = []\n" + "\n".join(kids) + "\n    return out\n"
     if same:
         kept = ", ".join(f"{n}={n}" if k in ("child", "optional", "children") else f"{n}=self.{n}" for n, k, _ in fields)
@@ -144,7 +146,7 @@ class NodeMeta(type):
         namespace["_fields"] = tuple(s[0] for s in specs)
         cls = super().__new__(mcs, name, bases, namespace)
         if own or derived:
-            text, env = _write_methods(specs, derived, check, converts)
+            text, env = _write_methods(specs, derived, check, converts, "__init__" in namespace)
             env.update(scope or {})
             out: dict[str, Any] = {}
             exec(compile(text, f"<node {name}>", "exec"), env, out)

@@ -1,11 +1,11 @@
 """Tensor expressions and their schedules."""
 
 from ..ir.prim import Range, Var
+from ..ir.primop import add, multiply, subtract
 from ..tir.op import (
     abs,
     acos,
     acosh,
-    add,
     all,
     any,
     asin,
@@ -42,12 +42,10 @@ from ..tir.op import (
     log1p,
     log2,
     log10,
-    logaddexp,
     max,
     max_value,
     min,
     min_value,
-    multiply,
     nearbyint,
     nextafter,
     popcount,
@@ -60,7 +58,6 @@ from ..tir.op import (
     sin,
     sinh,
     sqrt,
-    subtract,
     sum,
     tan,
     tanh,

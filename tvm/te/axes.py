@@ -169,7 +169,7 @@ def _unfuse(r: Fuse, ranges: Ranges, fused, analyzer: Analyzer):
         return sets.from_range(outer_range), sets.from_range(inner_range)
     extent = inner_range.extent
     if fused.is_single_point():
-        value = fused.point_value()
+        value = fused.min_value
         return (
             sets.IntSet.single_point(analyzer.simplify(_shift(floordiv(value, extent), outer_range.min))),
             sets.IntSet.single_point(analyzer.simplify(_shift(floormod(value, extent), inner_range.min))),
