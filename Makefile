@@ -1,0 +1,61 @@
+# Every target does its own set-up in .venv; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Worker processes of the test run, and the seed of its random cases (printed by the run; set it to repeat one).
+JOBS ?= 2
+SEED := $(or $(SEED),$(shell date +%s))
+TESTS ?= tests
+
+help: ## print this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+demo: setup ## compile and run a scheduled matmul, compare its speed with NumPy
+	@$(BIN)/python examples/demo_matmul.py
+
+test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
+	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --dist loadgroup --hypothesis-seed=$(SEED)
+
+fuzz: setup ## random schedules and expressions for FUZZ_MINUTES (default 10)
+	TVM_TEST_SEED=$(SEED) TVM_FUZZ_MINUTES=$(or $(FUZZ_MINUTES),10) $(BIN)/python -m pytest tests -q -m fuzz -n $(JOBS)
+
+lint: setup ## ruff on everything, pyright on the compiler core
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: setup ## lay out the code with ruff
+	$(BIN)/ruff format .
+
+bench: setup ## the benchmarks: ratios to NumPy and to the machine's peak
+	$(BIN)/python benchmarks/run.py
+
+cpptest: ## C tests of the runtime, without Python
+	@$(MAKE) --no-print-directory -C csrc test
+
+sanitize: ## the C tests under ASan+UBSan and under TSan
+	@$(MAKE) --no-print-directory -C csrc sanitize
+
+wheel: setup ## dist/: the full wheel, and the runtime-only wheel without llvmlite
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist packaging/runtime
+
+size: ## lines per part, the largest files, and the change since the last commit
+	@$(PYTHON) tools/size.py
+
+clean: ## remove everything made here, .venv too
+	@$(MAKE) --no-print-directory -C csrc clean
+	rm -rf $(VENV) build dist csrc/build .pytest_cache .ruff_cache .hypothesis
+
+# ---- set-up, done again only when what it depends on changes ----
+setup: $(VENV)/.stamp lib
+
+lib: $(VENV)/.stamp
+	@$(MAKE) --no-print-directory --silent -C csrc lib
+
+$(VENV)/.stamp: pyproject.toml tools/environment.py
+	@command -v $(PYTHON) >/dev/null || { echo "missing on this machine: python3; on Debian: sudo apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) tools/environment.py $(VENV) dev bench
+	@touch $@
+
+.PHONY: help demo test fuzz lint format bench cpptest sanitize wheel size clean setup lib
+.DEFAULT_GOAL := help

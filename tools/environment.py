@@ -1,0 +1,70 @@
+"""Makes the development environment: a virtual environment with what pyproject.toml asks for, and this tree on its path.
+
+    python3 tools/environment.py FOLDER [EXTRA ...]
+
+Says in one line what the machine lacks, and changes nothing in that case.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def missing_tools() -> list[str]:
+    """Debian packages the machine lacks for a build from source."""
+    lacks = []
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        lacks.append("python3-venv")
+    compiler = next(filter(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")), None)
+    if compiler is None:
+        lacks.append("gcc")
+    elif subprocess.run([compiler, "-E", "-xc", "-"], input=b"#include <stdlib.h>", capture_output=True).returncode:
+        lacks.append("libc6-dev")
+    return lacks
+
+
+def requirements(extras: list[str]) -> list[str]:
+    """The dependencies of pyproject.toml with those of ``extras``."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10 has no reader of its own; pip brings one
+        from pip._vendor import tomli as tomllib
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        project = tomllib.load(file)["project"]
+    return project["dependencies"] + [line for extra in extras for line in project["optional-dependencies"][extra]]
+
+
+def create(folder: str, extras: list[str]) -> None:
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(python):
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    wanted = requirements(extras)
+    print(f"installing {' '.join(wanted)} into {os.path.basename(folder)}", flush=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
+    packages = sysconfig.get_path("purelib", vars={"base": folder, "platbase": folder})
+    with open(os.path.join(packages, "pytvm_tree.pth"), "w", encoding="utf-8") as file:
+        file.write(ROOT + "\n")
+
+
+def main() -> None:
+    if sys.version_info < (3, 10):
+        sys.exit(f"pytvm needs Python 3.10 or newer; this is {sys.version.split()[0]} ({sys.executable})")
+    lacks = missing_tools()
+    if lacks:
+        sys.exit(f"missing on this machine: {' '.join(lacks)}; on Debian: sudo apt-get install {' '.join(lacks)}")
+    try:
+        create(os.path.abspath(sys.argv[1]), sys.argv[2:])
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"setting up {sys.argv[1]} failed: {' '.join(map(str, error.cmd))}")
+
+
+main()
