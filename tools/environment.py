@@ -1,4 +1,4 @@
-"""Makes the development environment: a virtual environment with what pyproject.toml asks for, and this tree on its path.
+"""Makes the development environment: a virtual environment with what pyproject.toml asks for and this tree in its path.
 
     python3 tools/environment.py FOLDER [EXTRA ...]
 
@@ -56,7 +56,7 @@ def create(folder: str, extras: list[str]) -> None:
 
 
 def main() -> None:
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 - runs under whatever python3 is
         sys.exit(f"pytvm needs Python 3.10 or newer; this is {sys.version.split()[0]} ({sys.executable})")
     lacks = missing_tools()
     if lacks:
