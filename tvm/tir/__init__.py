@@ -53,6 +53,7 @@ from ..ir.prim import (
     Var,
 )
 from ..ir.prim import Any_ as Any
+from . import intrin_rules
 from .buffer import Buffer, decl_buffer
 from .function import PrimFunc
 from .op import *
@@ -85,7 +86,7 @@ from .stmt import (
 
 # Parts imported when first asked for, so that `import tvm` stays quick.
 _PARTS = (
-    "analysis", "data_layout", "expr", "functor", "generic", "intrin_rules", "ir_builder", "pipeline", "schedule",
+    "analysis", "data_layout", "expr", "functor", "generic", "ir_builder", "pipeline", "schedule",
     "stmt_functor", "tensor_intrin", "transform", "usmp", "verify",
 )  # fmt: skip
 
