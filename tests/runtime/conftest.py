@@ -25,7 +25,9 @@ def compiler() -> str:
 def kernel_path(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("kernels") / "kernels.so")
     source = os.path.join(HERE, "kernels.c")
-    subprocess.run([compiler, "-O2", "-std=c11", "-shared", "-fPIC", f"-I{runtime.include_path()}", "-o", path, source], check=True)
+    subprocess.run(
+        [compiler, "-O2", "-std=c11", "-shared", "-fPIC", f"-I{runtime.include_path()}", "-o", path, source], check=True
+    )
     return path
 
 

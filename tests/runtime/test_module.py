@@ -49,7 +49,10 @@ def test_raw_entry_and_data_are_no_packed_functions(kernels):
     [
         (lambda a, b, c: (a, b), "add: expected 3 arguments, got 2"),
         (lambda a, b, c: (a, nd.array(np.zeros(8)), c), r"add: argument 1 \(B\): expected float32, got float64"),
-        (lambda a, b, c: (a, nd.array(np.zeros(7, "float32")), c), r"add: argument 1 \(B\): expected shape\[0\] == 8, got 7"),
+        (
+            lambda a, b, c: (a, nd.array(np.zeros(7, "float32")), c),
+            r"add: argument 1 \(B\): expected shape\[0\] == 8, got 7",
+        ),
         (lambda a, b, c: (a, nd.array(np.zeros((8, 1), "float32")), c), "expected 1 dimensions, got 2"),
         (lambda a, b, c: (a, 3, c), r"add: argument 1 \(B\): expected an array"),
         (lambda a, b, c: (a, nd.from_dlpack(np.zeros(16, "float32")[::2]), c), "expected a compact row-major array"),
@@ -73,10 +76,16 @@ def test_numpy_arrays_are_used_in_place(kernels):
 
 def test_rebuilt_file_is_never_stale(compiler, tmp_path):
     path = str(tmp_path / "answer.so")
-    code = '#include "tvm_runtime.h"\nint f(TVMValue*a,int*c,int n,TVMValue*r,int*k,void*h){r->v_int64=%d;*k=0;return 0;}'
+    code = (
+        '#include "tvm_runtime.h"\nint f(TVMValue*a,int*c,int n,TVMValue*r,int*k,void*h){r->v_int64=%d;*k=0;return 0;}'
+    )
     loaded = []
     for answer in (1, 2):
-        subprocess.run([compiler, "-shared", "-fPIC", f"-I{runtime.include_path()}", "-xc", "-", "-o", path], input=(code % answer).encode(), check=True)
+        subprocess.run(
+            [compiler, "-shared", "-fPIC", f"-I{runtime.include_path()}", "-xc", "-", "-o", path],
+            input=(code % answer).encode(),
+            check=True,
+        )
         loaded.append(runtime.load_module(path))
     assert [mod["f"]() for mod in loaded] == [1, 2]
 
@@ -190,7 +199,9 @@ def test_time_evaluator_refuses_bad_counts(kernels):
 
 def test_time_evaluator_flushes_caches(kernels):
     a, b, c = arrays()
-    result = kernels.time_evaluator("add", runtime.cpu(0), number=1, repeat=2, cache_flush_bytes=1 << 16, f_preproc="cache_flush_cpu_non_first_arg")(a, b, c)
+    result = kernels.time_evaluator(
+        "add", runtime.cpu(0), number=1, repeat=2, cache_flush_bytes=1 << 16, f_preproc="cache_flush_cpu_non_first_arg"
+    )(a, b, c)
     assert len(result.results) == 2
     np.testing.assert_array_equal(c.numpy(), np.arange(8) * 3)
 

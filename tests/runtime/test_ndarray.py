@@ -10,7 +10,20 @@ from tvm import runtime
 from tvm.error import TVMError
 from tvm.runtime import ndarray as nd
 
-NUMPY_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool"]
+NUMPY_TYPES = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+]
 EXTENSION_TYPES = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
 
 
@@ -42,7 +55,9 @@ def test_lists_and_numbers_become_arrays():
         nd.array("text")
 
 
-@pytest.mark.parametrize("view", [lambda x: x[::2], lambda x: x.T, lambda x: x[::-1, 1:], lambda x: np.broadcast_to(x[0], (3, 6))])
+@pytest.mark.parametrize(
+    "view", [lambda x: x[::2], lambda x: x.T, lambda x: x[::-1, 1:], lambda x: np.broadcast_to(x[0], (3, 6))]
+)
 def test_any_numpy_layout_is_copied_right(view):
     data = view(np.arange(24, dtype="float32").reshape(4, 6))
     np.testing.assert_array_equal(nd.array(data).numpy(), data)

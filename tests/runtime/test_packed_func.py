@@ -29,7 +29,22 @@ def fresh(kernel_path):
     return runtime.load_module(kernel_path)
 
 
-VALUES = [0, -5, 2**62, 1.5, float("inf"), "text", "gr\u00fc\u00df", "", b"\0bytes", b"", None, [1, [2, "x"]], {"a": [1]}, runtime.cuda(2)]
+VALUES = [
+    0,
+    -5,
+    2**62,
+    1.5,
+    float("inf"),
+    "text",
+    "gr\u00fc\u00df",
+    "",
+    b"\0bytes",
+    b"",
+    None,
+    [1, [2, "x"]],
+    {"a": [1]},
+    runtime.cuda(2),
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

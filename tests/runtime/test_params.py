@@ -34,7 +34,9 @@ def test_round_trip_of_every_type(tmp_path):
 def test_layout_is_the_classic_one():
     blob = runtime.save_param_dict({"w": np.array([[1.0, 2.0]], "float32")})
     expected = struct.pack("<QQQQ", 0xF7E58D4F05049CB7, 0, 1, 1) + b"w" + struct.pack("<Q", 1)
-    expected += struct.pack("<QQiiiBBHqqq", 0xDD5E40F096B4A13F, 0, 1, 0, 2, 2, 32, 1, 1, 2, 8) + struct.pack("<ff", 1, 2)
+    expected += struct.pack("<QQiiiBBHqqq", 0xDD5E40F096B4A13F, 0, 1, 0, 2, 2, 32, 1, 1, 2, 8) + struct.pack(
+        "<ff", 1, 2
+    )
     assert bytes(blob) == expected
 
 

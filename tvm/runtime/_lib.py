@@ -177,7 +177,9 @@ class _Library:
             library = ctypes.CDLL(path)
             found = {name: getattr(library, name) for name in _SIGNATURES}
         except (OSError, AttributeError) as error:
-            raise TVMError(f"the runtime library {path} cannot be used: {error}; build it anew with 'make -C csrc'") from None
+            raise TVMError(
+                f"the runtime library {path} cannot be used: {error}; build it anew with 'make -C csrc'"
+            ) from None
         for name, (result, arguments) in _SIGNATURES.items():
             found[name].restype = result
             found[name].argtypes = arguments
@@ -216,7 +218,9 @@ def raise_last_error() -> None:
         raise KeyboardInterrupt
     error = _pending.pop(token, None)
     if error is None:
-        error = TVMError((lib.TVMGetLastError() or b"").decode("utf-8", "replace") or "the call failed without a message")
+        error = TVMError(
+            (lib.TVMGetLastError() or b"").decode("utf-8", "replace") or "the call failed without a message"
+        )
     try:
         raise error
     finally:
@@ -348,7 +352,7 @@ def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, toke
         ctypes.c_int64.from_address(ret).value = value
         ctypes.c_int32.from_address(ret_code).value = code
         return 0
-    except BaseException as error:  # noqa: BLE001 - carried across C and raised again there
+    except BaseException as error:
         store_exception(error)
         ctypes.c_int32.from_address(ret_code).value = _FAILED
         return -1
@@ -431,13 +435,21 @@ def _dims(shape: Sequence[int]):
 
 def array_alloc(shape: Sequence[int], dtype: tuple[int, int, int], device: tuple[int, int]) -> int:
     out, dims = _out(), _dims(shape)
-    check(lib.TVMArrayAlloc(ctypes.addressof(dims), len(shape), DLDataType(*dtype), DLDevice(*device), ctypes.addressof(out)))
+    check(
+        lib.TVMArrayAlloc(
+            ctypes.addressof(dims), len(shape), DLDataType(*dtype), DLDevice(*device), ctypes.addressof(out)
+        )
+    )
     return out.value
 
 
 def array_view(handle: int, shape: Sequence[int], dtype: tuple[int, int, int], offset: int) -> int:
     out, dims = _out(), _dims(shape)
-    check(lib.TVMArrayCreateView(handle, ctypes.addressof(dims), len(shape), DLDataType(*dtype), offset, ctypes.addressof(out)))
+    check(
+        lib.TVMArrayCreateView(
+            handle, ctypes.addressof(dims), len(shape), DLDataType(*dtype), offset, ctypes.addressof(out)
+        )
+    )
     return out.value
 
 
@@ -478,7 +490,13 @@ _raw_is_valid = _python_api("PyCapsule_IsValid", _INT, _ADDRESS, _TEXT)
 # (name, name once taken, import function, export function, offset of the deleter)
 _KINDS = {
     False: (b"dltensor", b"used_dltensor", "TVMArrayFromDLPack", "TVMArrayToDLPack", _TENSOR_BYTES + 8),
-    True: (b"dltensor_versioned", b"used_dltensor_versioned", "TVMArrayFromDLPackVersioned", "TVMArrayToDLPackVersioned", 16),
+    True: (
+        b"dltensor_versioned",
+        b"used_dltensor_versioned",
+        "TVMArrayFromDLPackVersioned",
+        "TVMArrayToDLPackVersioned",
+        16,
+    ),
 }
 _CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, _ADDRESS)
 

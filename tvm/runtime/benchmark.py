@@ -31,7 +31,8 @@ class BenchmarkResult:
         return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
     def __repr__(self) -> str:
-        return f"BenchmarkResult(min={self.min}, mean={self.mean}, median={self.median}, max={self.max}, std={self.std}, results={self.results})"
+        names = ("min", "mean", "median", "max", "std", "results")
+        return f"BenchmarkResult({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
 
     def __str__(self) -> str:
         names = ("mean", "median", "max", "min", "std")

@@ -134,7 +134,7 @@ class Device:
 
 
 def device(dev_type: int | str, dev_id: int = 0) -> Device:
-    """``device("cuda", 1)``, ``device("cuda:1")``, ``device("llvm -mcpu=x")``: of a target only the first word counts."""
+    """``device("cuda", 1)``, ``device("cuda:1")``, ``device("llvm -mcpu=x")``: a target's first word counts."""
     if not isinstance(dev_type, str):
         return Device(dev_type, dev_id)
     words = dev_type.split()

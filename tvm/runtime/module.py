@@ -80,8 +80,17 @@ class Module:
             _attach(self, self._info.load())
             self._loaded = True
 
+    @property
+    def _can_run(self) -> bool:
+        return self._info.load is not None or not self._info.names
+
     def _find(self, name: str, query_imports: bool) -> PackedFunc | None:
         self._load()
+        if not self._can_run and name in (*self._info.names, self.entry_name):
+            raise TVMError(
+                f"'{name}' is code for linking only (built for another machine, or an object file); write it with "
+                "export_library and load it where it can run"
+            )
         handle = _lib.module_function(self._module, name, False)
         if handle is not None:
             return function_from_handle(handle)
@@ -173,7 +182,7 @@ class Module:
 
     def get_property_mask(self) -> int:
         info = self._info
-        runnable = RUNNABLE if info.load is not None or self._loaded else 0
+        runnable = RUNNABLE if self._can_run else 0
         return (BINARY_SERIALIZABLE if info.to_bytes else 0) | runnable | (DSO_EXPORTABLE if info.exportable else 0)
 
     @property
@@ -203,7 +212,16 @@ class Module:
         path = os.fspath(file_name)
         self._info.save(path, fmt or os.path.splitext(path)[1].lstrip("."))
 
-    def export_library(self, file_name: str | os.PathLike, *, fcompile=None, fpack_imports=None, addons=None, workspace_dir=None, **kwargs):
+    def export_library(
+        self,
+        file_name: str | os.PathLike,
+        *,
+        fcompile=None,
+        fpack_imports=None,
+        addons=None,
+        workspace_dir=None,
+        **kwargs,
+    ):
         """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``)."""
         from .export import export_library
 
@@ -328,7 +346,9 @@ def from_code(
 ) -> Module:
     """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine."""
     known = frozenset(names)
-    packed = frozenset(name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known)
+    packed = frozenset(
+        name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
+    )
     module = _create(type_key, CodeInfo(load, packed, source, save, to_bytes, format, exportable), entry_name)
     module._loaded = load is None
     return module
@@ -347,7 +367,9 @@ def from_jit(
     return module
 
 
-def from_functions(functions: Mapping[str, Callable], type_key: str = "python", entry_name: str | None = None) -> Module:
+def from_functions(
+    functions: Mapping[str, Callable], type_key: str = "python", entry_name: str | None = None
+) -> Module:
     """A module whose functions are Python functions or packed functions."""
     module = _create(type_key, CodeInfo(), entry_name)
     for name, function in functions.items():

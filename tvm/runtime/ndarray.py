@@ -8,7 +8,7 @@ from .. import dtype as _dtype
 from ..error import TVMError
 from . import _lib
 from ._lib import lib
-from .devices import (  # noqa: F401 - part of tvm.nd
+from .devices import (
     Device,
     cl,
     cpu,
@@ -26,7 +26,40 @@ from .devices import (  # noqa: F401 - part of tvm.nd
     webgpu,
 )
 
-_CODE_NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex", 6: "e4m3_float", 7: "e5m2_float"}
+__all__ = [
+    "Device",
+    "NDArray",
+    "NDArrayBase",
+    "array",
+    "cl",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "gpu",
+    "hexagon",
+    "metal",
+    "mtl",
+    "numpyasarray",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]
+
+_CODE_NAMES = {
+    0: "int",
+    1: "uint",
+    2: "float",
+    3: "handle",
+    4: "bfloat",
+    5: "complex",
+    6: "e4m3_float",
+    7: "e5m2_float",
+}
 _CODE_NUMBERS = {name: number for number, name in _CODE_NAMES.items()}
 # Types NumPy knows only through ml_dtypes, by our name.
 _EXTENSION_TYPES = {"bfloat16": "bfloat16", "e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2"}
@@ -71,7 +104,9 @@ def numpy_dtype(text: str):
         try:
             import ml_dtypes
         except ImportError:
-            raise TVMError(f"NumPy has no type '{name}' of its own; install the package ml_dtypes to exchange such arrays") from None
+            raise TVMError(
+                f"NumPy has no type '{name}' of its own; install the package ml_dtypes to exchange such arrays"
+            ) from None
         return numpy.dtype(getattr(ml_dtypes, _EXTENSION_TYPES[name]))
     try:
         return numpy.dtype(name)
@@ -111,7 +146,13 @@ class NDArray(NDArrayBase):
             if not self._tensor:
                 raise TVMError("this array was lent to a callback and is gone now; copy it inside the callback")
             data, where, triple, shape, strides, offset = _lib.read_tensor(self._tensor)
-            fields = self._fields = (shape, dtype_text(triple), Device(*where), strides, data + offset if data else offset)
+            fields = self._fields = (
+                shape,
+                dtype_text(triple),
+                Device(*where),
+                strides,
+                data + offset if data else offset,
+            )
         return fields
 
     @property
@@ -220,7 +261,9 @@ class NDArray(NDArrayBase):
             source = numpy.asarray(source_array)
             source = source.astype(target, order="C", copy=False) if source.dtype != target else source
         except (TypeError, ValueError) as error:
-            raise TypeError(f"copyfrom: {type(source_array).__name__} cannot become an array of {self.dtype}: {error}") from None
+            raise TypeError(
+                f"copyfrom: {type(source_array).__name__} cannot become an array of {self.dtype}: {error}"
+            ) from None
         shape = self._numpy_shape()
         if source.shape != shape:
             # A scalar fills the array, as in NumPy; any other shape must match.
@@ -247,7 +290,9 @@ class NDArray(NDArrayBase):
 
     def reshape(self, *shape) -> NDArray:
         """A view with another shape; one extent may be -1."""
-        extents = [int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)]
+        extents = [
+            int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
+        ]
         if extents.count(-1) == 1:
             known = 1
             for extent in extents:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta
 
 
-class Object(metaclass=ABCMeta):
+class Object(metaclass=ABCMeta):  # noqa: B024 - the metaclass is there for `register`
     """Base class of objects. Nodes of the compiler, a higher layer, are enrolled with ``Object.register``."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from .object import Object, ObjectGeneric
 from .packed_func import PackedFunc, convert_to_function
 
 # The compiler turns numbers into constants; the runtime alone leaves them as they are.
-_convert_number: Callable[[object], object] = lambda value: value  # noqa: E731
+_convert_number: Callable[[object], object] = lambda value: value
 
 
 def set_number_converter(converter: Callable[[object], object]) -> None:
@@ -32,7 +32,9 @@ def convert_to_object(value: object, span: object = None) -> object:
         for key in value:
             if not isinstance(key, str) and not isinstance(key, Object) and not hasattr(key, "__hash__"):
                 raise ValueError(f"convert: {type(key).__name__} cannot be the key of a map")
-        return Map((String(key) if isinstance(key, str) else key, convert_to_object(item)) for key, item in value.items())
+        return Map(
+            (String(key) if isinstance(key, str) else key, convert_to_object(item)) for key, item in value.items()
+        )
     if isinstance(value, ObjectGeneric) or hasattr(value, "asobject"):
         return value.asobject()
     return _convert_other(value)

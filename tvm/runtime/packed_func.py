@@ -11,7 +11,7 @@ from . import _lib
 from ._lib import lib
 from .container import convert_container
 from .devices import Device
-from .ndarray import NDArray, NDArrayBase, dtype_text, dtype_triple, from_dlpack
+from .ndarray import NDArray, dtype_text, dtype_triple, from_dlpack
 
 _pack_float = struct.Struct("=d").pack
 _unpack_float = struct.Struct("=d").unpack
@@ -218,7 +218,9 @@ def _encode_tensor(value: object) -> tuple:
     try:
         array = from_dlpack(value)
     except (BufferError, RuntimeError, TypeError) as error:
-        raise TypeError(f"a {type(value).__name__} argument cannot be used in place ({error}); pass tvm.nd.array(...)") from error
+        raise TypeError(
+            f"a {type(value).__name__} argument cannot be used in place ({error}); pass tvm.nd.array(...)"
+        ) from error
     return array._tensor, _lib.NDARRAY, array
 
 

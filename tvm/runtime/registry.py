@@ -10,7 +10,7 @@ from .packed_func import PackedFunc, convert_to_function, function_from_handle
 
 
 def register_func(func_name: str | Callable, f: Callable | None = None, override: bool = False):
-    """Register ``f`` under ``func_name``; without ``f`` a decorator. A bare ``@register_func`` takes the function's name."""
+    """Register ``f`` under ``func_name``; without ``f`` a decorator; bare, under the function's own name."""
     if callable(func_name):
         f, func_name = func_name, func_name.__name__
     if not isinstance(func_name, str):

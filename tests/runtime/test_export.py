@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+
+from tvm import runtime
+from tvm.error import TVMError
+from tvm.runtime import export, link
+from tvm.runtime import module as module_api
+from tvm.runtime import ndarray as nd
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@pytest.fixture(scope="module")
+def object_code(compiler, tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("object") / "kernels.o"
+    source = os.path.join(HERE, "kernels.c")
+    subprocess.run([compiler, "-O2", "-fPIC", "-c", f"-I{runtime.include_path()}", "-o", path, source], check=True)
+    return path.read_bytes()
+
+
+def compiled(code: bytes, **options) -> runtime.Module:
+    """A module as a back end makes it, of object code."""
+
+    def save(path: str, fmt: str) -> None:
+        assert fmt == "o"
+        with open(path, "wb") as file:
+            file.write(code)
+
+    return module_api.from_code(None, ["add"], save=save, **options)
+
+
+def check_add(module: runtime.Module) -> None:
+    a, c = nd.array(np.arange(5, dtype="float32")), nd.empty((5,))
+    module["add"](a, a, c)
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(5))
+
+
+@pytest.mark.parametrize("suffix", ["so", "tar", "o"])
+def test_exported_file_loads_and_runs(object_code, tmp_path, suffix):
+    path = tmp_path / f"out.{suffix}"
+    compiled(object_code).export_library(path)
+    check_add(runtime.load_module(path))
+    assert [entry.name for entry in tmp_path.iterdir()] == [f"out.{suffix}"]
+
+
+def test_archives_are_reproducible(object_code, tmp_path):
+    for name in ("a.tar", "b.tar"):
+        compiled(object_code).export_library(tmp_path / name)
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+
+
+def test_packed_imports_come_back_as_a_tree(object_code, tmp_path):
+    def load(data: bytes) -> runtime.Module:
+        text = data.decode()
+        return module_api.from_functions({f"get_{text}": lambda: text}, type_key="testdevice")
+
+    def device_module(text: str) -> runtime.Module:
+        return module_api.from_code(None, [], type_key="testdevice", to_bytes=text.encode, exportable=False)
+
+    runtime.register_func("runtime.module.loadbinary_testdevice", load, override=True)
+    module, outer, inner = compiled(object_code), device_module("outer"), device_module("inner")
+    outer.import_module(inner)
+    module.import_module(outer)
+    path = tmp_path / "packed.so"
+    module.export_library(path)
+    loaded = runtime.load_module(path)
+    check_add(loaded)
+    assert [m.type_key for m in loaded.imported_modules] == ["testdevice"]
+    assert len(loaded.imported_modules[0].imported_modules) == 1
+    assert loaded.get_function("get_inner", query_imports=True)() == "inner"
+    runtime.remove_global_func("runtime.module.loadbinary_testdevice")
+    with pytest.raises(TVMError, match="holds a 'testdevice' module, but this runtime has no loader"):
+        runtime.load_module(path)
+
+
+def test_loader_exception_comes_back(object_code, tmp_path):
+    def fail(data):
+        raise KeyError("bad device code")
+
+    runtime.register_func("runtime.module.loadbinary_testbad", fail, override=True)
+    module = compiled(object_code)
+    module.import_module(module_api.from_code(None, [], type_key="testbad", to_bytes=lambda: b"x", exportable=False))
+    module.export_library(tmp_path / "bad.so")
+    with pytest.raises(KeyError, match="bad device code"):
+        runtime.load_module(tmp_path / "bad.so")
+    runtime.remove_global_func("runtime.module.loadbinary_testbad")
+
+
+def test_import_that_cannot_be_packed_is_refused(object_code, tmp_path):
+    module = compiled(object_code)
+    module.import_module(module_api.from_functions({"f": lambda: 1}))
+    with pytest.raises(TVMError, match="'python' module can neither be linked nor packed"):
+        module.export_library(tmp_path / "x.so")
+    assert not list(tmp_path.iterdir())
+
+
+def test_loaded_library_is_not_exported_again(kernels, tmp_path):
+    with pytest.raises(TVMError, match="'library' module has no code to link"):
+        kernels.export_library(tmp_path / "x.so")
+    with pytest.raises(TVMError, match="cannot be saved"):
+        kernels.save(tmp_path / "x.o")
+
+
+def test_own_compile_function_gets_files_and_options(object_code, tmp_path):
+    calls = []
+
+    def fcompile(output, files, **kwargs):
+        calls.append(([os.path.basename(name) for name in files], kwargs))
+        link.create_shared(output, files)
+
+    (tmp_path / "extra.c").write_text("int extra_symbol_of_test(void) { return 0; }\n")
+    compiled(object_code).export_library(
+        tmp_path / "x.so",
+        fcompile=fcompile,
+        addons=[str(tmp_path / "extra.c")],
+        options=["-g"],
+        workspace_dir=str(tmp_path),
+    )
+    assert calls == [(["lib0.o", "extra.c"], {"options": ["-g"]})]
+    check_add(runtime.load_module(tmp_path / "x.so"))
+    assert (tmp_path / "lib0.o").exists()
+
+
+def test_missing_compiler_is_one_clear_error(object_code, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(link.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(TVMError, match="linking needs a C compiler, and none of gcc, .* is on PATH"):
+        compiled(object_code).export_library(tmp_path / "x.so")
+    with pytest.raises(TVMError, match="the compiler 'nocc' was not found"):
+        compiled(object_code).export_library(tmp_path / "x.so", cc="nocc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_compiler_failure_shows_command_and_output(tmp_path):
+    with pytest.raises(TVMError, match=r"(?s)linking .*x\.so failed with status .*command: .*absent\.o"):
+        link.create_shared(str(tmp_path / "x.so"), [str(tmp_path / "absent.o")])
+
+
+def test_code_for_linking_only_does_not_run(object_code):
+    module = compiled(object_code)
+    assert module.implements_function("add") and not module.is_runnable
+    for call in (lambda: module["add"], lambda: module()):
+        with pytest.raises(TVMError, match="is code for linking only"):
+            call()
+
+
+def test_missing_folder_is_refused(object_code, tmp_path):
+    with pytest.raises(ValueError, match="there is no folder"):
+        compiled(object_code).export_library(tmp_path / "absent" / "x.so")
+
+
+def write_archive(path, name: str, **fields) -> None:
+    with tarfile.open(path, "w") as archive:
+        entry = tarfile.TarInfo(name)
+        for key, value in fields.items():
+            setattr(entry, key, value)
+        archive.addfile(entry, io.BytesIO(b""))
+
+
+@pytest.mark.parametrize(
+    "name, fields", [("../evil.o", {}), ("/evil.o", {}), ("x.o", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})]
+)
+def test_archive_that_reaches_outside_is_refused(tmp_path, name, fields):
+    write_archive(tmp_path / "evil.tar", name, **fields)
+    with pytest.raises(TVMError, match="no plain file inside the archive"):
+        runtime.load_module(tmp_path / "evil.tar")
+
+
+def test_corrupt_archive_is_refused(tmp_path):
+    (tmp_path / "bad.tar").write_bytes(b"no archive" * 100)
+    with pytest.raises(TVMError, match="corrupt or truncated"):
+        runtime.load_module(tmp_path / "bad.tar")
+
+
+def test_damaged_blob_is_refused(compiler, tmp_path):
+    blob = export.blob_source(b"\xff" * 24)
+    (tmp_path / "bad.c").write_text(blob)
+    link.create_shared(str(tmp_path / "bad.so"), str(tmp_path / "bad.c"))
+    with pytest.raises(TVMError, match="packed in the library are corrupt"):
+        runtime.load_module(tmp_path / "bad.so")
+
+
+def test_c_program_calls_an_exported_function(compiler, object_code, tmp_path):
+    library = tmp_path / "add.so"
+    compiled(object_code).export_library(library)
+    source = os.path.join(os.path.dirname(os.path.dirname(HERE)), "apps", "c_deploy", "main.c")
+    program = str(tmp_path / "deploy")
+    folder = os.path.dirname(runtime.find_library())
+    subprocess.run(
+        [
+            compiler,
+            "-std=c11",
+            "-Wall",
+            "-Werror",
+            f"-I{runtime.include_path()}",
+            source,
+            "-o",
+            program,
+            f"-L{folder}",
+            "-ltvm_runtime",
+            f"-Wl,-rpath,{folder}",
+        ],
+        check=True,
+    )
+    done = subprocess.run([program, str(library), "add", "1000"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "add: 1000 sums are right" in done.stdout
+    refused = subprocess.run([program, str(library), "nobody", "10"], capture_output=True, text=True)
+    assert refused.returncode != 0 and "no function 'nobody'" in refused.stderr
+    broken = tmp_path / "broken.so"
+    shutil.copy(__file__, broken)
+    refused = subprocess.run([program, str(broken), "add", "10"], capture_output=True, text=True)
+    assert refused.returncode != 0 and "not an ELF file" in refused.stderr

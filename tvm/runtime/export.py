@@ -1,0 +1,192 @@
+"""Writing a module and its imports as one file, and linking such files back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..error import TVMError
+from . import link
+
+if TYPE_CHECKING:
+    from .module import Module
+
+# Suffixes of files a compiler takes as input.
+_OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
+
+
+def _walk(module: Module, parent: int, seen: dict[int, int]) -> Iterator[tuple[Module, int]]:
+    """Every module reachable, once, with the number of the module it is an import of."""
+    if module.handle in seen:
+        return
+    seen[module.handle] = len(seen)
+    yield module, parent
+    for imported in module.imported_modules:
+        yield from _walk(imported, seen[module.handle], seen)
+
+
+def pack_imports(module: Module) -> bytes | None:
+    """The modules that cannot be linked, as the blob the loader reads; None when there are none."""
+    found = list(_walk(module, -1, {}))
+    # A module that is linked becomes part of the library, which is parent 0.
+    numbers, packed = [], []
+    for item, parent in found:
+        if item.is_dso_exportable:
+            numbers.append(0)
+            continue
+        if not item.is_binary_serializable:
+            raise TVMError(
+                f"export_library: the '{item.type_key}' module can neither be linked nor packed into the library"
+            )
+        packed.append((item.type_key.encode(), item._info.to_bytes(), numbers[parent] if parent >= 0 else 0))
+        numbers.append(len(packed))
+    if not packed:
+        return None
+    blob = struct.pack("<Q", len(packed))
+    for type_key, body, parent in packed:
+        blob += (
+            struct.pack("<Q", len(type_key))
+            + type_key
+            + struct.pack("<Q", len(body))
+            + body
+            + struct.pack("<Q", parent)
+        )
+    return blob
+
+
+def blob_source(blob: bytes) -> str:
+    """C text that defines the blob. Words of eight bytes: a compiler reads them much faster than single bytes."""
+    data = struct.pack("<Q", len(blob)) + blob
+    data += b"\0" * (-len(data) % 8)
+    words = ",\n".join(f"0x{word:x}ull" for (word,) in struct.iter_unpack("<Q", data))
+    export = '__attribute__((visibility("default")))'
+    return f"{export} const unsigned long long __tvm_dev_mblob[{len(data) // 8}] = {{\n{words}\n}};\n"
+
+
+def _write_objects(module: Module, folder: str) -> list[str]:
+    if not module.is_dso_exportable:
+        raise TVMError(
+            f"export_library: a '{module.type_key}' module has no code to link; export the module tvm.build returned"
+        )
+    files = []
+    linkable = [item for item, _ in _walk(module, -1, {}) if item.is_dso_exportable]
+    for index, item in enumerate(linkable):
+        path = os.path.join(folder, f"lib{index}.{item.format or 'o'}")
+        item.save(path)
+        files.append(path)
+    return files
+
+
+def _archive(output: str, files: Sequence[str], **kwargs) -> None:
+    """Times and owners are left out: the same module gives the same archive."""
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.mtime = entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mode = 0o644
+        return entry
+
+    with tarfile.open(output, "w") as archive:
+        for path in files:
+            archive.add(path, os.path.basename(path), filter=plain)
+
+
+def _combine(output: str, files: Sequence[str], **kwargs) -> None:
+    if len(files) == 1 and files[0].endswith(".o"):
+        shutil.copyfile(files[0], output)
+    else:
+        link.combine_objects(output, files, **kwargs)
+
+
+_WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
+
+
+def _pack(module: Module, fpack_imports: Callable | None, folder: str) -> list[str]:
+    """The file that carries imports which are not linked, if any."""
+    if fpack_imports is not None:
+        return [fpack_imports(module, False, "", folder)]
+    blob = pack_imports(module)
+    if blob is None:
+        return []
+    path = os.path.join(folder, "devc.c")
+    with open(path, "w") as file:
+        file.write(blob_source(blob))
+    return [path]
+
+
+def export_library(
+    module: Module,
+    file_name: str | os.PathLike,
+    fcompile: Callable | None = None,
+    fpack_imports: Callable | None = None,
+    addons: Sequence[str] | None = None,
+    workspace_dir: str | None = None,
+    **kwargs,
+):
+    """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``."""
+    target = os.path.abspath(os.fspath(file_name))
+    if not os.path.isdir(os.path.dirname(target)):
+        raise ValueError(f"export_library: there is no folder '{os.path.dirname(target)}'")
+    with tempfile.TemporaryDirectory(prefix="tvm-export-") as made:
+        folder = workspace_dir or made
+        os.makedirs(folder, exist_ok=True)
+        files = _write_objects(module, folder)
+        files += _pack(module, fpack_imports, folder)
+        files += list(addons or ())
+        write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
+        return _in_place(target, made, lambda output: write(output, files, **kwargs))
+
+
+def _in_place(target: str, folder: str, write: Callable[[str], object]):
+    """The file appears under its name only when it is complete."""
+    output = os.path.join(folder, "out-" + os.path.basename(target))
+    result = write(output)
+    if not os.path.isfile(output):
+        raise TVMError(f"export_library: the compile function did not write {os.path.basename(target)}")
+    partial = f"{target}.{os.getpid()}.part"
+    try:
+        shutil.copyfile(output, partial)
+        shutil.copymode(output, partial)
+        os.replace(partial, target)
+    finally:
+        if os.path.exists(partial):
+            os.unlink(partial)
+    return result
+
+
+def extract_objects(archive_path: str, folder: str) -> list[str]:
+    """Unpack the plain files of an archive into ``folder``; anything that could write elsewhere is refused."""
+    files = []
+    try:
+        with tarfile.open(archive_path) as archive:
+            for entry in archive.getmembers():
+                if entry.isdir():
+                    continue
+                name = os.path.basename(entry.name)
+                if not entry.isfile() or entry.name.startswith(("/", "..")) or "/../" in entry.name or not name:
+                    raise TVMError(f"{archive_path}: the entry '{entry.name}' is no plain file inside the archive")
+                path = os.path.join(folder, f"{len(files)}-{name}")
+                with archive.extractfile(entry) as source, open(path, "wb") as out:
+                    shutil.copyfileobj(source, out)
+                files.append(path)
+    except (tarfile.TarError, EOFError) as error:
+        raise TVMError(f"{archive_path}: the archive is corrupt or truncated: {error}") from None
+    return [path for path in files if path.endswith(_OBJECT_SUFFIXES)]
+
+
+def link_objects(path: str, kind: str) -> Module:
+    """Link an object file or an archive of them, and load the result."""
+    from .module import load_module
+
+    with tempfile.TemporaryDirectory(prefix="tvm-link-") as folder:
+        files = extract_objects(path, folder) if kind == "tar" else [os.path.abspath(path)]
+        if not files:
+            raise TVMError(f"load_module: '{path}' holds no object files")
+        library = os.path.join(folder, "linked.so")
+        link.create_shared(library, files)
+        return load_module(library)
