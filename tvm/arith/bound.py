@@ -1,0 +1,5 @@
+"""The public path of bound deduction."""
+
+from .bound_deducer import deduce_bound
+
+__all__ = ["deduce_bound"]
