@@ -33,6 +33,7 @@ _LAZY = {
     "iter_map": (
         "IterMapExpr",
         "IterMapLevel",
+        "IterMapResult",
         "IterMark",
         "IterSplitExpr",
         "IterSumExpr",
@@ -52,14 +53,18 @@ _LAZY = {
     ),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
+# Modules that are public paths themselves.
+_MODULES = frozenset({"_ffi_api", "analyzer", "bound", "int_solver", "iter_affine_map", "pattern"})
 
 
 def __getattr__(name: str):
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'tvm.arith' has no attribute '{name}'")
-    from importlib import import_module
-
     value = getattr(import_module(f".{module}", __name__), name)
     globals()[name] = value
     return value
