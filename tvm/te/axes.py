@@ -3,7 +3,8 @@
 A relation ties a parent axis to the axes made from it. Relations are kept in the order they were made, so going
 through them forwards passes facts from the root axes down to the leaves, and backwards from the leaves up.
 
-A leaf's variable counts from zero; the value of a leaf is its variable plus the minimum of its range.
+The variable of an axis stands for its value, from the minimum of its range on; only when loops are written do they
+count from zero.
 """
 
 from __future__ import annotations

@@ -126,6 +126,12 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     stage, current = _current(schedule, tensor, "rfactor")
     op = stage.op
     _check_rfactor(stage, axis)
+    for other in schedule.stages:
+        if other.attach_type == "scope" and other.attach_stage is stage and _is_reduction(other.attach_ivar):
+            raise ScheduleError(
+                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop {other.attach_ivar.var.name}, "
+                "which the factored reduction takes away; use rfactor first"
+            )
     if not isinstance(factor_axis, int):
         factor_axis = int(factor_axis)
     place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis

@@ -90,7 +90,7 @@ class Bounds:
         if isinstance(op, ScanOp):
             return self._scan_region(op, tensor, doms)
         outer = [(p, a) for p, a in self.attach.path(reader) if a not in fixed or self.attach.shares(stage, p, a)]
-        relax = {a.var: sets.from_range(Range(min=const(0, a.var.dtype), extent=self.ranges[a].extent)) for _, a in outer}
+        relax = {a.var: sets.from_range(self.ranges[a]) for _, a in outer}
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         seen = set()
@@ -144,16 +144,12 @@ class Bounds:
             if r is None:
                 continue
             if axis in fixed and not self.attach.shares(stage, reader, axis):
-                state[axis] = sets.IntSet.single_point(self.point(axis))
+                state[axis] = sets.IntSet.single_point(axis.var)
             else:
                 state[axis] = sets.from_range(r)
         algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
         roots = list(reader.op.axis) + list(reader.op.reduce_axis)
         return {axis: state.get(axis) or sets.from_range(self.ranges[axis]) for axis in roots}
-
-    def point(self, axis: IterVar) -> PrimExpr:
-        low = self.ranges[axis].min
-        return axis.var if isinstance(low, IntImm) and low.value == 0 else axis.var + low
 
     def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict) -> list:
         whole = [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
@@ -183,8 +179,7 @@ class Bounds:
         for axis in stage.leaf_iter_vars:
             if axis not in self.ranges and axis.dom is not None:
                 self.ranges[axis] = axis.dom
-            extent = self.ranges[axis].extent
-            self.analyzer.bind(axis.var, Range(min=const(0, extent.dtype), extent=extent))
+            self.analyzer.bind(axis.var, self.ranges[axis])
             thread = self.attach.bound_thread(stage, axis)
             if thread is not None and thread is not axis:
                 self._bind_thread(stage, axis, thread)

@@ -56,22 +56,22 @@ class Loops:
         if thread is not None:
             thread = outer.get(thread.thread_tag, thread) if thread.thread_tag != "vthread" else thread
             self.threads[axis] = thread
-            extent = self.bounds.ranges[thread].extent
-            if not self.bounds.analyzer.can_prove_equal(extent, r.extent):
+            if not self.bounds.analyzer.can_prove_equal(self.bounds.ranges[thread].extent, r.extent):
                 self.uneven.add(axis)
             variable = thread.var
+        elif self.suffix or not _is(r.min, 0):
+            variable = Var(axis.var.name + self.suffix, axis.var.dtype)
+            self.bounds.analyzer.bind(variable, Range(min=const(0, r.extent.dtype), extent=r.extent))
         else:
             variable = axis.var
-            if self.suffix:
-                variable = Var(axis.var.name + self.suffix, axis.var.dtype)
-                zero = const(0, r.extent.dtype)
-                self.bounds.analyzer.bind(variable, Range(min=zero, extent=r.extent))
         self.variables[axis] = variable
-        value: PrimExpr = variable.astype(axis.var.dtype)
         if _is(r.extent, 1):
             value = r.min
-        elif not _is(r.min, 0):
-            value = variable + r.min
+        else:
+            value = variable.astype(axis.var.dtype)
+            value = value if _is(r.min, 0) else value + r.min
+        if variable is not axis.var and not self.suffix:
+            self.lowering.values[axis.var] = value
         self.values[axis] = value
 
     def wrap(self, axis: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
@@ -149,6 +149,9 @@ class Lowering:
         self.bounds = bounds
         self.attach = bounds.attach
         self._around: dict[Stage, dict[str, IterVar]] = {}
+        # Axes whose value is not a loop variable of their own (threads, loops that start elsewhere than at zero):
+        # the stages computed inside speak of the axis, so the whole statement is rewritten at the end.
+        self.values: dict[Var, PrimExpr] = {}
         self.scan_inits: dict[Stage, Stage] = {}
         for stage in schedule.stages:
             if isinstance(stage.op, ScanOp):
@@ -168,7 +171,21 @@ class Lowering:
         return got
 
     def run(self) -> Stmt:
-        return self.place(None, no_op())
+        stmt = self.place(None, no_op())
+        if not self.values:
+            return stmt
+        resolved: dict[Var, PrimExpr] = {}
+
+        def resolve(var: Var) -> PrimExpr | None:
+            if var not in self.values:
+                return None
+            if var not in resolved:
+                # The minimum of a range may speak of outer axes, which are resolved in turn.
+                value = self.values[var]
+                resolved[var] = value if value is var else substitute(value, lambda v: None if v is var else resolve(v))
+            return resolved[var]
+
+        return substitute(stmt, resolve)
 
     def place(self, point, body: Stmt) -> Stmt:
         """The stages computed at ``point`` in front of ``body``."""
