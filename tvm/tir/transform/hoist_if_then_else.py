@@ -1,0 +1,47 @@
+"""HoistIfThenElse: a condition that a loop does not change is tested before the loop.
+
+Only a condition around the whole body of the loop moves, so no statement is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim import BufferLoad, PrimExpr
+from ...ir.visit import post_order
+from ..function import PrimFunc
+from ..stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt
+from .statement import StmtRewriter, has_effect, uses_any
+
+
+class Hoister(StmtRewriter):
+    def on_For(self, node: For) -> Stmt:
+        new = self.keep(node)
+        if node.kind is ForKind.THREAD_BINDING:
+            return new
+        body = new.body
+        if isinstance(body, IfThenElse) and invariant(body.condition, node):
+            then_case = new.replace(body=body.then_case)
+            else_case = None if body.else_case is None else new.replace(body=body.else_case)
+            return IfThenElse(body.condition, then_case, else_case)
+        return new
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        new = self.keep(node)
+        body = new.body
+        moves = node.attr_key.startswith("pragma_") and isinstance(body, IfThenElse) and body.else_case is None
+        return IfThenElse(body.condition, new.replace(body=body.then_case)) if moves else new
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        return self.keep(node)
+
+
+def invariant(condition: PrimExpr, loop: For) -> bool:
+    """The value is the same in every iteration: it reads neither the loop variable nor memory."""
+    if uses_any(condition, (loop.loop_var,)) or has_effect(condition):
+        return False
+    return not any(isinstance(n, BufferLoad) for n in post_order(condition))
+
+
+def hoist_if_then_else(func: PrimFunc, config: Any = None) -> PrimFunc:
+    return func.replace(body=Hoister().stmt(func.body))

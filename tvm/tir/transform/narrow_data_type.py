@@ -1,0 +1,166 @@
+"""NarrowDataType: index arithmetic is done in fewer bits where every value in it is known to fit.
+
+Loops whose range fits get a narrower variable; an index or condition is narrowed as a whole when each step of its
+computation stays in range, and left alone otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...dtype import info, make
+from ...ir import primop
+from ...ir.node import Node
+from ...ir.prim import (
+    Add,
+    BufferLoad,
+    Cast,
+    CmpExpr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    const,
+)
+from ...ir.visit import post_order, rewrite
+from ..function import PrimFunc
+from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
+from .statement import StmtRewriter, int_value
+
+_ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+
+
+class Narrower(StmtRewriter):
+    def __init__(self, bits: int):
+        self.bits = bits
+        self.limit = 1 << (bits - 1)
+        self.dtype = make("int", bits)
+        self.analyzer = Analyzer()
+        self.variables: dict[Var, Var] = {}
+        self.memo: dict = {}
+
+    def fits(self, e: PrimExpr) -> bool:
+        bound = self.analyzer.const_int_bound(e)
+        return -self.limit <= bound.min_value and bound.max_value < self.limit
+
+    def narrow(self, root: PrimExpr) -> PrimExpr | None:
+        """``root`` computed in the narrow type, or None when some step may not fit."""
+        done: dict[int, PrimExpr | None] = {}
+        for node in post_order(root):
+            done[id(node)] = self.narrow_one(node, done)
+        return done[id(root)]
+
+    def narrow_one(self, node: Any, done: dict) -> PrimExpr | None:
+        if isinstance(node, Var):
+            got = self.variables.get(node, node)
+            return got if got.dtype == self.dtype else None
+        if not isinstance(node, PrimExpr) or not info(node.dtype).is_int or info(node.dtype).lanes != 1:
+            return None
+        if type(node) is IntImm:
+            return const(node.value, self.dtype) if -self.limit <= node.value < self.limit else None
+        if type(node) is Cast:
+            if node.value.dtype == self.dtype:
+                return node.value
+            return done[id(node.value)] if info(node.value.dtype).is_int else None
+        if type(node) in _ARITHMETIC:
+            a, b = done[id(node.a)], done[id(node.b)]
+            if a is not None and b is not None and self.fits(node):
+                return primop.BUILD[type(node)](a, b)
+        return None
+
+    # Expressions ----------------------------------------------------------------------------------------------
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after, self.before, self.memo)
+
+    def wide(self, node: Any) -> bool:
+        return isinstance(node, PrimExpr) and info(node.dtype).is_int and info(node.dtype).bits > self.bits \
+            and info(node.dtype).lanes == 1
+
+    def before(self, node: Any):
+        if isinstance(node, CmpExpr) and self.wide(node.a):
+            a, b = self.narrow(node.a), self.narrow(node.b)
+            if a is not None and b is not None:
+                return primop.BUILD[type(node)](a, b)
+        if isinstance(node, BufferLoad) and any(self.wide(i) for i in node.indices):
+            return BufferLoad(node.buffer, tuple(self.index(i) for i in node.indices))
+        return None
+
+    def index(self, index: PrimExpr) -> PrimExpr:
+        if self.wide(index):
+            got = self.narrow(index)
+            if got is not None:
+                return got
+        return self.expr(index)
+
+    def after(self, node: Any):
+        if isinstance(node, Var):
+            new = self.variables.get(node)
+            return None if new is None else primop.cast(node.dtype, new)
+        return None
+
+    # Statements -----------------------------------------------------------------------------------------------
+    def on_For(self, node: For) -> Stmt:
+        low, extent = int_value(node.min), int_value(node.extent)
+        var = node.loop_var
+        self.analyzer.bind(var, Range.from_min_extent(node.min, node.extent))
+        if not self.wide(var):
+            return self.keep(node)
+        min_value, count = self.narrow(node.min), self.narrow(node.extent)
+        last = None if low is None or extent is None else low + extent
+        if min_value is None or count is None or (last is not None and last > self.limit):
+            return self.keep(node)
+        if last is None and not self.fits(node.min + node.extent):
+            return self.keep(node)
+        new = Var(var.name, self.dtype)
+        self.variables[var] = new
+        self.analyzer.bind(new, Range.from_min_extent(min_value, count))
+        return For(new, min_value, count, node.kind, self.stmt(node.body), node.thread_binding, node.annotations)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        if self.wide(node.value) and not any(isinstance(n, BufferLoad) for n in post_order(node.value)):
+            self.analyzer.bind(node.var, node.value)
+            value = self.narrow(node.value)
+            if value is not None:
+                new = Var(node.var.name, self.dtype)
+                self.variables[node.var] = new
+                return LetStmt(new, value, self.stmt(node.body))
+        return self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            var = node.node.var
+            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
+            if isinstance(node.value, IntImm) and self.wide(node.value):
+                narrowed = const(node.value.value, self.dtype)
+                return node.replace(value=narrowed, body=self.stmt(node.body))
+        return self.keep(node)
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        indices = tuple(self.index(i) for i in node.indices)
+        value = self.expr(node.value)
+        if value is node.value and all(a is b for a, b in zip(indices, node.indices)):
+            return node
+        return BufferStore(node.buffer, value, indices)
+
+
+def has_wide_integers(node: Node, bits: int) -> bool:
+    for n in post_order(node):
+        if isinstance(n, For) and info(n.loop_var.dtype).bits > bits:
+            return True
+        if isinstance(n, (BufferLoad, BufferStore)) and any(info(i.dtype).bits > bits for i in n.indices):
+            return True
+    return False
+
+
+def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
+    if not has_wide_integers(func.body, target_bits):
+        return func
+    return func.replace(body=Narrower(target_bits).stmt(func.body))
+

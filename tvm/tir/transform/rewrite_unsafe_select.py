@@ -1,0 +1,108 @@
+"""RewriteUnsafeSelect: a Select whose sides may not both be evaluated becomes ``if_then_else``.
+
+A side is safe when every load in it is known to stay inside its memory; then both are computed and one is chosen, which
+is what vector code wants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...dtype import info
+from ...ir import primop
+from ...ir.op import Op
+from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Select, const
+from ...ir.visit import post_order, rewrite
+from ..function import PrimFunc
+from ..intrinsics import CallEffectKind, effect_of
+from ..stmt import AttrStmt, For, IfThenElse, Stmt
+from .simplify import plain
+from .statement import StmtRewriter, is_call
+
+_DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
+
+
+class UnsafeSelects(StmtRewriter):
+    def __init__(self):
+        self.analyzer = Analyzer()
+        self.memo: dict = {}
+        self.safe: dict[int, tuple[PrimExpr, bool]] = {}
+
+    def on_For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        return self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            var = node.node.var
+            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
+        return self.keep(node)
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        outer = self.memo, self.safe
+        condition = self.expr(node.condition)
+        with self.analyzer.constraint_scope(plain(node.condition)):
+            self.memo, self.safe = {}, {}
+            then_case = self.stmt(node.then_case)
+        self.memo, self.safe = outer
+        else_case = None if node.else_case is None else self.stmt(node.else_case)
+        if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
+            return node
+        return IfThenElse(condition, then_case, else_case)
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after, None, self.memo)
+
+    def after(self, node: Any):
+        if type(node) is not Select or info(node.condition.dtype).lanes != 1:
+            return None
+        if self.is_safe(node.true_value) and self.is_safe(node.false_value):
+            return None
+        return Call(node.dtype, Op.get("tir.if_then_else"), (node.condition, node.true_value, node.false_value))
+
+    def is_safe(self, root: PrimExpr) -> bool:
+        known = self.safe
+        if id(root) in known:
+            return known[id(root)][1]
+        for node in post_order(root):
+            if id(node) in known:
+                continue
+            known[id(node)] = (node, self.harmless(node) and all(known[id(c)][1] for c in node.children()))
+        return known[id(root)][1]
+
+    def harmless(self, node: Any) -> bool:
+        """Whether the node itself, given safe operands, can be evaluated anywhere."""
+        if type(node) is BufferLoad:
+            return self.inside(node)
+        if is_call(node, "tir.if_then_else"):
+            return False
+        if type(node) is Call:
+            return effect_of(node) <= CallEffectKind.Pure
+        if type(node).__name__ in _DIVISIONS and info(node.dtype).is_integer:
+            return primop.literal(node.b) not in (None, 0)
+        return True
+
+    def inside(self, node: BufferLoad) -> bool:
+        for index, extent in zip(node.indices, node.buffer.shape):
+            first = index.base if isinstance(index, Ramp) else index
+            if info(first.dtype).lanes != 1:
+                return False
+            last = first + index.stride * (index.lanes - 1) if isinstance(index, Ramp) else first
+            if not self.within(first, extent) or (last is not first and not self.within(last, extent)):
+                return False
+        return len(node.indices) == len(node.buffer.shape)
+
+    def within(self, index: PrimExpr, extent: PrimExpr) -> bool:
+        bound = self.analyzer.const_int_bound(index)
+        if bound.min_value < 0:
+            return False
+        if isinstance(extent, IntImm):
+            return bound.max_value < extent.value
+        return self.analyzer.can_prove(primop.less(index, extent))
+
+
+def rewrite_unsafe_select(func: PrimFunc) -> PrimFunc:
+    if not any(type(n) is Select for n in post_order(func.body)):
+        return func
+    return func.replace(body=UnsafeSelects().stmt(func.body))
