@@ -1,17 +1,19 @@
 """The lowering pipelines, as literal tuples of passes. The order of passes is read here and nowhere else.
 
-``LOWER`` is what ``tvm.lower`` runs, in the four phases a user's passes (``tir.add_lower_pass``) are put after; ``HOST``
-is what ``tvm.build`` adds before code generation.
+``LOWER`` is what ``tvm.lower`` runs, in the phases after which a user's passes (``tir.add_lower_pass``) are put; ``HOST``
+is what ``tvm.build`` adds before code generation for a host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..ir.module import IRModule
 from ..ir.transform import Pass, PassContext, run_pipeline
 from . import transform
+
+# Targets whose code runs where the packed entries run.
+HOST_KINDS = ("llvm", "c", "stackvm")
 
 # Phase 0: loops as the schedule made them, buffers of many dimensions.
 LOWER_PHASE_0: tuple[Pass, ...] = ()
@@ -19,11 +21,13 @@ LOWER_PHASE_0: tuple[Pass, ...] = ()
 # Phase 1: flat memory.
 LOWER_PHASE_1: tuple[Pass, ...] = (
     transform.StorageFlatten(64),
+    transform.NarrowDataType(32),
     transform.Simplify(),
 )
 
 # Phase 2: vectors, threads, memory.
 LOWER_PHASE_2: tuple[Pass, ...] = (
+    transform.RewriteUnsafeSelect(),
     transform.VectorizeLoop(),
     transform.MarkUnrolledLoops(),
     transform.Simplify(),
@@ -31,7 +35,7 @@ LOWER_PHASE_2: tuple[Pass, ...] = (
 )
 
 # Phase 3: what code generation wants.
-LOWER_PHASE_3: tuple[Pass, ...] = ()
+LOWER_PHASE_3: tuple[Pass, ...] = (transform.HoistIfThenElse(),)
 
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)
 
@@ -51,16 +55,19 @@ def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
     return out
 
 
-def lower_module(mod: IRModule, simple_mode: bool = False) -> IRModule:
+def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = False) -> IRModule:
     """Run the lowering pipeline with the user's passes; ``simple_mode`` stops before memory is flattened."""
-    ctx = PassContext.current()
+    ctx = ctx if ctx is not None else PassContext.current()
     for phase, passes in enumerate(LOWER):
         if not (simple_mode and phase):
             mod = run_pipeline(mod, passes, ctx)
-        mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
+            mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
+    if ctx.get_config("tir.instrument_bound_checkers") and not simple_mode:
+        mod = run_pipeline(mod, (transform.InstrumentBoundCheckers(),), ctx)
     return mod
 
 
-def lower_for_host(mod: IRModule, passes: Iterable[Any] = HOST) -> IRModule:
-    """From lowered functions to what the code generator of a host takes."""
-    return run_pipeline(mod, passes)
+def split_host_device(mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None) -> tuple[IRModule, IRModule]:
+    """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
+    mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
+    return run_pipeline(mod, HOST, ctx), IRModule()

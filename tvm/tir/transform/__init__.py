@@ -83,6 +83,56 @@ def RemoveNoOp() -> Pass:
     return _on_functions("RemoveNoOp", "remove_no_op")
 
 
+def NarrowDataType(target_bits: int = 32) -> Pass:
+    """Index arithmetic in ``target_bits`` bits where every value is known to fit."""
+    return _on_functions("NarrowDataType", "narrow_data_type", target_bits)
+
+
+def RewriteUnsafeSelect() -> Pass:
+    """A Select whose sides may not both be evaluated becomes if_then_else."""
+    return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")
+
+
+def HoistIfThenElse(variant: str | None = None) -> Pass:
+    """Conditions that a loop does not change move out of it."""
+    return _on_functions("HoistIfThenElse", "hoist_if_then_else", config="tir.HoistIfThenElse")
+
+
+def SkipAssert() -> Pass:
+    """Drops assertions."""
+    return _on_functions("SkipAssert", "skip_assert")
+
+
+def ConvertForLoopsToSerial() -> Pass:
+    """Parallel loops run in order on one thread."""
+    return _on_functions("ConvertForLoopsToSerial", "convert_for_loops_to_serial")
+
+
+def InstrumentBoundCheckers() -> Pass:
+    """Every access is checked at run time against the size of its memory."""
+    return _on_functions("InstrumentBoundCheckers", "instrument_bound_checkers")
+
+
+def BindTarget(target) -> Pass:
+    """Every function without a target gets this one."""
+
+    def run(func, mod, ctx):
+        return func if "target" in func.attrs else func.with_attr("target", target)
+
+    return PrimFuncPass(run, PassInfo(0, "tir.BindTarget"))
+
+
+def AnnotateEntryFunc() -> Pass:
+    """The only function of a module is its entry."""
+
+    def run(mod, ctx):
+        if len(mod) != 1:
+            return mod
+        return mod.map_functions(lambda var, func: func.with_attr("tir.is_entry_func", True))
+
+    return ModulePass(run, PassInfo(0, "tir.AnnotateEntryFunc"))
+
+
 def MakePackedAPI() -> Pass:
     """A checked packed entry beside each public function."""
 
@@ -110,7 +160,7 @@ _PLAIN = tuple(
 def _register() -> None:
     """Passes that need no arguments can be required by name."""
     for make in _PLAIN:
-        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops"):
+        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops", "BindTarget"):
             _REGISTERED.register("tir." + make.__name__, make)
 
 
