@@ -60,7 +60,7 @@ def _occurrences(expr: PrimExpr, var: Var) -> dict[int, int]:
 
 
 def _relation(var: Var, cond: PrimExpr) -> tuple[PrimExpr, PrimExpr | None, PrimExpr | None] | None:
-    """``(expr, low, high)`` with ``low <= expr <= high`` meaning ``cond`` and ``var`` in ``expr``; None means no bound."""
+    """``(expr, low, high)``: ``var`` is in ``expr``, and ``cond`` says ``low <= expr <= high`` (None: no bound)."""
     kind = type(cond)
     if kind not in (LT, LE, GT, GE, EQ):
         return None

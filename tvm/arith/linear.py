@@ -201,7 +201,7 @@ def _clip(condition: PrimExpr, variables: Sequence[Var], analyzer: Analyzer):
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr | None]:
-    """``[min0, max0, min1, max1, ...]`` of the variables when ``expr`` says nothing but these bounds, else an empty list.
+    """``[min0, max0, min1, max1, ...]`` of the variables when ``expr`` says just these bounds, else an empty list.
 
     An entry is None where a variable has no such bound. Each condition may name one of the variables only.
     """

@@ -1,0 +1,128 @@
+"""Quasi-affine iterator forms: the records, and their conversion back to expressions.
+
+An ``IterMark`` is something that takes every value in [0, extent): a loop variable, or a fused sum of splits. An
+``IterSplitExpr`` is ``(mark // lower_factor) % extent * scale``; an ``IterSumExpr`` adds splits and a base free of
+iterators. ``iter_rewrite`` finds these forms and checks that they are independent.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import islice
+
+from ..ir.node import Node
+from ..ir.prim import BaseExpr, IntImm, PrimExpr, const, convert
+from ..ir.primop import add, floordiv, floormod, multiply
+from ..ir.visit import post_order
+from .analyzer import Analyzer
+
+
+class IterMapLevel(IntEnum):
+    """How much is asked of a map: one-to-one and onto, onto, or nothing."""
+
+    Bijective = 0
+    Surjective = 1
+    NoCheck = 3
+
+    @staticmethod
+    def from_str(name: str) -> IterMapLevel | None:
+        """The level called ``name``, in any case; None for an unknown name."""
+        return {level.name.lower(): level for level in IterMapLevel}.get(name.lower())
+
+
+class IterMapExpr(PrimExpr):
+    """Base of the iterator forms."""
+
+
+class IterMark(BaseExpr, key="arith.IterMark"):
+    """``source`` (an expression or an IterSumExpr) takes the values [0, extent)."""
+
+    source: PrimExpr
+    extent: PrimExpr
+
+
+class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "source.source.dtype"}):
+    """``(source // lower_factor) % extent * scale``."""
+
+    source: BaseExpr
+    lower_factor: PrimExpr
+    extent: PrimExpr
+    scale: PrimExpr
+
+
+class IterSumExpr(IterMapExpr, key="arith.IterSumExpr", derived={"dtype": "base.dtype"}):
+    """The sum of ``args`` and ``base``."""
+
+    args: tuple[PrimExpr]
+    base: PrimExpr
+
+
+class IterMapResult(Node, key="arith.IterMapResult"):
+    """What detection found: one IterSumExpr per index (none when it failed), the reasons of failure, and where the
+    padded iterators leave their original range (in terms of the padded expressions)."""
+
+    indices: tuple[PrimExpr]
+    errors: tuple
+    padding_predicate: PrimExpr
+
+
+class NotAffine(Exception):
+    """An expression, predicate or map has no iterator form; the text says why."""
+
+
+def short(e: PrimExpr) -> str:
+    """The text of an expression for a message; of a large one only what it is."""
+    sizes: dict[int, int] = {}
+    for node in islice(post_order(e), 41):
+        sizes[id(node)] = 1 + sum(sizes[id(child)] for child in node.children())
+    return str(e) if sizes.get(id(e), 41) <= 40 else f"a large {type(e).__name__}"
+
+
+def whole(mark: IterMark, scale: PrimExpr | int = 1) -> IterSplitExpr:
+    """The split that is all of ``mark``."""
+    dtype = mark.source.dtype
+    return IterSplitExpr(mark, const(1, dtype), mark.extent, const(scale, dtype) if isinstance(scale, int) else scale)
+
+
+def same_value(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two extents are the same object or equal literals."""
+    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+
+
+def _covers(split: IterSplitExpr, factor: PrimExpr) -> bool:
+    """Whether ``factor`` is the extent of the split's mark, decided cheaply first."""
+    extent = split.source.extent
+    if same_value(factor, extent):
+        return True
+    if isinstance(factor, IntImm) and isinstance(extent, IntImm):
+        return False
+    return Analyzer().can_prove_equal(factor, extent)
+
+
+def _split_value(split: IterSplitExpr, value: PrimExpr) -> PrimExpr:
+    """The split's value without scale, given its mark's value."""
+    lower, extent = split.lower_factor, split.extent
+    one = isinstance(lower, IntImm) and lower.value == 1
+    period = extent if one else multiply(lower, extent)
+    if _covers(split, period):
+        return value if one else floordiv(value, lower)
+    value = floormod(value, period)
+    return value if one else floordiv(value, lower)
+
+
+def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
+    """An iterator form as a plain expression; a plain expression is returned as it is."""
+    expr = convert(expr)
+    values: dict[int, PrimExpr] = {}
+    for node in post_order(expr):
+        kind = type(node)
+        if kind is IterMark:
+            values[id(node)] = values.get(id(node.source), node.source)
+        elif kind is IterSplitExpr:
+            values[id(node)] = multiply(_split_value(node, values[id(node.source)]), node.scale)
+        elif kind is IterSumExpr:
+            total = const(0, node.dtype)
+            for arg in node.args:
+                total = add(total, values[id(arg)])
+            values[id(node)] = add(total, node.base)
+    return values.get(id(expr), expr)

@@ -1,0 +1,174 @@
+"""Quasi-affine iterator maps: the public entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..ir.prim import IntImm, PrimExpr, Range, Var, const, convert
+from ..ir.primop import add, floordiv, floormod, multiply, subtract
+from ..ir.visit import post_order
+from .analyzer import Analyzer
+from .iter_divide import divide
+from .iter_expr import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+)
+from .iter_rewrite import detect, normalize
+
+__all__ = [
+    "IterMapExpr",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
+    "detect_iter_map",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "subspace_divide",
+]
+
+
+def _iterators(input_iters: Mapping[Var, Range]) -> dict[Var, Range]:
+    return {getattr(v, "var", v): r for v, r in input_iters.items()}
+
+
+def _level(check_level: IterMapLevel | int | str | None) -> IterMapLevel:
+    if check_level is None:
+        return IterMapLevel.NoCheck
+    if isinstance(check_level, str):
+        level = IterMapLevel.from_str(check_level)
+        if level is None:
+            raise ValueError(f"check_level must be bijective, surjective or nocheck, got '{check_level}'")
+        return level
+    return IterMapLevel(check_level)
+
+
+def _predicate(predicate: PrimExpr | bool | int) -> PrimExpr:
+    return const(predicate, "bool") if isinstance(predicate, (bool, int)) else convert(predicate)
+
+
+def detect_iter_map(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: PrimExpr | bool = True,
+    check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
+) -> IterMapResult:
+    """Each index as an iterator form with at most one split, or no indices and the reasons.
+
+    The forms equal the indices wherever ``predicate`` holds. At level Surjective they take every combination of
+    values in their extents; at level Bijective each combination once.
+    """
+    return detect(
+        [convert(i) for i in indices],
+        _iterators(input_iters),
+        _predicate(predicate),
+        _level(check_level),
+        simplify_trivial_iterators,
+    )
+
+
+def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
+    """``index`` as splits of the input iterators, largest scale first, plus a base holding all that is not affine."""
+    return normalize(convert(index), _iterators(input_iters))
+
+
+def iter_map_simplify(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: PrimExpr | bool = True,
+    check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
+) -> list[PrimExpr]:
+    """The indices rewritten through their iterator map where there is one, and simplified."""
+    indices = [convert(i) for i in indices]
+    iters, predicate, level = _iterators(input_iters), _predicate(predicate), _level(check_level)
+    found = detect_iter_map(indices, iters, predicate, level, simplify_trivial_iterators).indices
+    if not found and not isinstance(predicate, IntImm) and level != IterMapLevel.Bijective:
+        found = detect_iter_map(indices, iters, True, level, simplify_trivial_iterators).indices
+    analyzer = Analyzer()
+    for var, dom in iters.items():
+        analyzer.bind(var, dom)
+    return [analyzer.simplify(normalize_iter_map_to_expr(e)) for e in (found or indices)]
+
+
+def subspace_divide(
+    bindings: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    sub_iters: Sequence[Var],
+    predicate: PrimExpr | bool = True,
+    check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
+    simplify_trivial_iterators: bool = True,
+) -> list[list[IterMark]]:
+    """Split the bindings into an outer part free of ``sub_iters`` and an inner part over them only.
+
+    Gives one pair of marks ``[outer, inner]`` per binding with ``binding = outer * inner.extent + inner``, then a pair
+    whose extents are the outer and the inner predicate; an empty list when they do not come apart.
+    """
+    return divide(
+        [convert(b) for b in bindings],
+        _iterators(input_iters),
+        [getattr(v, "var", v) for v in sub_iters],
+        _predicate(predicate),
+        _level(check_level),
+        simplify_trivial_iterators,
+    )
+
+
+def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> dict[Var, PrimExpr]:
+    """The input iterators as expressions of ``outputs``, where ``iter_map[i]`` has the value ``outputs[i]``.
+
+    ``iter_map`` is what ``detect_iter_map`` found for a bijective map.
+    """
+    if len(iter_map) != len(outputs):
+        raise ValueError(f"inverse_affine_iter_map: {len(iter_map)} maps for {len(outputs)} outputs; give one each")
+    values: dict[IterMark, PrimExpr] = {}
+    splits: list[tuple[IterSplitExpr, PrimExpr]] = []
+
+    def put(split: IterSplitExpr, value: PrimExpr) -> None:
+        part = multiply(value, split.lower_factor)
+        have = values.get(split.source)
+        values[split.source] = part if have is None else add(have, part)
+
+    for sum_expr, output in zip(iter_map, outputs):
+        if len(sum_expr.args) > 1:
+            raise ValueError("inverse_affine_iter_map: an index has more than one split; detect_iter_map gives one")
+        for split in sum_expr.args:
+            splits.append((split, floordiv(subtract(convert(output), sum_expr.base), split.scale)))
+    for split, value in splits:
+        put(split, value)
+    inverse: dict[Var, PrimExpr] = {}
+    for mark in _marks_outside_in([s for s, _ in splits]):
+        source, value = mark.source, values[mark]
+        if isinstance(source, IterSumExpr):
+            for split, part in _parts(source, value):
+                put(split, part)
+            continue
+        var = source if isinstance(source, Var) else source.a
+        inverse[var] = value if isinstance(source, Var) else add(value, source.b)
+    return inverse
+
+
+def _marks_outside_in(splits: list[IterSplitExpr]) -> list[IterMark]:
+    """All marks under the splits, each before the marks inside it."""
+    root = IterSumExpr(tuple(splits), const(0, splits[0].dtype)) if splits else None
+    order = [n for n in post_order(root) if isinstance(n, IterMark)] if splits else []
+    return order[::-1]
+
+
+def _parts(source: IterSumExpr, value: PrimExpr) -> list[tuple[IterSplitExpr, PrimExpr]]:
+    """The value of each split of a fused sum, from the value of the sum; splits go from outermost to innermost."""
+    value = subtract(value, source.base)
+    out = []
+    for position, split in enumerate(source.args):
+        part = floordiv(value, split.scale)
+        out.append((split, part if position == 0 else floormod(part, split.extent)))
+    return out

@@ -1,0 +1,106 @@
+"""Predicates over iterators as bounds: on single iterators, which narrow their ranges, and on sums of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..dtype import info
+from ..ir.prim import EQ, GE, GT, LE, LT, Add, IntImm, PrimExpr, Range, Sub, Var, const
+from ..ir.primop import add, maximum, minimum, subtract
+from ..ir.subst import uses_var
+from ..ir.visit import post_order
+from .analyzer import Analyzer
+from .iter_expr import short
+from .linear import conjuncts
+
+_COMPARISONS = (LT, LE, GT, GE, EQ)
+
+
+class Bound(NamedTuple):
+    """``low <= expr < high``; None means no bound on that side."""
+
+    expr: PrimExpr
+    low: PrimExpr | None
+    high: PrimExpr | None
+
+
+def iterator_bounds(predicate: PrimExpr, iters: Mapping[Var, Range]) -> tuple[dict[Var, Range], list[Bound]] | str:
+    """The ranges narrowed by bounds on single iterators, and the other bounds, smaller expressions first.
+
+    A text instead where the predicate is something else than a conjunction of bounds.
+    """
+    analyzer = Analyzer()
+    ranges = dict(iters)
+    bounds: list[Bound] = []
+    for condition in conjuncts(predicate):
+        if isinstance(condition, IntImm):
+            if not condition.value:
+                return "the predicate is false"
+            continue
+        if not uses_var(condition, ranges):
+            continue
+        bound = _bound(condition, ranges, analyzer)
+        if bound is None:
+            return f"the predicate {short(condition)} is not a bound on the iterators"
+        if isinstance(bound.expr, Var):
+            ranges[bound.expr] = _narrowed(ranges[bound.expr], bound, analyzer)
+        else:
+            bounds.append(bound)
+    # A sum is bounded before the sums that contain it, so that they see its narrowed range.
+    return ranges, sorted(bounds, key=lambda b: _size(b.expr, ranges))
+
+
+def _size(expr: PrimExpr, ranges: Mapping[Var, Range]) -> tuple[int, int]:
+    nodes = list(post_order(expr))
+    return sum(1 for n in nodes if isinstance(n, Var) and n in ranges), len(nodes)
+
+
+def _narrowed(dom: Range, bound: Bound, analyzer: Analyzer) -> Range:
+    low, high = dom.min, add(dom.min, dom.extent)
+    if bound.low is not None:
+        low = maximum(low, bound.low)
+    if bound.high is not None:
+        high = minimum(high, bound.high)
+    return Range(min=analyzer.simplify(low), extent=analyzer.simplify(subtract(high, low)))
+
+
+def _bound(condition: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer) -> Bound | None:
+    kind = type(condition)
+    if kind not in _COMPARISONS:
+        return None
+    a, b = condition.a, condition.b
+    if not info(a.dtype).is_integer or info(a.dtype).lanes != 1:
+        return None
+    if not uses_var(b, ranges):
+        expr, limit = a, b
+    elif not uses_var(a, ranges):
+        expr, limit = b, a
+        kind = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}[kind]
+    else:
+        if not info(a.dtype).is_int:
+            return None
+        expr, limit = (analyzer.simplify(part) for part in _apart(a, b, ranges))
+    if kind is LT:
+        return Bound(expr, None, limit)
+    if kind is LE:
+        return Bound(expr, None, add(limit, 1))
+    if kind is GT:
+        return Bound(expr, add(limit, 1), None)
+    return Bound(expr, limit, None if kind is GE else add(limit, 1))
+
+
+def _apart(a: PrimExpr, b: PrimExpr, ranges: Mapping[Var, Range]) -> tuple[PrimExpr, PrimExpr]:
+    """``(x, y)`` with ``x - y = a - b``, the iterators in ``x`` only."""
+    with_iterators = without = const(0, a.dtype)
+    stack = [(b, False), (a, True)]
+    while stack:
+        node, positive = stack.pop()
+        if isinstance(node, (Add, Sub)):
+            stack.append((node.b, positive == isinstance(node, Add)))
+            stack.append((node.a, positive))
+        elif uses_var(node, ranges):
+            with_iterators = add(with_iterators, node) if positive else subtract(with_iterators, node)
+        else:
+            without = subtract(without, node) if positive else add(without, node)
+    return with_iterators, without

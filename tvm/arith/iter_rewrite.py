@@ -1,0 +1,601 @@
+"""Detection of iterator maps: rewriting of indices into splits and sums, fusing, padding, and the final checks.
+
+Marks are compared by identity; tables keep equal sums on one mark. A division that does not come out even pads its
+mark: the divisors of a mark are gathered until their common multiple is stable, and only then are the forms kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Sub, Var, const
+from ..ir.primop import add, floordiv, logical_or, maximum, minimum, multiply, subtract
+from ..ir.visit import post_order
+from .analyzer import Analyzer
+from .iter_expr import (
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    NotAffine,
+    normalize_iter_map_to_expr,
+    short,
+    whole,
+)
+from .iter_predicate import Bound, iterator_bounds
+from .quantity import Quantities
+
+# Divisors of a mark settle in two or three rounds; a map that needs more is given up.
+_ROUNDS = 8
+
+
+class Fused(NamedTuple):
+    """A sum seen as one iterator: ``mark = sum - offset``. ``flat`` lists its splits, innermost first and smallest
+    scale one, and ``parts`` the same splits with constrained groups as one (their value is ``sum - base``)."""
+
+    mark: IterMark
+    offset: PrimExpr
+    flat: tuple[IterSplitExpr, ...]
+    parts: tuple[IterSplitExpr, ...]
+    base: PrimExpr
+    scale: PrimExpr
+
+
+class Rewriter:
+    """One detection: the input iterators, what is known of sums of them, and the marks that had to be padded."""
+
+    def __init__(
+        self, iters: Mapping[Var, Range], level: IterMapLevel, simplify_trivial: bool, analyzer: Analyzer, padding: bool
+    ):
+        self.level = level
+        self.simplify_trivial = simplify_trivial
+        # With padding, every node must have a form; without, what has none goes into the base of the sum.
+        self.padding = padding
+        self.quantities = Quantities(analyzer)
+        self.iterators: dict[Var, IterSumExpr] = {}
+        self.input_marks: list[IterMark] = []
+        self.factors: dict[int, PrimExpr] = {}
+        self._names: dict[tuple, int] = {}
+        self._number: dict[IterMark, int] = {}
+        for var, dom in iters.items():
+            self._add_iterator(var, dom)
+        self.start_round()
+
+    def start_round(self) -> None:
+        """Forget everything but the iterators and the divisors gathered so far."""
+        self.unsettled = False
+        self.fused: dict[tuple, Fused] = {}
+        self.constraints: dict[tuple, Fused] = {}
+        self.padded: dict[tuple, IterMark] = {}
+        self.origin: dict[IterMark, tuple[IterMark, PrimExpr, PrimExpr]] = {}
+        self._forms: dict[PrimExpr, tuple[IterSumExpr, bool]] = {}
+
+    def _add_iterator(self, var: Var, dom: Range) -> None:
+        low, extent = self.quantities.simplify(dom.min), self.quantities.simplify(dom.extent)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            raise NotAffine(f"iterator {var.name} has no values: its extent is {extent.value}")
+        if self.simplify_trivial and self.quantities.is_one(extent):
+            self.iterators[var] = IterSumExpr((), low)
+            return
+        mark = IterMark(var if self.quantities.is_zero(low) else subtract(var, low), extent)
+        self._name(mark, ("iterator", var))
+        self.input_marks.append(mark)
+        self.iterators[var] = IterSumExpr((whole(mark),), low)
+
+    def _name(self, mark: IterMark, key: tuple) -> None:
+        """Give a mark a number that equal marks of other rounds have too."""
+        self._number[mark] = self._names.setdefault(key, len(self._names))
+
+    # -- expressions ------------------------------------------------------------------------------------------------
+
+    def rewrite(self, expr: PrimExpr) -> IterSumExpr:
+        """``expr`` as a sum of splits, not fused yet."""
+        forms = self._forms
+        for node in post_order(expr):
+            if node not in forms:
+                forms[node] = self._form(node)
+        return forms[expr][0]
+
+    def _form(self, node: PrimExpr) -> tuple[IterSumExpr, bool]:
+        """The form of a node whose children have one, and whether its base still holds iterators."""
+        if isinstance(node, Var):
+            form = self.iterators.get(node)
+            return IterSumExpr((), node) if form is None else form, False
+        parts = [self._forms[child] for child in node.children()]
+        if not any(form.args or mixed for form, mixed in parts):
+            # Trivial iterators have a form without splits, and their value replaces them.
+            return IterSumExpr((), self._free(node, parts)), False
+        rule = _FORM.get(type(node))
+        got = rule(self, node, *parts) if rule is not None else None
+        if got is not None:
+            return got
+        if self.padding:
+            raise NotAffine(f"{short(node)} is not an affine form of the iterators")
+        return IterSumExpr((), node), True
+
+    def _free(self, node: PrimExpr, parts: list) -> PrimExpr:
+        children = node.children()
+        if not children or all(form.base is child for (form, _), child in zip(parts, children)):
+            return node
+        table = {id(child): form.base for (form, _), child in zip(parts, children)}
+        return node.map_children(lambda child: table[id(child)])
+
+    def _sum(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool]:
+        (left, mixed_left), (right, mixed_right) = a, b
+        minus = isinstance(node, Sub)
+        args = list(left.args)
+        for split in right.args:
+            if minus:
+                split = split.replace(scale=self.quantities.simplify(multiply(split.scale, -1)))
+            self._add_split(args, split)
+        base = subtract(left.base, right.base) if minus else add(left.base, right.base)
+        return IterSumExpr(tuple(args), base), mixed_left or mixed_right
+
+    def _add_split(self, args: list[IterSplitExpr], split: IterSplitExpr) -> None:
+        for position, have in enumerate(args):
+            if self.same_split(have, split):
+                scale = self.quantities.plus(have.scale, split.scale)
+                if self.quantities.is_zero(scale):
+                    del args[position]
+                else:
+                    args[position] = have.replace(scale=scale)
+                return
+        args.append(split)
+
+    def same_split(self, a: IterSplitExpr, b: IterSplitExpr) -> bool:
+        """Whether two splits are the same part of the same mark; scales may differ."""
+        q = self.quantities
+        return a.source is b.source and q.equal(a.lower_factor, b.lower_factor) and q.equal(a.extent, b.extent)
+
+    def _product(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool] | None:
+        (form, mixed), (factor, factor_mixed) = (a, b) if a[0].args or a[1] else (b, a)
+        if factor.args or factor_mixed or mixed and not form.args:
+            return None
+        q = self.quantities
+        scale = q.simplify(factor.base)
+        if q.is_zero(scale):
+            return IterSumExpr((), multiply(form.base, scale)), False
+        args = tuple(s.replace(scale=q.times(s.scale, scale)) for s in form.args)
+        return IterSumExpr(args, multiply(form.base, factor.base)), mixed
+
+    def _quotient(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool] | None:
+        (form, mixed), (divisor, divisor_mixed) = a, b
+        if mixed or divisor.args or divisor_mixed:
+            return None
+        q = self.quantities
+        d = q.simplify(divisor.base)
+        if isinstance(d, IntImm) and d.value <= 0:
+            return None
+        if q.is_one(d):
+            return (form if isinstance(node, FloorDiv) else IterSumExpr((), const(0, node.dtype))), False
+        try:
+            form = self.fuse(form)
+        except NotAffine:
+            if self.padding:
+                raise
+            return None
+        if not form.args:
+            return IterSumExpr((), q.simplify(type(node)(form.base, d))), False
+        got = self._divide(form.args[0], q.simplify(form.base), d, isinstance(node, FloorMod))
+        return None if got is None else (got, False)
+
+    def _divide(self, split: IterSplitExpr, base: PrimExpr, d: PrimExpr, modulo: bool) -> IterSumExpr | None:
+        """``(split + base) // d`` or ``% d``; None where the scale is in the way."""
+        q = self.quantities
+        zero = const(0, base.dtype)
+        outer, base_outer = q.quotient(split.scale, d), q.quotient(base, d)
+        if outer is not None and base_outer is not None:
+            return IterSumExpr((), zero) if modulo else IterSumExpr((split.replace(scale=outer),), base_outer)
+        scale = split.scale
+        if not q.is_one(scale):
+            inner, base_inner = q.quotient(d, scale), q.quotient(base, scale)
+            if inner is None or base_inner is None:
+                return None
+            d, base, split = inner, base_inner, split.replace(scale=const(1, base.dtype))
+        got = self._divide_unit(split, base, d, modulo)
+        if got is None or not modulo or q.is_one(scale):
+            return got
+        # (x * s) % (d * s) = (x % d) * s
+        args = tuple(s.replace(scale=q.times(s.scale, scale)) for s in got.args)
+        return IterSumExpr(args, multiply(got.base, scale))
+
+    def _divide_unit(self, split: IterSplitExpr, base: PrimExpr, d: PrimExpr, modulo: bool) -> IterSumExpr | None:
+        q = self.quantities
+        left = const(0, base.dtype) if q.is_zero(base) else q.remainder(base, d)
+        padded = self._aligned(split, left, d, modulo)
+        if padded is None:
+            return None
+        if modulo:
+            got, rest = padded.replace(extent=d), const(0, base.dtype)
+        else:
+            extent = q.ceildiv(padded.extent, d)
+            got = padded.replace(lower_factor=q.times(padded.lower_factor, d), extent=extent)
+            rest = q.simplify(floordiv(subtract(base, left), d))
+        if self.simplify_trivial and q.is_one(got.extent):
+            return IterSumExpr((), rest)
+        return IterSumExpr((got,), rest)
+
+    # -- padding ----------------------------------------------------------------------------------------------------
+
+    def is_outermost(self, split: IterSplitExpr) -> bool:
+        """Whether the split takes all of its mark above its lower factor, so that no remainder is involved."""
+        q = self.quantities
+        return q.equal(q.times(split.lower_factor, split.extent), split.source.extent)
+
+    def _aligned(self, split: IterSplitExpr, left: PrimExpr, d: PrimExpr, modulo: bool) -> IterSplitExpr | None:
+        """``split + left`` as a split whose mark is divisible by ``lower_factor * d``."""
+        q = self.quantities
+        even = q.quotient(split.extent, d) is not None
+        if even and q.is_zero(left) and not self.is_outermost(split):
+            return split
+        if not self.is_outermost(split):
+            if even and modulo:
+                # (t % (k * d) + left) % d = (t + left) % d
+                extent = q.quotient(split.source.extent, split.lower_factor)
+                if extent is None:
+                    return None
+                split = split.replace(extent=extent)
+            elif self.padding:
+                # Padding a remainder is not tracked back to the mark it is taken from.
+                return None
+            else:
+                split = self.fuse(IterSumExpr((split,), const(0, split.dtype)), wrap=True).args[0]
+        if not self.padding:
+            return split if q.is_zero(left) else None
+        return self._pad(split, left, d)
+
+    def _pad(self, split: IterSplitExpr, left: PrimExpr, d: PrimExpr) -> IterSplitExpr:
+        q = self.quantities
+        mark, offset, _ = self.origin.get(split.source, (split.source, const(0, split.dtype), None))
+        number = self._number[mark]
+        have = self.factors.get(number)
+        factor = q.times(split.lower_factor, d)
+        if have is not None:
+            factor = q.common_multiple(have, factor)
+        if have is None or not q.equal(have, factor):
+            self.factors[number] = factor
+            self.unsettled = True
+        offset = q.plus(offset, multiply(left, split.lower_factor))
+        if not q.is_zero(offset) or q.quotient(mark.extent, factor) is None:
+            if self.level == IterMapLevel.Bijective:
+                raise NotAffine(f"the extent {short(mark.extent)} is padded to a multiple of {short(factor)}")
+            mark = self._padded_mark(mark, offset, factor)
+        extent = q.quotient(mark.extent, split.lower_factor)
+        if extent is None:
+            raise NotAffine(f"the extent {short(mark.extent)} does not divide by {short(split.lower_factor)}")
+        return IterSplitExpr(mark, split.lower_factor, extent, split.scale)
+
+    def _padded_mark(self, mark: IterMark, offset: PrimExpr, factor: PrimExpr) -> IterMark:
+        q = self.quantities
+        key = ("padded", self._number[mark], q.product(offset), q.product(factor))
+        got = self.padded.get(key)
+        if got is None:
+            extent = q.times(q.ceildiv(q.plus(offset, mark.extent), factor), factor)
+            got = self.padded[key] = IterMark(IterSumExpr((whole(mark),), offset), extent)
+            self.origin[got] = (mark, offset, factor)
+            self._name(got, key)
+        return got
+
+    # -- fusing -----------------------------------------------------------------------------------------------------
+
+    def combine(self, form: IterSumExpr) -> IterSumExpr:
+        """Join neighbouring splits of one mark (``x // 4 * 4 + x % 4``), and undo padding that came to nothing."""
+        q = self.quantities
+        args, base = list(form.args), form.base
+        joined = True
+        while joined:
+            joined = False
+            for low in range(len(args)):
+                for high in range(len(args)):
+                    if low != high and self._adjacent(args[low], args[high]):
+                        extent = q.times(args[low].extent, args[high].extent)
+                        args[low] = args[low].replace(extent=extent)
+                        del args[high]
+                        joined = True
+                        break
+                if joined:
+                    break
+        for position, split in enumerate(args):
+            source = self.origin.get(split.source)
+            if source is not None and q.is_one(split.lower_factor) and q.equal(split.extent, split.source.extent):
+                args[position] = whole(source[0], split.scale)
+                base = add(base, multiply(source[1], split.scale))
+        if len(args) == len(form.args) and base is form.base:
+            return form
+        merged: list[IterSplitExpr] = []
+        for split in args:
+            self._add_split(merged, split)
+        return IterSumExpr(tuple(merged), base)
+
+    def _adjacent(self, low: IterSplitExpr, high: IterSplitExpr) -> bool:
+        if low.source is not high.source:
+            return False
+        q = self.quantities
+        above = q.times(low.lower_factor, low.extent)
+        return q.equal(above, high.lower_factor) and q.equal(q.times(low.scale, low.extent), high.scale)
+
+    def fuse(self, form: IterSumExpr, wrap: bool = False) -> IterSumExpr:
+        """The same value with one split at most; ``wrap`` gives even a single split a mark of its own."""
+        form = self.combine(form)
+        if not form.args or (len(form.args) == 1 and not wrap and self._constraint_at(form.args[0]) is None):
+            return form
+        fused = self.fused_sum(form)
+        q = self.quantities
+        base = q.plus(form.base, multiply(fused.offset, fused.scale))
+        return IterSumExpr((whole(fused.mark, fused.scale),), base)
+
+    def fused_sum(self, form: IterSumExpr) -> Fused:
+        """The iterator that the splits of ``form`` make together (with the scale they have in common)."""
+        q = self.quantities
+        remaining = list(form.args)
+        smallest = self._smallest(remaining)
+        reach, extra = smallest, const(0, form.dtype)
+        flat: list[IterSplitExpr] = []
+        parts: list[IterSplitExpr] = []
+        while remaining:
+            position, overlap = self._next(remaining, reach, smallest)
+            split = remaining[position]
+            scale = q.quotient(split.scale, smallest)
+            if scale is None:
+                raise NotAffine(f"the scales {short(split.scale)} and {short(smallest)} do not divide")
+            group = self._constraint_at(split)
+            if group is None:
+                del remaining[position]
+                flat.append(split.replace(scale=scale))
+                parts.append(flat[-1])
+            else:
+                flat += self._take_group(remaining, group, split.scale, smallest)
+                extra = q.plus(extra, multiply(group.offset, scale))
+                parts.append(whole(group.mark, scale))
+            covered = q.times(split.scale, parts[-1].extent)
+            reach = q.plus(reach, q.minus(covered, split.scale)) if overlap else covered
+        key = self._key(flat)
+        got = self.fused.get(key)
+        if got is None:
+            mark = IterMark(IterSumExpr(tuple(parts[::-1]), const(0, form.dtype)), q.quotient(reach, smallest))
+            self._name(mark, ("fused", key))
+            got = self.fused[key] = Fused(mark, extra, tuple(flat), tuple(parts), extra, smallest)
+        return got._replace(scale=smallest)
+
+    def _key(self, flat: Sequence[IterSplitExpr]) -> tuple:
+        p = self.quantities.product
+        return tuple((self._number[s.source], p(s.lower_factor), p(s.extent), p(s.scale)) for s in flat)
+
+    def _smallest(self, args: Sequence[IterSplitExpr]) -> PrimExpr:
+        products = [(len(p[1]), p[0]) for p in map(self.quantities.product, (s.scale for s in args))]
+        if any(constant <= 0 for _, constant in products):
+            raise NotAffine("iterators with a negative scale do not fuse")
+        return args[products.index(min(products))].scale
+
+    def _next(self, remaining: Sequence[IterSplitExpr], reach: PrimExpr, smallest: PrimExpr) -> tuple[int, bool]:
+        """The split that continues the range covered so far, and whether it overlaps that range."""
+        q = self.quantities
+        fitting = [i for i in reversed(range(len(remaining))) if q.equal(remaining[i].scale, reach)]
+        if fitting:
+            # A split with one value does not move the range on, so it goes before a longer one of the same scale.
+            return next((i for i in fitting if q.is_one(remaining[i].extent)), fitting[0]), False
+        if self.level != IterMapLevel.Bijective and q.is_one(smallest):
+            literals = [(s.scale.value, i) for i, s in enumerate(remaining) if isinstance(s.scale, IntImm)]
+            if literals:
+                position = min(literals)[1]
+                if q.at_most(remaining[position].scale, reach):
+                    return position, True
+        raise NotAffine(f"no iterator has the scale {short(reach)} that would continue the fused range")
+
+    # -- constraints ------------------------------------------------------------------------------------------------
+
+    def _constraint_at(self, split: IterSplitExpr) -> Fused | None:
+        """The longest constrained sum whose innermost split is ``split``."""
+        best = None
+        for fused in self.constraints.values():
+            if self.same_split(fused.flat[0], split) and (best is None or len(fused.flat) > len(best.flat)):
+                best = fused
+        return best
+
+    def _take_group(self, remaining: list, group: Fused, scale: PrimExpr, smallest: PrimExpr) -> list[IterSplitExpr]:
+        """Remove the splits of a constrained sum, here multiplied by ``scale``; they must all be there."""
+        q = self.quantities
+        taken = []
+        for want in group.flat:
+            wanted_scale = q.times(want.scale, scale)
+            for position, split in enumerate(remaining):
+                if self.same_split(split, want) and q.equal(split.scale, wanted_scale):
+                    del remaining[position]
+                    taken.append(split.replace(scale=q.quotient(wanted_scale, smallest)))
+                    break
+            else:
+                raise NotAffine("an index uses a part of a sum of iterators that the predicate bounds as a whole")
+        return taken
+
+    def constrain(self, bound: Bound) -> None:
+        """Apply ``low <= expr < high`` to the sum that ``expr`` is."""
+        q = self.quantities
+        form = self.combine(self.rewrite(bound.expr))
+        if not form.args:
+            return
+        fused = self.fused_sum(form)
+        base = q.plus(form.base, multiply(fused.offset, fused.scale))
+        low, high = const(0, form.dtype), fused.mark.extent
+        if bound.low is not None:
+            low = q.simplify(maximum(low, q.ceildiv(q.minus(bound.low, base), fused.scale)))
+        if bound.high is not None:
+            high = q.simplify(minimum(high, q.ceildiv(q.minus(bound.high, base), fused.scale)))
+        extent = q.minus(high, low)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            raise NotAffine(f"the predicate leaves no value of {short(bound.expr)}")
+        key = self._key(fused.flat)
+        offset = q.plus(fused.offset, low)
+        mark = IterMark(IterSumExpr(tuple(fused.parts[::-1]), q.minus(fused.base, offset)), extent)
+        self._name(mark, ("constrained", key))
+        self.fused[key] = self.constraints[key] = fused._replace(mark=mark, offset=offset)
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def check(self, indices: Sequence[IterSumExpr]) -> None:
+        """Raise NotAffine unless the indices are as independent as the level asks."""
+        users = self.users(indices)
+        for mark, splits in users.items():
+            self.normal_splits(mark, splits)
+        if self.level == IterMapLevel.Bijective:
+            for mark in self.input_marks:
+                if mark not in users and not self.quantities.is_one(mark.extent):
+                    raise NotAffine(f"{short(mark.source)} is not used, so the map is not bijective")
+        for fused in self.constraints.values():
+            if fused.mark not in users and self._touches(self.users([IterSumExpr(fused.parts, fused.offset)]), users):
+                raise NotAffine("the predicate bounds a sum of iterators that the indices use in another way")
+
+    def users(self, indices: Sequence[IterSumExpr]) -> dict[IterMark, list[IterSplitExpr]]:
+        """The splits of every mark reached from the indices; splits of a padded mark count for the original."""
+        out: dict[IterMark, list[IterSplitExpr]] = {}
+        stack = [s for index in reversed(indices) for s in reversed(index.args)]
+        while stack:
+            split = stack.pop()
+            mark = self.origin.get(split.source, (split.source,))[0]
+            if mark in out:
+                out[mark].append(split)
+                continue
+            out[mark] = [split]
+            if isinstance(mark.source, IterSumExpr):
+                stack.extend(reversed(mark.source.args))
+        return out
+
+    def _touches(self, bounded: dict, used: dict) -> bool:
+        return any(
+            not self._disjoint(a, b) for mark, splits in bounded.items() for a in splits for b in used.get(mark, ())
+        )
+
+    def _disjoint(self, a: IterSplitExpr, b: IterSplitExpr) -> bool:
+        if a.source is not b.source:
+            return False
+        q = self.quantities
+        above_a, above_b = q.times(a.lower_factor, a.extent), q.times(b.lower_factor, b.extent)
+        return q.quotient(b.lower_factor, above_a) is not None or q.quotient(a.lower_factor, above_b) is not None
+
+    def normal_splits(self, mark: IterMark, splits: Sequence[IterSplitExpr]) -> list[IterSplitExpr]:
+        """The splits of one mark from lowest to highest, after checking that they cover it without overlap."""
+        q = self.quantities
+        remaining, ordered = list(splits), []
+        reach = const(1, mark.extent.dtype)
+        while remaining:
+            position = self._next_split(mark, remaining, reach)
+            ordered.append(remaining.pop(position))
+            reach = q.times(ordered[-1].lower_factor, ordered[-1].extent)
+        if any(split.source is not mark for split in ordered):
+            self._check_padded(mark, ordered, reach)
+        elif self.level == IterMapLevel.Bijective:
+            if not q.equal(reach, mark.extent):
+                raise NotAffine(f"the splits of {short(mark.source)} cover {short(reach)} of {short(mark.extent)}")
+        elif q.quotient(mark.extent, reach) is None:
+            raise NotAffine(f"the splits of {short(mark.source)} cover {short(reach)}, not a divisor")
+        return ordered
+
+    def _next_split(self, mark: IterMark, remaining: Sequence[IterSplitExpr], reach: PrimExpr) -> int:
+        q = self.quantities
+        exact = [i for i, s in enumerate(remaining) if q.equal(s.lower_factor, reach)]
+        if exact:
+            # A split with one value leaves the next one at the same lower factor.
+            return next((i for i in exact if q.is_one(remaining[i].extent)), exact[0])
+        if self.level != IterMapLevel.Bijective:
+            above = [(q.quotient(s.lower_factor, reach), i) for i, s in enumerate(remaining)]
+            above = sorted((q.product(step), i) for step, i in above if step is not None)
+            if above:
+                return above[0][1]
+        raise NotAffine(f"the splits of {short(mark.source)} overlap or leave a gap at {short(reach)}")
+
+    def _check_padded(self, mark: IterMark, ordered: Sequence[IterSplitExpr], reach: PrimExpr) -> None:
+        """Whether all values are reached although the mark takes only some of the padded range.
+
+        Splits with a remainder are onto when the mark runs through a whole period, wherever it starts. One split
+        without remainder is onto when the padding at either end is less than its lower factor.
+        """
+        q = self.quantities
+        if q.at_most(reach, mark.extent):
+            return
+        split = ordered[0]
+        _, offset, factor = self.origin.get(split.source, (mark, const(0, split.dtype), split.lower_factor))
+        if len(ordered) == 1 and q.equal(reach, split.source.extent):
+            if q.equal(factor, split.lower_factor):
+                return
+            right = q.minus(split.source.extent, q.plus(offset, mark.extent))
+            last = q.minus(split.lower_factor, const(1, split.dtype))
+            if q.at_most(offset, last) and q.at_most(right, last):
+                return
+        raise NotAffine(f"{short(mark.source)} is padded from {short(mark.extent)} values; its splits miss some")
+
+    def padding_predicate(self) -> PrimExpr:
+        """True where a padded mark is outside the values its original takes."""
+        out = const(False, "bool")
+        for padded, (mark, offset, _) in self.origin.items():
+            value = normalize_iter_map_to_expr(padded.source)
+            if not self.quantities.is_zero(offset):
+                out = logical_or(out, value < offset)
+            end = self.quantities.plus(offset, mark.extent)
+            if not self.quantities.equal(end, padded.extent):
+                out = logical_or(out, value >= end)
+        return out
+
+
+_FORM = {
+    Add: Rewriter._sum,
+    Sub: Rewriter._sum,
+    Mul: Rewriter._product,
+    FloorDiv: Rewriter._quotient,
+    FloorMod: Rewriter._quotient,
+}
+
+
+def rewrite_all(rewriter: Rewriter, indices: Sequence[PrimExpr], bounds: Sequence[Bound]) -> list[IterSumExpr]:
+    """The fused forms of the indices, once the padding of all marks has settled."""
+    for _ in range(_ROUNDS):
+        rewriter.start_round()
+        for bound in bounds:
+            rewriter.constrain(bound)
+        forms = [rewriter.fuse(rewriter.rewrite(index)) for index in indices]
+        if not rewriter.unsettled:
+            return [IterSumExpr(f.args, rewriter.quantities.simplify(f.base)) for f in forms]
+    raise NotAffine("the divisors of the iterators do not settle on a common multiple")
+
+
+def detect(
+    indices: Sequence[PrimExpr],
+    iters: Mapping[Var, Range],
+    predicate: PrimExpr,
+    level: IterMapLevel,
+    simplify_trivial: bool,
+) -> IterMapResult:
+    """See ``iter_map.detect_iter_map``."""
+    never = const(False, "bool")
+    try:
+        rewriter, bounds = prepare(iters, predicate, level, simplify_trivial)
+        forms = rewrite_all(rewriter, indices, bounds)
+        if level != IterMapLevel.NoCheck:
+            rewriter.check(forms)
+    except NotAffine as reason:
+        return IterMapResult((), (str(reason),), never)
+    return IterMapResult(tuple(forms), (), rewriter.padding_predicate())
+
+
+def prepare(
+    iters: Mapping[Var, Range], predicate: PrimExpr, level: IterMapLevel, simplify_trivial: bool
+) -> tuple[Rewriter, list[Bound]]:
+    """A rewriter for the iterators within the predicate, and the bounds that do not concern one iterator alone."""
+    got = iterator_bounds(predicate, iters)
+    if isinstance(got, str):
+        raise NotAffine(got)
+    iters, bounds = got
+    return Rewriter(iters, level, simplify_trivial, Analyzer(), padding=True), bounds
+
+
+def normalize(index: PrimExpr, iters: Mapping[Var, Range]) -> IterSumExpr:
+    """See ``iter_map.normalize_to_iter_sum``."""
+    rewriter = Rewriter(iters, IterMapLevel.NoCheck, True, Analyzer(), padding=False)
+    form = rewriter.combine(rewriter.rewrite(index))
+    q = rewriter.quantities
+
+    def size(split: IterSplitExpr) -> tuple[int, int]:
+        constant, symbols = q.product(split.scale)
+        return -len(symbols), -constant
+
+    return IterSumExpr(tuple(sorted(form.args, key=size)), q.simplify(form.base))
