@@ -1,0 +1,90 @@
+"""LLVM text to objects, assembly and running code, by way of llvmlite. Only this file talks to LLVM."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Iterable
+
+from ..error import TVMError
+from ..target import llvm_facts
+from ..target.cpu import ResolvedCPU
+
+
+def _binding():
+    llvm = llvm_facts.binding()
+    if llvm is None:
+        raise TVMError("the llvm target needs the package llvmlite; pip install llvmlite")
+    return llvm
+
+
+@functools.lru_cache(maxsize=32)
+def target_machine(triple: str, cpu: str, features: str, opt_level: int):
+    """A machine for position-independent objects; the same one serves every module of the target."""
+    llvm = _binding()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=opt_level, reloc="pic", codemodel="default")
+
+
+def machine_for(cpu: ResolvedCPU, opt_level: int = 3):
+    return target_machine(cpu.triple, cpu.cpu, cpu.features_text, opt_level)
+
+
+def data_layout(cpu: ResolvedCPU) -> str:
+    return str(machine_for(cpu).target_data)
+
+
+def parse(text: str, imports: Iterable[str] = ()):
+    """A verified LLVM module in a context of its own."""
+    llvm = _binding()
+    context = llvm.create_context()
+    try:
+        module = llvm.parse_assembly(text, context)
+        for other in imports:
+            module.link_in(llvm.parse_assembly(other, context))
+        module.verify()
+    except RuntimeError as error:
+        raise TVMError(f"LLVM refused a module: {error}") from None
+    return module
+
+
+def optimize(module, machine, opt_level: int) -> None:
+    llvm = _binding()
+    options = llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3))
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_interleaving = False
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
+    module = parse(text, imports)
+    machine = machine_for(cpu, opt_level)
+    optimize(module, machine, opt_level)
+    return machine.emit_object(module)
+
+
+_lock = threading.Lock()
+_serial = itertools.count()
+
+
+@functools.cache
+def _engine():
+    """One JIT per process; each module is a library of its own in it."""
+    llvm = _binding()
+    return llvm.create_lljit_compiler()
+
+
+def load_object(data: bytes, names: Iterable[str]):
+    """Link an object into this process: addresses of ``names``, and what must be kept alive for them to stay valid."""
+    llvm = _binding()
+    wanted = list(names)
+    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    for name in wanted:
+        builder.export_symbol(name)
+    with _lock:
+        library = builder.link(_engine(), f"tvm{next(_serial)}")
+    return {name: library[name] for name in wanted}, library

@@ -1,0 +1,171 @@
+"""The text of one LLVM module: its functions, what they declare, and the constants they share."""
+
+from __future__ import annotations
+
+import re
+
+from ..dtype import info, with_lanes
+from ..target.cpu import ResolvedCPU
+from .llvm_types import Types, byte_string
+
+TABLE = "__tvm_runtime_table"
+CONTEXT = "__tvm_module_ctx"
+# Intrinsics whose name ends in the type of their result, or of their last operand.
+_BY_RESULT = frozenset(
+    "abs bitreverse bswap ceil copysign cos ctlz ctpop cttz exp exp2 exp10 fabs floor fma fmuladd fshl fshr log log10 "
+    "log2 maximum maxnum minimum minnum nearbyint pow rint round roundeven sadd.sat sin smax smin sqrt ssub.sat trunc "
+    "uadd.sat umax umin usub.sat canonicalize".split()
+)
+_BY_ARGUMENT = frozenset(
+    "vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or vector.reduce.xor vector.reduce.smax "
+    "vector.reduce.smin vector.reduce.umax vector.reduce.umin vector.reduce.fmax vector.reduce.fmin vector.reduce.fadd "
+    "vector.reduce.fmul prefetch".split()
+)
+_PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
+
+
+def symbol(name: str) -> str:
+    """A global name as LLVM text."""
+    return f"@{name}" if _PLAIN.match(name) else f'@"{name}"'
+
+
+class ModuleText:
+    """Collects a module. Everything is kept in order of first use, so the text depends on the program only."""
+
+    def __init__(self, cpu: ResolvedCPU):
+        self.cpu = cpu
+        self.native_half = cpu.has_half
+        can_convert = self.native_half or cpu.arch == "aarch64" or cpu.has("f16c")
+        self.types = Types("half" if can_convert else "i16")
+        self.index_type = "i32" if _is_32_bit(cpu.triple) else "i64"
+        self.functions: list[str] = []
+        self.defined: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
+        self.constants: list[str] = []
+        self.metadata: list[str] = []
+        self.imported: list[str] = []
+        self.speculatable: dict[int, tuple] = {}
+        self.accesses: dict[int, tuple] = {}
+        self.kept: list = []
+        self.needs_inlining = False
+        self.pointer_bytes = 4 if self.index_type == "i32" else 8
+        # Functions of the module by the name other functions call them: (symbol, LLVM result type).
+        self.callees: dict[str, tuple[str, str]] = {}
+        self._packed: dict[str, str] = {}
+        self._shared: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self._weights: str | None = None
+        self._no_unroll: str | None = None
+
+    def float32_like(self, dtype: str) -> str:
+        return with_lanes("float32", info(dtype).lanes)
+
+    def declare(self, name: str, result: str, arguments: str) -> str:
+        """A function defined elsewhere."""
+        text = symbol(name)
+        if name not in self.defined and name not in self.declared:
+            self.declared[name] = f"declare {result} {text}({arguments})"
+        return text
+
+    def intrinsic(self, name: str, type_text: str, arity: int, tail: str = "") -> str:
+        """``llvm.NAME`` over one type; ``tail`` are further parameter types."""
+        arguments = ", ".join([type_text] * arity)
+        return self.declare(f"llvm.{name}.{mangled(type_text)}", type_text, arguments + tail)
+
+    def string(self, text: str) -> str:
+        return self.bytes_constant(text.encode() + b"\0")
+
+    def bytes_constant(self, data: bytes, align: int = 1) -> str:
+        got = self._strings.get(data)
+        if got is None:
+            got = self._strings[data] = f"@.str.{len(self._strings)}"
+            kind = f"[{len(data)} x i8]"
+            self.constants.append(
+                f"{got} = private unnamed_addr constant {kind} {byte_string(data)}, align {align}"
+            )
+        return got
+
+    def shared_constant(self, text: str) -> str:
+        """A private constant; ``text`` is its type and value."""
+        got = self._shared.get(text)
+        if got is None:
+            got = self._shared[text] = f"@.const.{len(self._shared)}"
+            self.constants.append(f"{got} = private constant {text}, align 8")
+        return got
+
+    def packed_handle(self, name: str) -> str:
+        """The variable that keeps the packed function ``name`` once it was looked up."""
+        got = self._packed.get(name)
+        if got is None:
+            got = self._packed[name] = f"@.packed.{len(self._packed)}"
+            self.constants.append(f"{got} = internal global ptr null, align {self.pointer_bytes}")
+        return got
+
+    def callee(self, name: str) -> tuple[str, str | None]:
+        """Symbol and result type of a function of this module; the name itself and None for any other."""
+        return self.callees.get(name, (name, None))
+
+    def symbol(self, name: str) -> str:
+        return symbol(name)
+
+    def overloaded(self, name: str, result: str, arguments: list[str]) -> str:
+        """The full name of an intrinsic given without its type suffix."""
+        base = name.removeprefix("llvm.")
+        if base in _BY_RESULT:
+            return f"{name}.{mangled(result)}"
+        if base in _BY_ARGUMENT and arguments:
+            return f"{name}.{mangled(arguments[-1])}"
+        return name
+
+    def import_text(self, text: str) -> None:
+        """Link a user's LLVM text (or the .ll file it names) into the module."""
+        if text not in self.imported:
+            self.imported.append(text)
+
+    def likely(self) -> str:
+        """Weights for a branch that is nearly always taken."""
+        if self._weights is None:
+            self._weights = self.add_metadata('!{!"branch_weights", i32 1048576, i32 1}')
+        return f", !prof {self._weights}"
+
+    def add_metadata(self, text: str) -> str:
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = {text}")
+        return name
+
+    def loop_metadata(self) -> str:
+        """Unrolling is the schedule's business."""
+        if self._no_unroll is None:
+            self._no_unroll = self.add_metadata('!{!"llvm.loop.unroll.disable"}')
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = distinct !{{{name}, {self._no_unroll}}}")
+        return f", !llvm.loop {name}"
+
+    def text(self, name: str, layout: str) -> str:
+        lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"', f'target triple = "{self.cpu.triple}"']
+        guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
+        lines.append(f"@{TABLE} = weak {guard}global ptr null, align 8")
+        lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
+        lines += self.constants
+        lines += [text for name, text in self.declared.items() if name not in self.defined]
+        lines += self.functions
+        wide = f' "prefer-vector-width"="{self.cpu.vector_bits}"' if self.cpu.arch == "x86" else ""
+        lines.append(f"attributes #0 = {{ nounwind{wide} }}")
+        lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){wide} }}")
+        lines += self.metadata
+        return "\n".join(lines) + "\n"
+
+
+def mangled(type_text: str) -> str:
+    """The suffix LLVM gives overloaded intrinsics: v16f32, i32, p0."""
+    if type_text[0] == "<":
+        lanes, _, inner = type_text[1:-1].partition(" x ")
+        return f"v{lanes}{mangled(inner)}"
+    return {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(type_text, type_text)
+
+
+def _is_32_bit(triple: str) -> bool:
+    head = triple.split("-")[0]
+    return head in ("i386", "i486", "i586", "i686", "arm", "wasm32", "riscv32", "hexagon") or head.startswith(
+        ("armv", "thumb")
+    )

@@ -1,0 +1,208 @@
+"""Parallel loops: the body becomes a function of its own that the runtime calls once per task.
+
+The body gets what it uses as parameters (so that pointers keep their no-alias promise), a small function unpacks them
+from the closure. Iterations are split evenly over the tasks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..dtype import info
+from ..error import TVMError
+from ..ir.prim import BufferLoad, Let, Var
+from ..ir.visit import pre_order
+from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
+from .llvm_builder import Builder
+from .llvm_expr import is_nonnegative
+from .llvm_loop import add_index, serial_loop
+from .llvm_memory import wide_value
+from .llvm_runtime import return_if_failed, runtime_call
+from .llvm_value import value
+
+
+class Region(NamedTuple):
+    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is divided over the tasks."""
+
+    task: str
+    count: str
+    environment: str
+    split: bool
+    strided: bool
+
+
+class Captured(NamedTuple):
+    var: Var
+    type_text: str
+    operand: str
+    is_wide: bool
+
+
+def emit_parallel(b: Builder, stmt: For, emit) -> None:
+    region = b.parallel
+    if region is None:
+        _launch(b, stmt, lambda inner: _share(inner, stmt, emit))
+    elif region.split:
+        _share(b, stmt, emit)
+    else:
+        # A parallel loop inside one that is running in parallel already.
+        begin, count = wide_value(b, stmt.min), wide_value(b, stmt.extent)
+        serial_loop(b, stmt.loop_var, begin, count, is_nonnegative(b, stmt.min), lambda: emit(b, stmt.body))
+
+
+def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
+    if b.parallel is not None:
+        raise TVMError(f"{b.name}: a parallel_launch_point lies inside a parallel region")
+    _launch(b, stmt.body, lambda inner: emit(inner, stmt.body))
+
+
+def emit_barrier_after(b: Builder, stmt: AttrStmt, emit) -> None:
+    region = b.parallel
+    if region is None or not region.split:
+        raise TVMError(f"{b.name}: parallel_barrier_when_finish needs an enclosing parallel_launch_point")
+    emit(b, stmt.body)
+    status = runtime_call(b, "parallel_barrier", [("i32", region.task), ("ptr", region.environment)])
+    return_if_failed(b, status)
+
+
+def emit_stride_pattern(b: Builder, stmt: AttrStmt, emit) -> None:
+    region = b.parallel
+    if region is None:
+        b.strided_next = True
+        emit(b, stmt.body)
+        b.strided_next = False
+        return
+    b.parallel = region._replace(strided=True)
+    emit(b, stmt.body)
+    b.parallel = region
+
+
+def _share(b: Builder, stmt: For, emit) -> None:
+    """This task's part of a parallel loop."""
+    region: Region = b.parallel
+    text = b.index
+    begin, extent = wide_value(b, stmt.min), wide_value(b, stmt.extent)
+    task = b.op(f"sext i32 {region.task} to i64")
+    tasks = b.op(f"sext i32 {region.count} to i64")
+    b.parallel = region._replace(split=False)
+    nonnegative = is_nonnegative(b, stmt.min)
+
+    def body() -> None:
+        emit(b, stmt.body)
+
+    if region.strided:
+        first = _to_index(b, task)
+        left = b.op(f"sub nsw {text} {extent}, {first}")
+        serial_loop(b, stmt.loop_var, add_index(b, begin, first), left, nonnegative, body, _to_index(b, tasks))
+    else:
+        whole = extent if text == "i64" or extent[0] != "%" else b.op(f"sext {text} {extent} to i64")
+        low = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {whole}, {task}')}, {tasks}")
+        after = b.op(f"add nsw i64 {task}, 1")
+        high = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {whole}, {after}')}, {tasks}")
+        count = _to_index(b, b.op(f"sub nsw i64 {high}, {low}"))
+        serial_loop(b, stmt.loop_var, add_index(b, begin, _to_index(b, low)), count, nonnegative, body)
+    b.parallel = region
+
+
+def _to_index(b: Builder, operand: str) -> str:
+    return operand if b.index == "i64" else b.op(f"trunc i64 {operand} to {b.index}")
+
+
+def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
+    """Variables of the enclosing function that ``stmt`` uses, in order of first use."""
+    used: dict[Var, None] = {}
+    own: set[Var] = set()
+    for node in pre_order(stmt):
+        if isinstance(node, Var):
+            used.setdefault(node)
+        elif isinstance(node, (BufferLoad, BufferStore)):
+            used.setdefault(node.buffer.data)
+        elif isinstance(node, (LetStmt, Let)):
+            own.add(node.var)
+        elif isinstance(node, For):
+            own.add(node.loop_var)
+        elif isinstance(node, (Allocate, AllocateConst)):
+            own.add(node.buffer_var)
+    out = []
+    for var in used:
+        if var in own or var in b.constants:
+            continue
+        if var in b.wide:
+            out.append(Captured(var, b.index, b.wide[var], True))
+        else:
+            out.append(Captured(var, b.types[var.dtype], value(b, var), False))
+    return out
+
+
+def _launch(b: Builder, stmt: Stmt, write_body) -> None:
+    """Make functions for ``stmt`` and run them on every thread."""
+    module = b.module
+    captured = _captured(b, stmt)
+    number = len(module.functions)
+    body_name = f"{b.name}.parallel.{number}"
+    inner = Builder(module, body_name)
+    parameters = ["i32 %task", "i32 %tasks", "ptr %environment"]
+    for i, item in enumerate(captured):
+        promise = " noalias" if item.type_text == "ptr" and item.var in b.private else ""
+        parameters.append(f"{item.type_text}{promise} %c{i}")
+        _enter(b, inner, item, f"%c{i}")
+    inner.constants = dict(b.constants)
+    inner.parallel = Region("%task", "%tasks", "%environment", True, b.strided_next)
+    module.functions.append("")
+    write_body(inner)
+    if not inner.terminated:
+        inner.finish("ret i32 0")
+    module.functions[number] = _function_text(body_name, parameters, inner) + _unpacker(b, body_name, captured)
+    kinds = ", ".join(item.type_text for item in captured)
+    closure = "null"
+    if captured:
+        closure = b.alloca(f"{{ {kinds} }}", 16, "closure")
+        for i, item in enumerate(captured):
+            place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
+            b.line(f"store {item.type_text} {item.operand}, ptr {place}")
+    lambda_name = module.symbol(f"{body_name}.task")
+    status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", "0")])
+    return_if_failed(b, status)
+
+
+def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
+    """Make a captured variable known in the body, with everything that is known of it outside."""
+    var = item.var
+    if item.is_wide:
+        inner.wide[var] = operand
+    else:
+        inner.remember(var, operand)
+    inner.level[var] = 0
+    if var in b.nonnegative:
+        inner.nonnegative.add(var)
+    if var in b.private:
+        inner.private.add(var)
+    if var in b.alignment:
+        inner.alignment[var] = b.alignment[var]
+
+
+def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
+    head = f"define internal i32 {inner.module.symbol(name)}({', '.join(parameters)}) #0 {{\nentry:"
+    return "\n".join([head, *inner.entry, *inner.out, "}", ""])
+
+
+def _unpacker(b: Builder, body_name: str, captured: list[Captured]) -> str:
+    """The function the runtime calls: loads the closure and goes on to the body."""
+    symbol = b.module.symbol
+    kinds = ", ".join(item.type_text for item in captured)
+    lines = [
+        f"define internal i32 {symbol(body_name + '.task')}(i32 %task, ptr %environment, ptr %closure) #0 {{",
+        "entry:",
+        "  %tasks = load i32, ptr %environment, align 4",
+    ]
+    passed = ["i32 %task", "i32 %tasks", "ptr %environment"]
+    for i, item in enumerate(captured):
+        lines.append(f"  %p{i} = getelementptr inbounds {{ {kinds} }}, ptr %closure, i32 0, i32 {i}")
+        lines.append(f"  %c{i} = load {item.type_text}, ptr %p{i}")
+        passed.append(f"{item.type_text} %c{i}")
+    lines.append(f"  %status = tail call i32 {symbol(body_name)}({', '.join(passed)})")
+    lines.append("  ret i32 %status\n}\n")
+    return "\n".join(lines)
+
+
+_ = info
