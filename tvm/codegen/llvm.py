@@ -8,10 +8,14 @@ from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.prim import Var
 from ..ir.type import PrimType, TupleType
-from ..target.cpu import ResolvedCPU
+from ..runtime.module import JitCode, Module, from_code
+from ..target import llvm_facts
+from ..target.cpu import ResolvedCPU, resolve_cpu
+from ..target.target import Target
 from ..tir.function import PrimFunc
+from . import llvm_jit
 from .llvm_builder import Builder
-from .llvm_module import ModuleText
+from .llvm_module import CONTEXT, TABLE, ModuleText
 from .llvm_stmt import emit
 
 
@@ -86,3 +90,74 @@ def _parameter(b: Builder, function: PrimFunc, param: Var, operand: str, noalias
 
 def _zero(kind: str) -> str:
     return "null" if kind == "ptr" else "0x0000000000000000" if kind in ("float", "double") else "0"
+
+
+class CompiledCode:
+    """The result of compiling a module: the object is the product, everything else is made from the text on demand."""
+
+    def __init__(self, name: str, module: ModuleText, opt_level: int):
+        self.cpu = module.cpu
+        self.opt_level = opt_level
+        self.imports = [llvm_jit.read_import(text) for text in module.imported]
+        self.text = module.text(name, llvm_jit.data_layout(module.cpu))
+        self.names = tuple(module.defined)
+        self.object = llvm_jit.compile_object(self.text, self.cpu, opt_level, self.imports)
+
+    def load(self) -> JitCode:
+        """Put the code into this process."""
+        addresses, library = llvm_jit.load_object(self.object, (*self.names, TABLE, CONTEXT))
+        table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
+        return JitCode(addresses, table, context, library)
+
+    def source(self, fmt: str = "") -> str:
+        if fmt in ("", "ll"):
+            return str(self._optimized())
+        if fmt in ("s", "asm"):
+            return llvm_jit.machine_for(self.cpu, self.opt_level).emit_assembly(self._optimized())
+        raise TVMError(f"an llvm module has no source in format '{fmt}'; it has ll and asm")
+
+    def _optimized(self):
+        return llvm_jit.optimized(self.text, self.cpu, self.opt_level, self.imports)
+
+    def save(self, path: str, fmt: str = "") -> None:
+        """Write the code: o (object), s (assembly), ll (text) or bc (bitcode)."""
+        fmt = fmt or path.rpartition(".")[2]
+        if fmt in ("o", "obj"):
+            data = self.object
+        elif fmt in ("s", "asm", "ll"):
+            data = self.source(fmt).encode()
+        elif fmt == "bc":
+            data = self._optimized().as_bitcode()
+        else:
+            raise TVMError(f"an llvm module cannot be saved as '{fmt}'; it can as o, s, ll or bc")
+        with open(path, "wb") as file:
+            file.write(data)
+
+
+def compile_module(mod: IRModule, target: Target) -> CompiledCode:
+    """Compile the functions of a module; nothing is loaded."""
+    level = target.attrs.get("opt-level")
+    module = emit_module(prim_functions(mod), resolve_cpu(target))
+    entry = _entry_name(mod)
+    if entry:
+        module.entry_name = entry
+    return CompiledCode("tvm", module, 3 if level is None else min(max(int(level), 0), 3))
+
+
+def _entry_name(mod: IRModule) -> str | None:
+    for var, function in mod.functions.items():
+        if isinstance(function, PrimFunc) and function.attrs.get("tir.is_entry_func"):
+            return function_name(var, function)
+    return None
+
+
+def build(mod: IRModule, target: Target) -> Module:
+    code = compile_module(mod, target)
+    runnable = code.cpu.triple == llvm_facts.host().triple
+    return from_code(
+        code.load if runnable else None,
+        code.names,
+        entry_name=_entry_name(mod),
+        source=code.source,
+        save=code.save,
+    )

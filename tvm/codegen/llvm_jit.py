@@ -60,11 +60,25 @@ def optimize(module, machine, opt_level: int) -> None:
     builder.getModulePassManager().run(module, builder)
 
 
-def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
+def optimized(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()):
     module = parse(text, imports)
-    machine = machine_for(cpu, opt_level)
-    optimize(module, machine, opt_level)
-    return machine.emit_object(module)
+    optimize(module, machine_for(cpu, opt_level), opt_level)
+    return module
+
+
+def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
+    return machine_for(cpu, opt_level).emit_object(optimized(text, cpu, opt_level, imports))
+
+
+def read_import(text: str) -> str:
+    """LLVM text as given, or the contents of the .ll file that is named instead."""
+    if "\n" in text or not text.endswith((".ll", ".bc")):
+        return text
+    if text.endswith(".bc"):
+        with open(text, "rb") as file:
+            return str(_binding().parse_bitcode(file.read()))
+    with open(text, encoding="utf-8") as file:
+        return file.read()
 
 
 _lock = threading.Lock()

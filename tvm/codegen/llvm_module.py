@@ -48,6 +48,7 @@ class ModuleText:
         self.accesses: dict[int, tuple] = {}
         self.kept: list = []
         self.needs_inlining = False
+        self.entry_name = ""
         self.pointer_bytes = 4 if self.index_type == "i32" else 8
         # Functions of the module by the name other functions call them: (symbol, LLVM result type).
         self.callees: dict[str, tuple[str, str]] = {}
@@ -146,6 +147,9 @@ class ModuleText:
         guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
         lines.append(f"@{TABLE} = weak {guard}global ptr null, align 8")
         lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
+        if self.entry_name:
+            data = self.entry_name.encode() + b"\0"
+            lines.append(f"@__tvm_main__ = weak {guard}constant [{len(data)} x i8] {byte_string(data)}")
         lines += self.constants
         lines += [text for name, text in self.declared.items() if name not in self.defined]
         lines += self.functions
