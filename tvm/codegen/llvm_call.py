@@ -190,6 +190,32 @@ def _multiply_shift(b: Builder, node: Call) -> str:
     return b.op(f"trunc {wide} {moved} to {narrow}")
 
 
+def _count(name: str) -> Callable[[Builder, Call], str]:
+    """Leading zeros or ones of an integer; the result may have another integer type."""
+
+    def emit(b: Builder, node: Call) -> str:
+        source = node.args[0].dtype
+        text = b.types[source]
+        x = value(b, node.args[0])
+        if name == "ctlz":
+            function = b.module.intrinsic("ctlz", text, 1, ", i1")
+            got = b.op(f"call {text} {function}({text} {x}, i1 false)")
+        else:
+            got = b.op(f"call {text} {b.module.intrinsic(name, text, 1)}({text} {x})")
+        return convert(b, source.replace("uint", "int"), node.dtype, got) if source != node.dtype else got
+
+    return emit
+
+
+def _fma(b: Builder, node: Call) -> str:
+    return llvm_math.fused(b, node.dtype, [value(b, a) for a in node.args])
+
+
+def _ldexp(b: Builder, node: Call) -> str:
+    x, power = node.args
+    return llvm_math.load_exponent(b, node.dtype, value(b, x), power.dtype, value(b, power))
+
+
 # Classification of floats
 
 
@@ -405,6 +431,10 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.reinterpret": _reinterpret,
     "tir.large_uint_imm": _large_uint,
     "tir.q_multiply_shift": _multiply_shift,
+    "tir.clz": _count("ctlz"),
+    "tir.popcount": _count("ctpop"),
+    "tir.fma": _fma,
+    "tir.ldexp": _ldexp,
     "tir.isnan": _classify("isnan"),
     "tir.isinf": _classify("isinf"),
     "tir.isfinite": _classify("isfinite"),
@@ -431,4 +461,3 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     **STRUCT_CALLS,
 }
 
-_ = (element, FloatImm, Var, build_vector, extract, return_if_failed)

@@ -47,7 +47,8 @@ class ModuleText:
         self.speculatable: dict[int, tuple] = {}
         self.accesses: dict[int, tuple] = {}
         self.kept: list = []
-        self.needs_inlining = False
+        # Functions of ours that others call: formulas for exp and the like, by symbol.
+        self.helpers: dict[str, str] = {}
         self.entry_name = ""
         self.pointer_bytes = 4 if self.index_type == "i32" else 8
         # Functions of the module by the name other functions call them: (symbol, LLVM result type).
@@ -153,9 +154,11 @@ class ModuleText:
         lines += self.constants
         lines += [text for name, text in self.declared.items() if name not in self.defined]
         lines += self.functions
+        lines += self.helpers.values()
         wide = f' "prefer-vector-width"="{self.cpu.vector_bits}"' if self.cpu.arch == "x86" else ""
         lines.append(f"attributes #0 = {{ nounwind{wide} }}")
         lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){wide} }}")
+        lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){wide} }}")
         lines += self.metadata
         return "\n".join(lines) + "\n"
 

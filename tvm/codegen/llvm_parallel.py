@@ -205,4 +205,3 @@ def _unpacker(b: Builder, body_name: str, captured: list[Captured]) -> str:
     return "\n".join(lines)
 
 
-_ = info

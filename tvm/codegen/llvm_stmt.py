@@ -328,4 +328,3 @@ HANDLERS = {
     AttrStmt: _attribute,
 }
 
-_ = (Cast, PointerType, _REDUCTIONS)
