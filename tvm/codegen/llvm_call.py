@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..dtype import element, info, make
+from ..dtype import info, make
 from ..error import TVMError
 from ..ir.module import GlobalVar
-from ..ir.prim import And, BufferLoad, Call, FloatImm, IntImm, Let, Or, PrimExpr, StringImm, Var
+from ..ir.prim import And, BufferLoad, Call, IntImm, Let, Or, PrimExpr, StringImm
 from ..target import codegen as target_codegen
 from . import llvm_math, llvm_memory
 from .llvm_builder import Builder
 from .llvm_cast import convert, widen
-from .llvm_runtime import return_if_failed, runtime_call
+from .llvm_runtime import runtime_call
 from .llvm_struct import STRUCT_CALLS
-from .llvm_value import build_vector, choose, extract, value
+from .llvm_value import choose, value
 
 
 def emit_call(b: Builder, node: Call) -> str:

@@ -154,7 +154,8 @@ def tanh(x: Value) -> Value:
     near = (square * x).times_plus(square.polynomial(_TANH), x)
     double = exp(_clamp(size, 0.0, 20.0) * 2.0)
     far = x.constant(1.0) - x.constant(2.0) / (double + 1.0)
-    return size.less(0.625).choose(near, far.with_sign_of(x))
+    # The product with a negative polynomial would turn -0 into 0.
+    return size.less(0.625).choose(near, far).with_sign_of(x)
 
 
 def sinh(x: Value) -> Value:

@@ -14,6 +14,7 @@ from .llvm_value import build_vector, extract
 from .llvm_vector import Value
 from .symbols import LIBM
 
+
 def _reciprocal_root(x: Value) -> Value:
     return x.constant(1.0) / x.intrinsic("sqrt")
 

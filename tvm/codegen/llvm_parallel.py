@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..dtype import info
 from ..error import TVMError
 from ..ir.prim import BufferLoad, Let, Var
 from ..ir.visit import pre_order

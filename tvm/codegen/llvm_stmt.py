@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..dtype import info
 from ..error import TVMError
-from ..ir.prim import Add, BufferLoad, Call, Cast, IntImm, Max, Min, Mul, Or, PrimExpr, StringImm, Sub, Var
-from ..ir.type import PointerType
+from ..ir.prim import Add, BufferLoad, Call, IntImm, Max, Min, Mul, Or, PrimExpr, StringImm, Sub, Var
 from ..tir.stmt import (
     Allocate,
     AllocateConst,
@@ -27,10 +24,10 @@ from ..tir.stmt import (
 from . import llvm_memory, llvm_parallel
 from .linear import same
 from .llvm_builder import Builder
-from .llvm_runtime import runtime_call
 from .llvm_expr import bind, is_nonnegative
 from .llvm_loop import fixed_iteration, serial_loop
 from .llvm_memory import wide_value
+from .llvm_runtime import runtime_call
 from .llvm_value import value
 
 # Larger stack buffers than this are refused: lowering should have asked for workspace.
