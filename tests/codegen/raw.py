@@ -62,7 +62,8 @@ def elementwise(expression, dtypes: list[str], result: str, size: int, lanes: in
     if whole:
         i = Var("i", "int32")
         at = [Ramp(i * lanes, const(1, "int32"), lanes)]
-        parts.append(For(i, 0, whole, ForKind.SERIAL, BufferStore(out, expression(*[BufferLoad(b, at) for b in inputs]), at)))
+        vectors = BufferStore(out, expression(*[BufferLoad(b, at) for b in inputs]), at)
+        parts.append(For(i, 0, whole, ForKind.SERIAL, vectors))
     j = Var("j", "int32")
     rest = BufferStore(out, expression(*[BufferLoad(b, [j]) for b in inputs]), [j])
     if size > whole * lanes:

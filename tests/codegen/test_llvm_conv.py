@@ -7,7 +7,7 @@ import re
 
 import numpy
 import pytest
-from raw import compile_raw, emit, prim_func
+from tests.codegen.raw import compile_raw, emit, prim_func
 
 from tvm.codegen import llvm_jit
 from tvm.ir.prim import Broadcast, BufferLoad, Ramp, Var, const
@@ -54,7 +54,8 @@ def convolution(channels, filters, height, width, kernel, columns, blocks, unrol
     reduction = For(ci_inner, 0, unroll, UNROLLED, tile(update))
     for var, extent in ((ci_outer, lanes // unroll), (kw, kernel), (kh, kernel), (co, chunks)):
         reduction = For(var, 0, extent, SERIAL, reduction)
-    body = Allocate(sums.data, "float32", [columns * blocks * lanes], True, SeqStmt([tile(clear), reduction, tile(write)]))
+    steps = SeqStmt([tile(clear), reduction, tile(write)])
+    body = Allocate(sums.data, "float32", [columns * blocks * lanes], True, steps)
     for var, extent in ((ow, width // columns), (oh, height), (fo, filters // lanes // blocks)):
         body = For(var, 0, extent, SERIAL, body)
     return prim_func([data, weight, out], body, "conv")
@@ -89,7 +90,9 @@ def innermost_loop(assembly: str) -> list[str]:
     return best
 
 
-@pytest.mark.parametrize(("mcpu", "register", "lanes", "columns"), [("skylake-avx512", "zmm", 16, 14), ("haswell", "ymm", 8, 6)])
+@pytest.mark.parametrize(
+    ("mcpu", "register", "lanes", "columns"), [("skylake-avx512", "zmm", 16, 14), ("haswell", "ymm", 8, 6)]
+)
 def test_accumulators_stay_in_registers(mcpu, register, lanes, columns):
     function = convolution(64, 64, 8, columns * 2, 3, columns, 2, lanes=lanes)
     text, cpu = emit(function, f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}")

@@ -133,8 +133,8 @@ def _helper_text(b: Builder, symbol: str, name: str, dtype: str, arity: int) -> 
         result = _or_slow(inner, name, arguments[0], result)
     text = b.types[dtype]
     parameters = ", ".join(f"{text} %x{i}" for i in range(arity))
-    lines = [f"define internal {text} @{symbol}({parameters}) #1 {{", "entry:", *inner.out, f"  ret {text} {result.text}", "}", ""]
-    return "\n".join(lines)
+    head = f"define internal {text} @{symbol}({parameters}) #1 {{"
+    return "\n".join([head, "entry:", *inner.out, f"  ret {text} {result.text}", "}", ""])
 
 
 def _or_slow(b: Builder, name: str, x: Value, fast: Value) -> Value:

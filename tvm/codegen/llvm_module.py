@@ -144,7 +144,8 @@ class ModuleText:
         return f", !llvm.loop {name}"
 
     def text(self, name: str, layout: str) -> str:
-        lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"', f'target triple = "{self.cpu.triple}"']
+        lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"']
+        lines.append(f'target triple = "{self.cpu.triple}"')
         guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
         lines.append(f"@{TABLE} = weak {guard}global ptr null, align 8")
         lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")

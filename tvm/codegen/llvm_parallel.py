@@ -21,7 +21,7 @@ from .llvm_value import value
 
 
 class Region(NamedTuple):
-    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is divided over the tasks."""
+    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is shared by the tasks."""
 
     task: str
     count: str

@@ -127,7 +127,7 @@ def _for(b: Builder, stmt: For) -> None:
     elif kind is ForKind.UNROLLED:
         _unrolled(b, stmt)
     elif kind is ForKind.VECTORIZED:
-        raise TVMError(f"loop {stmt.loop_var.name} is still marked vectorized; run VectorizeLoop before code generation")
+        raise TVMError(f"loop {stmt.loop_var.name} is still vectorized; run VectorizeLoop before code generation")
     elif kind is ForKind.THREAD_BINDING:
         raise TVMError(f"loop {stmt.loop_var.name} is bound to a thread; a CPU function has no thread axes")
     else:

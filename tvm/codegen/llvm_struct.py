@@ -146,7 +146,7 @@ def _function_handle(b: Builder, name: str) -> str:
 
 def _packed_arguments(b: Builder, node: Call) -> tuple[str, str, str]:
     values, codes = value(b, node.args[1]), value(b, node.args[2])
-    begin, end = _number(node.args[3], "the first argument's number"), _number(node.args[4], "the last argument's number")
+    begin, end = _number(node.args[3], "the begin of the arguments"), _number(node.args[4], "their end")
     if begin:
         values = b.op(f"getelementptr i8, ptr {values}, {b.index} {8 * begin}")
         codes = b.op(f"getelementptr i8, ptr {codes}, {b.index} {4 * begin}")
@@ -172,7 +172,8 @@ def _call_packed(b: Builder, node: Call) -> str:
     function = _function_handle(b, name.value) if isinstance(name, StringImm) else value(b, name)
     values, codes, count = _packed_arguments(b, node)
     result, result_code = _result_place(b)
-    arguments = [("ptr", function), ("ptr", values), ("ptr", codes), ("i32", count), ("ptr", result), ("ptr", result_code)]
+    arguments = [("ptr", function), ("ptr", values), ("ptr", codes), ("i32", count), ("ptr", result)]
+    arguments.append(("ptr", result_code))
     return_if_failed(b, runtime_call(b, "func_call", arguments))
     return _packed_result(b, node, result)
 
@@ -239,7 +240,8 @@ def _check_tensor(b: Builder, node: Call) -> str:
         for i, (t, x) in enumerate(parts):
             b.line(f"store {t} {x}, ptr {b.op(f'getelementptr {kind}, ptr {spec}, i32 0, i32 {i}')}")
     out = b.alloca("ptr", 8, "tensor")
-    arguments = [("ptr", spec), ("i32", value(b, index)), ("ptr", value(b, given)), ("i32", value(b, code)), ("ptr", out)]
+    arguments = [("ptr", spec), ("i32", value(b, index)), ("ptr", value(b, given)), ("i32", value(b, code))]
+    arguments.append(("ptr", out))
     return runtime_call(b, "check_tensor", arguments)
 
 

@@ -120,7 +120,8 @@ class Value:
         texts = [self.text] + [self._other(o) for o in others]
         kind = self.type_text
         function = self.b.module.intrinsic(name, kind, len(texts))
-        return Value(self.b, self.dtype, self.b.op(f"call {kind} {function}({', '.join(f'{kind} {t}' for t in texts)})"))
+        arguments = ", ".join(f"{kind} {t}" for t in texts)
+        return Value(self.b, self.dtype, self.b.op(f"call {kind} {function}({arguments})"))
 
     def absolute(self) -> Value:
         return self.intrinsic("fabs")
