@@ -53,11 +53,15 @@ class CodeInfo(NamedTuple):
 class Module:
     """A module of the runtime."""
 
-    __slots__ = ("_module", "_info", "_loaded", "_entry", "_functions", "entry_name", "__weakref__")
+    __slots__ = (
+        "_module", "_info", "_keeper", "_loaded", "_entry", "_functions", "entry_name", "__weakref__",
+    )
 
     def __init__(self, handle: int):
         self._module = handle
         self._info = CodeInfo()
+        # What the code of the module needs alive; C holds it too, for functions that outlive this object.
+        self._keeper: list = []
         self._loaded = True
         self._entry = None
         self._functions: dict[str, PackedFunc] = {}
@@ -305,28 +309,15 @@ def _attach(module: Module, code: JitCode) -> None:
         _lib.check(lib.TVMModAddSymbol(module._module, name.encode(), address))
     _lib.check(lib.TVMModBind(module._module, code.runtime_table or None, code.module_context or None))
     # C keeps the token of this list until the module's last reference is gone, also those held by functions.
-    _kept_code[module._module].append(code.keepalive)
-
-
-_kept_code: dict[int, list] = {}
-
-
-class _Keeper(list):
-    """What a module keeps alive; dropping it forgets the module's entry."""
-
-    handle = 0
-
-    def __del__(self) -> None:
-        _kept_code.pop(self.handle, None)
+    module._keeper.append(code.keepalive)
 
 
 def _create(type_key: str, info: CodeInfo, entry_name: str | None) -> Module:
-    keeper = _Keeper()
+    keeper: list = []
     handle = _lib.module_create(type_key, keeper)
-    keeper.handle = handle
-    _kept_code[handle] = keeper
     module = Module(handle)
     module._info = info
+    module._keeper = keeper
     if entry_name:
         _lib.check(lib.TVMModSetEntryName(handle, entry_name.encode()))
     return module
