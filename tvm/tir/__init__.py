@@ -1,4 +1,3 @@
-# ruff: noqa: F401
 """Tensor programs as loops: expressions, statements, buffers, functions, and what is done with them."""
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from ..ir.prim import (
 from ..ir.prim import Any_ as Any
 from . import intrin_rules
 from .buffer import Buffer, decl_buffer
-from .function import PrimFunc
+from .function import IndexMap, PrimFunc, TensorIntrin
 from .op import *
 from .stmt import (
     Allocate,

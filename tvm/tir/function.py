@@ -1,11 +1,17 @@
-"""PrimFunc: a function over scalars and buffers."""
+"""PrimFunc: a function over scalars and buffers; and tensor intrinsics, pairs of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..ir.module import BaseFunc
-from ..ir.prim import Var
-from ..ir.type import Type, VoidType
+from ..ir.node import Node
+from ..ir.prim import IntImm, PrimExpr, Var, const, convert
+from ..ir.type import FuncType, Type, VoidType
+from ..registry import Registry
 from .buffer import Buffer, decl_buffer
+from .index_map import IndexMap
 from .stmt import Stmt
 
 
@@ -36,8 +42,112 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         self.attrs = dict(attrs or {})
         self.span = span
 
+    @property
+    def checked_type(self) -> FuncType:
+        return FuncType(tuple(p.type_annotation for p in self.params), self.ret_type)
+
     def with_body(self, new_body: Stmt, span=None) -> PrimFunc:
         return self.replace(body=new_body)
 
+    def specialize(self, param_map: Mapping[Var, PrimExpr | Buffer]) -> PrimFunc:
+        """A function for particular arguments: scalars become expressions and are no parameters any more, buffers
+        take the shape, strides and offset of the given buffer."""
+        from .stmt_functor import FoldingRenaming
 
-__all__ = ["Buffer", "PrimFunc", "decl_buffer"]
+        values: dict[Var, PrimExpr] = {}
+        for param, value in param_map.items():
+            if not any(param is p for p in self.params):
+                raise ValueError(f"specialize: '{param}' is no parameter; the parameters are {_names(self.params)}")
+            if isinstance(value, Buffer):
+                _match_buffer(self, param, value, values)
+            else:
+                _match_scalar(self, param, value, values)
+        renaming = FoldingRenaming(values.get)
+        buffers = {p: renaming.buffer(b) for p, b in self.buffer_map.items()}
+        params = tuple(p for p in self.params if p not in values)
+        return self.replace(params=params, buffer_map=buffers, body=renaming(self.body))
+
+
+def _names(params) -> str:
+    return ", ".join(p.name for p in params) or "none"
+
+
+def _bind(values: dict[Var, PrimExpr], what: str, own: PrimExpr, given: PrimExpr) -> None:
+    """``own`` becomes ``given``: a variable takes the value, anything else must be the same already."""
+    if isinstance(own, Var):
+        known = values.get(own)
+        if known is None:
+            values[own] = given
+            return
+        own = known
+    same = own is given or (isinstance(own, IntImm) and isinstance(given, IntImm) and own.value == given.value)
+    if not same:
+        raise ValueError(f"specialize: {what} is {own}, but {given} was given")
+
+
+def _match_scalar(func: PrimFunc, param: Var, value: Any, values: dict[Var, PrimExpr]) -> None:
+    if param in func.buffer_map:
+        raise ValueError(f"specialize: parameter '{param}' is a buffer; give a buffer for it, not {value}")
+    value = const(value, param.dtype) if isinstance(value, (bool, int, float)) else convert(value)
+    if value.dtype != param.dtype:
+        raise ValueError(f"specialize: parameter '{param}' is {param.dtype}, but {value} is {value.dtype}")
+    _bind(values, f"parameter '{param}'", param, value)
+
+
+def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, PrimExpr]) -> None:
+    own = func.buffer_map.get(param)
+    if own is None:
+        raise ValueError(f"specialize: parameter '{param}' is a scalar; give a value for it, not a buffer")
+    what = f"buffer '{own.name}'"
+    if own.dtype != given.dtype:
+        raise ValueError(f"specialize: {what} holds {own.dtype}, but {given.name} holds {given.dtype}")
+    if len(own.shape) != len(given.shape):
+        raise ValueError(
+            f"specialize: {what} has {len(own.shape)} dimensions, but {given.name} has {len(given.shape)}"
+        )
+    if len(own.strides) != len(given.strides):
+        raise ValueError(f"specialize: {what} has {len(own.strides)} strides, but {given.name} has {len(given.strides)}")
+    for n, pair in enumerate(zip(own.shape, given.shape)):
+        _bind(values, f"dimension {n} of {what}", *pair)
+    for n, pair in enumerate(zip(own.strides, given.strides)):
+        _bind(values, f"stride {n} of {what}", *pair)
+    _bind(values, f"the offset of {what}", own.elem_offset, given.elem_offset)
+    if given.data_alignment % own.data_alignment or given.offset_factor % own.offset_factor:
+        raise ValueError(f"specialize: {given.name} is less aligned than {what}")
+
+
+_INTRINSICS: Registry[TensorIntrin] = Registry("tensor intrinsic")
+
+
+class TensorIntrin(Node, key="tir.TensorIntrin"):
+    """What a hardware instruction computes (``desc``) and how it is called (``impl``)."""
+
+    desc: PrimFunc
+    impl: PrimFunc
+
+    def __init__(self, desc, impl, span=None):
+        if len(desc.params) != len(impl.params):
+            raise ValueError(
+                f"TensorIntrin: the description has {len(desc.params)} parameters, "
+                f"the implementation {len(impl.params)}"
+            )
+        for ours, theirs in zip(desc.params, impl.params):
+            if ours not in desc.buffer_map or theirs not in impl.buffer_map:
+                raise ValueError("TensorIntrin: every parameter must be a buffer")
+        self.desc = desc
+        self.impl = impl
+        self.span = span
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
+        _INTRINSICS.register(name, TensorIntrin(desc, impl), override)
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        got = _INTRINSICS.get(name)
+        if got is None and not allow_missing:
+            raise ValueError(f"no tensor intrinsic '{name}' is registered")
+        return got
+
+
+__all__ = ["Buffer", "IndexMap", "PrimFunc", "TensorIntrin", "decl_buffer"]

@@ -37,8 +37,8 @@ BITS = {
 }  # fmt: skip
 
 ELEMENTWISE: dict[str, int] = {
-    **{name: 1 for name in FLOAT_UNARY + ROUNDING + CLASSIFY},
-    **{name: 2 for name in FLOAT_BINARY},
+    **dict.fromkeys(FLOAT_UNARY + ROUNDING + CLASSIFY, 1),
+    **dict.fromkeys(FLOAT_BINARY, 2),
     **BITS,
 }
 

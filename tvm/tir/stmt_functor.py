@@ -9,6 +9,7 @@ from typing import Any
 from ..ir import prim
 from ..ir.node import Node
 from ..ir.prim import BufferLoad, IterVar, Let, PrimExpr, Var, const, convert
+from ..ir.primop import BUILD, is_literal
 from ..ir.visit import post_order, pre_order, rewrite
 from . import stmt as stmt_nodes
 from .buffer import Buffer
@@ -124,6 +125,18 @@ class Renaming:
         return None if handler is None else handler(self, n)
 
 
+class FoldingRenaming(Renaming):
+    """Substitution that folds arithmetic on the literals it brings in."""
+
+    def _post(self, n: Node) -> Node | None:
+        got = super()._post(n)
+        new = n if got is None else got
+        build = BUILD.get(type(new))
+        if build is not None and (is_literal(new.a) or is_literal(new.b)):
+            return build(new.a, new.b)
+        return got
+
+
 def _rename_access(r: Renaming, n):
     return n.replace(buffer=r.buffer(n.buffer))
 
@@ -167,10 +180,7 @@ def _rename_block(r: Renaming, n: Block):
 
 
 _RENAME: dict[type, Callable[[Renaming, Any], Node]] = {
-    **{
-        cls: _rename_access
-        for cls in (BufferLoad, BufferStore, BufferRealize, Prefetch, DeclBuffer, BufferRegion, MatchBufferRegion)
-    },
+    **dict.fromkeys((BufferLoad, BufferStore, BufferRealize, Prefetch, DeclBuffer, BufferRegion, MatchBufferRegion), _rename_access),
     For: _rename_loop,
     Let: _rename_let,
     LetStmt: _rename_let,

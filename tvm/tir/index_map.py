@@ -1,0 +1,287 @@
+"""Maps of indices: how the elements of one layout lie in another."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir import primop
+from ..ir.node import Node
+from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Sub, Var, const, convert
+from ..ir.subst import substitute
+from ..ir.visit import post_order
+
+
+class IndexMap(Node, key="tir.IndexMap"):
+    """``initial_indices`` go to ``final_indices``. ``inverse_index_map`` is given where it cannot be derived."""
+
+    AXIS_SEPARATOR = "axis_separator"
+
+    initial_indices: tuple
+    final_indices: tuple[PrimExpr]
+    inverse_index_map: Any = None
+
+    # --- making one ---
+
+    @staticmethod
+    def from_func(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64") -> IndexMap:
+        """The map ``lambda i, j: [j, i]`` describes; ``ndim`` tells the number of indices of ``lambda *i: ...``."""
+        index_map, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise ValueError(f"IndexMap: axis separators {separators} are not allowed here")
+        return index_map
+
+    @staticmethod
+    def from_func_with_separators(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64"):
+        """As from_func; where AXIS_SEPARATOR stands in the result is returned as well."""
+        variables, args, named = _arguments(mapping_function, ndim, index_dtype)
+        indices, separators = [], []
+        for value in _flat(mapping_function(*args, **named)):
+            if isinstance(value, str) and value == IndexMap.AXIS_SEPARATOR:
+                separators.append(len(indices))
+            else:
+                indices.append(convert(value))
+        if callable(inverse_index_map) and not isinstance(inverse_index_map, IndexMap):
+            inverse_index_map = IndexMap.from_func(inverse_index_map, ndim=len(indices), index_dtype=index_dtype)
+        return IndexMap(tuple(variables), tuple(indices), inverse_index_map), separators
+
+    # --- using it ---
+
+    def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
+        """Where the element at ``indices`` goes."""
+        self._check_rank(indices, "indices")
+        table = {v: _as(i, v.dtype) for v, i in zip(self.initial_indices, indices)}
+        simplify = _analyzer({}).simplify
+        return [simplify(_fold(substitute(e, table))) for e in self.final_indices]
+
+    def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+        """The shape that holds every element of ``shape``."""
+        self._check_rank(shape, "dimensions")
+        from ..arith.intset import eval_set
+
+        domain = self._domain(shape)
+        simplify = _analyzer(domain).simplify
+        sets = [eval_set(e, domain) for e in self.final_indices]
+        kinds = [convert(s).dtype for s in shape]
+        dtype = kinds[0] if kinds and all(k == kinds[0] for k in kinds) else "int64"
+        out = []
+        for s in sets:
+            extent = simplify(s.max_value + const(1, s.max_value.dtype))
+            out.append(const(extent.value, dtype) if isinstance(extent, IntImm) else extent)
+        return out
+
+    def map_ndarray(self, arr_src: Any) -> Any:
+        """The array with its elements where the map puts them; gaps are zero."""
+        import numpy as np
+
+        source = arr_src.numpy() if hasattr(arr_src, "numpy") else np.asarray(arr_src)
+        shape = [int(s) for s in self.map_shape(source.shape)]
+        grid = np.indices(source.shape)
+        table = {v: grid[k] for k, v in enumerate(self.initial_indices)}
+        out = np.zeros(shape, source.dtype)
+        out[tuple(np.broadcast_to(_evaluate(e, table), source.shape) for e in self.final_indices)] = source
+        return out
+
+    def is_equivalent_to(self, other_map: IndexMap) -> bool:
+        """Whether both maps take equal indices to equal indices."""
+        if len(self.initial_indices) != len(other_map.initial_indices):
+            return False
+        if len(self.final_indices) != len(other_map.final_indices):
+            return False
+        analyzer = _analyzer({})
+        return all(
+            analyzer.can_prove_equal(a, b)
+            for a, b in zip(self.final_indices, other_map.map_indices(self.initial_indices))
+        )
+
+    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+        """The map back, for indices inside ``shape``; refused where two elements would meet or gaps be left."""
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map
+        domain = self._domain(shape)
+        return self._invert(domain, self._outputs())
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """The map back and the condition under which an index of the new layout is padding.
+
+        Dimensions that do not divide are padded to the multiple their splits need.
+        """
+        self._check_rank(shape, "dimensions")
+        domain = self._domain(shape)
+        padded = {v: _pad(v, r, self.final_indices) for v, r in domain.items()}
+        inverse = self._invert(padded, self._outputs())
+        analyzer = _analyzer(
+            {o: Range(0, e) for o, e in zip(inverse.initial_indices, self._extents(padded))}
+        )
+        padding: PrimExpr = const(False, "bool")
+        for value, var in zip(inverse.final_indices, self.initial_indices):
+            low, high = domain[var].min, domain[var].min + domain[var].extent
+            for outside in (primop.less(value, _as(low, value.dtype)), primop.greater_equal(value, _as(high, value.dtype))):
+                padding = primop.logical_or(padding, analyzer.simplify(outside))
+        return inverse, padding
+
+    # --- parts ---
+
+    def _check_rank(self, items: Sequence[Any], what: str) -> None:
+        if len(items) != len(self.initial_indices):
+            raise ValueError(f"IndexMap: takes {len(self.initial_indices)} {what}, got {len(items)}")
+
+    def _domain(self, shape: Sequence[Any]) -> dict[Var, Range]:
+        self._check_rank(shape, "dimensions")
+        out = {}
+        for var, extent in zip(self.initial_indices, shape):
+            if isinstance(extent, Range):
+                out[var] = extent
+            else:
+                out[var] = Range.from_min_extent(const(0, var.dtype), _as(extent, var.dtype))
+        return out
+
+    def _outputs(self) -> list[Var]:
+        return [Var(f"axis{k}", e.dtype) for k, e in enumerate(self.final_indices)]
+
+    def _extents(self, domain: dict[Var, Range]) -> list[PrimExpr]:
+        from ..arith.intset import eval_set
+
+        return [eval_set(e, domain).max_value + 1 for e in self.final_indices]
+
+    def _invert(self, domain: dict[Var, Range], outputs: list[Var]) -> IndexMap:
+        from ..arith import detect_iter_map, inverse_affine_iter_map
+
+        found = detect_iter_map(self.final_indices, domain, True, "bijective", simplify_trivial_iterators=False)
+        if not found.indices:
+            extents = ", ".join(str(r.extent) for r in domain.values())
+            reasons = "; ".join(str(e) for e in found.errors)
+            raise ValueError(f"IndexMap: {self} is not bijective on ({extents}): {reasons}")
+        values = inverse_affine_iter_map(found.indices, outputs)
+        simplify = _analyzer({}).simplify
+        back = [simplify(_as(values.get(v, domain[v].min), v.dtype)) for v in self.initial_indices]
+        return IndexMap(tuple(outputs), tuple(back))
+
+    def __str__(self) -> str:
+        return f"index_map(lambda {', '.join(v.name for v in self.initial_indices)}: {_list(self.final_indices)})"
+
+    __repr__ = __str__
+
+
+def _list(items) -> str:
+    return f"({', '.join(str(i) for i in items)}{',' if len(items) == 1 else ''})"
+
+
+def _arguments(function: Callable, ndim: int | None, dtype: str) -> tuple[list[Var], list[Var], dict[str, Var]]:
+    """Variables for the parameters of ``function``, and how to pass them."""
+    args: list[Var] = []
+    named: dict[str, Var] = {}
+    rest = None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind == inspect.Parameter.VAR_POSITIONAL:
+            rest = parameter.name
+        elif parameter.kind == inspect.Parameter.KEYWORD_ONLY:
+            named[parameter.name] = Var(parameter.name, dtype)
+        elif parameter.kind == inspect.Parameter.VAR_KEYWORD:
+            raise ValueError("IndexMap: a mapping function takes no **keywords")
+        else:
+            args.append(Var(parameter.name, dtype))
+    if rest is not None:
+        if ndim is None:
+            raise ValueError(f"IndexMap: give ndim for a mapping function that takes *{rest}")
+        args += [Var(f"{rest}_{k}", dtype) for k in range(ndim - len(args) - len(named))]
+    if ndim is not None and ndim != len(args) + len(named):
+        raise ValueError(f"IndexMap: the mapping function takes {len(args) + len(named)} indices, not {ndim}")
+    return [*args, *named.values()], args, named
+
+
+def _flat(values: Any) -> list:
+    if not isinstance(values, (list, tuple)):
+        return [values]
+    out = []
+    for v in values:
+        out.extend(_flat(v) if isinstance(v, (list, tuple)) else [v])
+    return out
+
+
+def _as(value: Any, dtype: str) -> PrimExpr:
+    return const(value, dtype) if isinstance(value, int) else primop.cast(dtype, convert(value))
+
+
+def _analyzer(domain: dict[Var, Range]):
+    from ..arith import Analyzer
+
+    analyzer = Analyzer()
+    for var, dom in domain.items():
+        analyzer.bind(var, dom)
+    return analyzer
+
+
+def _fold(e: PrimExpr) -> PrimExpr:
+    from ..ir.visit import rewrite
+
+    def post(n: Node):
+        build = primop.BUILD.get(type(n))
+        return None if build is None else build(n.a, n.b)
+
+    return rewrite(e, post)
+
+
+def _pad(var: Var, dom: Range, indices: Sequence[PrimExpr]) -> Range:
+    """``dom`` grown to whole multiples of what the indices divide ``var`` (plus a constant) by."""
+    if not (isinstance(dom.min, IntImm) and isinstance(dom.extent, IntImm)):
+        return dom
+    low, high = dom.min.value, dom.min.value + dom.extent.value
+    for index in indices:
+        for node in post_order(index):
+            if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm):
+                offset = _offset(node.a, var)
+                if offset is not None:
+                    step = node.b.value
+                    low = min(low, (low + offset) // step * step - offset)
+                    high = max(high, -(-(high + offset) // step) * step - offset)
+    return Range(min=const(low, var.dtype), extent=const(high - low, var.dtype))
+
+
+def _offset(e: PrimExpr, var: Var) -> int | None:
+    """c where ``e`` is var + c."""
+    if e is var:
+        return 0
+    if isinstance(e, (Add, Sub)) and e.a is var and isinstance(e.b, IntImm):
+        return e.b.value if isinstance(e, Add) else -e.b.value
+    return None
+
+
+def _evaluate(e: PrimExpr, table: dict[Var, Any]) -> Any:
+    """The value of an integer expression on NumPy arrays."""
+    import numpy as np
+
+    values: dict[int, Any] = {}
+    for node in post_order(e):
+        if isinstance(node, Var):
+            values[id(node)] = table[node]
+        elif isinstance(node, IntImm):
+            values[id(node)] = np.int64(node.value)
+        else:
+            operands = [values[id(c)] for c in node.children()]
+            values[id(node)] = _NUMPY[type(node).__name__](np, *operands)
+    return values[id(e)]
+
+
+_NUMPY: dict[str, Callable] = {
+    "Add": lambda np, a, b: a + b,
+    "Sub": lambda np, a, b: a - b,
+    "Mul": lambda np, a, b: a * b,
+    "FloorDiv": lambda np, a, b: a // b,
+    "FloorMod": lambda np, a, b: a % b,
+    "Min": lambda np, a, b: np.minimum(a, b),
+    "Max": lambda np, a, b: np.maximum(a, b),
+    "EQ": lambda np, a, b: a == b,
+    "NE": lambda np, a, b: a != b,
+    "LT": lambda np, a, b: a < b,
+    "LE": lambda np, a, b: a <= b,
+    "GT": lambda np, a, b: a > b,
+    "GE": lambda np, a, b: a >= b,
+    "Select": lambda np, c, a, b: np.where(c, a, b),
+    "Cast": lambda np, a: a,
+}
+
+__all__ = ["IndexMap"]
