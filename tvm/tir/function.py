@@ -106,7 +106,9 @@ def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, P
             f"specialize: {what} has {len(own.shape)} dimensions, but {given.name} has {len(given.shape)}"
         )
     if len(own.strides) != len(given.strides):
-        raise ValueError(f"specialize: {what} has {len(own.strides)} strides, but {given.name} has {len(given.strides)}")
+        raise ValueError(
+            f"specialize: {what} has {len(own.strides)} strides, but {given.name} has {len(given.strides)}"
+        )
     for n, pair in enumerate(zip(own.shape, given.shape)):
         _bind(values, f"dimension {n} of {what}", *pair)
     for n, pair in enumerate(zip(own.strides, given.strides)):

@@ -118,8 +118,9 @@ class IndexMap(Node, key="tir.IndexMap"):
         )
         padding: PrimExpr = const(False, "bool")
         for value, var in zip(inverse.final_indices, self.initial_indices):
-            low, high = domain[var].min, domain[var].min + domain[var].extent
-            for outside in (primop.less(value, _as(low, value.dtype)), primop.greater_equal(value, _as(high, value.dtype))):
+            low = _as(domain[var].min, value.dtype)
+            high = low + _as(domain[var].extent, value.dtype)
+            for outside in (primop.less(value, low), primop.greater_equal(value, high)):
                 padding = primop.logical_or(padding, analyzer.simplify(outside))
         return inverse, padding
 

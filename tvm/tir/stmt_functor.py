@@ -179,8 +179,10 @@ def _rename_block(r: Renaming, n: Block):
     return n if all(a is b for a, b in zip(buffers, n.alloc_buffers)) else n.replace(alloc_buffers=buffers)
 
 
+_ACCESSES = (BufferLoad, BufferStore, BufferRealize, Prefetch, DeclBuffer, BufferRegion, MatchBufferRegion)
+
 _RENAME: dict[type, Callable[[Renaming, Any], Node]] = {
-    **dict.fromkeys((BufferLoad, BufferStore, BufferRealize, Prefetch, DeclBuffer, BufferRegion, MatchBufferRegion), _rename_access),
+    **dict.fromkeys(_ACCESSES, _rename_access),
     For: _rename_loop,
     Let: _rename_let,
     LetStmt: _rename_let,
