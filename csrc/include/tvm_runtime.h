@@ -226,6 +226,10 @@ TVM_DLL int TVMModGetFunction(TVMModuleHandle mod, const char *name, int query_i
 /* Address of any exported symbol of a loaded library or JIT module, NULL when there is none. */
 TVM_DLL void *TVMModGetSymbol(TVMModuleHandle mod, const char *name);
 TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size_t *out_size);
+/* Checksum of a library file. A file that ends in TVM_SEAL_MAGIC followed by the checksum of all bytes before the
+ * magic is refused when they disagree; files without that tail are loaded unchecked. */
+#define TVM_SEAL_MAGIC "TVMSEAL1"
+TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
 TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char *name, void *address);
 TVM_DLL int TVMModGetSystemLib(TVMModuleHandle *out);
 

@@ -43,6 +43,31 @@ static int read_file(const char *path, unsigned char **out, size_t *out_size) {
   return 0;
 }
 
+/* Eight bytes a step: every changed byte changes the state, and the state is mixed at once. */
+uint64_t TVMChecksum(const void *data, size_t size) {
+  const unsigned char *at = data;
+  uint64_t state = 0x9e3779b97f4a7c15u ^ size, word;
+  for (; size >= 8; size -= 8, at += 8) {
+    memcpy(&word, at, 8);
+    state = (state ^ word) * 0xff51afd7ed558ccdu;
+    state ^= state >> 32;
+  }
+  for (; size; --size, ++at) {
+    state = (state ^ *at) * 0xff51afd7ed558ccdu;
+    state ^= state >> 32;
+  }
+  return state;
+}
+
+static int check_seal(const char *path, const unsigned char *bytes, size_t size) {
+  enum { MAGIC = 8, TAIL = 16 };
+  uint64_t stored;
+  if (size < TAIL || memcmp(bytes + size - TAIL, TVM_SEAL_MAGIC, MAGIC)) return 0;
+  memcpy(&stored, bytes + size - MAGIC, sizeof stored);
+  if (stored == TVMChecksum(bytes, size - TAIL)) return 0;
+  return tvm_error("cannot load library '%s': the file is corrupt (its checksum does not match)", path);
+}
+
 #if defined(__linux__) && UINTPTR_MAX == UINT64_MAX
 #if defined(__x86_64__)
 enum { HOST_MACHINE = EM_X86_64 };
@@ -52,7 +77,38 @@ enum { HOST_MACHINE = EM_AARCH64 };
 enum { HOST_MACHINE = EM_NONE };
 #endif
 
+enum { MAX_PARTS = 64 };
+
 static bool inside(uint64_t offset, uint64_t length, size_t size) { return offset <= size && length <= size - offset; }
+
+/* File offset of an address, or SIZE_MAX when no loaded segment holds it. */
+static uint64_t file_offset(const Elf64_Phdr *parts, int count, uint64_t address) {
+  for (int i = 0; i < count; ++i)
+    if (parts[i].p_type == PT_LOAD && address >= parts[i].p_vaddr && address - parts[i].p_vaddr < parts[i].p_filesz)
+      return parts[i].p_offset + (address - parts[i].p_vaddr);
+  return SIZE_MAX;
+}
+
+/* The dynamic loader trusts its tables; the ones it reads first must be there. */
+static const char *check_dynamic(const unsigned char *bytes, const Elf64_Phdr *parts, int count) {
+  const char *why = "the file is truncated or corrupt";
+  bool has_text = false, has_symbols = false, has_hash = false;
+  for (int i = 0; i < count; ++i) {
+    if (parts[i].p_type != PT_DYNAMIC) continue;
+    for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= parts[i].p_filesz; at += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      memcpy(&entry, bytes + parts[i].p_offset + at, sizeof entry);
+      if (entry.d_tag == DT_NULL) return has_text && has_symbols && has_hash ? NULL : why;
+      bool table = entry.d_tag == DT_STRTAB || entry.d_tag == DT_SYMTAB || entry.d_tag == DT_GNU_HASH ||
+                   entry.d_tag == DT_HASH || entry.d_tag == DT_RELA || entry.d_tag == DT_JMPREL;
+      if (table && file_offset(parts, count, entry.d_un.d_ptr) == SIZE_MAX) return why;
+      has_text = has_text || entry.d_tag == DT_STRTAB;
+      has_symbols = has_symbols || entry.d_tag == DT_SYMTAB;
+      has_hash = has_hash || entry.d_tag == DT_GNU_HASH || entry.d_tag == DT_HASH;
+    }
+  }
+  return why;
+}
 
 /* Everything the dynamic loader maps must lie inside the file. */
 static int check_image(const char *path, const unsigned char *bytes, size_t size) {
@@ -68,11 +124,14 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
              !inside(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, size))
       why = "the file is truncated or corrupt";
   }
-  for (int i = 0; !why && i < header.e_phnum; ++i) {
-    Elf64_Phdr part;
-    memcpy(&part, bytes + header.e_phoff + (size_t)i * sizeof part, sizeof part);
-    if (part.p_type != PT_NULL && !inside(part.p_offset, part.p_filesz, size)) why = "the file is truncated or corrupt";
-  }
+  Elf64_Phdr parts[MAX_PARTS];
+  if (!why && header.e_phnum > MAX_PARTS) why = "it has too many segments";
+  if (!why) memcpy(parts, bytes + header.e_phoff, header.e_phnum * sizeof *parts);
+  for (int i = 0; !why && i < header.e_phnum; ++i)
+    if (parts[i].p_type != PT_NULL && (!inside(parts[i].p_offset, parts[i].p_filesz, size) ||
+                                       (parts[i].p_type == PT_LOAD && parts[i].p_memsz < parts[i].p_filesz)))
+      why = "the file is truncated or corrupt";
+  if (!why) why = check_dynamic(bytes, parts, header.e_phnum);
   return why ? tvm_error("cannot load library '%s': %s", path, why) : 0;
 }
 #else
@@ -127,7 +186,7 @@ void *library_open(const char *path) {
   size_t size;
   if (read_file(path, &bytes, &size)) return NULL;
   void *library = NULL;
-  if (!check_image(path, bytes, size)) {
+  if (!check_image(path, bytes, size) && !check_seal(path, bytes, size)) {
     const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
     dlerror();
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; ++i)

@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <stdint.h>
 
 #include "check.h"
 
@@ -96,6 +97,19 @@ static void test_corrupt_libraries_are_refused(void) {
   for (size_t keep = 0; keep < size; keep += size / 37 + 1) {
     write_file(path, bytes, keep);
     REFUSES(TVMModLoadFromFile(path, "", &mod), "cannot load library");
+  }
+  /* Sealed: any change is seen. */
+  memcpy(bytes + size, TVM_SEAL_MAGIC, 8);
+  uint64_t checksum = TVMChecksum(bytes, size);
+  memcpy(bytes + size + 8, &checksum, 8);
+  write_file(path, bytes, size + 16);
+  OK(TVMModLoadFromFile(path, "", &mod));
+  OK(TVMModFree(mod));
+  for (size_t at = 64; at < size; at += size / 53 + 1) {
+    bytes[at] ^= 0x5a;
+    write_file(path, bytes, size + 16);
+    REFUSES(TVMModLoadFromFile(path, "", &mod), "corrupt");
+    bytes[at] ^= 0x5a;
   }
   bytes[18] ^= 0xff; /* machine */
   write_file(path, bytes, size);

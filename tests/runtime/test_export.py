@@ -51,6 +51,21 @@ def test_exported_file_loads_and_runs(object_code, tmp_path, suffix):
     assert [entry.name for entry in tmp_path.iterdir()] == [f"out.{suffix}"]
 
 
+def test_damage_anywhere_in_an_exported_library_is_refused(object_code, tmp_path):
+    path = tmp_path / "out.so"
+    compiled(object_code).export_library(path)
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    for damaged in (whole[:middle], whole[:middle] + b"\xa5" * 200 + whole[middle + 200 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(TVMError, match="cannot load library .* corrupt"):
+            runtime.load_module(path)
+    for at in range(0, len(whole) - 16, len(whole) // 40):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(TVMError, match="cannot load library"):
+            runtime.load_module(path)
+
+
 def test_archives_are_reproducible(object_code, tmp_path):
     for name in ("a.tar", "b.tar"):
         compiled(object_code).export_library(tmp_path / name)

@@ -122,6 +122,7 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMModImportCount": (_INT, (_ADDRESS,)),
     "TVMModGetImport": (_STATUS, (_ADDRESS, _INT, _ADDRESS)),
     "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
+    "TVMChecksum": (_U64, (_TEXT, _SIZE)),
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
     "TVMThreadPoolSize": (_INT, ()),
     "TVMThreadPoolConfigure": (_STATUS, (_INT,)),

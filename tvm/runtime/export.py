@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from ..error import TVMError
 from . import link
+from ._lib import lib
 
 if TYPE_CHECKING:
     from .module import Module
 
+_LIBRARY_SUFFIXES = (".so",)
+_SEAL_MAGIC = b"TVMSEAL1"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
@@ -142,12 +145,22 @@ def export_library(
         return _in_place(target, made, lambda output: write(output, files, **kwargs))
 
 
+def seal(path: str) -> None:
+    """Append the checksum by which the loader sees that the file was damaged. Linkers and loaders ignore the tail."""
+    with open(path, "rb") as file:
+        data = file.read()
+    with open(path, "ab") as file:
+        file.write(_SEAL_MAGIC + struct.pack("=Q", lib.TVMChecksum(data, len(data))))
+
+
 def _in_place(target: str, folder: str, write: Callable[[str], object]):
     """The file appears under its name only when it is complete."""
     output = os.path.join(folder, "out-" + os.path.basename(target))
     result = write(output)
     if not os.path.isfile(output):
         raise TVMError(f"export_library: the compile function did not write {os.path.basename(target)}")
+    if target.endswith(_LIBRARY_SUFFIXES):
+        seal(output)
     partial = f"{target}.{os.getpid()}.part"
     try:
         shutil.copyfile(output, partial)
