@@ -47,3 +47,31 @@ class RPCSessionTimeoutError(RPCError, TimeoutError):
 
 class TargetError(TVMError, ValueError):
     """A target description is wrong, or a target cannot do what was asked of it."""
+
+
+# Errors that keep their class when they cross C or a network as text: "ValueError: what happened".
+ERROR_TYPES: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        *(AttributeError, IndexError, KeyError, NotImplementedError, TypeError, ValueError),
+        *(DiagnosticError, InternalError, OpError, OpNotImplemented, RPCError, RPCSessionTimeoutError),
+        *(OpAttributeInvalid, OpAttributeRequired, OpAttributeUnImplemented, ScheduleError, TargetError),
+    )
+}
+
+
+def register_error(func_name=None, cls: type[Exception] | None = None):
+    """Let ``cls`` keep its class when it crosses as text; a decorator, or called with a name and a class."""
+    if isinstance(func_name, type):
+        func_name, cls = func_name.__name__, func_name
+    if cls is None:
+        return lambda kind: register_error(func_name or kind.__name__, kind)
+    ERROR_TYPES[func_name] = cls
+    return cls
+
+
+def error_from_text(text: str) -> Exception:
+    """The error an error text stands for: of the class its first word names, else TVMError."""
+    name, colon, rest = text.partition(": ")
+    kind = ERROR_TYPES.get(name) if colon else None
+    return TVMError(text) if kind is None else kind(rest)

@@ -132,6 +132,11 @@ PACKED(sleep_ms) {
   return 0;
 }
 
+PACKED(fail_with) {
+  RT->set_last_error(args[0].v_str);
+  return -1;
+}
+
 PACKED(return_value) {
   ret->v_int64 = 42;
   *ret_code = kTVMArgInt;

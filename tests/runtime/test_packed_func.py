@@ -74,6 +74,42 @@ def test_python_results_of_kernels_are_owned(fresh, callback):
     assert runtime._lib.lib.TVMArrayUseCount(kept._tensor) == 1
 
 
+def test_foreign_class_with_a_handle_of_ours_is_passed_by_it(fresh, callback):
+    from tvm._ffi.runtime_ctypes import ArgTypeCode
+
+    class View:
+        _tvm_tcode = ArgTypeCode.DLTENSOR_HANDLE
+
+        def __init__(self, array):
+            self.array = array
+
+        @property
+        def _tvm_handle(self):
+            return self.array._tensor
+
+    callback(lambda array: int(array.numpy().sum()))
+    assert fresh["call_back"](View(nd.array(np.arange(5)))) == 10
+
+
+@pytest.mark.parametrize("name, kind", [("ValueError", ValueError), ("OpNotImplemented", NotImplementedError)])
+def test_error_text_that_names_a_class_is_raised_as_it(kernels, name, kind):
+    with pytest.raises(kind, match="^what happened$"):
+        kernels["fail_with"](f"{name}: what happened")
+
+
+def test_registered_error_keeps_its_class(kernels):
+    from tvm.error import register_error
+
+    @register_error
+    class OddTestError(TVMError):
+        pass
+
+    with pytest.raises(OddTestError, match="^odd$"):
+        kernels["fail_with"]("OddTestError: odd")
+    with pytest.raises(TVMError, match="^NobodysError: odd$"):
+        kernels["fail_with"]("NobodysError: odd")
+
+
 def test_many_arguments(fresh, callback):
     callback(lambda *args: sum(args))
     assert fresh["call_back"](*range(100)) == 4950

@@ -1,6 +1,7 @@
 """The runtime: arrays, packed functions, modules. Works without the compiler."""
 
-from . import container, module, ndarray, object_generic, packed_func, params, registry
+from . import container, module, ndarray, object_generic, packed_func, params, profiling, registry
+from ..dtype import DataType, DataTypeCode
 from ._lib import find_library, include_path
 from .benchmark import BenchmarkResult
 from .container import ADT, Array, Map, ShapeTuple, String, tuple_object
@@ -31,7 +32,8 @@ from .module import (
 )
 from .ndarray import NDArray
 from .object import Object, ObjectGeneric, ObjectTypes
-from .object_generic import convert, convert_to_object
+from .object_generic import const, convert, convert_to_object
 from .packed_func import PackedFunc
 from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
+from .profiling import Report
 from .registry import get_global_func, list_global_func_names, register_func, remove_global_func

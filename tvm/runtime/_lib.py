@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from ..error import TVMError
+from ..error import TVMError, error_from_text
 
 # Type codes of packed values.
 INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
@@ -219,9 +219,8 @@ def raise_last_error() -> None:
         raise KeyboardInterrupt
     error = _pending.pop(token, None)
     if error is None:
-        error = TVMError(
-            (lib.TVMGetLastError() or b"").decode("utf-8", "replace") or "the call failed without a message"
-        )
+        text = (lib.TVMGetLastError() or b"").decode("utf-8", "replace")
+        error = error_from_text(text or "the call failed without a message")
     try:
         raise error
     finally:

@@ -10,13 +10,18 @@ from .object import Object, ObjectGeneric
 from .packed_func import PackedFunc, convert_to_function
 
 # The compiler turns numbers into constants; the runtime alone leaves them as they are.
-_convert_number: Callable[[object], object] = lambda value: value
+_convert_number: Callable[..., object] = lambda value, dtype=None: value
 
 
-def set_number_converter(converter: Callable[[object], object]) -> None:
-    """``converter(number)`` gives the object a plain Python or NumPy number becomes."""
+def set_number_converter(converter: Callable[..., object]) -> None:
+    """``converter(number, dtype=None)`` gives the object a plain Python or NumPy number becomes."""
     global _convert_number
     _convert_number = converter
+
+
+def const(value: object, dtype: str | None = None, span: object = None) -> object:
+    """A number as a constant of ``dtype``."""
+    return _convert_number(value, dtype)
 
 
 def convert_to_object(value: object, span: object = None) -> object:

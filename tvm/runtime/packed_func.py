@@ -12,6 +12,7 @@ from ._lib import lib
 from .container import convert_container
 from .devices import Device
 from .ndarray import NDArray, dtype_text, dtype_triple, from_dlpack
+from .object import Object
 
 _pack_float = struct.Struct("=d").pack
 _unpack_float = struct.Struct("=d").unpack
@@ -111,7 +112,7 @@ def normalize(value: object) -> object:
         return value
     if isinstance(value, Integral):
         return int(value)
-    if callable(value) and not hasattr(value, "_packed_as_object") and _is_function(value):
+    if _is_function(value):
         return convert_to_function(value)
     return value
 
@@ -196,7 +197,9 @@ def _encode_other(value: object) -> tuple:
     for cls, encoder in _ENCODERS.items():
         if isinstance(value, cls):
             return encoder(value)
-    type_code = getattr(value, "type_code", None)
+    if hasattr(value, "_tvm_handle"):
+        # Classes of other packages that wrap a handle of ours say so with these two attributes.
+        return int(value._tvm_handle), getattr(value, "_tvm_tcode", _lib.OBJECT), value
     if isinstance(value, Integral):
         return _encode_int(value)
     if isinstance(value, Number):
@@ -208,7 +211,7 @@ def _encode_other(value: object) -> tuple:
     if _is_function(value):
         function = convert_to_function(value)
         return function.handle, _lib.FUNCTION, function
-    if type_code is not None or hasattr(value, "__slots__") or hasattr(value, "_packed_as_object"):
+    if isinstance(value, Object):
         return _encode_object(value)
     raise TypeError(f"a packed function cannot take an argument of type {type(value).__name__}")
 

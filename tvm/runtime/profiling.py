@@ -1,0 +1,255 @@
+"""Profiles: rows of named metrics, one per call, shown as table, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .object import Object
+
+if TYPE_CHECKING:
+    from .devices import Device
+    from .module import Module
+
+
+class Metric(Object):
+    """A measured value. Subclasses say how it is shown, added up and stored."""
+
+    __slots__ = ("value",)
+    key = ""
+    unit = ""
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"{self.value:,}{self.unit}"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.value == other.value
+
+    __hash__ = Object.__hash__
+
+    def add(self, other: Metric) -> Metric:
+        return type(self)(self.value + other.value)
+
+
+class Duration(Metric):
+    """Time in microseconds."""
+
+    __slots__ = ()
+    key = "microseconds"
+
+    @property
+    def us(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"{self.value:,.2f}"
+
+
+class Percent(Metric):
+    """Part of a hundred."""
+
+    __slots__ = ()
+    key = "percent"
+
+    @property
+    def percent(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"{self.value:.2f}"
+
+
+class Count(Metric):
+    """How many."""
+
+    __slots__ = ()
+    key = "count"
+
+    def __repr__(self) -> str:
+        return f"{int(self.value):,}"
+
+
+class Ratio(Metric):
+    """A quotient, which cannot be added up."""
+
+    __slots__ = ()
+    key = "ratio"
+
+    @property
+    def ratio(self) -> float:
+        return self.value
+
+    def add(self, other: Metric) -> Metric:
+        return Ratio(float("nan"))
+
+
+_KINDS = {kind.key: kind for kind in (Duration, Percent, Count, Ratio)}
+_SORT_COLUMN = "Duration (us)"
+_NAME, _COUNT, _PERCENT = "Name", "Count", "Percent"
+_FIRST_COLUMNS = (_NAME, _SORT_COLUMN, _PERCENT, "Device", _COUNT)
+
+
+def _to_json(value: object) -> object:
+    return {value.key: value.value} if isinstance(value, Metric) else {"string": str(value)}
+
+
+def _from_json(value: Mapping[str, object]) -> object:
+    ((key, content),) = value.items()
+    return _KINDS[key](content) if key in _KINDS else content
+
+
+def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """One row per name and device: metrics are added up, text stays where all rows agree."""
+    groups: dict[tuple, dict[str, object]] = {}
+    for row in rows:
+        key = (row.get(_NAME), row.get("Device"), row.get("Hash"))
+        known = groups.get(key)
+        if known is None:
+            groups[key] = {**row, _COUNT: row.get(_COUNT, Count(1))}
+            continue
+        for name, value in {**row, _COUNT: row.get(_COUNT, Count(1))}.items():
+            before = known.get(name)
+            if isinstance(value, Metric) and isinstance(before, Metric):
+                known[name] = before.add(value)
+            elif before != value:
+                known[name] = ""
+    return list(groups.values())
+
+
+class Report(Object):
+    """A profile: ``calls`` are rows, ``device_metrics`` one row per device, ``configuration`` what was run."""
+
+    def __init__(
+        self,
+        calls: Sequence[Mapping[str, object]],
+        device_metrics: Mapping[str, Mapping[str, object]],
+        configuration: Mapping[str, object] | None = None,
+    ):
+        self.calls = [dict(call) for call in calls]
+        self.device_metrics = {name: dict(row) for name, row in device_metrics.items()}
+        self.configuration = dict(configuration or {})
+
+    def _columns(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
+        found = dict.fromkeys(name for row in rows for name in row)
+        first = [name for name in _FIRST_COLUMNS if name in found]
+        return first + [name for name in found if name not in first]
+
+    def csv(self) -> str:
+        """One line per call, plain numbers."""
+        columns = self._columns(self.calls)
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(columns)
+        for call in self.calls:
+            cells = (call.get(name, "") for name in columns)
+            writer.writerow([cell.value if isinstance(cell, Metric) else cell for cell in cells])
+        return out.getvalue()
+
+    def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
+        """Text with aligned columns."""
+        rows = _aggregate(self.calls) if aggregate else [dict(call) for call in self.calls]
+        if sort:
+            rows.sort(key=lambda row: -getattr(row.get(_SORT_COLUMN), "value", 0.0))
+        columns = self._columns(rows)
+        if col_sums and rows:
+            rows = [*rows, self._sums(rows, columns)]
+        for device, metrics in self.device_metrics.items():
+            rows.append({_NAME: "Total", "Device": device, **metrics})
+            columns += [name for name in rows[-1] if name not in columns]
+        cells = [columns, *([str(row.get(name, "")) for name in columns] for row in rows)]
+        widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in cells]
+        settings = [f"{name}: {value}" for name, value in self.configuration.items()]
+        return "\n".join(lines + (["", "Configuration", *settings] if settings else [])) + "\n"
+
+    @staticmethod
+    def _sums(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> dict[str, object]:
+        total: dict[str, object] = {_NAME: "Sum"}
+        for name in columns:
+            values = [row[name] for row in rows if isinstance(row.get(name), Metric)]
+            if values and not isinstance(values[0], Ratio):
+                total[name] = values[0]
+                for value in values[1:]:
+                    total[name] = total[name].add(value)
+        return total
+
+    def json(self) -> str:
+        def encode(row: Mapping[str, object]) -> dict:
+            return {name: _to_json(value) for name, value in row.items()}
+
+        return json.dumps(
+            {
+                "calls": [encode(call) for call in self.calls],
+                "device_metrics": {name: encode(row) for name, row in self.device_metrics.items()},
+                "configuration": encode(self.configuration),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, s: str) -> Report:
+        """The report that ``json`` wrote."""
+
+        def decode(row: Mapping[str, Mapping]) -> dict:
+            return {name: _from_json(value) for name, value in row.items()}
+
+        data = json.loads(s)
+        devices = {name: decode(row) for name, row in data["device_metrics"].items()}
+        return cls([decode(call) for call in data["calls"]], devices, decode(data.get("configuration", {})))
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+class DeviceWrapper:
+    """A device a collector measures."""
+
+    def __init__(self, dev: Device):
+        self.device = dev
+
+
+class MetricCollector(Object):
+    """Base of what measures more than time: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
+
+    def init(self, devices: Sequence[DeviceWrapper]) -> None:
+        """Called once, before anything runs."""
+
+    def start(self, device: Device) -> object:
+        """Called before a run; the result is given to ``stop``."""
+        return None
+
+    def stop(self, token: object) -> Mapping[str, Metric]:
+        """The metrics of the run that ``token`` started."""
+        return {}
+
+
+def profile_function(
+    mod: Module,
+    dev: Device,
+    collectors: Sequence[MetricCollector],
+    func_name: str | None = None,
+    warmup_iters: int = 10,
+) -> Callable[..., dict[str, object]]:
+    """A function that runs ``func_name`` of ``mod`` under ``collectors`` and gives what they measured."""
+    function = mod.entry_func if func_name is None else mod.get_function(func_name, query_imports=True)
+
+    def profile(*args) -> dict[str, object]:
+        for collector in collectors:
+            collector.init([DeviceWrapper(dev)])
+        for _ in range(warmup_iters):
+            function(*args)
+        dev.sync()
+        tokens = [collector.start(dev) for collector in collectors]
+        time = mod.time_evaluator(func_name or mod.entry_name, dev, number=1)(*args).mean
+        dev.sync()
+        metrics: dict[str, object] = {_SORT_COLUMN: Duration(time * 1e6)}
+        for collector, token in zip(collectors, tokens):
+            metrics.update(collector.stop(token))
+        return metrics
+
+    return profile
