@@ -71,7 +71,7 @@ ONLY_IN = {
     "marshal": set(),
     "shelve": set(),
 }
-NO_NUMPY_AT_IMPORT = {"tvm.ir", "tvm.arith", "tvm.tir", "tvm.te", "tvm.runtime"} | {n for n, at in LAYERS.items() if at == 0}
+NO_NUMPY_AT_IMPORT = {name for name, layer in LAYERS.items() if layer <= 5 and name != "tvm.target"}
 
 
 def module_name(path: Path) -> str:
