@@ -1,0 +1,23 @@
+"""``tvm.support``: what a script or a problem report asks about the build."""
+
+from __future__ import annotations
+
+import os
+
+import tvm
+
+
+def test_libinfo_names_the_build():
+    info = tvm.support.libinfo()
+    assert info["TVM_VERSION"] == tvm.__version__
+    assert info["USE_LLVM"] == "ON" and int(info["LLVM_VERSION"].split(".")[0]) >= 20
+    assert os.path.isfile(info["RUNTIME_LIBRARY"])
+    assert os.path.isfile(os.path.join(info["INCLUDE_PATH"], "tvm_runtime.h"))
+    assert info.get("USE_NOTHING_LIKE_THIS") is None
+
+
+def test_describe_prints_python_and_every_fact(capsys):
+    tvm.support.describe()
+    printed = capsys.readouterr().out
+    assert printed.startswith("Python 3.")
+    assert all(f"{key}: {value}" in printed for key, value in tvm.support.libinfo().items())
