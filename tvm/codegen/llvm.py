@@ -145,9 +145,12 @@ def compile_module(mod: IRModule, target: Target) -> CompiledCode:
 
 
 def _entry_name(mod: IRModule) -> str | None:
-    for var, function in mod.functions.items():
-        if isinstance(function, PrimFunc) and function.attrs.get("tir.is_entry_func"):
-            return function_name(var, function)
+    """The function marked as entry, or the only one there is beside raw entries."""
+    functions = {function_name(v, f): f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    packed = [name for name in functions if name.removesuffix("_compute_") == name]
+    for name in packed:
+        if len(packed) == 1 or functions[name].attrs.get("tir.is_entry_func"):
+            return name
     return None
 
 
