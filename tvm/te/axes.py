@@ -233,3 +233,16 @@ def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analy
             need.add(r.outer)
             need.add(r.inner)
     return need
+
+
+def repeats(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
+    """Axes below the roots whose loops run past their extent. There the same root value comes up twice: harmless
+    where it is computed again, wrong where it is accumulated."""
+    roots_made = [x for r in relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)
+                                                 if isinstance(r, Fuse) else ())]
+    out = [a for a in roots_made if a in uneven]
+    for r in relations:
+        if isinstance(r, Split) and r.parent in roots_made and r.parent in ranges:
+            if not analyzer.can_prove_equal(ranges[r.outer].extent * ranges[r.inner].extent, ranges[r.parent].extent):
+                out.append(r.parent)
+    return out

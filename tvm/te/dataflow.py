@@ -202,6 +202,9 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     for root in op.reduce_axis:
         if root in guards:
             condition = logical_and(condition, values[root] < root.dom.min + root.dom.extent)
+    for made in algebra.repeats(stage.relations, ranges, set(), analyzer):
+        if made in values:
+            condition = logical_and(condition, values[made] < ranges[made].min + ranges[made].extent)
     source = tuple(substitute(s, table) for s in first.source)
     data.insert(place, new_axis)
     if reduced:

@@ -110,6 +110,11 @@ class Loops:
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
         out: list[PrimExpr] = []
         op = self.stage.op
+        if op.reduce_axis and not skip_reduction:
+            for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer):
+                test = self.values[axis] < ranges[axis].min + ranges[axis].extent
+                if not analyzer.can_prove(test):
+                    out.append(analyzer.simplify(test))
         for axis in list(op.axis) + ([] if skip_reduction else list(op.reduce_axis)):
             value, r, dom = self.values[axis], ranges[axis], axis.dom
             end = dom.min + dom.extent

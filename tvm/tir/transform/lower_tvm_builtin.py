@@ -51,6 +51,8 @@ from .statement import StmtRewriter, is_call, op_name
 
 # Allocations of at most this many bytes stay on the stack. Local memory stays there whatever its size.
 STACK_BYTES = 4096
+# Memory the schedule asked to keep close stays on the stack up to a size no thread's stack minds.
+LOCAL_STACK_BYTES = 64 * 1024
 
 _PACKED = {
     "tir.tvm_call_packed": "tir.tvm_call_packed_lowered",
@@ -147,13 +149,8 @@ class BuiltinLowerer(StmtRewriter):
         count = 1
         for extent in node.extents:
             count = None if count is None or not isinstance(extent, IntImm) else count * extent.value
-        fits = count is not None and count * size <= STACK_BYTES
-        if kind != "global" and count is None:
-            raise TVMError(
-                f"{node.buffer_var.name}: memory in scope '{kind}' needs a size known when compiling, got "
-                f"{', '.join(str(e) for e in node.extents)} elements"
-            )
-        if fits or kind != "global" or node.annotations.get("on_stack"):
+        limit = STACK_BYTES if kind == "global" else LOCAL_STACK_BYTES
+        if count is not None and count * size <= limit or node.annotations.get("on_stack"):
             return node if body is node.body else node.replace(body=body)
         total: PrimExpr = const(size, "uint64")
         for extent in node.extents:
