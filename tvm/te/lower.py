@@ -235,7 +235,7 @@ class Lowering:
         if isinstance(op, ScanOp):
             return self.scan(stage)
         if isinstance(op, ExternOp):
-            from .extern import bind_extern
+            from .bind_extern import bind_extern
 
             return bind_extern(op)
         if isinstance(op, HybridOp):
