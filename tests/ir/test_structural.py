@@ -196,18 +196,45 @@ def test_arrays_compare_by_content():
 
 def test_mismatch_names_the_path_and_both_sides():
     one, two = copy_function(), copy_function(op=lambda v: v + 2.0)
-    with pytest.raises(ValueError, match=r"StructuralEqual check failed at <root>\.body\.body\.value\.b: float32 1\.0 against float32 2\.0"):
+    with pytest.raises(ValueError, match=r"StructuralEqual check failed at <root>\.body\.body\.value\.b\.value: float32 1\.0 against 2\.0"):
         assert_structural_equal(one, two)
     left, right = get_first_structural_mismatch(one, two)
-    assert str(left) == str(right) == "<root>.body.body.value.b"
+    assert str(left) == str(right) == "<root>.body.body.value.b.value"
     assert get_first_structural_mismatch(one, copy_function()) is None
 
 
 def test_mismatch_shows_the_missing_element_of_a_sequence():
     one = SeqStmt((Evaluate(1), Evaluate(2)))
     got = find_mismatch(one, SeqStmt((Evaluate(1), Evaluate(2), Evaluate(3))))
-    assert str(got.path) == "<root>.seq[<missing element #2>]"
-    assert str(find_mismatch(one, SeqStmt((Evaluate(9),))).path) == "<root>.seq[0].value"
+    assert got.lhs_path == ObjectPath.root().attr("seq").missing_array_element(2)
+    assert got.rhs_path == ObjectPath.root().attr("seq").array_index(2)
+    assert str(find_mismatch(one, SeqStmt((Evaluate(9),))).lhs_path) == "<root>.seq[0].value.value"
+
+
+def test_mismatch_in_a_dictionary_names_the_key_of_each_side():
+    mod = IRModule({"f": copy_function()})
+    with pytest.raises(ValueError, match=r'<root>\.functions\[I\.GlobalVar\("f"\)\]\.body\.body\.value\.b\.value: '):
+        assert_structural_equal(mod, IRModule({"f": copy_function(op=lambda v: v + 3.0)}))
+    left, right = get_first_structural_mismatch(mod, IRModule({"f": copy_function(), "g": copy_function()}))
+    assert str(left) == "<root>.functions[<missing entry>]" and str(right) == '<root>.functions[I.GlobalVar("g")]'
+
+
+def test_mismatch_of_buffers_of_parameters_goes_by_variable_not_by_name():
+    x, y = Var("x", "handle"), Var("x", "handle")
+    one, two = decl_buffer((10, 10)), decl_buffer((10, 20))
+    left, right = get_first_structural_mismatch(
+        PrimFunc([x], Evaluate(0), buffer_map={x: one}), PrimFunc([x], Evaluate(0), buffer_map={x: one, y: two})
+    )
+    assert left == ObjectPath.root().attr("buffer_map").missing_map_entry()
+    assert right == ObjectPath.root().attr("buffer_map").map_value(y) != ObjectPath.root().attr("buffer_map").map_value(x)
+
+
+def test_mismatch_of_a_parameter_type():
+    x, a, b = Var("x", "int32"), Var("y", "int32"), Var("z", "float32")
+    got = find_mismatch(PrimFunc([x, a], Evaluate(x)), PrimFunc([x, b], Evaluate(x)))
+    assert got.lhs_path == got.rhs_path == ObjectPath.root().attr("params").array_index(1).attr("dtype")
+    got = find_mismatch(PrimFunc([x, a], Evaluate(x)), PrimFunc([x], Evaluate(x)))
+    assert got.rhs_path == ObjectPath.root().attr("params").missing_array_element(1)
 
 
 def test_assert_passes_on_equal_programs():
@@ -230,9 +257,11 @@ def test_hash_is_the_same_in_every_process():
 
 def test_object_path_prefixes_and_text():
     path = ObjectPath.root().attr("body").array_index(2).map_value("k")
-    assert str(path) == "<root>.body[2]['k']"
+    assert str(path) == '<root>.body[2]["k"]'
     assert len(path) == 4
     assert path.get_prefix(2) == ObjectPath.root().attr("body")
     assert ObjectPath.root().attr("body").is_prefix_of(path)
     assert not ObjectPath.root().attr("other").is_prefix_of(path)
+    with pytest.raises(IndexError, match="prefixes of length 1 to 4; length 5"):
+        path.get_prefix(5)
     assert path.parent == ObjectPath.root().attr("body").array_index(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..object_path import ObjectPath
 from . import diagnostics, instrument, primop, transform  # primop holds the operators of expressions
 from .adt import Constructor, TypeData
 from .affine_type import TensorAffineType, TupleAffineType
@@ -30,7 +31,6 @@ from .memory_pools import (
 )
 from .module import GlobalVar, IRModule, RelayExpr
 from .node import Node
-from .object_path import ObjectPath
 from .op import Op, register_intrin_lowering, register_op_attr
 from .prim import BaseExpr, PrimExpr, Range
 from .supply import GlobalVarSupply, NameSupply

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ..object_path import ObjectPath
 from .attrs import DictAttrs
 from .module import GlobalVar
 from .node import Node
-from .object_path import ObjectPath
 from .op import Op
 from .prim import FloatImm, IntImm, StringImm, Var, convert
 from .type import TypeVar
@@ -40,17 +40,10 @@ RULES: dict[str, str] = {
     "tir.AllocateConst": "buffer_var! dtype extents data_or_idx body annotations",
     "tir.DeclBuffer": "buffer! body",
     "tir.MatchBufferRegion": "buffer! source",
+    "tir.PrimFunc": "params! buffer_map! ret_type body attrs",
+    "IRModule": "functions attrs type_definitions",
     "tir.Block": "iter_vars! alloc_buffers! match_buffers! reads writes body init annotations",
 }
-
-# Parts of a node that are no fields: type key -> {name: function of the node}.
-DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "tir.PrimFunc": {"buffers": lambda f: tuple(f.buffer_map.get(p) for p in f.params)},
-    "IRModule": {"by_name": lambda m: {v.name_hint: f for v, f in m.functions.items()}},
-}
-RULES["tir.PrimFunc"] = "params! buffers! ret_type body attrs"
-RULES["IRModule"] = "by_name attrs type_definitions"
-
 
 # Classes whose objects are variables: matched where they are defined. Other IRs add theirs.
 VARIABLE_CLASSES: list[type] = [Var, TypeVar]
@@ -102,13 +95,9 @@ def _node_plan(cls: type) -> _Plan:
     words = list(cls._fields) if spec is None else spec.split()
     labels = tuple(w.rstrip("!") for w in words)
     defines = tuple(w.endswith("!") for w in words)
-    derived = DERIVED.get(cls._type_key, {})
     tag = key or f"{cls.__module__}.{cls.__qualname__}"
     if not labels:
         return _Plan(_NODE, tag=tag)
-    if derived:
-        getters = [derived.get(n) or attrgetter(n) for n in labels]
-        return _Plan(_NODE, labels, defines, lambda node: tuple([g(node) for g in getters]), tag)
     if len(labels) == 1:
         getter = attrgetter(labels[0])
         return _Plan(_NODE, labels, defines, lambda node: (getter(node),), tag)
@@ -158,27 +147,40 @@ def _same_data(a: Any, b: Any) -> bool:
 
 
 def _map_key(key: Any) -> str:
-    """Keys of dictionaries are names; a variable as a key goes by its name."""
-    if isinstance(key, str):
-        return str(key)
+    """A key of a dictionary as text: keys are names, numbers or named nodes."""
+    got = _data_key(key)
+    if got is not None:
+        return got
     name = getattr(key, "name_hint", None) or getattr(key, "name", None)
-    return str(name) if name is not None else str(getattr(key, "value", key))
+    return f"k{name if name is not None else getattr(key, 'value', key)}"
+
+
+def _in_order(keys: Mapping) -> list:
+    """Names sorted, then variables as they come."""
+    return sorted([k for k in keys if isinstance(k, str)]) + [k for k in keys if not isinstance(k, str)]
+
+
+def _is_variable(value: Any) -> bool:
+    return _plan(value.__class__).kind == _VAR
 
 
 class Mismatch(NamedTuple):
-    """Where two sides part: the path, the two values and why they differ."""
+    """Where two sides part: the paths on both sides, what is there, and why it differs."""
 
-    path: ObjectPath
+    lhs_path: ObjectPath
+    rhs_path: ObjectPath
     lhs: Any
     rhs: Any
     reason: str
 
 
+# A path under construction is () for the root, else (path before, step on the left, step on the right); a step is the
+# name of a method of ObjectPath and its argument.
 _ROOT: tuple = ()
 
 
 class _Absent:
-    """Stands for the element that the shorter of two lists lacks."""
+    """Stands for what one side lacks."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -187,15 +189,20 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _path(steps: tuple) -> ObjectPath:
+def _path(steps: tuple, side: int) -> ObjectPath:
     found = []
     while steps:
-        steps, kind, value = steps
-        found.append((kind, value))
+        found.append(steps[side])
+        steps = steps[0]
     path = ObjectPath.root()
-    for kind, value in reversed(found):
-        path = getattr(path, kind)(value)
+    for method, *argument in reversed(found):
+        path = getattr(path, method)(*argument)
     return path
+
+
+def _attr(path: tuple, name: str) -> tuple:
+    step = ("attr", name)
+    return (path, step, step)
 
 
 class _Comparison:
@@ -227,72 +234,82 @@ class _Comparison:
                 continue
             cls = a.__class__
             plan = plans.get(cls) or _plan(cls)
-            kind = plan.kind
-            if kind == _NODE:
-                if b.__class__ is not cls:
-                    return self.differ(path, a, b, f"{_kind(a)} against {_kind(b)}")
-                pair = (id(a), id(b))
-                if pair in seen:
-                    continue
-                seen.add(pair)
-                labels, defines = plan.labels, plan.defines
-                x, y = plan.parts(a), plan.parts(b)
-                for i in range(len(labels) - 1, -1, -1):
-                    u, v = x[i], y[i]
-                    part = u.__class__
-                    if part is v.__class__ and (part is str or part is int):
-                        if u != v:
-                            return self.differ((path, "attr", labels[i]), u, v, f"{labels[i]} {u!r} against {v!r}")
-                    else:
-                        stack.append((u, v, free or defines[i], (path, "attr", labels[i])))
+            if plan.kind != _NODE:
+                found = self.other(plan.kind, a, b, free, path)
+                if found is not None:
+                    path, reason = found
+                    return Mismatch(_path(path, 1), _path(path, 2), a, b, reason)
                 continue
-            reason = self.other(kind, a, b, free, path)
-            if reason:
-                return self.differ(path, a, b, reason)
+            if b.__class__ is not cls:
+                return Mismatch(_path(path, 1), _path(path, 2), a, b, f"{_kind(a)} against {_kind(b)}")
+            pair = (id(a), id(b))
+            if pair in seen:
+                continue
+            seen.add(pair)
+            labels, defines = plan.labels, plan.defines
+            x, y = plan.parts(a), plan.parts(b)
+            for i in range(len(labels) - 1, -1, -1):
+                u, v = x[i], y[i]
+                part = u.__class__
+                # Equal texts and numbers need no visit; unequal ones wait for their turn.
+                if (part is str or part is int) and part is v.__class__ and u == v:
+                    continue
+                stack.append((u, v, free or defines[i], _attr(path, labels[i])))
         return None
 
-    def differ(self, path: tuple, a: Any, b: Any, reason: str) -> Mismatch:
-        # A difference found early in a node may come before one that an earlier part would show; either is a first one.
-        return Mismatch(_path(path), a, b, reason)
-
-    def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple) -> str | None:
-        """Compare what is no plain node; the reason when it differs, None after pushing what is left to compare."""
+    def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+        """Compare what is no plain node: where and why it differs; None after pushing what is left to compare."""
         if kind == _DATA:
-            return None if _same_data(a, b) else f"{_show(a)} against {_show(b)}"
+            return None if _same_data(a, b) else (path, f"{_show(a)} against {_show(b)}")
         if kind == _SEQUENCE:
-            if not isinstance(b, (list, tuple)):
-                return f"a list against {_kind(b)}"
-            n = min(len(a), len(b))
-            if len(a) != len(b):
-                # Compared after the elements both have: a differing one of those says more.
-                x, y = (a[n], _ABSENT) if len(a) > n else (_ABSENT, b[n])
-                self.stack.append((x, y, free, (path, "missing_array_element", n)))
-            for i in range(n - 1, -1, -1):
-                self.stack.append((a[i], b[i], free, (path, "array_index", i)))
-            return None
+            return self.sequence(a, b, free, path)
         if kind == _MAPPING:
             return self.mapping(a, b, free, path)
         if b.__class__ is not a.__class__:
-            return f"{_kind(a)} against {_kind(b)}"
+            return path, f"{_kind(a)} against {_kind(b)}"
         if kind == _VAR:
             return self.variable(a, b, free, path)
         if kind == _NAMED:
             x, y = _plan(a.__class__).parts(a), _plan(b.__class__).parts(b)
-            return None if x == y else f"{x} against {y}"
-        same = a.dtype == b.dtype and _data_key(a.value) == _data_key(b.value)
-        return None if same else f"{a.dtype} {a.value!r} against {b.dtype} {b.value!r}"
+            return None if x == y else (path, f"{x} against {y}")
+        if a.dtype != b.dtype:
+            return _attr(path, "dtype"), f"literal of {a.dtype} against {b.dtype}"
+        if _data_key(a.value) != _data_key(b.value):
+            return _attr(path, "value"), f"{a.dtype} {a.value!r} against {b.value!r}"
+        return None
 
-    def mapping(self, a: Any, b: Any, free: bool, path: tuple) -> str | None:
+    def sequence(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+        if not isinstance(b, (list, tuple)):
+            return path, f"a list against {_kind(b)}"
+        n = min(len(a), len(b))
+        if len(a) != len(b):
+            # Compared after the elements both have: a differing one of those says more.
+            here, gone = ("array_index", n), ("missing_array_element", n)
+            if len(a) > n:
+                self.stack.append((a[n], _ABSENT, free, (path, here, gone)))
+            else:
+                self.stack.append((_ABSENT, b[n], free, (path, gone, here)))
+        for i in range(n - 1, -1, -1):
+            step = ("array_index", i)
+            self.stack.append((a[i], b[i], free, (path, step, step)))
+        return None
+
+    def mapping(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
         if _plan(b.__class__).kind != _MAPPING:
-            return f"a dictionary against {_kind(b)}"
-        x = {_map_key(k): v for k, v in a.items()}
-        y = {_map_key(k): v for k, v in b.items()}
-        for one, two, side in ((x, y, "right"), (y, x, "left")):
-            missing = sorted(one.keys() - two.keys())
-            if missing:
-                return f"key '{missing[0]}' is missing on the {side}"
-        for key in sorted(x, reverse=True):
-            self.stack.append((_plain(x[key]), _plain(y[key]), free, (path, "map_value", key)))
+            return path, f"a dictionary against {_kind(b)}"
+        # Keys that are variables are matched as variables; other keys by name, in the order of names.
+        forward = self.forward
+        x = {forward.get(k, k) if _is_variable(k) else _map_key(k): (k, v) for k, v in a.items()}
+        y = {k if _is_variable(k) else _map_key(k): (k, v) for k, v in b.items()}
+        for key in _in_order(x):
+            if key not in y:
+                return (path, ("map_value", x[key][0]), ("missing_map_entry",)), "the right side has no such key"
+        for key in _in_order(y):
+            if key not in x:
+                return (path, ("missing_map_entry",), ("map_value", y[key][0])), "the left side has no such key"
+        for key in reversed(_in_order(x)):
+            (k, u), (m, v) = x[key], y[key]
+            self.stack.append((_plain(u), _plain(v), free, (path, ("map_value", k), ("map_value", m))))
         return None
 
     def fix_skipped(self) -> None:
@@ -314,20 +331,21 @@ class _Comparison:
             elif plan.kind == _SEQUENCE:
                 stack.extend(value)
 
-    def variable(self, a: Any, b: Any, free: bool, path: tuple) -> str | None:
+    def variable(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
         if a is not b and not self.renamed:
             self.fix_skipped()
         got = self.forward.get(a)
         if got is not None:
-            return None if got is b else f"variable {_name(a)} stands for {_name(got)}, not {_name(b)}"
+            return None if got is b else (path, f"variable {_name(a)} stands for {_name(got)}, not {_name(b)}")
         if b in self.backward:
-            return f"variable {_name(b)} on the right stands for {_name(self.backward[b])}, not {_name(a)}"
+            return path, f"variable {_name(b)} on the right stands for {_name(self.backward[b])}, not {_name(a)}"
         if a is not b:
             if not free:
-                return f"variables {_name(a)} and {_name(b)} are defined outside and are not one object"
+                return path, f"variables {_name(a)} and {_name(b)} are defined outside and are not one object"
             x, y = _variable_type(a), _variable_type(b)
             if x != y:
-                return f"variable {_name(a)} is {x}, {_name(b)} is {y}"
+                field = "type_annotation" if getattr(a, "dtype", "") == getattr(b, "dtype", "") else "dtype"
+                return _attr(path, field), f"variable {_name(a)} is {x}, {_name(b)} is {y}"
         self.forward[a] = b
         self.backward[b] = a
         return None
@@ -391,15 +409,17 @@ def get_first_structural_mismatch(
 ) -> tuple[ObjectPath, ObjectPath] | None:
     """The paths, on both sides, of the first difference; None when the sides are equal."""
     got = find_mismatch(lhs, rhs, map_free_vars)
-    return None if got is None else (got.path, got.path)
+    return None if got is None else (got.lhs_path, got.rhs_path)
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise ValueError, showing the first difference, unless the two sides are structurally equal."""
     got = find_mismatch(lhs, rhs, map_free_vars)
     if got is not None:
+        left, right = str(got.lhs_path), str(got.rhs_path)
+        where = left if left == right else f"{left} (right side: {right})"
         raise ValueError(
-            f"StructuralEqual check failed at {got.path}: {got.reason}\n"
+            f"StructuralEqual check failed at {where}: {got.reason}\n"
             f"left side there:\n{_indent(_show(got.lhs))}\nright side there:\n{_indent(_show(got.rhs))}\n"
             f"whole left side:\n{_indent(_show(lhs))}\nwhole right side:\n{_indent(_show(rhs))}"
         )
@@ -458,13 +478,17 @@ class _Numbering:
                 stack.append((None, "list", None, len(value)))
                 stack.extend([(v, free) for v in reversed(value)])
             elif plan.kind == _MAPPING:
-                items = sorted([(_map_key(k), _plain(v)) for k, v in value.items()], key=lambda item: item[0])
+                items = sorted([(self.map_key(k, free), _plain(v)) for k, v in value.items()], key=lambda item: item[0])
                 stack.append((None, "map", None, 2 * len(items)))
                 for key, item in reversed(items):
                     stack.append((item, free))
-                    stack.append((key, free))
+                    stack.append((key, False))
             else:
                 done.append(self.leaf(plan, value, free))
+
+    def map_key(self, key: Any, free: bool) -> str:
+        plan = _plan(key.__class__)
+        return f"v{self.variable(plan, key, free):08d}" if plan.kind == _VAR else _map_key(key)
 
     def leaf(self, plan: _Plan, value: Any, free: bool) -> int:
         if plan.kind == _VAR:
