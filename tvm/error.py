@@ -49,6 +49,18 @@ class TargetError(TVMError, ValueError):
     """A target description is wrong, or a target cannot do what was asked of it."""
 
 
+class ExprTypeError(TVMError, TypeError):
+    """An expression was built from operands whose types do not fit."""
+
+
+class ExprValueError(TVMError, ValueError):
+    """An expression was built from a value that is not allowed there."""
+
+
+class DivideByZeroError(TVMError, ZeroDivisionError):
+    """An expression divides by the literal zero."""
+
+
 # Errors that keep their class when they cross C or a network as text: "ValueError: what happened".
 ERROR_TYPES: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -56,6 +68,7 @@ ERROR_TYPES: dict[str, type[Exception]] = {
         *(AttributeError, IndexError, KeyError, NotImplementedError, TypeError, ValueError),
         *(DiagnosticError, InternalError, OpError, OpNotImplemented, RPCError, RPCSessionTimeoutError),
         *(OpAttributeInvalid, OpAttributeRequired, OpAttributeUnImplemented, ScheduleError, TargetError),
+        *(ExprTypeError, ExprValueError, DivideByZeroError),
     )
 }
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..dtype import canonical, info, with_lanes
+from ..dtype import canonical, info, int_range, with_lanes
+from ..error import ExprTypeError, ExprValueError
 from .node import CONVERT, Node, _convert_all
 from .op import Op
 from .type import PrimType, Type
@@ -244,18 +245,16 @@ class IntImm(ConstExpr, key="IntImm"):
     def __init__(self, dtype, value, span=None):
         kind = info(dtype)
         if kind.lanes != 1:
-            raise ValueError(f"IntImm is scalar; got dtype '{dtype}'")
+            raise ExprValueError(f"IntImm is scalar; got dtype '{dtype}'")
         if not kind.is_integer:
-            raise ValueError(f"IntImm needs an integer dtype, got '{dtype}'")
+            raise ExprValueError(f"IntImm needs an integer dtype, got '{dtype}'")
         value = int(value)
-        if kind.code == "uint" and value < 0:
-            raise ValueError(f"literal value {value} is negative for unsigned integer type {dtype}")
-        if kind.code == "int" and kind.bits < 64 and not -(1 << (kind.bits - 1)) <= value < (1 << (kind.bits - 1)):
-            raise ValueError(f"literal value {value} does not fit in {dtype}")
-        if kind.code == "uint" and value >= (1 << kind.bits):
-            raise ValueError(f"literal value {value} does not fit in {dtype}")
         if kind.is_bool:
             value = 1 if value else 0
+        else:
+            low, high = int_range(dtype)
+            if not low <= value <= high:
+                raise ExprValueError(f"literal value {value} does not fit in {dtype}, which holds {low} to {high}")
         self.dtype = canonical(dtype)
         self.value = value
         self.span = span
@@ -295,7 +294,7 @@ class FloatImm(ConstExpr, key="FloatImm"):
 
     def __init__(self, dtype, value, span=None):
         if not info(dtype).is_float:
-            raise ValueError(f"FloatImm needs a float dtype, got '{dtype}'")
+            raise ExprValueError(f"FloatImm needs a float dtype, got '{dtype}'")
         self.dtype = canonical(dtype)
         self.value = float(value)
         self.span = span
@@ -342,7 +341,7 @@ class LogicalExpr(BinaryOpExpr):
 
 
 def _mismatch(node):
-    raise TypeError(
+    raise ExprTypeError(
         f"{type(node).__name__}: operands must have one type, got {node.a.dtype} and {node.b.dtype}; cast one of them"
     )
 
@@ -659,15 +658,16 @@ def const(value, dtype: str | None = None, span=None) -> PrimExpr:
 
 
 def _default_dtype(value) -> str:
+    # NumPy's float64 is a Python float too, so its own type is asked for first.
+    name = getattr(value, "dtype", None)
+    if name is not None:
+        return canonical(name)
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
         return "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
     if isinstance(value, float):
         return "float32"
-    name = getattr(value, "dtype", None)
-    if name is not None:
-        return canonical(name)
     raise TypeError(f"cannot make a literal of {value!r} ({type(value).__name__})")
 
 

@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 from ..dtype import canonical, info, int_range, make, with_lanes
+from ..error import DivideByZeroError, ExprTypeError, ExprValueError
 from . import prim
 from .op import Op
 from .prim import (
@@ -58,27 +59,30 @@ def _operands(name: str, a, b):
             return got, None
     a, b = convert(a), convert(b)
     if not isinstance(a, PrimExpr) or not isinstance(b, PrimExpr):
-        raise TypeError(f"{name}: operands must be expressions, got {type(a).__name__} and {type(b).__name__}")
+        raise ExprTypeError(f"{name}: operands must be expressions, got {type(a).__name__} and {type(b).__name__}")
     if a.dtype != b.dtype:
         a, b = match_types(a, b)
     return a, b
 
 
 def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Bring two operands to one type: scalars broadcast, integers become floats, narrow types widen."""
+    """Bring two operands to one type: scalars broadcast, integers become floats, narrow types widen.
+
+    Between signed and unsigned integers the wider type wins, and unsigned where the widths are the same.
+    """
     if a.dtype == b.dtype:
         return a, b
     x, y = info(a.dtype), info(b.dtype)
     if x.is_handle or y.is_handle:
         if x.is_handle and y.is_handle:
             return a, b
-        raise TypeError(f"cannot combine {a.dtype} with {b.dtype}")
+        raise ExprTypeError(f"cannot combine {a.dtype} with {b.dtype}")
     if x.lanes == 1 and y.lanes != 1:
         a = broadcast(a, y.lanes)
     elif y.lanes == 1 and x.lanes != 1:
         b = broadcast(b, x.lanes)
     elif x.lanes != y.lanes:
-        raise TypeError(f"cannot match vector types {a.dtype} and {b.dtype}: {x.lanes} and {y.lanes} lanes")
+        raise ExprTypeError(f"cannot match vector types {a.dtype} and {b.dtype}: {x.lanes} and {y.lanes} lanes")
     x, y = info(a.dtype), info(b.dtype)
     if (x.code, x.bits) == (y.code, y.bits):
         return a, b
@@ -96,8 +100,9 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         return (a, cast(a.dtype, b)) if x.bits > y.bits else (cast(b.dtype, a), b)
     if x.is_bool or y.is_bool:
         return (cast(b.dtype, a), b) if x.is_bool else (a, cast(a.dtype, b))
-    wide = make("int", max(x.bits, y.bits), x.lanes)
-    return cast(wide, a), cast(wide, b)
+    if x.bits != y.bits:
+        return (a, cast(a.dtype, b)) if x.bits > y.bits else (cast(b.dtype, a), b)
+    return (a, cast(a.dtype, b)) if x.is_uint else (cast(b.dtype, a), b)
 
 
 def wrap_int(value: int, dtype: str) -> int:
@@ -111,20 +116,26 @@ def wrap_int(value: int, dtype: str) -> int:
     return value
 
 
+_PACK = {"float32": "f", "float16": "e"}
+
+
 def round_float(value: float, dtype: str) -> float:
-    """``value`` rounded to what the type can hold (float16, float32; others keep double)."""
-    if dtype == "float32":
-        if value != value or value in (math.inf, -math.inf):
-            return value
-        try:
-            return struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-    if dtype == "float16":
-        try:
-            return struct.unpack("e", struct.pack("e", value))[0]
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
+    """``value`` rounded to the nearest the type can hold, ties to even; float64 is itself."""
+    if dtype == "float64":
+        return value
+    if value != value or value in (math.inf, -math.inf):
+        return value
+    code = _PACK.get(dtype)
+    try:
+        if code is not None:
+            return struct.unpack(code, struct.pack(code, value))[0]
+        if dtype == "bfloat16":
+            # The upper half of a float32; the lower half decides the rounding.
+            bits = struct.unpack("I", struct.pack("f", value))[0]
+            bits += 0x7FFF + ((bits >> 16) & 1)
+            return struct.unpack("f", struct.pack("I", bits & 0xFFFF0000))[0]
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
     return value
 
 
@@ -133,7 +144,11 @@ def _int(value: int, dtype: str) -> PrimExpr:
 
 
 def _float(value: float, dtype: str) -> PrimExpr:
-    return FloatImm(dtype, value)
+    return FloatImm(dtype, round_float(value, dtype))
+
+
+# Narrower floats are left to the back end, which may compute them in a wider type.
+_FOLDED_FLOATS = ("float32", "float64")
 
 
 def literal(e: PrimExpr):
@@ -150,8 +165,8 @@ def _fold(a: PrimExpr, b: PrimExpr, ints, floats=None) -> PrimExpr | None:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         got = ints(a.value, b.value)
         return None if got is None else _int(got, a.dtype)
-    if floats is not None and isinstance(a, FloatImm) and isinstance(b, FloatImm):
-        got = floats(a.value, b.value)
+    if floats is not None and isinstance(a, FloatImm) and isinstance(b, FloatImm) and a.dtype in _FOLDED_FLOATS:
+        got = floats(round_float(a.value, a.dtype), round_float(b.value, a.dtype))
         return None if got is None else _float(got, a.dtype)
     return None
 
@@ -202,6 +217,8 @@ def multiply(a, b, span=None):
     got = _fold(a, b, int.__mul__, float.__mul__)
     if got is not None:
         return got
+    if isinstance(a, FloatImm) and isinstance(b, FloatImm):
+        return Mul(a, b)
     for x, y in ((a, b), (b, a)):
         if isinstance(x, _LITERAL) and x.value == 1:
             return y
@@ -212,7 +229,7 @@ def multiply(a, b, span=None):
 
 def _no_zero(b: PrimExpr, name: str) -> None:
     if isinstance(b, IntImm) and b.value == 0:
-        raise ZeroDivisionError(f"{name}: divide by zero")
+        raise DivideByZeroError(f"{name}: divide by zero")
 
 
 def div(a, b, span=None):
@@ -297,11 +314,19 @@ def floormod(a, b, span=None):
     return FloorMod(a, b)
 
 
+def _least(x: float, y: float) -> float | None:
+    return None if x != x or y != y else min(x, y)
+
+
+def _greatest(x: float, y: float) -> float | None:
+    return None if x != x or y != y else max(x, y)
+
+
 def minimum(a, b, span=None):
     a, b = _operands("minimum", a, b)
     if b is None:
         return a
-    got = _fold(a, b, min, min)
+    got = _fold(a, b, min, _least)
     if got is not None:
         return got
     return a if a is b else Min(a, b)
@@ -311,7 +336,7 @@ def maximum(a, b, span=None):
     a, b = _operands("maximum", a, b)
     if b is None:
         return a
-    got = _fold(a, b, max, max)
+    got = _fold(a, b, max, _greatest)
     if got is not None:
         return got
     return a if a is b else Max(a, b)
@@ -328,6 +353,8 @@ def negative(a):
         return _int(-a.value, a.dtype)
     if isinstance(a, FloatImm):
         return _float(-a.value, a.dtype)
+    if info(a.dtype).is_uint:
+        return subtract(const(0, a.dtype), a)
     return multiply(a, const(-1, a.dtype))
 
 
@@ -336,8 +363,10 @@ def _compare(name: str, cls, function):
         a, b = _operands(name, a, b)
         if b is None:
             return a
-        if isinstance(a, _LITERAL) and isinstance(b, _LITERAL):
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
             return const(function(a.value, b.value), "bool")
+        if isinstance(a, FloatImm) and isinstance(b, FloatImm):
+            return const(function(round_float(a.value, a.dtype), round_float(b.value, b.dtype)), "bool")
         return cls(a, b)
 
     compare.__name__ = name
@@ -355,7 +384,7 @@ greater_equal = _compare("greater_equal", GE, lambda a, b: a >= b)
 
 def _want_bool(e: PrimExpr, name: str) -> PrimExpr:
     if not info(e.dtype).is_bool:
-        raise TypeError(f"{name}: expected a condition (bool), got {e.dtype}")
+        raise ExprTypeError(f"{name}: expected a condition (bool), got {e.dtype}")
     return e
 
 
@@ -390,7 +419,7 @@ def logical_not(a, span=None):
 
 def _want_integer(name: str, a: PrimExpr) -> None:
     if not info(a.dtype).is_integer:
-        raise TypeError(f"{name}: only integers have bits, got {a.dtype}")
+        raise ExprTypeError(f"{name}: only integers have bits, got {a.dtype}")
 
 
 def _bitwise(name: str, intrinsic: str, ints):
@@ -422,7 +451,7 @@ def _shift(name: str, intrinsic: str, ints):
         if isinstance(b, IntImm):
             bits = info(a.dtype).bits
             if not 0 <= b.value < bits:
-                raise ValueError(f"{name}: shift amount must be in 0..{bits - 1} for {a.dtype}, got {b.value}")
+                raise ExprValueError(f"{name}: shift amount must be in 0..{bits - 1} for {a.dtype}, got {b.value}")
             if b.value == 0:
                 return a
         got = _fold(a, b, ints)
@@ -463,6 +492,8 @@ def cast(dtype, value, span=None) -> PrimExpr:
     if value.dtype == dtype:
         return value
     to, source = info(dtype), info(value.dtype)
+    if source.is_handle and not to.is_handle:
+        raise ExprTypeError(f"cast: a pointer or string cannot become {dtype}; use tvm.tir.reinterpret for its bits")
     if to.lanes == source.lanes:
         if isinstance(value, _LITERAL) and not to.is_handle:
             return _cast_literal(value.value, dtype)
@@ -470,7 +501,7 @@ def cast(dtype, value, span=None) -> PrimExpr:
             return Broadcast(cast(with_lanes(dtype, 1), value.value), value.lanes)
         return Cast(dtype, value)
     if source.lanes != 1:
-        raise TypeError(f"cast: cannot turn {value.dtype} into {dtype}: {source.lanes} lanes against {to.lanes}")
+        raise ExprTypeError(f"cast: cannot turn {value.dtype} into {dtype}: {source.lanes} lanes against {to.lanes}")
     return Broadcast(cast(with_lanes(dtype, 1), value), to.lanes)
 
 
