@@ -422,12 +422,24 @@ def _want_integer(name: str, a: PrimExpr) -> None:
         raise ExprTypeError(f"{name}: only integers have bits, got {a.dtype}")
 
 
+def _bit_operands(name: str, a, b):
+    """As _operands, but a Python integer takes the type of the other operand: widening would change the bits."""
+    for x, y in ((a, b), (b, a)):
+        if x.__class__ is int and isinstance(y, PrimExpr) and info(y.dtype).is_integer:
+            number = const(wrap_int(x, with_lanes(y.dtype, 1)), y.dtype)
+            a, b = (number, b) if x is a else (a, number)
+            break
+    a, b = _operands(name, a, b)
+    if b is not None:
+        _want_integer(name, a), _want_integer(name, b)
+    return a, b
+
+
 def _bitwise(name: str, intrinsic: str, ints):
     def bitwise(a, b, span=None):
-        a, b = _operands(name, a, b)
+        a, b = _bit_operands(name, a, b)
         if b is None:
             return a
-        _want_integer(name, a), _want_integer(name, b)
         got = _fold(a, b, ints)
         if got is not None:
             return got
@@ -444,10 +456,9 @@ bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__)
 
 def _shift(name: str, intrinsic: str, ints):
     def shift(a, b, span=None):
-        a, b = _operands(name, a, b)
+        a, b = _bit_operands(name, a, b)
         if b is None:
             return a
-        _want_integer(name, a), _want_integer(name, b)
         if isinstance(b, IntImm):
             bits = info(a.dtype).bits
             if not 0 <= b.value < bits:
