@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import canonical, info, int_range, with_lanes
+from ..error import ExprTypeError
 from ..ir import primop
 from ..ir.op import Op, register_intrin_lowering, register_op_attr
 from ..ir.prim import (
@@ -126,7 +127,7 @@ def if_then_else(cond, t, f, span=None) -> PrimExpr:
     """``t`` where ``cond`` holds, else ``f``; only the chosen side is evaluated, so the other may be out of bounds."""
     cond = _element("if_then_else", cond)
     if not info(cond.dtype).is_bool or info(cond.dtype).lanes != 1:
-        raise TypeError(f"if_then_else: the condition must be a scalar bool, got {cond.dtype}")
+        raise ExprTypeError(f"if_then_else: the condition must be a scalar bool, got {cond.dtype}")
     t, f = primop.match_types(_element("if_then_else", t), _element("if_then_else", f))
     if isinstance(cond, IntImm):
         return t if cond.value else f
@@ -147,7 +148,7 @@ def _float_operand(name: str, value: Any) -> PrimExpr:
         return const(float(value), "float32")
     value = _element(name, value)
     if not info(value.dtype).is_float:
-        raise TypeError(f"{name} is a function of floats, got {value.dtype}; cast the operand with .astype('float32')")
+        raise ExprTypeError(f"{name} is a function of floats, got {value.dtype}; cast the operand with .astype('float32')")
     return value
 
 
@@ -198,7 +199,7 @@ def _rounding(name: str, what: str) -> Callable:
         if isinstance(x, FloatImm):
             return FloatImm(x.dtype, fold(x.value))
         if not info(x.dtype).is_float:
-            raise TypeError(f"{name} is a function of numbers, got {x.dtype}")
+            raise ExprTypeError(f"{name} is a function of numbers, got {x.dtype}")
         return Call(x.dtype, op, (x,))
 
     function.__name__ = function.__qualname__ = name
@@ -226,7 +227,7 @@ def abs(x, span=None) -> PrimExpr:
         return x
     if kind.is_int:
         return select(primop.greater_equal(x, const(0, x.dtype)), x, primop.negative(x))
-    raise TypeError(f"abs is a function of numbers, got {x.dtype}")
+    raise ExprTypeError(f"abs is a function of numbers, got {x.dtype}")
 
 
 def isnan(x, span=None) -> PrimExpr:
@@ -340,7 +341,7 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
         return value
     to, source = info(dtype), info(value.dtype)
     if to.bits * to.lanes != source.bits * source.lanes:
-        raise TypeError(f"reinterpret: {value.dtype} and {dtype} have different sizes")
+        raise ExprTypeError(f"reinterpret: {value.dtype} and {dtype} have different sizes")
     return _call(dtype, "reinterpret", value)
 
 
@@ -350,7 +351,7 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
 def _want_integers(name: str, a, b) -> tuple[PrimExpr, PrimExpr]:
     a, b = primop.match_types(_element(name, a), _element(name, b))
     if not info(a.dtype).is_integer:
-        raise TypeError(f"{name} is a function of integers, got {a.dtype}")
+        raise ExprTypeError(f"{name} is a function of integers, got {a.dtype}")
     return a, b
 
 
