@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
-from .node import _REQUIRED, NODE_TYPES, Node
+from ..error import TVMError
+from .node import _REQUIRED, CONVERT, NODE_TYPES, Node
 
 
 class AttrFieldInfo(NamedTuple):
@@ -120,12 +121,28 @@ def near_matches(name: str, known) -> str:
     return "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"
 
 
+class NodeFieldError(TVMError, AttributeError, TypeError):
+    """No node can be made of these fields."""
+
+
+def _literals(value: Any) -> Any:
+    """Numbers as literal nodes, also inside lists."""
+    if isinstance(value, (list, tuple)):
+        return tuple([_literals(v) for v in value])
+    return CONVERT[0](value) if isinstance(value, (bool, int, float)) else value
+
+
 def make_node(type_key: str, **kwargs: Any) -> Node:
-    """A node from its type key and fields, as JSON has them."""
+    """A node from its type key and fields, as JSON has them. Numbers in a DictAttrs become literal nodes."""
     cls = NODE_TYPES.get(type_key)
     if cls is None:
-        raise AttributeError(f"make_node: no node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")
+        raise NodeFieldError(f"make_node: no node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")
+    if cls is DictAttrs:
+        return DictAttrs({name: _literals(value) for name, value in kwargs.items()})
+    for name in kwargs:
+        if name not in cls._fields and name != "span":
+            raise NodeFieldError(f"make_node: {type_key} has no field '{name}'; {near_matches(name, cls._fields)}")
     try:
         return cls(**kwargs)
     except TypeError as error:
-        raise TypeError(f"make_node('{type_key}'): {error}; its fields are: {', '.join(cls._fields)}") from None
+        raise NodeFieldError(f"make_node: {type_key} cannot be made of {sorted(kwargs)}: {error}") from None

@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ..error import TVMError
 from .attrs import Attrs, near_matches
 from .prim import FloatImm, IntImm, StringImm
+
+
+class PassConfigError(TVMError, AttributeError, TypeError):
+    """An option that does not exist, or a value of the wrong type for one."""
 
 
 class ConfigEntry(NamedTuple):
@@ -62,7 +67,7 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
             if any(str(key).startswith(p) for p in FREE_PREFIXES):
                 out[key] = value
                 continue
-            raise AttributeError(
+            raise PassConfigError(
                 f"PassContext: '{key}' is no known option; {near_matches(str(key), CONFIGS)} "
                 "PassContext.list_configs() lists them all."
             )
@@ -90,7 +95,7 @@ def _convert_value(kind: type, value: Any, where: str) -> Any:
         value = value.value
     if kind is bool and isinstance(value, (bool, int)):
         if value not in (0, 1):
-            raise TypeError(f"{where} takes a bool, got {value!r}")
+            raise PassConfigError(f"{where} takes a bool, got {value!r}")
         return bool(value)
     if kind is int and isinstance(value, (bool, int)):
         return int(value)
@@ -102,7 +107,7 @@ def _convert_value(kind: type, value: Any, where: str) -> Any:
         return dict(value)
     if isinstance(value, kind) and kind not in (bool, int, float):
         return value
-    raise TypeError(f"{where} takes a value of type {kind.__name__}, got {value!r} ({type(value).__name__})")
+    raise PassConfigError(f"{where} takes a value of type {kind.__name__}, got {value!r} ({type(value).__name__})")
 
 
 _FIELD_TYPES = {"bool": bool, "int": int, "float": float, "str": str, "list": list, "dict": dict}
@@ -112,11 +117,11 @@ def _convert_record(kind: type, value: Any, where: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise TypeError(f"{where} takes a dictionary of {', '.join(kind._fields)}, got {value!r}")
+        raise PassConfigError(f"{where} takes a dictionary of {', '.join(kind._fields)}, got {value!r}")
     fields = {}
     for name, given in value.items():
         if name not in kind._fields:
-            raise AttributeError(f"{where} has no field '{name}'; {near_matches(str(name), kind._fields)}")
+            raise PassConfigError(f"{where} has no field '{name}'; {near_matches(str(name), kind._fields)}")
         wanted = _FIELD_TYPES.get(str(kind.__annotations__.get(name)))
         fields[name] = given if wanted is None else _convert_value(wanted, given, f"{where}, field '{name}'")
     return kind(**fields)

@@ -40,7 +40,8 @@ def register_json_codec(cls: type, name: str, encode: Callable[[Any], Any], deco
     DECODERS[name] = decode
 
 
-def _numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
+def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Raw bytes as a read-only NumPy array."""
     import numpy
 
     kind: Any = dtype
@@ -52,7 +53,7 @@ def _numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 # Makes an array of raw bytes; the runtime's array type can be put here.
-MAKE_ARRAY: list[Callable[[bytes, str, tuple[int, ...]], Any]] = [_numpy_array]
+MAKE_ARRAY: list[Callable[[bytes, str, tuple[int, ...]], Any]] = [numpy_array]
 
 
 def _is_array(value: Any) -> bool:
@@ -169,7 +170,7 @@ _FIELD_CLASSES: dict[str, type | tuple[type, ...]] = {
     "Range": Range,
     "IterVar": IterVar,
     "Var": Var,
-    "Type": Type,
+    "Type": (Type, type(None)),
     "str": str,
     "int": int,
     "bool": (bool, int),

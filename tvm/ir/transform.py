@@ -18,7 +18,7 @@ from ..error import TVMError
 from ..registry import Registry
 from .attrs import near_matches
 from .module import IRModule
-from .pass_config import CONFIGS, check_config, list_configs, register_pass_config
+from .pass_config import CONFIGS, PassConfigError, check_config, list_configs, register_pass_config
 
 # Passes that others may require by name: name -> function without arguments that makes the pass.
 PASSES: Registry[Callable[[], Pass]] = Registry("pass")
@@ -102,7 +102,7 @@ class PassContext:
     def _enter_instruments(self) -> None:
         entered = []
         try:
-            for instrument in self.instruments:
+            for instrument in self.instruments or ():
                 instrument.enter_pass_ctx()
                 entered.append(instrument)
         except BaseException:
@@ -114,7 +114,7 @@ class PassContext:
 
     def _exit_instruments(self) -> None:
         try:
-            for instrument in self.instruments:
+            for instrument in self.instruments or ():
                 instrument.exit_pass_ctx()
         except BaseException:
             self.instruments = []
@@ -148,7 +148,7 @@ class PassContext:
             return default
         entry = CONFIGS.get(key)
         if entry is None:
-            raise AttributeError(f"PassContext: '{key}' is no known option; {near_matches(key, CONFIGS)}")
+            raise PassConfigError(f"PassContext: '{key}' is no known option; {near_matches(key, CONFIGS)}")
         if entry.default is None and entry.kind is not None and hasattr(entry.kind, "_fields"):
             return entry.kind()
         return entry.default
@@ -166,9 +166,9 @@ class PassContext:
         )
 
 
-def _check_instruments(instruments: Any) -> list[Any]:
+def _check_instruments(instruments: Any) -> list[Any] | None:
     if instruments is None:
-        return []
+        return None
     if not isinstance(instruments, (list, tuple)):
         raise TypeError(f"PassContext: instruments takes a list, got {instruments!r}")
     for instrument in instruments:
@@ -198,11 +198,11 @@ class Pass:
         return f"{type(self).__name__}({self.info.name}, opt_level={self.info.opt_level})"
 
 
-def _instruments(ctx: PassContext) -> list[Any]:
+def _instruments(ctx: PassContext) -> list[Any] | None:
     """The instruments of the context, with the one that TVM_DUMP asks for."""
     directory = os.environ.get("TVM_DUMP")
     if directory and DUMP_INSTRUMENT:
-        return [*ctx.instruments, DUMP_INSTRUMENT[0](directory)]
+        return [*(ctx.instruments or ()), DUMP_INSTRUMENT[0](directory)]
     return ctx.instruments
 
 

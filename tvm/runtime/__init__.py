@@ -33,6 +33,7 @@ from .module import (
 from .ndarray import NDArray
 from .object import Object, ObjectGeneric, ObjectTypes
 from .object_generic import const, convert, convert_to_object
+from .object_path import ObjectPath
 from .packed_func import PackedFunc
 from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
 from .profiling import Report
