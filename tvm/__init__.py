@@ -10,6 +10,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from . import _ffi, error, runtime
+from ._ffi.libinfo import __version__
 from .dtype import DataType, DataTypeCode
 from .error import TVMError
 from .runtime import (
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from . import arith, codegen, contrib, driver, instrument, ir, script, support, target, te, testing, tir, transform
     from .driver.build_module import build, lower
     from .ir import IRModule
-
-# The interface scripts may ask about is that of TVM 0.14; our own version follows it.
-__version__ = "0.14.0+pytvm.0.1.0"
 
 _COMPILER_MODULES = frozenset(
     "arith codegen contrib driver instrument ir script support target te testing tir transform".split()

@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import sys
 
-from . import __version__
+from ._ffi.libinfo import __version__
 from .runtime import find_library, include_path
 
 

@@ -1,0 +1,43 @@
+"""The documents tell the truth: links lead somewhere, files named in them exist, programs printed in them run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "benchmarks/*.md", "apps/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+WITH_PROGRAMS = [name for name in DOCUMENTS if PROGRAM.search((ROOT / name).read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str):
+    path = ROOT / name
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    broken = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+    assert not broken, f"{name}: no such file: {', '.join(broken)}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/map.md", "docs/howto_pass.md", "docs/howto_backend.md"])
+def test_files_named_in_documents_exist(name: str):
+    text = PROGRAM.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    named = re.findall(r"`((?:tvm|csrc|docs|tests|tools|examples|benchmarks|packaging)/[\w./-]*)`", text)
+    invented = {"tvm/tir/transform/merge_things.py", "tests/tir/transform/test_merge_things.py"}
+    missing = [path for path in named if not (ROOT / path).exists() and path not in invented]
+    assert not missing, f"{name} names {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", WITH_PROGRAMS)
+def test_programs_in_documents_run(name: str, tmp_path: Path):
+    for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{name}, program {number}:\n{done.stderr}"
