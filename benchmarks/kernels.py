@@ -5,6 +5,10 @@ from __future__ import annotations
 from tvm import te
 
 
+# 256-bit vectors and 16 registers: blocks of 8 channels, 4 x 2 accumulators.
+CONV_AVX2 = {"block": 8, "tile_w": 4, "tile_k": 2, "unroll_c": 4}
+
+
 def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14, tile_k=2, unroll_c=4, parallel=True):
     """A direct convolution on blocked layouts: data [C/b, H, W, b], weight [K/b, C/b, R, S, b, b], output [K/b, H, W, b]."""
     padded = size + kernel - 1
@@ -21,10 +25,10 @@ def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14
     )
     s = te.create_schedule(out.op)
     acc = s.cache_write(out, "local")
-    k, h, w, kb = s[out].op.axis
+    k, rows, w, kb = s[out].op.axis
     ko, ki = s[out].split(k, factor=tile_k)
     wo, wi = s[out].split(w, factor=tile_w)
-    s[out].reorder(ko, h, wo, ki, wi, kb)
+    s[out].reorder(ko, rows, wo, ki, wi, kb)
     s[out].vectorize(kb)
     s[out].unroll(ki)
     s[out].unroll(wi)
@@ -38,7 +42,7 @@ def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14
     s[acc].unroll(k)
     s[acc].vectorize(kb)
     if parallel:
-        s[out].parallel(s[out].fuse(ko, h))
+        s[out].parallel(s[out].fuse(ko, rows))
     return s, [data, weight, out]
 
 

@@ -1,0 +1,124 @@
+"""Fair timing of several programs on one machine: each in its own process, stopped while another runs.
+
+A peer is a Python function that sets up and returns a callable; one call is one round and returns seconds. Rounds are
+interleaved, so drift of the machine hits all peers alike; the 20th percentile stands for what the code can do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass
+class Result:
+    name: str
+    seconds: list[float]
+
+    @property
+    def p20(self) -> float:
+        return percentile(self.seconds, 20)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def interval(self, draws: int = 400) -> tuple[float, float]:
+        """A 95 % bootstrap interval of the 20th percentile."""
+        rng = random.Random(0)
+        n = len(self.seconds)
+        got = sorted(percentile([self.seconds[rng.randrange(n)] for _ in range(n)], 20) for _ in range(draws))
+        return got[int(draws * 0.025)], got[int(draws * 0.975)]
+
+
+def percentile(values: list[float], p: float) -> float:
+    ordered = sorted(values)
+    at = (len(ordered) - 1) * p / 100
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+class Peer:
+    """A worker process that runs one benchmark function, round by round."""
+
+    def __init__(self, name: str, function: str, environment: dict[str, str] | None = None):
+        self.name = name
+        env = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.harness", function], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=env,
+        )
+        self._read("ready")
+        self.stop()
+
+    def _read(self, what: str) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"benchmark '{self.name}' ended before it said '{what}'")
+        return line.strip()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def round(self) -> float:
+        assert self.process.stdin is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        seconds = float(self._read("a time"))
+        self.stop()
+        return seconds
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def interleave(
+    peers: dict[str, tuple[str, dict[str, str]]], rounds: int = 100, between: Callable[[], object] | None = None
+) -> dict[str, Result]:
+    """Time the peers (name -> function "module:name", environment) in turn; ``between`` runs once a round."""
+    started = [Peer(name, function, environment) for name, (function, environment) in peers.items()]
+    try:
+        for peer in started:
+            peer.round()
+        results = {peer.name: Result(peer.name, []) for peer in started}
+        for _ in range(rounds):
+            for peer in started:
+                results[peer.name].seconds.append(peer.round())
+            if between is not None:
+                between()
+        return results
+    finally:
+        for peer in started:
+            peer.close()
+
+
+def save(path: str, data: dict) -> None:
+    temporary = path + ".part"
+    with open(temporary, "w", encoding="utf-8") as f:
+        json.dump(data, f, indent=1, sort_keys=True)
+        f.write("\n")
+    os.replace(temporary, path)
+
+
+def main() -> None:
+    module, _, name = sys.argv[1].partition(":")
+    run = getattr(importlib.import_module(module), name)()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(repr(run()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

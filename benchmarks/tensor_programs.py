@@ -1,0 +1,210 @@
+"""Speed of scheduled tensor programs, of calls, of parallel regions, and of compiling: ``make bench``.
+
+Ratios taken in one run: the peak of the machine is measured between the rounds by a bare loop in C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import kernels
+from .harness import interleave, percentile, save
+
+CONV_FLOPS = 2 * 64 * 64 * 9 * 56 * 56
+MATMUL_FLOPS = 2 * 1024**3
+HERE = Path(__file__).resolve().parent
+
+
+def _arrays(args):
+    import numpy as np
+
+    import tvm
+
+    rng = np.random.default_rng(0)
+    return [tvm.nd.array(rng.random([int(d) for d in a.shape], dtype="float32")) for a in args]
+
+
+def _timed(schedule, args, target: str, number: int, check=None):
+    import tvm
+
+    built = tvm.build(schedule, args, target, name="kernel")
+    arrays = _arrays(args)
+    built(*arrays)
+    if check:
+        check(*[a.numpy() for a in arrays])
+    evaluate = built.time_evaluator("kernel", tvm.cpu(0), number=number, repeat=1)
+    return lambda: evaluate(*arrays).mean
+
+
+def _check_conv(data, weight, out):
+    import numpy as np
+
+    padded, size = data.shape[1], out.shape[1]
+    kernel = padded - size + 1
+    c = data.shape[0] * data.shape[3]
+    x = data.transpose(1, 2, 0, 3).reshape(padded, padded, c).astype("float64")
+    want = np.zeros((size, size, out.shape[0] * out.shape[3]))
+    for r in range(kernel):
+        for q in range(kernel):
+            w = weight[:, :, r, q].transpose(1, 2, 0, 3).reshape(c, -1).astype("float64")
+            want += (x[r : r + size, q : q + size].reshape(-1, c) @ w).reshape(size, size, -1)
+    np.testing.assert_allclose(out.transpose(1, 2, 0, 3).reshape(size, size, -1), want, rtol=1e-4)
+
+
+def _check_matmul(a, b, c):
+    import numpy as np
+
+    np.testing.assert_allclose(c, a.astype("float64") @ b.astype("float64"), rtol=1e-4)
+
+
+def conv():
+    return _timed(*kernels.conv2d_nchwc(parallel=True), "llvm", 4, _check_conv)
+
+
+def conv_serial():
+    return _timed(*kernels.conv2d_nchwc(parallel=False), "llvm", 2, _check_conv)
+
+
+def conv_avx2():
+    return _timed(*kernels.conv2d_nchwc(**kernels.CONV_AVX2, parallel=False), "llvm -mcpu=haswell", 1, _check_conv)
+
+
+def matmul():
+    return _timed(*kernels.matmul(1024, parallel=True), "llvm", 1, _check_matmul)
+
+
+def matmul_numpy():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    a, b = rng.random((1024, 1024), dtype="float32"), rng.random((1024, 1024), dtype="float32")
+    out = np.empty_like(a)
+
+    def run():
+        t = time.perf_counter()
+        np.matmul(a, b, out=out)
+        return time.perf_counter() - t
+
+    return run
+
+
+class Peak:
+    """The bare loop, one round on request."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        program = os.path.join(self.folder.name, "fma_peak")
+        subprocess.run(["cc", "-O2", str(HERE / "fma_peak.c"), "-o", program], check=True)
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def round(self) -> tuple[float, float]:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        wide, narrow = self.process.stdout.readline().split()
+        return float(wide), float(narrow)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
+
+
+def call_overhead() -> float:
+    """Seconds of one call of a compiled function with three small arrays, from Python."""
+    import tvm
+    from tvm import te
+
+    n = 8
+    a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
+    c = te.compute((n,), lambda i: a[i] + b[i], name="c")
+    f = tvm.build(te.create_schedule(c.op), [a, b, c], "llvm", name="add")["add"]
+    x, y, z = _arrays([a, b, c])
+    best = []
+    for _ in range(200):
+        t = time.perf_counter()
+        for _ in range(200):
+            f(x, y, z)
+        best.append((time.perf_counter() - t) / 200)
+    return percentile(best, 20)
+
+
+def region_overhead() -> float:
+    """Seconds of an empty parallel region in which every thread has been seen to run."""
+    import tvm
+
+    return tvm.runtime.parallel_region_seconds(2000)
+
+
+def build_seconds(kernel: str) -> float:
+    """CPU seconds of the first tvm.build in a fresh process, lowering included, imports not."""
+    code = (
+        "import time, tvm, tvm.te, tvm.driver.build_module\n"
+        "from benchmarks import kernels\n"
+        f"s, args = kernels.{kernel}()\n"
+        "import llvmlite.binding\n"
+        "t = time.process_time(); f = tvm.build(s, args, 'llvm', name='kernel'); f['kernel']\n"
+        "print(time.process_time() - t)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=HERE.parent)
+    return float(out.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--json", default="", help="also write the numbers here")
+    options = parser.parse_args()
+    one, two = {"TVM_NUM_THREADS": "1"}, {"TVM_NUM_THREADS": "2"}
+    here = "benchmarks.tensor_programs:"
+    peak = Peak()
+    ceilings: list[tuple[float, float]] = []
+    results = interleave(
+        {
+            "conv 1 thread": (here + "conv_serial", one),
+            "conv 2 threads": (here + "conv", two),
+            "conv AVX2": (here + "conv_avx2", one),
+            "matmul": (here + "matmul", two),
+            "matmul NumPy": (here + "matmul_numpy", {"OPENBLAS_NUM_THREADS": "2"}),
+        },
+        options.rounds,
+        between=lambda: ceilings.append(peak.round()),
+    )
+    peak.close()
+    wide, narrow = percentile([c[0] for c in ceilings], 80), percentile([c[1] for c in ceilings], 80)
+    report(results, wide, narrow, options.json)
+
+
+def report(results, wide: float, narrow: float, path: str) -> None:
+    def gflops(name: str, flops: int) -> float:
+        return flops / results[name].p20 / 1e9
+
+    conv1, conv2 = gflops("conv 1 thread", CONV_FLOPS), gflops("conv 2 threads", CONV_FLOPS)
+    avx2 = gflops("conv AVX2", CONV_FLOPS)
+    ours, numpy = gflops("matmul", MATMUL_FLOPS), gflops("matmul NumPy", MATMUL_FLOPS)
+    rows = [
+        ("FMA peak of one core, 512-bit", wide, "GFLOPS", ""),
+        ("FMA peak of one core, 256-bit", narrow, "GFLOPS", ""),
+        ("convolution, 1 thread", conv1, "GFLOPS", f"{conv1 / (wide or narrow):.2f} of peak (bar 0.85)"),
+        ("convolution, 2 threads", conv2, "GFLOPS", f"{conv2 / conv1:.2f} of one thread (bar 1.8)"),
+        ("convolution, AVX2", avx2, "GFLOPS", f"{avx2 / narrow:.2f} of AVX2 peak (bar 0.75)"),
+        ("matmul 1024, 2 threads", ours, "GFLOPS", f"{ours / numpy:.2f} of NumPy's {numpy:.0f} (bar 0.90)"),
+        ("build of the convolution", build_seconds("conv2d_nchwc"), "s", "bar 0.30"),
+        ("build of the matmul", build_seconds("matmul"), "s", "bar 0.30"),
+        ("call with three arrays", call_overhead() * 1e6, "us", "bar 10"),
+        ("empty parallel region", region_overhead() * 1e6, "us", "bar 6"),
+    ]
+    for name, value, unit, note in rows:
+        print(f"{name:32s} {value:9.2f} {unit:7s} {note}")
+    if path:
+        save(path, {name: {"value": value, "unit": unit, "note": note} for name, value, unit, note in rows})
+
+
+if __name__ == "__main__":
+    main()
+
