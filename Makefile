@@ -27,7 +27,7 @@ format: setup ## lay out the code with ruff
 	$(BIN)/ruff format .
 
 bench: setup ## the benchmarks: ratios to NumPy and to the machine's peak
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.tensor_programs
 
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
