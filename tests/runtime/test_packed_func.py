@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import threading
 import traceback
 
@@ -85,7 +86,7 @@ def test_foreign_class_with_a_handle_of_ours_is_passed_by_it(fresh, callback):
 
         @property
         def _tvm_handle(self):
-            return self.array._tensor
+            return self.array._tvm_handle
 
     callback(lambda array: int(array.numpy().sum()))
     assert fresh["call_back"](View(nd.array(np.arange(5)))) == 10
@@ -108,6 +109,13 @@ def test_registered_error_keeps_its_class(kernels):
         kernels["fail_with"]("OddTestError: odd")
     with pytest.raises(TVMError, match="^NobodysError: odd$"):
         kernels["fail_with"]("NobodysError: odd")
+
+
+def test_opaque_handle_crosses_c(fresh, callback):
+    seen = []
+    callback(lambda handle: seen.append(handle.value) or handle)
+    result = fresh["call_back"](ctypes.c_void_p(4711))
+    assert seen == [4711] and result.value == 4711
 
 
 def test_many_arguments(fresh, callback):

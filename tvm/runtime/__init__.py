@@ -24,6 +24,7 @@ from .devices import (
 )
 from .module import (
     Module,
+    ModulePropertyMask,
     enabled,
     load_module,
     load_static_library,

@@ -54,6 +54,10 @@ class String(str, Object):
 
     __slots__ = ()
 
+    @property
+    def __tvm_object__(self) -> String:
+        return self
+
 
 class ShapeTuple(tuple, Object):
     """A shape: a tuple of integers."""

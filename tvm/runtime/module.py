@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from enum import IntFlag
 from typing import NamedTuple
 
 from ..error import TVMError
@@ -22,7 +24,16 @@ from .packed_func import (
 )
 from .registry import get_global_func
 
-BINARY_SERIALIZABLE, RUNNABLE, DSO_EXPORTABLE = 1, 2, 4
+
+class ModulePropertyMask(IntFlag):
+    """What can be done with a module."""
+
+    BINARY_SERIALIZABLE = 1
+    RUNNABLE = 2
+    DSO_EXPORTABLE = 4
+
+
+BINARY_SERIALIZABLE, RUNNABLE, DSO_EXPORTABLE = ModulePropertyMask
 
 
 class JitCode(NamedTuple):
@@ -54,7 +65,14 @@ class Module:
     """A module of the runtime."""
 
     __slots__ = (
-        "_module", "_info", "_keeper", "_loaded", "_entry", "_functions", "entry_name", "__weakref__",
+        "_module",
+        "_info",
+        "_keeper",
+        "_loaded",
+        "_entry",
+        "_functions",
+        "entry_name",
+        "__weakref__",
     )
 
     def __init__(self, handle: int):
@@ -80,9 +98,12 @@ class Module:
 
     def _load(self) -> None:
         """Bring lazily compiled code into memory."""
-        if not self._loaded:
-            _attach(self, self._info.load())
-            self._loaded = True
+        if self._loaded:
+            return
+        with _load_lock:
+            if not self._loaded:
+                _attach(self, self._info.load())
+                self._loaded = True
 
     @property
     def _can_run(self) -> bool:
@@ -219,14 +240,17 @@ class Module:
     def export_library(
         self,
         file_name: str | os.PathLike,
-        *,
-        fcompile=None,
-        fpack_imports=None,
-        addons=None,
-        workspace_dir=None,
+        fcompile: Callable | None = None,
+        addons: list[str] | None = None,
+        workspace_dir: str | None = None,
+        fpack_imports: Callable | None = None,
         **kwargs,
     ):
-        """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``)."""
+        """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``).
+
+        ``fcompile(output, files, **kwargs)`` makes the file; by default it is chosen by the suffix. ``addons`` are
+        further files for it, and what goes into it is kept in ``workspace_dir``, when that is given.
+        """
         from .export import export_library
 
         return export_library(self, file_name, fcompile, fpack_imports, addons, workspace_dir, **kwargs)
@@ -275,6 +299,8 @@ class Module:
         return evaluator
 
 
+# Reentrant: loading code may run Python that loads other modules.
+_load_lock = threading.RLock()
 # One Python object per module in C, so that what the compiler attached to it is found again.
 _modules: weakref.WeakValueDictionary[int, Module] = weakref.WeakValueDictionary()
 # Imports keep their Python objects, not only their C handles.

@@ -133,6 +133,11 @@ class NDArrayBase:
         """A ctypes pointer to the DLTensor."""
         return _lib.tensor_pointer(self._tensor)
 
+    @property
+    def _tvm_handle(self) -> int:
+        """The address of the DLTensor, for classes that wrap an array."""
+        return self._tensor
+
 
 class NDArray(NDArrayBase):
     """An n-dimensional array on some device."""
