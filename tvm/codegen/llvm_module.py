@@ -157,7 +157,7 @@ class ModuleText:
         lines += self.functions
         lines += self.helpers.values()
         wide = f' "prefer-vector-width"="{self.cpu.vector_bits}"' if self.cpu.arch == "x86" else ""
-        lines.append(f"attributes #0 = {{ nounwind{wide} }}")
+        lines.append(f"attributes #0 = {{ noinline nounwind{wide} }}")
         lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){wide} }}")
         lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){wide} }}")
         lines += self.metadata
