@@ -7,8 +7,8 @@ import re
 
 import numpy
 import pytest
-from tests.codegen.raw import compile_raw, emit, prim_func
 
+from tests.codegen.raw import compile_raw, emit, prim_func
 from tvm.codegen import llvm_jit
 from tvm.ir.prim import Broadcast, BufferLoad, Ramp, Var, const
 from tvm.tir.buffer import decl_buffer

@@ -46,7 +46,9 @@ def test_integer_arithmetic_wraps(dtype, lanes, rng):
 
 def _truncated(x, y):
     quotient = [abs(int(a)) // abs(int(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(x, y)]
-    return numpy.array(quotient, x.dtype), numpy.array([int(a) - int(b) * q for a, b, q in zip(x, y, quotient)], x.dtype)
+    return numpy.array(quotient, x.dtype), numpy.array(
+        [int(a) - int(b) * q for a, b, q in zip(x, y, quotient)], x.dtype
+    )
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -72,7 +74,13 @@ def test_floor_division_by_a_literal(divisor, rng):
 def test_division_of_a_loop_variable_is_unsigned():
     out = buffer("out", "int32", 100)
     i = Var("i", "int32")
-    body = For(i, 0, 100, ForKind.SERIAL, BufferStore(out, prim.FloorDiv(i, const(7, "int32")) + prim.FloorMod(i, const(5, "int32")), [i]))
+    body = For(
+        i,
+        0,
+        100,
+        ForKind.SERIAL,
+        BufferStore(out, prim.FloorDiv(i, const(7, "int32")) + prim.FloorMod(i, const(5, "int32")), [i]),
+    )
     text, _ = emit(prim_func([out], body))
     assert "udiv" in text and "urem" in text and "sdiv" not in text
     got = numpy.zeros(100, "int32")
@@ -85,8 +93,14 @@ def test_division_of_a_loop_variable_is_unsigned():
 def test_comparisons(dtype, lanes, rng):
     x = rng.integers(0, 2 if dtype == "bool" else 5, 60).astype(numpy_dtype(dtype))
     y = rng.integers(0, 2 if dtype == "bool" else 5, 60).astype(numpy_dtype(dtype))
-    for node, function in ((prim.EQ, numpy.equal), (prim.NE, numpy.not_equal), (prim.LT, numpy.less),
-                           (prim.LE, numpy.less_equal), (prim.GT, numpy.greater), (prim.GE, numpy.greater_equal)):
+    for node, function in (
+        (prim.EQ, numpy.equal),
+        (prim.NE, numpy.not_equal),
+        (prim.LT, numpy.less),
+        (prim.LE, numpy.less_equal),
+        (prim.GT, numpy.greater),
+        (prim.GE, numpy.greater_equal),
+    ):
         got = run_elementwise(node, [x, y], "bool", lanes)
         numpy.testing.assert_array_equal(got, function(x, y), err_msg=node.__name__)
 
@@ -126,7 +140,9 @@ def test_sum_of_product_is_not_fused_outside_reductions(rng):
 def test_every_half_widens_exactly(dtype, target):
     bits = numpy.arange(65536, dtype="uint16")
     x = bits.view(numpy_dtype(dtype))
-    got = run_elementwise(lambda a: Cast("float32" if info(a.dtype).lanes == 1 else "float32x8", a), [x], "float32", 8, target)
+    got = run_elementwise(
+        lambda a: Cast("float32" if info(a.dtype).lanes == 1 else "float32x8", a), [x], "float32", 8, target
+    )
     want = x.astype("float32")
     nan = numpy.isnan(want)
     assert numpy.isnan(got[nan]).all()
@@ -137,8 +153,15 @@ def _hard_to_round(rng, kind):
     """Values at, just above and just below the middle between neighbours of a 16-bit type, and the usual edges."""
     every = numpy.arange(0, 0x7C00 if kind == numpy.float16 else 0x7F80, 7, dtype="uint16").view(kind).astype("float64")
     middle = (every[1:] + every[:-1]) / 2
-    parts = [every, middle, numpy.nextafter(middle, 0), numpy.nextafter(middle, numpy.inf), middle * (1 + 2.0**-30),
-             middle * (1 - 2.0**-30), numpy.array([0.0, numpy.inf, numpy.nan, 65519.9, 65520.0, 1e-8, 3.4e38, 2.0**-25])]
+    parts = [
+        every,
+        middle,
+        numpy.nextafter(middle, 0),
+        numpy.nextafter(middle, numpy.inf),
+        middle * (1 + 2.0**-30),
+        middle * (1 - 2.0**-30),
+        numpy.array([0.0, numpy.inf, numpy.nan, 65519.9, 65520.0, 1e-8, 3.4e38, 2.0**-25]),
+    ]
     x = numpy.concatenate(parts)
     return numpy.concatenate([x, -x])
 
@@ -195,11 +218,15 @@ def test_casts(source, result, rng):
             want = x.astype("float64").astype(result)
         elif info(result).is_float and info(result).bits == 16 and not kind.is_float and not kind.is_bool:
             # One rounding: integers of up to 32 bits are exact in float64.
-            want = _bfloat_of_double(x.astype("float64")) if result == "bfloat16" else x.astype("float64").astype(result)
+            want = (
+                _bfloat_of_double(x.astype("float64")) if result == "bfloat16" else x.astype("float64").astype(result)
+            )
         else:
             want = x.astype(numpy_dtype(result))
     for lanes in (1, 4):
-        got = run_elementwise(lambda a: Cast(result if info(a.dtype).lanes == 1 else f"{result}x4", a), [x], result, lanes)
+        got = run_elementwise(
+            lambda a: Cast(result if info(a.dtype).lanes == 1 else f"{result}x4", a), [x], result, lanes
+        )
         if result == "bfloat16" and source in ("int64", "uint64"):
             numpy.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=2.0**-8)
         else:
@@ -228,7 +255,9 @@ def test_bits(rng):
 
 def test_reinterpret_keeps_bits(rng):
     x = rng.standard_normal(33).astype("float32")
-    got = run_elementwise(lambda a: call("reinterpret", a, dtype="int32" if info(a.dtype).lanes == 1 else "int32x8"), [x], "int32", 8)
+    got = run_elementwise(
+        lambda a: call("reinterpret", a, dtype="int32" if info(a.dtype).lanes == 1 else "int32x8"), [x], "int32", 8
+    )
     numpy.testing.assert_array_equal(got, x.view("int32"))
 
 
@@ -291,7 +320,13 @@ def test_chain_of_choices_does_not_double():
     value = BufferLoad(x, [const(0, "int32")])
     for step in range(40):
         loaded = BufferLoad(x, [const(0, "int32")]) * const(float(step), "float32")
-        value = call("if_then_else", prim.LT(value, const(float(step), "float32")), value + loaded, value * value, dtype="float32")
+        value = call(
+            "if_then_else",
+            prim.LT(value, const(float(step), "float32")),
+            value + loaded,
+            value * value,
+            dtype="float32",
+        )
     out = buffer("out", "float32", 1)
     text, _ = emit(prim_func([x, out], BufferStore(out, value, [const(0, "int32")])))
     assert text.count("fmul") < 300
@@ -309,7 +344,9 @@ def test_deep_expression_does_not_recurse():
     shorter = BufferLoad(x, [i])
     for _ in range(500):
         shorter = prim.Add(shorter, const(1.0, "float32"))
-    compile_raw(prim_func([x, out], For(i, 0, 4, ForKind.SERIAL, BufferStore(out, shorter, [i]))))(numpy.zeros(4, "float32"), got)
+    compile_raw(prim_func([x, out], For(i, 0, 4, ForKind.SERIAL, BufferStore(out, shorter, [i]))))(
+        numpy.zeros(4, "float32"), got
+    )
     numpy.testing.assert_array_equal(got, [500] * 4)
 
 
@@ -327,7 +364,9 @@ def test_load_is_repeated_after_a_store():
     x, out = buffer("x", "float32", 2), buffer("out", "float32", 2)
     zero, one = const(0, "int32"), const(1, "int32")
     load = BufferLoad(x, [zero])
-    body = SeqStmt([BufferStore(out, load, [zero]), BufferStore(x, const(9.0, "float32"), [zero]), BufferStore(out, load, [one])])
+    body = SeqStmt(
+        [BufferStore(out, load, [zero]), BufferStore(x, const(9.0, "float32"), [zero]), BufferStore(out, load, [one])]
+    )
     given, got = numpy.array([4, 0], "float32"), numpy.zeros(2, "float32")
     compile_raw(prim_func([x, out], body))(given, got)
     numpy.testing.assert_array_equal(got, [4, 9])
@@ -352,7 +391,9 @@ def test_strided_vectors(stride, dtype, rng):
     start = 14
     index = Ramp(const(start, "int32"), const(stride, "int32"), 8)
     load = BufferStore(out, BufferLoad(x, [index]), [Ramp(const(0, "int32"), const(1, "int32"), 8)])
-    given = rng.integers(0, 2, 40).astype("bool") if dtype == "bool" else rng.integers(0, 50, 40).astype(numpy_dtype(dtype))
+    given = (
+        rng.integers(0, 2, 40).astype("bool") if dtype == "bool" else rng.integers(0, 50, 40).astype(numpy_dtype(dtype))
+    )
     got = numpy.zeros(8, numpy_dtype(dtype))
     compile_raw(prim_func([x, out], load))(given, got)
     picked = [start + stride * i for i in range(8)]

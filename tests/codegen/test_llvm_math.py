@@ -6,9 +6,9 @@ import math
 
 import numpy
 import pytest
-from tests.codegen.raw import elementwise, emit, run_elementwise
 
 import tvm.tir.op  # noqa: F401  (registers the intrinsics)
+from tests.codegen.raw import elementwise, emit, run_elementwise
 from tvm.codegen import llvm_jit
 from tvm.ir.op import Op
 from tvm.ir.prim import Call

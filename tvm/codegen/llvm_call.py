@@ -26,8 +26,10 @@ def emit_call(b: Builder, node: Call) -> str:
     name = node.op.name.removeprefix("tir.")
     if name in llvm_math.FUNCTIONS:
         return llvm_math.call_math(b, name, node.dtype, [value(b, a) for a in node.args])
-    raise TVMError(f"{b.name}: the llvm back end has no intrinsic {node.op.name}; give it a lowering rule with "
-                   "register_intrin_lowering")
+    raise TVMError(
+        f"{b.name}: the llvm back end has no intrinsic {node.op.name}; give it a lowering rule with "
+        "register_intrin_lowering"
+    )
 
 
 def lazy_operands(node: Call) -> tuple[int, ...]:
@@ -259,8 +261,10 @@ def _prefetch(b: Builder, node: Call) -> str:
     write, locality, kind = (numbers + [None] * 3)[:3]
     function = b.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     place = value(b, node.args[0])
-    b.line(f"call void {function}(ptr {place}, i32 {write or 0}, i32 {3 if locality is None else locality}, "
-           f"i32 {1 if kind is None else kind})")
+    b.line(
+        f"call void {function}(ptr {place}, i32 {write or 0}, i32 {3 if locality is None else locality}, "
+        f"i32 {1 if kind is None else kind})"
+    )
     return "0"
 
 
@@ -460,4 +464,3 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.atomic_add": _atomic_add,
     **STRUCT_CALLS,
 }
-

@@ -93,7 +93,7 @@ def _split(x: Value) -> tuple[Value, Value]:
     bits = x.bits()
     # Counting the exponent from sqrt(1/2) puts the fraction between sqrt(1/2) and sqrt(2).
     offset = bits - 0x3F3504F3
-    power = (offset >> 23)
+    power = offset >> 23
     fraction = (bits - (power << 23)).bits()
     power = small.choose(power - 23, power)
     return fraction - 1.0, power.convert("float32")

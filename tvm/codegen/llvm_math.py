@@ -168,4 +168,3 @@ def _slow_function(b: Builder, name: str, x: Value) -> str:
         head = f"define internal {text} @{symbol}({text} %x) #2 {{\nentry:"
         module.helpers[symbol] = "\n".join([head, *inner.out, f"  ret {text} {got.text}", "}", ""])
     return b.effect(f"call {text} @{symbol}({text} {x.text})")
-

@@ -168,8 +168,12 @@ def load(b: Builder, node: BufferLoad) -> str:
         pointer = address(b, buffer.data, unit, access.base)
         return _read(b, buffer.data, node.dtype, pointer, alignment(b, buffer.data, access.base, unit_bytes, natural))
     if access.stride == 0 and kind.lanes == 1:
-        return splat(b, buffer.dtype, _read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base),
-                                            natural), access.lanes)
+        return splat(
+            b,
+            buffer.dtype,
+            _read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base), natural),
+            access.lanes,
+        )
     pieces = [_read(b, buffer.data, buffer.dtype, p, natural) for p in _lane_addresses(b, node, access, unit)]
     return _join(b, node.dtype, buffer.dtype, pieces)
 

@@ -82,9 +82,7 @@ class ModuleText:
         if got is None:
             got = self._strings[data] = f"@.str.{len(self._strings)}"
             kind = f"[{len(data)} x i8]"
-            self.constants.append(
-                f"{got} = private unnamed_addr constant {kind} {byte_string(data)}, align {align}"
-            )
+            self.constants.append(f"{got} = private unnamed_addr constant {kind} {byte_string(data)}, align {align}")
         return got
 
     def shared_constant(self, text: str) -> str:

@@ -202,5 +202,3 @@ def _unpacker(b: Builder, body_name: str, captured: list[Captured]) -> str:
     lines.append(f"  %status = tail call i32 {symbol(body_name)}({', '.join(passed)})")
     lines.append("  ret i32 %status\n}\n")
     return "\n".join(lines)
-
-

@@ -324,4 +324,3 @@ HANDLERS = {
     DeclBuffer: _declare_buffer,
     AttrStmt: _attribute,
 }
-

@@ -188,8 +188,9 @@ def _call_cpacked(b: Builder, node: Call) -> str:
         resource = "null"
     name, _ = b.module.callee(node.args[0].value)
     function = b.module.declare(name, "i32", "ptr, ptr, i32, ptr, ptr, ptr")
-    status = b.effect(f"call i32 {function}(ptr {values}, ptr {codes}, i32 {count}, ptr {result}, ptr {result_code}, "
-                      f"ptr {resource})")
+    status = b.effect(
+        f"call i32 {function}(ptr {values}, ptr {codes}, i32 {count}, ptr {result}, ptr {result_code}, ptr {resource})"
+    )
     b.forget_memory()
     return_if_failed(b, status)
     return _packed_result(b, node, result)
