@@ -1,0 +1,171 @@
+"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two halves, so that the next iteration's data
+are on their way while the present ones are used.
+
+    for i: fill(t); use(t)   ->   fill(t half 0)
+                                  for i: if i + 1 < n: fill(t half (i + 1) % 2); use(t half i % 2)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import primop
+from ...ir.op import Op
+from ...ir.prim import BufferLoad, Call, PrimExpr, Var, const
+from ...ir.subst import substitute
+from ...ir.visit import post_order, rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
+from .statement import StmtRewriter, int_value, is_call
+from .storage_use import mentions
+from .unroll_loop import rename_bound
+
+SCOPE = "double_buffer_scope"
+
+
+class HalfShifter(StmtRewriter):
+    """Accesses of one allocation go to the half that ``which`` (0 or 1) names."""
+
+    def __init__(self, data: Var, size: PrimExpr, which: PrimExpr, buffers: dict[Buffer, Buffer]):
+        self.data, self.size, self.which, self.buffers = data, size, which, buffers
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        got = self.buffers.get(buffer)
+        if got is None:
+            got = self.buffers[buffer] = buffer.replace(shape=(buffer.shape[0] * 2,))
+        return got
+
+    def shift(self, index: PrimExpr) -> PrimExpr:
+        return index + primop.cast(index.dtype, self.which) * primop.cast(index.dtype, self.size)
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after)
+
+    def after(self, node: Any):
+        if type(node) is BufferLoad and node.buffer.data is self.data:
+            return BufferLoad(self.buffer(node.buffer), (self.shift(node.indices[0]),))
+        if is_call(node, "tir.tvm_access_ptr") and node.args[1] is self.data:
+            return Call(node.dtype, node.op, (*node.args[:2], self.shift(node.args[2]), *node.args[3:]))
+        return None
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        if node.buffer.data is not self.data:
+            return new
+        return BufferStore(self.buffer(node.buffer), new.value, (self.shift(new.indices[0]),))
+
+
+class DoubleBuffers(StmtRewriter):
+    def on_For(self, node: For) -> Stmt:
+        new = self.keep(node)
+        found = find_allocation(new.body)
+        if found is None or new.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            return new
+        return double_buffered(new, *found) or new
+
+
+def find_allocation(body: Stmt) -> tuple[Allocate, list[Stmt]] | None:
+    """The allocation to double in the body of a loop, and the statements (attributes, allocations) around it."""
+    around: list[Stmt] = []
+    node = body
+    while True:
+        if isinstance(node, Allocate):
+            if any(isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is node.buffer_var
+                   for n in post_order(node.body)):
+                return node, around
+            around.append(node)
+            node = node.body
+        elif isinstance(node, AttrStmt) and node.attr_key != SCOPE:
+            around.append(node)
+            node = node.body
+        else:
+            return None
+
+
+def parts(body: Stmt, data: Var) -> tuple[list[Stmt], list[Stmt], list[Stmt]] | None:
+    """Statements before, the ones that fill ``data``, and those that use it."""
+    around: list[Stmt] = []
+    node = body
+    while isinstance(node, Allocate) or (isinstance(node, AttrStmt) and node.node is not data):
+        around.append(node)
+        node = node.body
+    if isinstance(node, AttrStmt) and node.attr_key == SCOPE:
+        if isinstance(node.body, SeqStmt):
+            first, *rest = node.body.seq
+            return around, [first], rest
+        return None
+    if isinstance(node, SeqStmt):
+        first, *rest = node.seq
+        if isinstance(first, AttrStmt) and first.attr_key == SCOPE and first.node is data:
+            return around, [first.body], rest
+    return None
+
+
+def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> Stmt | None:
+    """The loop with two halves, or None when its form does not allow it."""
+    data, size = allocation.buffer_var, allocation.extents[0]
+    split = parts(allocation.body, data)
+    if split is None:
+        return None
+    inner, fill, use = split
+    outside = {s.buffer_var for s in [*around, *inner] if isinstance(s, Allocate)}
+    if any(mentions(s, v) for s in fill for v in outside):
+        return None
+    if any(writes(s, data) for s in use) or any(touches_written(s, use) for s in fill):
+        return None
+    if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
+        return None
+    var = loop.loop_var
+    buffers: dict[Buffer, Buffer] = {}
+    step = var - loop.min
+    two = const(2, var.dtype)
+    fill_stmt = seq(*fill)
+    first = HalfShifter(data, size, const(0, var.dtype), buffers).stmt(substitute(fill_stmt, {var: loop.min}))
+    ahead = substitute(fill_stmt, {var: var + 1})
+    ahead = rename_bound(HalfShifter(data, size, primop.floormod(step + 1, two), buffers).stmt(ahead))
+    ahead = IfThenElse(likely(step + 1 < loop.extent), AttrStmt(data, "double_buffer_write", const(1, "int32"), ahead))
+    used = HalfShifter(data, size, primop.floormod(step, two), buffers).stmt(seq(*use))
+    body = seq(ahead, used)
+    for statement in reversed([*around, *inner]):
+        body = statement.replace(body=body)
+    doubled = AttrStmt(data, "double_buffer_write", const(1, "int32"), first)
+    return allocation.replace(extents=(size * 2,), body=seq(doubled, loop.replace(body=body)))
+
+
+def likely(condition: PrimExpr) -> PrimExpr:
+    return Call("bool", Op.get("tir.likely"), (condition,))
+
+
+def writes(node: Stmt, data: Var) -> bool:
+    return any(isinstance(n, BufferStore) and n.buffer.data is data for n in post_order(node))
+
+
+def touches_written(fill: Stmt, use: list[Stmt]) -> bool:
+    """Whether filling reads memory that using writes: then it cannot run ahead."""
+    written = {n.buffer.data for s in use for n in post_order(s) if isinstance(n, BufferStore)}
+    if any(isinstance(n, BufferLoad) and n.buffer.data in written for n in post_order(fill)):
+        return True
+    return any(is_call(n, "tir.call_extern", "tir.tvm_call_packed", "tir.tvm_access_ptr") for n in post_order(fill))
+
+
+class Stripper(StmtRewriter):
+    def __init__(self, data: Var | None):
+        self.data = data
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key == SCOPE and (self.data is None or node.node is self.data):
+            return self.stmt(node.body)
+        return self.keep(node)
+
+
+def strip(body: Stmt, data: Var | None) -> Stmt:
+    return Stripper(data).stmt(body)
+
+
+def inject_double_buffer(func: PrimFunc, config: Any = None) -> PrimFunc:
+    if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in post_order(func.body)):
+        return func
+    return func.replace(body=strip(DoubleBuffers().stmt(func.body), None))
+
+

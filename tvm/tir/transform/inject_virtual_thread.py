@@ -1,0 +1,193 @@
+"""InjectVirtualThread: virtual threads become loops around the statements that differ between them.
+
+Memory allocated inside that holds something different for each virtual thread gets one copy per thread. A statement that
+does not depend on the thread runs once; the others are repeated as deep inside as possible, so that the work of all
+threads is interleaved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import primop
+from ...ir.node import Node
+from ...ir.prim import BufferLoad, Call, PrimExpr, Var, const
+from ...ir.subst import substitute
+from ...ir.visit import post_order, rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+    While,
+)
+from .statement import StmtRewriter, has_effect, int_value, is_call
+
+
+def touched_memory(body: Stmt, var: Var) -> set[Var]:
+    """Variables and pointers whose contents depend on ``var``, to a fixed point."""
+    uses: dict[Any, set] = {}  # what is written -> what it is computed from
+
+    def sources(*nodes: Node) -> set:
+        out: set = set()
+        for node in nodes:
+            for n in post_order(node):
+                if isinstance(n, Var):
+                    out.add(n)
+                elif isinstance(n, BufferLoad):
+                    out.add(n.buffer.data)
+        return out
+
+    def visit(node: Stmt, around: frozenset) -> None:
+        kind = type(node)
+        if kind is BufferStore:
+            uses.setdefault(node.buffer.data, set()).update(sources(node.value, *node.indices) | around)
+        elif kind is LetStmt:
+            uses.setdefault(node.var, set()).update(sources(node.value))
+        elif kind is Evaluate:
+            # A call with effects may write through any pointer it is given.
+            if has_effect(node.value):
+                given = sources(node.value)
+                for pointer in [v for v in given if v.dtype == "handle"]:
+                    uses.setdefault(pointer, set()).update(given | around)
+            return
+        elif kind is For:
+            uses.setdefault(node.loop_var, set()).update(sources(node.min, node.extent))
+        if kind is IfThenElse or kind is While:
+            around = around | frozenset(sources(node.condition))
+        for child in node.children():
+            if isinstance(child, Stmt):
+                visit(child, around)
+
+    visit(body, frozenset())
+    touched = {var}
+    while True:
+        new = {target for target, used in uses.items() if target not in touched and used & touched}
+        if not new:
+            return touched
+        touched |= new
+
+
+class ThreadInjector(StmtRewriter):
+    def __init__(self, var: Var, count: int, body: Stmt):
+        self.var = var
+        self.count = count
+        self.touched = touched_memory(body, var)
+        self.copies: dict[Var, PrimExpr] = {}  # pointer -> elements of one copy
+        self.buffers: dict[Buffer, Buffer] = {}
+        self.in_loop = False
+        self.loops = 0
+
+    def depends(self, *nodes: Node) -> bool:
+        for node in nodes:
+            for n in post_order(node):
+                if isinstance(n, Var) and n in self.touched:
+                    return True
+                if isinstance(n, BufferLoad) and n.buffer.data in self.touched:
+                    return True
+        return False
+
+    def repeat(self, node: Stmt) -> Stmt:
+        """The statement for every virtual thread."""
+        self.in_loop = True
+        body = StmtRewriter.stmt(self, node)
+        self.in_loop = False
+        self.loops += 1
+        var = self.var.copy_with_suffix("_s")
+        kind = ForKind.UNROLLED if self.count <= 16 else ForKind.SERIAL
+        return For(var, 0, self.count, kind, substitute(body, {self.var: var}))
+
+    # Memory ---------------------------------------------------------------------------------------------------
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after)
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        got = self.buffers.get(buffer)
+        if got is None:
+            got = self.buffers[buffer] = buffer.replace(shape=(buffer.shape[0] * self.count,))
+        return got
+
+    def place(self, buffer: Buffer, indices) -> tuple[PrimExpr, ...]:
+        size = self.copies[buffer.data]
+        shift = primop.cast(indices[0].dtype, self.var) * primop.cast(indices[0].dtype, size)
+        return (indices[0] + shift,)
+
+    def after(self, node: Any):
+        if type(node) is BufferLoad and node.buffer.data in self.copies:
+            return BufferLoad(self.buffer(node.buffer), self.place(node.buffer, node.indices))
+        if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.copies:
+            offset = node.args[2]
+            shift = primop.cast(offset.dtype, self.var) * primop.cast(offset.dtype, self.copies[node.args[1]])
+            return Call(node.dtype, node.op, (*node.args[:2], offset + shift, *node.args[3:]))
+        return None
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        if node.buffer_var not in self.touched or self.in_loop:
+            return self.keep(node)
+        size = node.extents[0]
+        self.copies[node.buffer_var] = size
+        body = self.stmt(node.body)
+        return node.replace(extents=(size * self.count,), body=body)
+
+    # Statements -----------------------------------------------------------------------------------------------
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        if not self.in_loop and (node.buffer.data in self.touched or self.depends(node.value, *node.indices)):
+            return self.repeat(node)
+        new = self.keep(node)
+        if node.buffer.data in self.copies:
+            return BufferStore(self.buffer(node.buffer), new.value, self.place(node.buffer, new.indices))
+        return new
+
+    def on_Evaluate(self, node: Evaluate) -> Stmt:
+        if not self.in_loop and self.depends(node.value):
+            return self.repeat(node)
+        return self.keep(node)
+
+    def on_For(self, node: For) -> Stmt:
+        if not self.in_loop and self.depends(node.min, node.extent):
+            return self.repeat(node)
+        return self.keep(node)
+
+    def on_While(self, node: While) -> Stmt:
+        return self.repeat(node) if not self.in_loop and self.depends(node) else self.keep(node)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        return self.repeat(node) if not self.in_loop and self.depends(node.value) else self.keep(node)
+
+    def on_AssertStmt(self, node: AssertStmt) -> Stmt:
+        return self.repeat(node) if not self.in_loop and self.depends(node.condition) else self.keep(node)
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        return self.repeat(node) if not self.in_loop and self.depends(node.condition) else self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if not self.in_loop and (self.depends(node.value) or node.attr_key in ("reduce_scope", "coproc_scope")):
+            return self.repeat(node)
+        return self.keep(node)
+
+
+class VirtualThreads(StmtRewriter):
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key != "virtual_thread":
+            return self.keep(node)
+        body = self.stmt(node.body)
+        count = int_value(node.value)
+        if count is None:
+            # No copies of memory can be made for an unknown number of threads: run them one after the other.
+            return For(node.node.var, 0, node.value, ForKind.SERIAL, body)
+        if count == 1:
+            return substitute(body, {node.node.var: const(0, node.node.var.dtype)})
+        injector = ThreadInjector(node.node.var, count, body)
+        return injector.stmt(body)
+
+
+def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
+    return func.replace(body=VirtualThreads().stmt(func.body))
