@@ -211,11 +211,9 @@ class Interpreter:
         return np.lib.stride_tricks.as_strided(array[offset:], shape, steps)
 
     def address_of(self, e):
+        """An address is not an access: it may lie outside."""
         load = e.args[0]
-        memory = self.storage(load.buffer)
-        if memory.mins is not None:
-            return ("address", memory, self.index(load.buffer, load.indices, memory))
-        return ("address", memory, int(np.ravel(self.index(load.buffer, load.indices, memory))[0]))
+        return ("address", self.storage(load.buffer), [np.ravel(self.eval(i))[0] for i in load.indices])
 
     # Statements -------------------------------------------------------------------------------------------------
     def exec(self, s):

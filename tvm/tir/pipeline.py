@@ -16,7 +16,7 @@ from . import transform
 HOST_KINDS = ("llvm", "c", "stackvm")
 
 # Phase 0: loops as the schedule made them, buffers of many dimensions.
-LOWER_PHASE_0: tuple[Pass, ...] = ()
+LOWER_PHASE_0: tuple[Pass, ...] = (transform.InjectPrefetch(),)
 
 # Phase 1: flat memory.
 LOWER_PHASE_1: tuple[Pass, ...] = (
@@ -27,8 +27,12 @@ LOWER_PHASE_1: tuple[Pass, ...] = (
 
 # Phase 2: vectors, threads, memory.
 LOWER_PHASE_2: tuple[Pass, ...] = (
+    transform.LoopPartition(),
+    transform.InjectVirtualThread(),
+    transform.InjectDoubleBuffer(),
     transform.RewriteUnsafeSelect(),
     transform.VectorizeLoop(),
+    transform.StorageRewrite(),
     transform.MarkUnrolledLoops(),
     transform.Simplify(),
     transform.RemoveNoOp(),
@@ -40,9 +44,9 @@ LOWER_PHASE_3: tuple[Pass, ...] = (transform.HoistIfThenElse(),)
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)
 
 HOST: tuple[Pass, ...] = (
+    transform.LowerIntrin(),
     transform.MakePackedAPI(),
     transform.LowerTVMBuiltin(),
-    transform.LowerIntrin(),
 )
 
 

@@ -88,6 +88,37 @@ def NarrowDataType(target_bits: int = 32) -> Pass:
     return _on_functions("NarrowDataType", "narrow_data_type", target_bits)
 
 
+def LoopPartition() -> Pass:
+    """Loops whose likely conditions hold in the interior are divided; the interior loses the conditions."""
+    return _on_functions("LoopPartition", "loop_partition", config="tir.LoopPartition")
+
+
+def InjectVirtualThread() -> Pass:
+    """Virtual threads become loops around the statements that differ between them."""
+    return _on_functions("InjectVirtualThread", "inject_virtual_thread")
+
+
+def InjectDoubleBuffer() -> Pass:
+    """Memory marked for it is filled for the next iteration while it is used in this one."""
+    return _on_functions("InjectDoubleBuffer", "inject_double_buffer", config="tir.InjectDoubleBuffer")
+
+
+def StorageRewrite() -> Pass:
+    """Allocations whose lives do not meet share memory."""
+
+    def run(func, mod, ctx):
+        if ctx.get_config("tir.disable_storage_rewrite"):
+            return func
+        return _load("storage_rewrite", "storage_rewrite")(func)
+
+    return PrimFuncPass(run, PassInfo(0, "tir.StorageRewrite"))
+
+
+def InjectPrefetch() -> Pass:
+    """Prefetches that a schedule asks for become statements."""
+    return _on_functions("InjectPrefetch", "inject_prefetch")
+
+
 def RewriteUnsafeSelect() -> Pass:
     """A Select whose sides may not both be evaluated becomes if_then_else."""
     return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")

@@ -36,6 +36,7 @@ from ...ir.prim import (
 from ...ir.visit import rewrite
 from ..function import PrimFunc
 from ..stmt import AttrStmt, For, IfThenElse, LetStmt, Stmt
+from .facts import analyzer_of
 from .simplify import plain
 from .statement import StmtRewriter
 
@@ -58,9 +59,9 @@ def rule_names(target: Any) -> list[str]:
 
 
 class IntrinLowerer(StmtRewriter):
-    def __init__(self, target: Any):
+    def __init__(self, target: Any, analyzer: Analyzer):
         self.names = rule_names(target)
-        self.analyzer = Analyzer()
+        self.analyzer = analyzer
         self.memo: dict = {}
         self.rules: dict[str, list] = {}
 
@@ -204,5 +205,5 @@ DIVISIONS = {FloorDiv: IntrinLowerer.floor_div, FloorMod: IntrinLowerer.floor_mo
 
 def lower_intrin(func: PrimFunc, target: Any = None) -> PrimFunc:
     target = target if target is not None else func.attrs.get("target")
-    return func.replace(body=IntrinLowerer(target).stmt(func.body))
+    return func.replace(body=IntrinLowerer(target, analyzer_of(func)).stmt(func.body))
 

@@ -32,17 +32,18 @@ from ...ir.prim import (
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
+from .facts import analyzer_of
 from .statement import StmtRewriter, int_value
 
 _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
 class Narrower(StmtRewriter):
-    def __init__(self, bits: int):
+    def __init__(self, bits: int, analyzer: Analyzer):
         self.bits = bits
         self.limit = 1 << (bits - 1)
         self.dtype = make("int", bits)
-        self.analyzer = Analyzer()
+        self.analyzer = analyzer
         self.variables: dict[Var, Var] = {}
         self.memo: dict = {}
 
@@ -162,5 +163,5 @@ def has_wide_integers(node: Node, bits: int) -> bool:
 def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not has_wide_integers(func.body, target_bits):
         return func
-    return func.replace(body=Narrower(target_bits).stmt(func.body))
+    return func.replace(body=Narrower(target_bits, analyzer_of(func)).stmt(func.body))
 

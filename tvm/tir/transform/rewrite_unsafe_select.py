@@ -17,6 +17,7 @@ from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import AttrStmt, For, IfThenElse, Stmt
+from .facts import analyzer_of
 from .simplify import plain
 from .statement import StmtRewriter, is_call
 
@@ -24,8 +25,8 @@ _DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
 
 
 class UnsafeSelects(StmtRewriter):
-    def __init__(self):
-        self.analyzer = Analyzer()
+    def __init__(self, analyzer: Analyzer):
+        self.analyzer = analyzer
         self.memo: dict = {}
         self.safe: dict[int, tuple[PrimExpr, bool]] = {}
 
@@ -105,4 +106,4 @@ class UnsafeSelects(StmtRewriter):
 def rewrite_unsafe_select(func: PrimFunc) -> PrimFunc:
     if not any(type(n) is Select for n in post_order(func.body)):
         return func
-    return func.replace(body=UnsafeSelects().stmt(func.body))
+    return func.replace(body=UnsafeSelects(analyzer_of(func)).stmt(func.body))

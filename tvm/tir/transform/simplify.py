@@ -44,6 +44,7 @@ from ..stmt import (
     is_no_op,
     no_op,
 )
+from .facts import analyzer_of
 from .statement import StmtRewriter, as_sum, has_effect, int_value, is_call
 
 # Conditions inside an expression are assumed in their branches to this depth; beyond it a shared operand would be
@@ -326,4 +327,4 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def simplify(func: PrimFunc) -> PrimFunc:
-    return func.replace(body=Simplifier().stmt(func.body))
+    return func.replace(body=Simplifier(analyzer_of(func)).stmt(func.body))

@@ -1,0 +1,120 @@
+"""Unsafe selects, narrow indices, hoisted conditions, bound checks, dropped assertions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from interpreter import AssertionFailed, run
+from lowered import of, same_result, var
+
+from tvm.ir.prim import BufferLoad, Call, Select, const
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.op import if_then_else
+from tvm.tir.stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse
+from tvm.tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
+from tvm.tir.transform.hoist_if_then_else import hoist_if_then_else
+from tvm.tir.transform.instrument_bound_checkers import instrument_bound_checkers
+from tvm.tir.transform.narrow_data_type import narrow_data_type
+from tvm.tir.transform.rewrite_unsafe_select import rewrite_unsafe_select
+from tvm.tir.transform.skip_assert import skip_assert
+
+
+def buffers():
+    return decl_buffer((8,), "float32", "A"), decl_buffer((16,), "float32", "B")
+
+
+def arrays():
+    return np.arange(8, dtype="float32"), np.zeros(16, "float32")
+
+
+def test_select_with_a_load_that_may_miss_becomes_a_branch():
+    a, b = buffers()
+    i = var("i")
+    func = PrimFunc([a, b], For(i, 0, 16, 0, BufferStore(b, Select(i < 8, a[i], const(0.0, "float32")), [i])))
+    new = same_result(rewrite_unsafe_select, func, *arrays())
+    assert not of(Select, new) and of(Call, new)[0].op.name == "tir.if_then_else"
+
+
+def test_select_inside_its_memory_stays():
+    a, b = buffers()
+    i = var("i")
+    func = PrimFunc([a, b], For(i, 0, 8, 0, BufferStore(b, Select(a[i] > 3.0, a[i], a[7 - i]), [i])))
+    assert rewrite_unsafe_select(func).body is func.body
+
+
+def test_select_by_a_guarded_division_becomes_a_branch():
+    n = var("n")
+    b = decl_buffer((4,), "int32", "B")
+    func = PrimFunc([b, n], BufferStore(b, Select(n > 0, const(12) // n, const(0)), [0]))
+    assert not of(Select, rewrite_unsafe_select(func))
+
+
+def test_wide_loops_and_indices_become_narrow():
+    a, b = decl_buffer((64,), "float32", "A"), decl_buffer((64,), "float32", "B")
+    i, j = var("i", "int64"), var("j", "int64")
+    at = i * 8 + j
+    body = IfThenElse(at < const(60, "int64"), BufferStore(b, a[at] + i.astype("float32"), [at]))
+    func = PrimFunc([a, b], For(i, 0, 8, 0, For(j, 0, 8, 0, body)))
+    new = same_result(narrow_data_type, func, np.arange(64, dtype="float32"), np.zeros(64, "float32"))
+    assert {f.loop_var.dtype for f in of(For, new)} == {"int32"}
+    assert of(BufferStore, new)[0].indices[0].dtype == "int32" and of(IfThenElse, new)[0].condition.a.dtype == "int32"
+
+
+def test_index_that_may_not_fit_stays_wide():
+    a = decl_buffer((1 << 33,), "int8", "A")
+    i, j = var("i", "int64"), var("j", "int64")
+    store = BufferStore(a, const(1, "int8"), [i * (1 << 31) + j])
+    new = narrow_data_type(PrimFunc([a], For(i, 0, 4, 0, For(j, 0, 1 << 31, 0, store))))
+    assert of(BufferStore, new)[0].indices[0].dtype == "int64"
+    assert sorted(f.loop_var.dtype for f in of(For, new)) == ["int32", "int64"]
+
+
+def test_condition_leaves_the_loops_it_does_not_depend_on():
+    a, b = buffers()
+    i, j, n = var("i"), var("j"), var("n")
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, IfThenElse(n < 3, BufferStore(b, a[j], [i * 4 + j]))))
+    new = same_result(hoist_if_then_else, PrimFunc([a, b, n], nest), *arrays(), np.int32(2))
+    assert isinstance(new.body, IfThenElse)
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, IfThenElse(i < 3, BufferStore(b, a[j], [i * 4 + j]))))
+    new = same_result(hoist_if_then_else, PrimFunc([a, b, n], nest), *arrays(), np.int32(2))
+    assert isinstance(new.body, For) and isinstance(new.body.body, IfThenElse)
+
+
+def test_condition_on_memory_stays():
+    a, b = buffers()
+    i = var("i")
+    nest = For(i, 0, 4, 0, IfThenElse(b[0] < 3.0, BufferStore(b, b[0] + 1.0, [0])))
+    new = same_result(hoist_if_then_else, PrimFunc([a, b], nest), *arrays())
+    assert isinstance(new.body, For)
+
+
+def test_access_outside_is_reported():
+    a, b = buffers()
+    i, n = var("i"), var("n")
+    func = instrument_bound_checkers(PrimFunc([a, b, n], For(i, 0, n, 0, BufferStore(b, a[i], [i]))))
+    run(func, *arrays(), np.int32(8))
+    with pytest.raises(AssertionFailed, match="OUT OF BOUNDS: load from A"):
+        run(func, *arrays(), np.int32(9))
+    store = instrument_bound_checkers(PrimFunc([b, n], BufferStore(b, const(0.0, "float32"), [n])))
+    with pytest.raises(AssertionFailed, match="OUT OF BOUNDS: store to B"):
+        run(store, np.zeros(16, "float32"), np.int32(-1))
+
+
+def test_guarded_load_is_checked_where_it_happens():
+    a, b = buffers()
+    i = var("i")
+    value = if_then_else(i < 8, a[i], const(0.0, "float32"))
+    func = instrument_bound_checkers(PrimFunc([a, b], For(i, 0, 16, 0, BufferStore(b, value, [i]))))
+    x, y = arrays()
+    run(func, x, y)
+    np.testing.assert_array_equal(y[:8], x)
+
+
+def test_assertions_are_dropped_and_parallel_loops_made_serial():
+    a, b = buffers()
+    i = var("i")
+    body = AssertStmt(i < 0, "never", For(i, 0, 8, ForKind.PARALLEL, BufferStore(b, a[i], [i])))
+    new = convert_for_loops_to_serial(skip_assert(PrimFunc([a, b], body)))
+    assert new.body.kind is ForKind.SERIAL and not of(AssertStmt, new)
+    assert len(of(BufferLoad, new)) == 1

@@ -1,0 +1,77 @@
+"""Dividing loops: interiors without conditions, remainders with them, symbolic lengths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lowered import of, same_result, var
+
+from tvm.ir.pass_config import LoopPartitionConfig
+from tvm.ir.prim import Call, const
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.op import if_then_else, likely
+from tvm.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse
+from tvm.tir.transform.loop_partition import loop_partition
+
+ALL = LoopPartitionConfig(partition_const_loop=True)
+
+
+def copy(a, b, limit, outer, inner, kind=ForKind.SERIAL):
+    i, j = var("i"), var("j")
+    at = i * inner + j
+    return For(i, 0, outer, 0, For(j, 0, inner, kind, IfThenElse(likely(at < limit), BufferStore(b, a[at] + 1, [at]))))
+
+
+def likelies(node):
+    return [c for c in of(Call, node) if c.op.name == "tir.likely"]
+
+
+def data(n):
+    return np.arange(n, dtype="int32"), np.zeros(n, "int32")
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 13])
+def test_symbolic_length_is_divided(n):
+    m = var("m")
+    a, b = decl_buffer((m,), "int32", "A"), decl_buffer((m,), "int32", "B")
+    func = PrimFunc([a, b], copy(a, b, m, (m + 3) // 4, 4))
+    new = same_result(loop_partition, func, *data(n))
+    outer = new.body.seq
+    assert len(outer) == 2 and not likelies(outer[0]) and likelies(outer[1])
+
+
+def test_known_length_is_divided_only_for_vectors_or_on_demand():
+    a, b = decl_buffer((13,), "int32", "A"), decl_buffer((13,), "int32", "B")
+    func = PrimFunc([a, b], copy(a, b, 13, 4, 4))
+    assert loop_partition(func).body is func.body
+    new = same_result(lambda f: loop_partition(f, ALL), func, *data(13))
+    assert len(likelies(new.body.seq[0])) == 0
+    vector = PrimFunc([a, b], copy(a, b, 13, 4, 4, ForKind.VECTORIZED))
+    new = same_result(loop_partition, vector, *data(13))
+    assert not likelies(new.body.seq[0])
+
+
+def test_hint_divides_one_loop():
+    a, b = decl_buffer((13,), "int32", "A"), decl_buffer((13,), "int32", "B")
+    nest = copy(a, b, 13, 4, 4)
+    func = PrimFunc([a, b], AttrStmt(nest.loop_var, "pragma_loop_partition_hint", const(1), nest))
+    assert len(same_result(loop_partition, func, *data(13)).body.seq) == 2
+
+
+def test_both_ends_of_a_padded_read():
+    a, b = decl_buffer((10,), "int32", "A"), decl_buffer((14,), "int32", "B")
+    i = var("i")
+    value = if_then_else(likely(i >= 2), if_then_else(likely(i < 12), a[i - 2], const(0)), const(0))
+    func = PrimFunc([a, b], For(i, 0, 14, 0, BufferStore(b, value, [i])))
+    new = same_result(lambda f: loop_partition(f, ALL), func, np.arange(10, dtype="int32"), np.zeros(14, "int32"))
+    loops = of(For, new)
+    assert len(loops) == 3 and sorted(int(f.extent) for f in loops) == [2, 2, 10]
+
+
+def test_no_variable_is_defined_twice():
+    m = var("m")
+    a, b = decl_buffer((m,), "int32", "A"), decl_buffer((m,), "int32", "B")
+    new = loop_partition(PrimFunc([a, b], copy(a, b, m, (m + 3) // 4, 4)))
+    names = [f.loop_var for f in of(For, new)]
+    assert len(names) == 4 and len({id(n) for n in names}) == 4

@@ -1,0 +1,159 @@
+"""Virtual threads, double buffers, sharing of memory, prefetch."""
+
+from __future__ import annotations
+
+import numpy as np
+from lowered import of, same_result, var
+
+from tvm.ir.prim import IterVar, const
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, Prefetch, SeqStmt, seq
+from tvm.tir.transform.inject_double_buffer import inject_double_buffer
+from tvm.tir.transform.inject_prefetch import inject_prefetch
+from tvm.tir.transform.inject_virtual_thread import inject_virtual_thread
+from tvm.tir.transform.storage_rewrite import storage_rewrite
+
+ONE = const(True)
+
+
+def flat(n, dtype="int32", name="t", scope=""):
+    return decl_buffer((n,), dtype, name, scope=scope)
+
+
+def loop(extent, body, name="i", kind=0):
+    v = var(name)
+    return For(v, 0, extent, kind, body(v))
+
+
+def test_virtual_threads_interleave_and_copy_their_memory():
+    a, b, t, s = flat(64, name="A"), flat(64, name="B"), flat(4, name="t"), flat(4, name="s")
+    v = IterVar((0, 3), "v", IterVar.ThreadIndex, "vthread")
+    body = Allocate(s.data, "int32", [4], ONE, Allocate(t.data, "int32", [4], ONE, seq(
+        loop(4, lambda i: BufferStore(s, a[i], [i])),
+        loop(4, lambda i: BufferStore(t, s[i] + v.var, [i])),
+        loop(4, lambda i: BufferStore(b, t[i] * 2, [v.var * 4 + i])))))
+    func = PrimFunc([a, b], AttrStmt(v, "virtual_thread", const(3), body))
+    new = same_result(inject_virtual_thread, func, np.arange(64, dtype="int32"), np.zeros(64, "int32"))
+    sizes = {n.buffer_var.name: int(n.extents[0]) for n in of(Allocate, new)}
+    assert sizes == {"s": 4, "t": 12}
+    assert sorted(f.kind for f in of(For, new)) == [0, 0, 0, 3, 3]
+
+
+def test_virtual_thread_in_a_condition():
+    b, t = flat(64, name="B"), flat(1, name="t")
+    v = IterVar((0, 4), "v", IterVar.ThreadIndex, "vthread")
+    body = Allocate(t.data, "int32", [1], ONE, seq(
+        BufferStore(t, const(7), [0]),
+        IfThenElse(v.var < 2, BufferStore(t, v.var, [0])),
+        BufferStore(b, t[0], [v.var])))
+    func = PrimFunc([b], AttrStmt(v, "virtual_thread", const(4), body))
+    new = same_result(inject_virtual_thread, func, np.zeros(64, "int32"))
+    assert int(of(Allocate, new)[0].extents[0]) == 4
+
+
+def double_buffer_function(wrap_producer):
+    a, b, t = flat(64, name="A"), flat(64, name="B"), flat(8, name="t")
+
+    def body(i):
+        fill = loop(8, lambda j: BufferStore(t, a[i * 8 + j] * 3, [j]), "j")
+        use = loop(8, lambda k: BufferStore(b, t[7 - k], [i * 8 + k]), "k")
+        scope = lambda s: AttrStmt(t.data, "double_buffer_scope", const(1), s)  # noqa: E731
+        inner = seq(scope(fill), use) if wrap_producer else scope(seq(fill, use))
+        return Allocate(t.data, "int32", [8], ONE, inner)
+
+    return PrimFunc([a, b], loop(8, body))
+
+
+def test_double_buffer_fills_ahead():
+    for wrapped in (True, False):
+        new = same_result(
+            inject_double_buffer, double_buffer_function(wrapped), np.arange(64, dtype="int32"), np.zeros(64, "int32")
+        )
+        assert isinstance(new.body, Allocate) and int(new.body.extents[0]) == 16
+        assert len(of(IfThenElse, new)) == 1
+        assert not [s for s in of(AttrStmt, new) if s.attr_key == "double_buffer_scope"]
+
+
+def test_double_buffer_is_left_out_where_filling_reads_what_is_written():
+    b, t = flat(64, name="B"), flat(8, name="t")
+
+    def body(i):
+        fill = loop(8, lambda j: BufferStore(t, b[i * 8 + j] + 1, [j]), "j")
+        use = loop(8, lambda k: BufferStore(b, t[k], [(i + 1) * 8 + k]), "k")
+        return Allocate(t.data, "int32", [8], ONE, AttrStmt(t.data, "double_buffer_scope", const(1), seq(fill, use)))
+
+    new = same_result(inject_double_buffer, PrimFunc([b], loop(7, body)), np.arange(64, dtype="int32"))
+    assert isinstance(new.body, For)
+
+
+def chain(count, elementwise):
+    """A -> t0 -> t1 -> ... -> B, each stage a loop of its own."""
+    n = 64
+    a, b = flat(n, name="A"), flat(n, name="B")
+    temporaries = [flat(n, name=f"t{i}") for i in range(count)]
+    steps, source = [], a
+    for target in [*temporaries, b]:
+        at = (lambda i: i) if elementwise else (lambda i: 63 - i)
+        steps.append(loop(n, lambda i, s=source, t=target, at=at: BufferStore(t, s[at(i)] + 1, [i])))
+        source = target
+    body = seq(*steps)
+    for t in temporaries:
+        body = Allocate(t.data, "int32", [n], ONE, body)
+    return PrimFunc([a, b], body)
+
+
+def test_dead_memory_is_used_again():
+    new = same_result(storage_rewrite, chain(5, False), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
+    assert len(of(Allocate, new)) == 2
+
+
+def test_elementwise_chain_works_in_place():
+    new = same_result(storage_rewrite, chain(5, True), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
+    assert len(of(Allocate, new)) == 1
+
+
+def test_operand_read_again_is_not_overwritten():
+    n = 64
+    a, b, s, t = (flat(n, name=x) for x in "ABst")
+    body = seq(
+        loop(n, lambda i: BufferStore(s, a[i], [i])),
+        loop(4, lambda k: loop(16, lambda i: BufferStore(t, s[i * 4] + k, [i]))),
+        loop(n, lambda i: BufferStore(b, t[i // 4], [i])))
+    for x in (s, t):
+        body = Allocate(x.data, "int32", [n], ONE, body)
+    new = same_result(storage_rewrite, PrimFunc([a, b], body), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
+    assert len(of(Allocate, new)) == 2
+
+
+def test_large_memory_leaves_serial_loops_but_not_parallel_ones():
+    a, t = flat(64, name="A"), flat(4096, name="t")
+    inner = lambda i: Allocate(t.data, "int32", [4096], ONE, seq(  # noqa: E731
+        BufferStore(t, i, [5]), BufferStore(a, t[5], [i])))
+    new = same_result(storage_rewrite, PrimFunc([a], loop(8, inner)), np.zeros(64, "int32"))
+    assert isinstance(new.body, Allocate)
+    nest = loop(2, lambda p: loop(8, lambda i: inner(p * 8 + i)), "p", ForKind.PARALLEL)
+    new = same_result(storage_rewrite, PrimFunc([a], nest), np.zeros(64, "int32"))
+    assert isinstance(new.body, For) and isinstance(new.body.body, Allocate)
+
+
+def test_small_local_memory_stays_where_it_is():
+    a = flat(64, name="A")
+    parts = [flat(4, name=f"r{i}", scope="local") for i in range(2)]
+    body = seq(*[seq(BufferStore(r, const(i), [0]), BufferStore(a, r[0], [i])) for i, r in enumerate(parts)])
+    for r in parts:
+        body = Allocate(r.data, "int32", [4], ONE, body)
+    func = PrimFunc([a], body)
+    assert storage_rewrite(func).body is func.body
+
+
+def test_prefetch_scope_fetches_a_later_iteration():
+    a, b = decl_buffer((8, 32), "int32", "A"), decl_buffer((8,), "int32", "B")
+    body = loop(8, lambda i: AttrStmt(a, "prefetch_scope", const(2), loop(
+        32, lambda j: BufferStore(b, a[i, j], [i]), "j")))
+    new = same_result(inject_prefetch, PrimFunc([a, b], body), np.ones((8, 32), "int32"), np.zeros(8, "int32"))
+    fetch = of(Prefetch, new)[0]
+    assert str(fetch.bounds[0].min) == "i + 2" and int(fetch.bounds[1].extent) == 32
+    assert isinstance(new.body.body, SeqStmt)
+
+

@@ -1,0 +1,25 @@
+"""What a function says about its variables before any loop is entered."""
+
+from __future__ import annotations
+
+from ...arith import Analyzer, ConstIntBound
+from ...dtype import info, int_range
+from ...ir.prim import Var
+from ..function import PrimFunc
+
+
+def size_variables(func: PrimFunc) -> list[Var]:
+    """Variables that are extents of buffers given to the function: none is negative."""
+    out: dict[Var, None] = {}
+    for buffer in func.buffer_map.values():
+        for extent in buffer.shape:
+            if isinstance(extent, Var) and info(extent.dtype).is_int:
+                out[extent] = None
+    return list(out)
+
+
+def analyzer_of(func: PrimFunc) -> Analyzer:
+    analyzer = Analyzer()
+    for var in size_variables(func):
+        analyzer.update(var, ConstIntBound(0, int_range(var.dtype)[1]))
+    return analyzer

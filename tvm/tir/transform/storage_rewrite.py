@@ -1,0 +1,376 @@
+"""StorageRewrite: allocations whose lives do not meet share memory, and large ones leave the loops.
+
+A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations of known size
+move to the beginning of their frame. Allocations at one level (a frame, or the body of a loop) share memory when one is dead
+before the other is written. A value may also take the place of its operand, when each element is computed from the
+same element and from nothing else of that operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...dtype import info
+from ...ir.node import Node
+from ...ir.prim import BufferLoad, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.visit import post_order, rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from .lower_tvm_builtin import STACK_BYTES
+from .statement import StmtRewriter, as_sum, int_value
+
+# Attributes that begin a frame of their own.
+_FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
+
+
+def scope_of(var: Var) -> str:
+    return getattr(var.type_annotation, "storage_scope", "") or "global"
+
+
+def constant_bytes(node: Allocate) -> int | None:
+    size = info(node.dtype).bytes * info(node.dtype).lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return None
+        size *= extent.value
+    return size
+
+
+def may_share(node: Allocate) -> bool:
+    """Small local memory becomes registers: merging it would keep it out of them."""
+    size = constant_bytes(node)
+    if size is None or int_value(node.condition) != 1 or node.annotations:
+        return False
+    return scope_of(node.buffer_var) in ("global", "shared") and size > 64
+
+
+# Moving large allocations out of loops ----------------------------------------------------------------------------
+
+
+class Hoister(StmtRewriter):
+    def __init__(self):
+        self.moved: list[Allocate] = []
+        self.loops = 0
+
+    def frame(self, body: Stmt) -> Stmt:
+        outer, loops = self.moved, self.loops
+        self.moved, self.loops = [], 0
+        new = self.stmt(body)
+        for node in reversed(self.moved):
+            new = node.replace(body=new)
+        self.moved, self.loops = outer, loops
+        return new
+
+    def on_For(self, node: For) -> Stmt:
+        if node.kind is ForKind.PARALLEL:
+            body = self.frame(node.body)
+        else:
+            self.loops += 1
+            body = self.stmt(node.body)
+            self.loops -= 1
+        return node if body is node.body else node.replace(body=body)
+
+    def on_While(self, node: While) -> Stmt:
+        self.loops += 1
+        new = self.keep(node)
+        self.loops -= 1
+        return new
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in _FRAMES:
+            body = self.frame(node.body)
+            return node if body is node.body else node.replace(body=body)
+        return self.keep(node)
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        body = self.stmt(node.body)
+        size = constant_bytes(node)
+        if self.loops and size is not None and size > STACK_BYTES and may_share(node):
+            self.moved.append(node)
+            return body
+        return node if body is node.body else node.replace(body=body)
+
+
+# Sharing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Life:
+    """Where an allocation is used: positions of the first and last statement of its level that touch it."""
+
+    node: Allocate
+    first: int = -1
+    last: int = -1
+    first_is_write: bool = False
+    shares: Var | None = None
+    statements: dict[int, Stmt] = field(default_factory=dict)
+
+
+def pointers_of(node: Node) -> tuple[set[Var], set[Var], set[Var]]:
+    """Pointers read and written through buffers, and those that are used in any other way."""
+    reads, writes, other = set(), set(), set()
+    for n in post_order(node):
+        if isinstance(n, BufferLoad):
+            reads.add(n.buffer.data)
+        elif isinstance(n, BufferStore):
+            writes.add(n.buffer.data)
+        elif isinstance(n, Var) and n.dtype == "handle":
+            other.add(n)
+        elif isinstance(n, AttrStmt) and isinstance(n.node, Var) and n.node.dtype == "handle":
+            other.add(n.node)
+    return reads, writes, other
+
+
+class Sharer(StmtRewriter):
+    """Plans each level once its inside is done; replacements are applied in one walk at the end."""
+
+    def __init__(self):
+        self.replaced: dict[Var, Var] = {}
+        self.sizes: dict[Var, int] = {}
+
+    def level(self, body: Stmt) -> Stmt:
+        """A function body or loop body: allocations in it, in sequence or nested without loops between."""
+        allocations: list[Allocate] = []
+        statements: list[Stmt] = []
+        plain = self.flatten(body, allocations, statements)
+        if not plain or len(allocations) < 2:
+            return body
+        lives = self.lives(allocations, statements)
+        self.plan(lives, statements)
+        return body
+
+    def flatten(self, node: Stmt, allocations: list[Allocate], statements: list[Stmt]) -> bool:
+        """Statements of a level in order. Attributes and lets in the way end it: their extent matters."""
+        if isinstance(node, Allocate):
+            if may_share(node):
+                allocations.append(node)
+            return self.flatten(node.body, allocations, statements)
+        if isinstance(node, SeqStmt):
+            return all(self.flatten(s, allocations, statements) for s in node.seq)
+        if isinstance(node, AttrStmt) and node.attr_key in ("storage_alignment", "volatile_scope"):
+            return False
+        statements.append(node)
+        return True
+
+    def lives(self, allocations: list[Allocate], statements: list[Stmt]) -> list[Life]:
+        lives = {a.buffer_var: Life(a) for a in allocations}
+        for position, statement in enumerate(statements):
+            reads, writes, other = pointers_of(statement)
+            for var, life in lives.items():
+                if var in reads or var in writes or var in other:
+                    if life.first < 0:
+                        life.first = position
+                        life.first_is_write = var not in reads and var not in other
+                    life.last = position
+                    life.statements[position] = statement
+                if var in other:
+                    life.shares = var  # a pointer escaped: keep the memory its own
+        return [v for v in lives.values() if v.first >= 0 and v.shares is None]
+
+    def plan(self, lives: list[Life], statements: list[Stmt]) -> None:
+        """Greedy, in order of first use: take the memory of a dead allocation of the same kind that fits best."""
+        free: list[Life] = []
+        active: list[Life] = []
+        for life in sorted(lives, key=lambda v: v.first):
+            ended = [v for v in active if v.last < life.first]
+            for v in ended:
+                active.remove(v)
+                free.append(v)
+            taken = self.best(free, life) or self.in_place(active, life)
+            if taken is not None:
+                (free if taken in free else active).remove(taken)
+                root = self.replaced.get(taken.node.buffer_var, taken.node.buffer_var)
+                self.replaced[life.node.buffer_var] = root
+                size = max(self.sizes.get(root, 0), elements(taken.node), elements(life.node))
+                self.sizes[root] = size
+            active.append(life)
+
+    def best(self, free: list[Life], life: Life) -> Life | None:
+        """The dead allocation closest in size; one that is far too large or small is left for others."""
+        wanted = constant_bytes(life.node)
+        fitting = [v for v in free if same_kind(v.node, life.node)]
+        fitting = [v for v in fitting if wanted / 16 <= self.held(v) <= wanted * 16]
+        return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
+
+    def held(self, life: Life) -> int:
+        root = self.replaced.get(life.node.buffer_var, life.node.buffer_var)
+        width = info(life.node.dtype).bytes * info(life.node.dtype).lanes
+        return max(self.sizes.get(root, 0) * width, constant_bytes(life.node))
+
+    def in_place(self, active: list[Life], life: Life) -> Life | None:
+        for other in active:
+            if other.last == life.first and life.first_is_write and same_kind(other.node, life.node):
+                if computes_in_place(life.statements[life.first], life.node.buffer_var, other.node.buffer_var):
+                    return other
+        return None
+
+    # The walk -------------------------------------------------------------------------------------------------
+    def on_For(self, node: For) -> Stmt:
+        new = self.keep(node)
+        self.level(new.body)
+        return new
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        new = self.keep(node)
+        if node.attr_key in _FRAMES:
+            self.level(new.body)
+        return new
+
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        return self.keep(node)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        new = self.keep(node)
+        self.level(new.body)
+        return new
+
+
+def same_kind(a: Allocate, b: Allocate) -> bool:
+    return a.dtype == b.dtype and scope_of(a.buffer_var) == scope_of(b.buffer_var)
+
+
+def elements(node: Allocate) -> int:
+    total = 1
+    for extent in node.extents:
+        total *= int(extent)
+    return total
+
+
+def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
+    """Whether every element of ``target`` is computed from the same element of ``source`` and in no other order matters.
+
+    The statement must be loops around one store of ``target``, whose index takes each value once.
+    """
+    loops: list[For] = []
+    while isinstance(statement, For) and statement.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+        loops.append(statement)
+        statement = statement.body
+    if not isinstance(statement, BufferStore) or statement.buffer.data is not target:
+        return False
+    index = statement.indices[0]
+    loads = [n for n in post_order(statement.value) if isinstance(n, BufferLoad) and n.buffer.data in (target, source)]
+    if any(n.buffer.data is target or not same_index(n.indices[0], index) for n in loads):
+        return False
+    return visits_once(index, loops)
+
+
+def same_index(a: PrimExpr, b: PrimExpr) -> bool:
+    if isinstance(a, Ramp) and isinstance(b, Ramp):
+        return a.lanes == b.lanes and same_index(a.stride, b.stride) and same_index(a.base, b.base)
+    x, y = as_sum(a), as_sum(b)
+    if x is None or y is None or x.constant != y.constant:
+        return False
+    left = {k: c for k, (_, c) in x.terms.items() if c}
+    return left == {k: c for k, (_, c) in y.terms.items() if c}
+
+
+def visits_once(index: PrimExpr, loops: list[For]) -> bool:
+    """Whether different iterations give different positions: a mixed-radix sum over all the loops."""
+    width = 1
+    if isinstance(index, Ramp):
+        if int_value(index.stride) != 1:
+            return False
+        width, index = index.lanes, index.base
+    total = as_sum(index)
+    if total is None:
+        return False
+    digits = []
+    for loop in loops:
+        extent = int_value(loop.extent)
+        step = abs(total.coefficient(loop.loop_var))
+        if extent is None or not step:
+            return False
+        digits.append((step, extent))
+    reach = width
+    for step, extent in sorted(digits):
+        if step < reach:
+            return False
+        reach = step * extent
+    return True
+
+
+class Applier(StmtRewriter):
+    """Puts the planned memory in place of the allocations."""
+
+    def __init__(self, replaced: dict[Var, Var], sizes: dict[Var, int]):
+        self.replaced, self.sizes = replaced, sizes
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        root = self.replaced.get(buffer.data)
+        if root is None:
+            return buffer
+        got = self.buffers.get(buffer)
+        if got is None:
+            got = self.buffers[buffer] = buffer.replace(data=root)
+        return got
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after)
+
+    def after(self, node: Any):
+        if type(node) is BufferLoad and node.buffer.data in self.replaced:
+            return BufferLoad(self.buffer(node.buffer), node.indices)
+        return None
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        return BufferStore(self.buffer(node.buffer), new.value, new.indices) if node.buffer.data in self.replaced else new
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        body = self.stmt(node.body)
+        var = node.buffer_var
+        if var in self.replaced:
+            return body
+        if var in self.sizes:
+            return node.replace(extents=(const(self.sizes[var], "int32" if self.sizes[var] < 1 << 31 else "int64"),), body=body)
+        return node if body is node.body else node.replace(body=body)
+
+
+def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
+    """Shared memory is allocated where its level begins, since its users may stand in another branch of a sequence."""
+    moved: list[Allocate] = []
+
+    class Raiser(StmtRewriter):
+        def level(self, body: Stmt) -> Stmt:
+            outer = list(moved)
+            moved.clear()
+            new = self.stmt(body)
+            for node in reversed(moved):
+                new = node.replace(body=new)
+            moved[:] = outer
+            return new
+
+        def on_For(self, node: For) -> Stmt:
+            return node.replace(body=self.level(node.body))
+
+        def on_LetStmt(self, node: LetStmt) -> Stmt:
+            return node.replace(body=self.level(node.body))
+
+        def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+            return node.replace(body=self.level(node.body))
+
+        def on_Allocate(self, node: Allocate) -> Stmt:
+            inner = self.stmt(node.body)
+            if node.buffer_var in roots:
+                moved.append(node)
+                return inner
+            return node.replace(body=inner)
+
+    return Raiser().level(body)
+
+
+def storage_rewrite(func: PrimFunc) -> PrimFunc:
+    if not any(isinstance(n, Allocate) for n in post_order(func.body)):
+        return func
+    body = Hoister().frame(func.body)
+    sharer = Sharer()
+    sharer.stmt(body)
+    sharer.level(body)
+    if sharer.replaced:
+        body = raise_owners(body, set(sharer.replaced.values()))
+        body = Applier(sharer.replaced, sharer.sizes).stmt(body)
+    return func.replace(body=body)
+
