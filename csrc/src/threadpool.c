@@ -2,6 +2,7 @@
  * same thread from region to region and finds its data in that core's cache. */
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +21,11 @@ typedef struct {
   void *cdata;
   TVMParallelGroupEnv env;
   int num_threads;               /* threads the tasks are dealt to; thread i runs tasks i, i + num_threads, ... */
-  _Atomic uint32_t running;      /* shares other than the caller's not finished yet */
-  _Atomic uint32_t caller_asleep;
   _Atomic uint32_t barrier_count;
   _Atomic uint32_t barrier_phase;
   atomic_bool failed;
   atomic_bool error_taken;
-  ErrorRecord error;             /* of the first task that failed; read after `running` is 0 */
+  ErrorRecord error;             /* of the first task that failed; read after all shares are finished */
 } Region;
 
 /* state: 2 * k = share k is on offer, 2 * k + 1 = taken. Only the thread that moves it from even to odd may touch
@@ -41,6 +40,9 @@ typedef struct {
   int num_threads;
   int started;
   atomic_bool stopping;
+  /* Of the region that runs now. Not in the region, which is gone as soon as its caller sees that `running` is 0. */
+  _Alignas(CACHE_LINE) _Atomic uint32_t running; /* shares other than the caller's not finished yet */
+  _Atomic uint32_t caller_asleep;
   pthread_t threads[MAX_THREADS];
   Slot slots[MAX_THREADS];
 } Pool;
@@ -101,12 +103,8 @@ static void run_share(Region *region, int thread) {
   --region_depth;
 }
 
-static void finish_share(Region *region) {
-  /* The caller may return as soon as it sees 0, so nothing of the region is read after the last decrement but the
-   * address of its word, which a wake may be sent to in vain. */
-  _Atomic uint32_t *running = &region->running;
-  bool asleep = atomic_load(&region->caller_asleep) != 0;
-  if (atomic_fetch_sub(running, 1) == 1 && asleep) word_wake(running);
+static void finish_share(Pool *own) {
+  if (atomic_fetch_sub(&own->running, 1) == 1 && atomic_load(&own->caller_asleep)) word_wake(&own->running);
 }
 
 static bool take(Slot *slot, uint32_t offered) {
@@ -144,7 +142,7 @@ static void *worker_main(void *opaque) {
     if (!take(slot, offer)) continue;
     Region *region = slot->region;
     run_share(region, argument.index);
-    finish_share(region);
+    finish_share(argument.pool);
   }
 }
 
@@ -154,7 +152,12 @@ static int start_worker(Pool *own, int index) {
   WorkerArgument *argument = malloc(sizeof *argument);
   if (!argument) return tvm_error("out of memory");
   *argument = (WorkerArgument){own, index};
+  /* Signals are for the program's own threads. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   int status = pthread_create(&own->threads[index], NULL, worker_main, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (status) {
     free(argument);
     return tvm_error("cannot start a worker thread: %s", strerror(status));
@@ -234,7 +237,7 @@ static void steal_shares(Pool *own, Region *region, int shares) {
       if (until == 0) until = tvm_now() + STEAL_SECONDS;
       if (tvm_now() >= until && take(slot, state)) {
         run_share(region, i);
-        finish_share(region);
+        finish_share(own);
         break;
       }
       cpu_relax();
@@ -242,17 +245,17 @@ static void steal_shares(Pool *own, Region *region, int shares) {
   }
 }
 
-static void wait_for_shares(Region *region) {
+static void wait_for_shares(Pool *own) {
   double until = tvm_now() + SPIN_SECONDS;
   uint32_t left;
-  while ((left = atomic_load_explicit(&region->running, memory_order_acquire)) != 0) {
+  while (atomic_load_explicit(&own->running, memory_order_acquire) != 0) {
     if (tvm_now() < until) {
       cpu_relax();
       continue;
     }
-    /* A worker that read the flag before it was set does not wake us: the time limit covers that. */
-    atomic_store(&region->caller_asleep, 1);
-    word_wait(&region->running, left, 1);
+    atomic_store(&own->caller_asleep, 1);
+    if ((left = atomic_load(&own->running)) != 0) word_wait(&own->running, left, -1);
+    atomic_store(&own->caller_asleep, 0);
   }
 }
 
@@ -262,16 +265,15 @@ static int run_region(Pool *own, FTVMParallelLambda body, void *cdata, int num_t
   region.cdata = cdata;
   region.env = (TVMParallelGroupEnv){num_task, num_task <= threads ? &region : NULL};
   region.num_threads = threads;
-  atomic_init(&region.running, (uint32_t)threads - 1);
-  atomic_init(&region.caller_asleep, 0);
   atomic_init(&region.barrier_count, 0);
   atomic_init(&region.barrier_phase, 0);
   atomic_init(&region.failed, false);
   atomic_init(&region.error_taken, false);
+  atomic_store(&own->running, (uint32_t)threads - 1);
   offer_shares(own, &region, threads);
   run_share(&region, 0);
   steal_shares(own, &region, threads);
-  wait_for_shares(&region);
+  wait_for_shares(own);
   if (!atomic_load(&region.failed)) return 0;
   tvm_error_restore(&region.error);
   return -1;
