@@ -76,8 +76,8 @@ def test_non_finite_operands(name):
 
 
 def test_hypot_does_not_overflow():
-    x = np.array([3, 0, 0, 1e30, np.inf, 1e-30, np.nan, -5], "float32")
-    y = np.array([4, 0, -2, 1e30, np.nan, 1e-30, 1, 12], "float32")
+    x = np.array([3, 0, 0, 1e30, np.inf, 1e-30, np.nan, -5, np.nan, 0], "float32")
+    y = np.array([4, 0, -2, 1e30, np.nan, 1e-30, 1, 12, 0, np.nan], "float32")
     np.testing.assert_allclose(value("hypot", "float32", x, y), np.hypot(x.astype("float64"), y), rtol=1e-6)
 
 

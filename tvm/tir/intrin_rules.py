@@ -70,14 +70,16 @@ def _rsqrt(call: Call) -> PrimExpr:
 
 
 def _hypot(call: Call) -> PrimExpr:
-    # Scaled by the larger operand, so that squares neither overflow nor vanish.
+    # Scaled by the larger operand, so that squares neither overflow nor vanish. Not by Max and Min: whether those keep
+    # NaN depends on the machine.
     a, b = op.abs(call.args[0]), op.abs(call.args[1])
-    large, small = primop.maximum(a, b), primop.minimum(a, b)
+    swap = primop.less(a, b)
+    large, small = primop.select(swap, b, a), primop.select(swap, a, b)
     ratio = small / large
     scaled = large * op.sqrt(_like(a, 1.0) + ratio * ratio)
     either = primop.logical_or(primop.equal(a, _like(a, math.inf)), primop.equal(b, _like(a, math.inf)))
     special = primop.logical_or(primop.equal(large, _like(a, 0.0)), either)
-    return primop.select(special, primop.select(either, _like(a, math.inf), large), scaled)
+    return primop.select(special, primop.select(either, _like(a, math.inf), a + b), scaled)
 
 
 def _ldexp(call: Call) -> PrimExpr:
