@@ -125,6 +125,7 @@ class Analyzer(Interner):
         "depth",
         "done",
         "epoch",
+        "walk",
         "facts",
         "forms",
         "mod_facts",
@@ -155,6 +156,8 @@ class Analyzer(Interner):
         self.depth = 0
         self.scopes = 0
         self.epoch = 0
+        # The simplifier at work: nested contexts go on with the same one.
+        self.walk = rewrite.rewrite_expr
         self._extensions = Extension.NoExtensions
         self._fresh()
 
@@ -221,12 +224,14 @@ class Analyzer(Interner):
             return {e: 1}, 0
         if cls is Add or cls is Sub:
             got = self._combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
-            if len(got[0]) > MAX_TERMS:
+            if len(got[0]) > MAX_TERMS or abs(got[1]) > POS_INF:
                 got = {e: 1}, 0
         elif cls is Mul and e.b.__class__ is IntImm:
             terms, base = self.linear(e.a, depth + 1)
             c = e.b.value
             got = ({t: k * c for t, k in terms.items()} if c else {}), base * c
+            if abs(got[1]) > POS_INF or any(abs(k) > POS_INF for k in got[0].values()):
+                got = {e: 1}, 0
         else:
             got = {e: 1}, 0
         self.forms[e] = got
@@ -362,7 +367,7 @@ class Analyzer(Interner):
     def under(self, condition: PrimExpr, e: PrimExpr) -> PrimExpr:
         """``e`` simplified where an interned condition is known to hold."""
         saved = self._enter(condition)
-        got = rewrite.rewrite_expr(self, e)
+        got = self.walk(self, e)
         self._leave(saved)
         return got
 

@@ -1,10 +1,705 @@
-"""Canonical simplification."""
+"""Canonical simplification: integer expressions as sums of split indices.
+
+A split is ``(index % upper) // lower`` for a constant lower and upper, written as the key (index, lower, upper, mode);
+mode says whether the division floors (0) or truncates (1). A sum maps splits to their factors and has a constant.
+Divisions and remainders by constants are done on sums: what divides is taken out, what is too small to matter is
+dropped, and neighbouring splits of one index are joined again: x // 4 * 4 + x % 4 is x.
+"""
 
 from __future__ import annotations
 
-from ..ir.prim import PrimExpr
-from .rewrite import rewrite_expr
+from math import gcd
+
+from ..dtype import info
+from ..ir.prim import (
+    GE,
+    GT,
+    LE,
+    LT,
+    Add,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Mul,
+    PrimExpr,
+    SizeVar,
+    Sub,
+    Var,
+)
+from ..ir.primop import trunc_div, trunc_mod
+from . import rewrite
+from .bounds import POS_INF, dtype_bound, is_index, linear_bound
+from .compare import BINARY
+from .rule_compiler import LiteralOverflow
+
+FLOOR, TRUNC = 0, 1
+Split = tuple[PrimExpr, int, int, int]
+Sum = tuple[dict[Split, int], int]
+
+# Sums of more terms than this are taken as they are: their pieces are simplified, they are not.
+MAX_TERMS = 40
+
+_DIVISIONS = {FloorDiv: FLOOR, FloorMod: FLOOR, Div: TRUNC, Mod: TRUNC}
 
 
-def canonical_expr(an, e: PrimExpr) -> PrimExpr:
-    return rewrite_expr(an, e)
+def canonical_expr(an, root: PrimExpr) -> PrimExpr:
+    """The canonical form of an interned expression in the analyzer's present context."""
+    done, sums = an.canonical, an.sums
+    got = done.get(root)
+    if got is not None:
+        return got
+    walk, an.walk = an.walk, canonical_expr
+    view = _Exprs(an, done, sums)
+    stack = [root]
+    while stack:
+        n = stack[-1]
+        if n in done or n in sums:
+            stack.pop()
+            continue
+        cls = n.__class__
+        if cls in BINARY:
+            a, b = n.a, n.b
+            ready = True
+            if b not in done and b not in sums:
+                stack.append(b)
+                ready = False
+            if a not in done and a not in sums:
+                stack.append(a)
+                ready = False
+            if not ready:
+                continue
+            _binary(an, n, cls, view)
+        elif cls is Var or cls is SizeVar:
+            done[n] = an.values.get(n, n)
+        elif cls in rewrite.LEAVES:
+            done[n] = n
+        else:
+            missing = [c for c in rewrite.operands(an, n) if c not in done and c not in sums]
+            if missing:
+                missing.reverse()
+                stack.extend(missing)
+                continue
+            if cls is Cast and _cast(an, n, view):
+                pass
+            else:
+                done[n] = rewrite.node(an, n, view)
+        stack.pop()
+    an.walk = walk
+    return view[root]
+
+
+class _Exprs:
+    """What is known of each node, as an expression: sums are written out when first asked for."""
+
+    __slots__ = ("an", "done", "sums")
+
+    def __init__(self, an, done: dict, sums: dict):
+        self.an, self.done, self.sums = an, done, sums
+
+    def __getitem__(self, n: PrimExpr) -> PrimExpr:
+        got = self.done.get(n)
+        if got is None:
+            got = self.done[n] = to_expr(self.an, self.sums[n], n.dtype)
+        return got
+
+    def __contains__(self, n: PrimExpr) -> bool:
+        return n in self.done or n in self.sums
+
+    def get(self, n: PrimExpr):
+        return self[n] if n in self else None
+
+    def sum(self, n: PrimExpr) -> Sum:
+        got = self.sums.get(n)
+        if got is None:
+            got = self.sums[n] = to_sum(self.an, self.done[n])
+        return got
+
+
+def _binary(an, n, cls, view: _Exprs) -> None:
+    """Canonical form of a two-operand node whose operands are done."""
+    dtype = n.a.dtype
+    if not is_index(dtype) or info(dtype).lanes != 1:
+        view.done[n] = rewrite.make(an, cls, view[n.a], view[n.b])
+        return
+    if cls is Add or cls is Sub:
+        got = add(an, view.sum(n.a), view.sum(n.b), 1 if cls is Add else -1)
+        if len(got[0]) <= MAX_TERMS and fits(got, dtype):
+            view.sums[n] = got
+            return
+    elif cls is Mul:
+        a, b = view.sum(n.a), view.sum(n.b)
+        if not a[0]:
+            a, b = b, a
+        if b[0]:
+            view.sums[n] = to_sum(an, _product(an, view[n.a], view[n.b]))
+            return
+        got = scale(a, b[1])
+        if fits(got, dtype):
+            view.sums[n] = got
+            return
+    elif cls in _DIVISIONS:
+        b = view.sum(n.b)
+        if not b[0] and b[1] != 0:
+            try:
+                got = _DIVIDE[cls](an, view.sum(n.a), b[1], dtype)
+            except LiteralOverflow:
+                got = None
+            if got is not None and fits(got, dtype):
+                view.sums[n] = got
+                return
+        got = _symbolic_division(an, cls, view[n.a], view[n.b])
+        if got is not None:
+            view.sums[n] = to_sum(an, got)
+            return
+    elif cls in (LT, LE, GT, GE):
+        view.done[n] = _compare(an, cls, n, view)
+        return
+    # Sums that are too large stay as they are written.
+    plain = cls in (Add, Sub, Mul)
+    view.done[n] = an.binary(cls, view[n.a], view[n.b]) if plain else rewrite.make(an, cls, view[n.a], view[n.b])
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------
+
+
+def atom(e: PrimExpr) -> Split:
+    return e, 1, POS_INF, FLOOR
+
+
+def split_of(e: PrimExpr) -> Split:
+    """The split an expression is."""
+    cls = e.__class__
+    if cls not in _DIVISIONS or e.b.__class__ is not IntImm or e.b.value <= 0:
+        return atom(e)
+    mode, c = _DIVISIONS[cls], e.b.value
+    if cls is FloorMod or cls is Mod:
+        return e.a, 1, c, mode
+    inner = e.a
+    if inner.__class__ is (FloorMod if mode == FLOOR else Mod) and inner.b.__class__ is IntImm and inner.b.value > 0:
+        return inner.a, c, inner.b.value, mode
+    return inner, c, POS_INF, mode
+
+
+def to_sum(an, e: PrimExpr) -> Sum:
+    if e.__class__ is IntImm:
+        return {}, e.value
+    terms, base = an.linear(e)
+    if len(terms) > MAX_TERMS:
+        return {atom(e): 1}, 0
+    out: dict[Split, int] = {}
+    for t, c in terms.items():
+        key = split_of(t)
+        out[key] = out.get(key, 0) + c
+    return out, base
+
+
+def add(an, a: Sum, b: Sum, sign: int) -> Sum:
+    if not b[0]:
+        return a[0], a[1] + sign * b[1]
+    out = dict(a[0])
+    mixed = False
+    for key, c in b[0].items():
+        c = out.get(key, 0) + sign * c
+        if c:
+            out[key] = c
+        else:
+            del out[key]
+    for key in out:
+        if key[1] != 1 or key[2] != POS_INF:
+            mixed = True
+            break
+    got = out, a[1] + sign * b[1]
+    return join(an, got) if mixed and len(out) > 1 else got
+
+
+def fits(s: Sum, dtype: str) -> bool:
+    """Whether the factors and the constant are values of the type."""
+    low, high = dtype_bound(dtype)
+    if not low <= s[1] <= high:
+        return False
+    for c in s[0].values():
+        if not low <= c <= high:
+            return False
+    return True
+
+
+def scale(s: Sum, c: int) -> Sum:
+    if c == 1:
+        return s
+    return ({k: v * c for k, v in s[0].items()} if c else {}), s[1] * c
+
+
+def join(an, s: Sum) -> Sum:
+    """Join splits of one index that continue each other: (x % u) // m * (m / l) + (x % m) // l is (x % u) // l."""
+    groups: dict[PrimExpr, list[Split]] = {}
+    for key in s[0]:
+        groups.setdefault(key[0], []).append(key)
+    terms = s[0]
+    whole: list[tuple[PrimExpr, int]] = []
+    for index, keys in groups.items():
+        if len(keys) < 2:
+            continue
+        terms = dict(terms) if terms is s[0] else terms
+        keys.sort(key=lambda k: -k[1])
+        at = 0
+        while at < len(keys):
+            for upper in keys[:at] + keys[at + 1 :]:
+                lower = keys[at]
+                if not _continues(upper, lower, terms[upper], terms[lower]):
+                    continue
+                joined = (index, lower[1], upper[2], lower[3] if lower[2] != POS_INF or lower[1] != 1 else upper[3])
+                factor = terms.pop(lower)
+                terms.pop(upper)
+                keys.remove(lower)
+                keys.remove(upper)
+                if joined[1] == 1 and joined[2] == POS_INF:
+                    joined = atom(index)
+                    if index.__class__ in (Add, Sub, Mul) or index.__class__ in _DIVISIONS:
+                        whole.append((index, factor))
+                        at = -1
+                        break
+                new = terms.get(joined, 0) + factor
+                if joined in keys:
+                    keys.remove(joined)
+                if new:
+                    terms[joined] = new
+                    keys.append(joined)
+                else:
+                    terms.pop(joined, None)
+                at = -1
+                break
+            at += 1
+    got = terms, s[1]
+    for index, factor in whole:
+        got = add(an, got, scale(to_sum(an, index), factor), 1)
+    return got
+
+
+def _continues(upper: Split, lower: Split, high: int, low: int) -> bool:
+    if upper[1] != lower[2] or high * lower[1] != low * upper[1] or upper[1] % lower[1]:
+        return False
+    return upper[3] == lower[3]
+
+
+def split_expr(an, key: Split) -> PrimExpr:
+    index, lower, upper, mode = key
+    dtype = index.dtype
+    e = index
+    if upper != POS_INF:
+        e = an.binary(Mod if mode else FloorMod, e, an.literal(upper, dtype))
+    if lower != 1:
+        e = an.binary(Div if mode else FloorDiv, e, an.literal(lower, dtype))
+    return e
+
+
+def _order(item):
+    (_, lower, upper, _), factor = item
+    return -factor, -lower, -upper
+
+
+def to_expr(an, s: Sum, dtype: str) -> PrimExpr:
+    """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
+    terms, base = s
+    high = dtype_bound(dtype)[1]
+    if not fits(s, dtype):
+        raise LiteralOverflow
+    if not terms:
+        return an.literal(base, dtype)
+    items = sorted(terms.items(), key=_order)
+    if len(items) == 1 and base == 0:
+        return _scaled(an, split_expr(an, items[0][0]), items[0][1], dtype)
+    got = None
+    for key, c in items:
+        if c > 0:
+            part = _scaled(an, split_expr(an, key), c, dtype)
+            got = part if got is None else an.binary(Add, got, part)
+    if base > 0:
+        constant = an.literal(base, dtype)
+        got = constant if got is None else an.binary(Add, got, constant)
+    if got is None:
+        got = an.literal(0, dtype)
+    for key, c in items:
+        if c < 0:
+            if -c > high:
+                got = an.binary(Add, got, _scaled(an, split_expr(an, key), c, dtype))
+            else:
+                got = an.binary(Sub, got, _scaled(an, split_expr(an, key), -c, dtype))
+    if base < 0:
+        if -base > high:
+            got = an.binary(Add, got, an.literal(base, dtype))
+        else:
+            got = an.binary(Sub, got, an.literal(-base, dtype))
+    return got
+
+
+def _scaled(an, e: PrimExpr, c: int, dtype: str) -> PrimExpr:
+    return e if c == 1 else an.binary(Mul, e, an.literal(c, dtype))
+
+
+def sum_bound(an, s: Sum):
+    if not s[0]:
+        return s[1], s[1]
+    return linear_bound(an, {split_expr(an, k): c for k, c in s[0].items()}, s[1])
+
+
+# --- division by constants ------------------------------------------------------------------------------------------
+
+
+def _parts(s: Sum, c: int) -> tuple[Sum, Sum]:
+    """The part whose every factor is a multiple of ``c``, and the rest."""
+    whole, rest = {}, {}
+    for key, factor in s[0].items():
+        (rest if factor % c else whole)[key] = factor
+    if s[1] % c == 0:
+        return (whole, s[1]), (rest, 0)
+    return (whole, 0), (rest, s[1])
+
+
+def _bucket(an, s: Sum, c: int) -> int | None:
+    """The quotient by ``c`` > 0 when all values of the sum have the same."""
+    lo, hi = sum_bound(an, s)
+    if lo <= -POS_INF or hi >= POS_INF or lo // c != hi // c:
+        return None
+    return lo // c
+
+
+def _coarse(an, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
+    """``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g): gives (g, A, B), the most terms in A."""
+    items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
+    steps = []
+    g = c
+    for _, factor in items:
+        g = gcd(g, factor)
+        steps.append(g)
+    for count in range(len(items), 0, -1):
+        g = steps[count - 1]
+        if g == 1:
+            continue
+        small = dict(items[count:]), s[1]
+        q = _bucket(an, small, g)
+        if q is not None:
+            big = {k: f // g for k, f in items[:count]}
+            return g, (big, q), (small[0], small[1] - q * g)
+    return None
+
+
+def floordiv(an, s: Sum, c: int, dtype: str) -> Sum:
+    if c < 0:
+        s, c = scale(s, -1), -c
+    if c == 1:
+        return s
+    whole, rest = _parts(s, c)
+    out = {k: f // c for k, f in whole[0].items()}, whole[1] // c
+    if not rest[0]:
+        return out[0], out[1] + rest[1] // c
+    return add(an, out, _floordiv_rest(an, rest, c, dtype), 1)
+
+
+def _floordiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+    q = _bucket(an, s, c)
+    if q is not None:
+        return {}, q
+    found = _coarse(an, s, c)
+    if found is not None:
+        g, big, _ = found
+        return floordiv(an, big, c // g, dtype)
+    return _split_quotient(an, s, c, dtype, FLOOR)
+
+
+def _split_quotient(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
+    """The quotient as one split."""
+    if c == 1:
+        return s
+    if len(s[0]) == 1 and s[1] == 0:
+        ((key, factor),) = s[0].items()
+        index, lower, upper, old = key
+        if factor == 1 and (old == mode or (lower == 1 and upper == POS_INF)):
+            if lower * c >= upper:
+                return {}, 0
+            return {(index, lower * c, upper, mode): 1}, 0
+    return {(to_expr(an, s, dtype), c, POS_INF, mode): 1}, 0
+
+
+def floormod(an, s: Sum, c: int, dtype: str) -> Sum:
+    if c < 0:
+        return {atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0
+    terms: dict[Split, int] = {}
+    extra: list[Sum] = []
+    for key, factor in s[0].items():
+        if factor % c == 0:
+            continue
+        index, lower, upper, mode = key
+        if upper != POS_INF and mode == FLOOR and upper % lower == 0 and upper // lower * factor % c == 0:
+            # The inner remainder only takes away multiples of c.
+            if lower == 1:
+                extra.append(scale(to_sum(an, index), factor % c))
+                continue
+            key = index, lower, POS_INF, mode
+        terms[key] = terms.get(key, 0) + factor
+    got: Sum = {k: f for k, f in terms.items() if f % c}, s[1]
+    for more in extra:
+        got = add(an, got, more, 1)
+    if extra:
+        return floormod(an, got, c, dtype)
+    return _floormod_rest(an, (got[0], got[1] % c), c, dtype)
+
+
+def _floormod_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+    q = _bucket(an, s, c)
+    if q is not None:
+        return s[0], s[1] - q * c
+    found = _coarse(an, s, c)
+    if found is not None:
+        g, big, small = found
+        return add(an, scale(floormod(an, big, c // g, dtype), g), small, 1)
+    return _split_remainder(an, s, c, dtype, FLOOR)
+
+
+def _split_remainder(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
+    """The remainder as one split."""
+    if len(s[0]) == 1 and s[1] == 0:
+        ((key, factor),) = s[0].items()
+        index, lower, upper, old = key
+        plain = lower == 1 and upper == POS_INF
+        if factor == 1 and (old == mode or plain):
+            if upper == POS_INF or upper % (lower * c) == 0:
+                return {(index, lower, lower * c, mode): 1}, 0
+            if upper <= lower * c:
+                return s
+        if factor < 0 and c % factor == 0 and plain:
+            cls = FloorMod if mode == FLOOR else Mod
+            return {atom(an.binary(cls, index, an.literal(c // factor, dtype))): factor}, 0
+    return {(to_expr(an, s, dtype), 1, c, mode): 1}, 0
+
+
+def _same_sign(an, *sums: Sum) -> bool:
+    """Whether all sums are known to be at least zero."""
+    return all(sum_bound(an, s)[0] >= 0 for s in sums)
+
+
+def truncdiv(an, s: Sum, c: int, dtype: str) -> Sum:
+    if c < 0:
+        return scale(truncdiv(an, s, -c, dtype), -1)
+    if c == 1:
+        return s
+    whole, rest = _parts(s, c)
+    out = {k: f // c for k, f in whole[0].items()}, whole[1] // c
+    if not rest[0] and rest[1] == 0:
+        return out
+    if whole[0] or whole[1]:
+        if not _same_sign(an, whole, rest):
+            return _truncdiv_rest(an, s, c, dtype)
+        return add(an, out, _truncdiv_rest(an, rest, c, dtype), 1)
+    return _truncdiv_rest(an, s, c, dtype)
+
+
+def _truncdiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+    if not s[0]:
+        return {}, trunc_div(s[1], c)
+    lo, hi = sum_bound(an, s)
+    if -c < lo and hi < c:
+        return {}, 0
+    if lo >= 0:
+        if hi < POS_INF and lo // c == hi // c:
+            return {}, lo // c
+        found = _coarse(an, s, c)
+        if found is not None:
+            g, big, _ = found
+            return truncdiv(an, big, c // g, dtype)
+    elif len(s[0]) == 1 and s[1] == 0:
+        ((key, factor),) = s[0].items()
+        g = gcd(factor, c)
+        if g > 1:
+            return truncdiv(an, ({key: factor // g}, 0), c // g, dtype)
+    return _split_quotient(an, s, c, dtype, TRUNC)
+
+
+def truncmod(an, s: Sum, c: int, dtype: str) -> Sum:
+    c = abs(c)
+    if c == 1:
+        return {}, 0
+    whole, rest = _parts(s, c)
+    if not rest[0] and rest[1] == 0:
+        return {}, 0
+    if (whole[0] or whole[1]) and _same_sign(an, s, rest):
+        s = rest
+    reduced = s[0], trunc_mod(s[1], c)
+    if reduced[1] != s[1] and _same_sign(an, s, reduced):
+        s = reduced
+    return _truncmod_rest(an, s, c, dtype)
+
+
+def _truncmod_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+    if not s[0]:
+        return {}, trunc_mod(s[1], c)
+    lo, hi = sum_bound(an, s)
+    if -c < lo and hi < c:
+        return s
+    if lo >= 0:
+        s = _drop_inner_truncmod(an, s, c)
+        if hi < POS_INF and lo // c == hi // c:
+            return s[0], s[1] - lo // c * c
+        found = _coarse(an, s, c)
+        if found is not None:
+            g, big, small = found
+            if _same_sign(an, big):
+                return add(an, scale(truncmod(an, big, c // g, dtype), g), small, 1)
+    elif len(s[0]) == 1 and s[1] == 0:
+        ((key, factor),) = s[0].items()
+        g = gcd(factor, c)
+        if g > 1:
+            return scale(truncmod(an, ({key: factor // g}, 0), c // g, dtype), g)
+    return _split_remainder(an, s, c, dtype, TRUNC)
+
+
+def _drop_inner_truncmod(an, s: Sum, c: int) -> Sum:
+    """Replace a truncating remainder inside by what it divides, where that changes multiples of ``c`` only and keeps
+    every sum at zero or above."""
+    for key, factor in s[0].items():
+        index, lower, upper, mode = key
+        if upper == POS_INF or mode != TRUNC or lower != 1 or upper * factor % c:
+            continue
+        rest = {k: f for k, f in s[0].items() if k is not key}
+        wide = add(an, (rest, s[1]), scale(to_sum(an, index), factor), 1)
+        wide = wide[0], trunc_mod(wide[1], c)
+        if _same_sign(an, to_sum(an, index), wide):
+            return wide
+    return s
+
+
+_DIVIDE = {FloorDiv: floordiv, FloorMod: floormod, Div: truncdiv, Mod: truncmod}
+
+
+# --- products, symbolic divisors, comparisons, casts ------------------------------------------------------------------
+
+
+def _product(an, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """``a * b`` of two that are not literals; b * a where that has been seen first."""
+    if (Mul, b, a) in an.nodes and (Mul, a, b) not in an.nodes:
+        a, b = b, a
+    return rewrite.make(an, Mul, a, b)
+
+
+def _factors(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
+    """A product as a constant and its other factors."""
+    constant, out, stack = 1, [], [e]
+    while stack and len(out) < 16:
+        n = stack.pop()
+        if n.__class__ is Mul:
+            stack += (n.b, n.a)
+        elif n.__class__ is IntImm:
+            constant *= n.value
+        else:
+            out.append(n)
+    return constant, out + stack
+
+
+def _times(an, constant: int, factors: list[PrimExpr], dtype: str) -> PrimExpr:
+    got = None
+    for f in factors:
+        got = f if got is None else an.binary(Mul, got, f)
+    if got is None:
+        return an.literal(constant, dtype)
+    return got if constant == 1 else an.binary(Mul, got, an.literal(constant, dtype))
+
+
+def _symbolic_division(an, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """Cancel common factors of a product divided by a product; None when there are none."""
+    if b.__class__ is IntImm:
+        return None
+    p, left = _factors(a)
+    q, right = _factors(b)
+    common = []
+    for f in list(right):
+        if f in left:
+            left.remove(f)
+            right.remove(f)
+            common.append(f)
+    if not common or q == 0:
+        return None
+    step = gcd(p, q)
+    dtype = a.dtype
+    try:
+        top, bottom = _times(an, p // step, left, dtype), _times(an, q // step, right, dtype)
+        if cls is FloorDiv or cls is Div:
+            if bottom.__class__ is IntImm:
+                return to_expr(an, _DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
+            return rewrite.make(an, cls, top, bottom)
+        if bottom.__class__ is IntImm:
+            if abs(bottom.value) == 1:
+                return an.literal(0, dtype)
+            inner = to_expr(an, _DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
+        else:
+            inner = rewrite.make(an, cls, top, bottom)
+        factor = _times(an, step, common, dtype)
+        return an.literal(0, dtype) if inner.__class__ is IntImm and inner.value == 0 else an.binary(Mul, inner, factor)
+    except LiteralOverflow:
+        return None
+
+
+def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
+    """Orderings: terms too small to matter beside a common factor of the others are dropped."""
+    a, b = n.a, n.b
+    if cls is GT or cls is GE:
+        a, b, cls = b, a, LT if cls is GT else LE
+    whole = rewrite.make(an, cls, view[a], view[b])
+    if whole.__class__ is not cls:
+        return whole
+    s = add(an, view.sum(a), view.sum(b), -1)
+    items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
+    # a <= b is a - b - 1 < 0.
+    base = s[1] - 1 if cls is LE else s[1]
+    g = 0
+    best = None
+    for count, (_, factor) in enumerate(items, 1):
+        g = gcd(g, factor)
+        if g == 1:
+            break
+        q = _bucket(an, (dict(items[count:]), base), g)
+        if q is not None:
+            best = g, count, q
+    if best is None or (best[1] == len(items) and best[0] == 1):
+        return whole
+    g, count, q = best
+    left = {k: f // g for k, f in items[:count] if f > 0}
+    right = {k: -f // g for k, f in items[:count] if f < 0}
+    dtype = n.a.dtype
+    # sum + q < 0.
+    limit = -q if cls is LT else -q - 1
+    if left and right:
+        x, y = (left, max(-limit, 0)), (right, max(limit, 0))
+    elif left:
+        x, y = (left, 0), ({}, limit)
+    else:
+        x, y = ({}, -limit), (right, 0)
+    try:
+        return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
+    except LiteralOverflow:
+        return whole
+
+
+def _cast(an, n, view: _Exprs) -> bool:
+    """Move a cast between index types into a sum; False where that could change the value."""
+    source = n.value.dtype
+    if not (is_index(n.dtype) and is_index(source)) or info(n.dtype).lanes != 1:
+        return False
+    s = view.sum(n.value)
+    low, high = dtype_bound(n.dtype)
+    if info(n.dtype).bits < info(source).bits:
+        parts = [s, *[({k: f}, 0) for k, f in s[0].items()], *[(({k: 1}), 0) for k in s[0]]]
+        for part in parts:
+            lo, hi = sum_bound(an, part)
+            if lo < low or hi > high:
+                return False
+        for index, _, upper, _ in s[0]:
+            lo, hi = an.bound(index)
+            if lo < low or hi > high or (upper != POS_INF and upper > high):
+                return False
+    if any(k[0].__class__ is Cast and k[0].value.dtype == n.dtype for k in s[0]) or not low <= s[1] <= high:
+        return False
+    terms = {(an.add(Cast(n.dtype, k[0])), *k[1:]): f for k, f in s[0].items()}
+    view.sums[n] = terms, s[1]
+    return True

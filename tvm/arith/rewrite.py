@@ -375,7 +375,7 @@ def _select(an, n, done):
 
 def _later(an, e, done):
     got = done.get(e)
-    return rewrite_expr(an, e) if got is None else got
+    return an.walk(an, e) if got is None else got
 
 
 def _branches(an, condition, yes, no, done):
@@ -445,7 +445,7 @@ def _cast(an, n, done):
 def _let(an, n, done):
     value = done[n.value]
     if isinstance(value, (IntImm, FloatImm, Var)):
-        return rewrite_expr(an, an.intern(substitute(n.body, {n.var: value})))
+        return an.walk(an, an.intern(substitute(n.body, {n.var: value})))
     body = done[n.body]
     if value is n.value and body is n.body:
         return an.add(n)
@@ -482,10 +482,10 @@ _HANDLERS = {
     Ramp: _ramp,
     Broadcast: _broadcast,
 }
-_LEAVES = frozenset({IntImm, FloatImm, StringImm})
+LEAVES = frozenset({IntImm, FloatImm, StringImm})
 
 
-def _operands(an, n) -> list:
+def operands(an, n) -> list:
     """The children that must be simplified before ``n`` in the present context."""
     cls = n.__class__
     if cls is Select:
@@ -502,12 +502,19 @@ def _operands(an, n) -> list:
     return [condition, *[b for b in branches if not _is_small(b)]]
 
 
+def node(an, n: PrimExpr, done) -> PrimExpr:
+    """The simplified form of a node of any other kind; ``done`` maps its operands to theirs."""
+    got = _HANDLERS.get(n.__class__, _generic)(an, n, done)
+    return _known(an, got) if an.truths and n.dtype == "bool" else got
+
+
 def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
     """Simplify an interned expression in the analyzer's present context."""
     done = an.rewritten
     got = done.get(root)
     if got is not None:
         return got
+    walk, an.walk = an.walk, rewrite_expr
     values = an.values
     stack = [root]
     while stack:
@@ -529,19 +536,18 @@ def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
             got = values.get(n, n)
             if got is n and n.dtype == "bool":
                 got = _known(an, n)
-        elif cls in _LEAVES:
+        elif cls in LEAVES:
             got = n
         else:
-            missing = [c for c in _operands(an, n) if c not in done]
+            missing = [c for c in operands(an, n) if c not in done]
             if missing:
                 missing.reverse()
                 stack.extend(missing)
                 continue
-            got = _HANDLERS.get(cls, _generic)(an, n, done)
-            if an.truths and n.dtype == "bool":
-                got = _known(an, got)
+            got = node(an, n, done)
         done[n] = got
         stack.pop()
+    an.walk = walk
     return done[root]
 
 
