@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from ..ir.prim import IntImm, PrimExpr, Range, Var, const, convert
 from ..ir.primop import add, floordiv, floormod, multiply, subtract
 from ..ir.visit import post_order
-from .analyzer import Analyzer
 from .iter_divide import divide
 from .iter_expr import (
     IterMapExpr,
@@ -88,16 +87,13 @@ def iter_map_simplify(
     check_level: IterMapLevel | str | None = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[PrimExpr]:
-    """The indices rewritten through their iterator map where there is one, and simplified."""
+    """The indices as their iterator map writes them; unchanged where there is no such map."""
     indices = [convert(i) for i in indices]
     iters, predicate, level = _iterators(input_iters), _predicate(predicate), _level(check_level)
     found = detect_iter_map(indices, iters, predicate, level, simplify_trivial_iterators).indices
     if not found and not isinstance(predicate, IntImm) and level != IterMapLevel.Bijective:
         found = detect_iter_map(indices, iters, True, level, simplify_trivial_iterators).indices
-    analyzer = Analyzer()
-    for var, dom in iters.items():
-        analyzer.bind(var, dom)
-    return [analyzer.simplify(normalize_iter_map_to_expr(e)) for e in (found or indices)]
+    return [normalize_iter_map_to_expr(e) for e in (found or indices)]
 
 
 def subspace_divide(

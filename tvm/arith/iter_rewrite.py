@@ -213,7 +213,7 @@ class Rewriter:
             extent = q.ceildiv(padded.extent, d)
             got = padded.replace(lower_factor=q.times(padded.lower_factor, d), extent=extent)
             rest = q.simplify(floordiv(subtract(base, left), d))
-        if self.simplify_trivial and q.is_one(got.extent):
+        if q.is_one(got.extent):
             return IterSumExpr((), rest)
         return IterSumExpr((got,), rest)
 

@@ -1,0 +1,6 @@
+"""The names under which TVM's own tests reach parts of the integer reasoning."""
+
+from .domain import domain_touched as DomainTouched
+from .solve import solve_inequalities_as_conditions as SolveInequalitiesAsCondition
+
+__all__ = ["DomainTouched", "SolveInequalitiesAsCondition"]

@@ -1,0 +1,89 @@
+"""Diagonal form of an integer matrix by unimodular row and column steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Matrix = list[list[int]]
+
+
+class Diagonal(NamedTuple):
+    """``left * matrix * right`` has ``diagonal`` (non-zero, as many as the rank) and zeros elsewhere."""
+
+    left: Matrix
+    diagonal: list[int]
+    right: Matrix
+    right_inverse: Matrix
+
+
+def _identity(size: int) -> Matrix:
+    return [[int(i == j) for j in range(size)] for i in range(size)]
+
+
+def diagonalize(matrix: Matrix, columns: int) -> Diagonal:
+    """Bring ``matrix`` (given by rows) to diagonal form, pivoting on the smallest entry of the remaining part.
+
+    The columns of ``right`` beyond the rank span the solutions of the homogeneous system; the first non-zero entry
+    of each is positive.
+    """
+    work = [list(row) for row in matrix]
+    left, right, inverse = _identity(len(work)), _identity(columns), _identity(columns)
+    rank = 0
+    while rank < min(len(work), columns):
+        pivot = _smallest(work, rank, columns)
+        if pivot is None:
+            break
+        _swap_rows(work, left, rank, pivot[0])
+        _swap_columns(work, right, inverse, rank, pivot[1])
+        if _clear(work, left, right, inverse, rank, columns):
+            rank += 1
+    for j in range(rank, columns):
+        first = next((right[i][j] for i in range(columns) if right[i][j]), 1)
+        if first < 0:
+            for row in right:
+                row[j] = -row[j]
+            inverse[j] = [-c for c in inverse[j]]
+    return Diagonal(left, [work[i][i] for i in range(rank)], right, inverse)
+
+
+def _smallest(work: Matrix, start: int, columns: int) -> tuple[int, int] | None:
+    """Where the entry of least size is, row by row, in the part that is not diagonal yet."""
+    best = None
+    for i in range(start, len(work)):
+        for j in range(start, columns):
+            size = abs(work[i][j])
+            if size and (best is None or size < best[0]):
+                best = (size, i, j)
+    return None if best is None else best[1:]
+
+
+def _swap_rows(work: Matrix, left: Matrix, a: int, b: int) -> None:
+    for m in (work, left):
+        m[a], m[b] = m[b], m[a]
+
+
+def _swap_columns(work: Matrix, right: Matrix, inverse: Matrix, a: int, b: int) -> None:
+    for m in (work, right):
+        for row in m:
+            row[a], row[b] = row[b], row[a]
+    inverse[a], inverse[b] = inverse[b], inverse[a]
+
+
+def _clear(work: Matrix, left: Matrix, right: Matrix, inverse: Matrix, k: int, columns: int) -> bool:
+    """Subtract multiples of the pivot's row and column; whether nothing is left beside the pivot."""
+    clean = True
+    for i in range(k + 1, len(work)):
+        factor = work[i][k] // work[k][k]
+        if factor:
+            for m in (work, left):
+                m[i] = [x - factor * y for x, y in zip(m[i], m[k])]
+        clean = clean and not work[i][k]
+    for j in range(k + 1, columns):
+        factor = work[k][j] // work[k][k]
+        if factor:
+            for m in (work, right):
+                for row in m:
+                    row[j] -= factor * row[k]
+            inverse[k] = [x + factor * y for x, y in zip(inverse[k], inverse[j])]
+        clean = clean and not work[k][j]
+    return clean
