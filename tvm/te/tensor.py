@@ -53,6 +53,11 @@ class Tensor(ExprOp, Node, key="Tensor"):
             return self is not other
         return ExprOp.__ne__(self, other)
 
+    @classmethod
+    def from_fields(cls, fields: dict) -> Tensor:
+        """The tensor that saved fields stand for: that of its operation, so that there is one."""
+        return fields["op"].output(fields["value_index"])
+
     def children(self):
         return []
 
@@ -109,6 +114,17 @@ class Operation(Node):
     attrs: dict | None = None
 
     # Each subclass has the slot ``_outputs``: tensors are made once, so identity of a tensor is equality.
+
+    @classmethod
+    def from_fields(cls, fields: dict) -> Operation:
+        """An operation from its saved fields, with no outputs made yet."""
+        op = cls.__new__(cls)
+        for name in (*cls._fields, "span"):
+            setattr(op, name, fields.get(name))
+        op._outputs = []
+        if cls is ComputeOp:
+            op._inputs = None
+        return op
 
     @property
     def num_outputs(self) -> int:
