@@ -131,6 +131,10 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
     body: Stmt
     annotations: dict | None = None
 
+    @property
+    def data(self):
+        return self.data_or_idx
+
 
 class DeclBuffer(Stmt, key="tir.DeclBuffer"):
     buffer: Any
