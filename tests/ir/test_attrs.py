@@ -44,7 +44,8 @@ def test_nodes_are_made_by_type_key():
     node = make_node("IntImm", dtype="int32", value=10, span=None)
     assert isinstance(node, IntImm) and node.value == 10
     attrs = make_node("DictAttrs", x=1, name="xyz", padding=(0, 2))
-    assert isinstance(attrs, DictAttrs) and attrs.x.value == 1 and attrs.name == "xyz" and attrs["padding"][1].value == 2
+    assert isinstance(attrs, DictAttrs) and attrs.x.value == 1 and attrs.name == "xyz"
+    assert attrs["padding"][1].value == 2
 
 
 @pytest.mark.parametrize(

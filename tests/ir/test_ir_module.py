@@ -98,8 +98,9 @@ def test_global_var_supply_avoids_names_of_modules():
 
 
 def test_the_classic_names_are_there():
-    names = """Array Attrs BaseExpr BaseFunc CallingConv ConstantMemoryPools ConstantPoolInfo Constructor DictAttrs EnvFunc
-        FuncType GlobalTypeVar GlobalVar IRModule IncompleteType Map Node Op PointerType PoolInfo PoolInfoProperties
+    names = """Array Attrs BaseExpr BaseFunc CallingConv ConstantMemoryPools ConstantPoolInfo Constructor DictAttrs
+        EnvFunc FuncType GlobalTypeVar GlobalVar IRModule IncompleteType Map Node Op PointerType PoolInfo
+        PoolInfoProperties
         PrimExpr PrimType Range RelayExpr RelayRefType SourceName Span SequentialSpan TensorAffineType TensorType
         TupleAffineType TupleType Type TypeCall TypeConstraint TypeData TypeKind TypeRelation TypeVar
         WorkspaceMemoryPools WorkspacePoolInfo assert_structural_equal load_json make_node register_intrin_lowering

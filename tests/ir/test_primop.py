@@ -12,6 +12,7 @@ from tvm.error import TVMError
 from tvm.ir import primop
 from tvm.ir.prim import (
     EQ,
+    LT,
     Add,
     Broadcast,
     Call,
@@ -22,7 +23,6 @@ from tvm.ir.prim import (
     FloorDiv,
     FloorMod,
     IntImm,
-    LT,
     Max,
     Min,
     Mul,
@@ -121,7 +121,8 @@ def test_float_literals_fold_in_their_own_precision(dtype):
     rng = np.random.default_rng(seed)
     for a, b in rng.normal(size=(50, 2)):
         x, y = np.dtype(dtype).type(a), np.dtype(dtype).type(b)
-        for build, wanted in ((primop.add, x + y), (primop.subtract, x - y), (primop.multiply, x * y), (primop.div, x / y)):
+        results = {primop.add: x + y, primop.subtract: x - y, primop.multiply: x * y, primop.div: x / y}
+        for build, wanted in results.items():
             got = build(const(float(a), dtype), const(float(b), dtype))
             assert isinstance(got, FloatImm) and got.value == float(wanted), (a, b, seed)
 
@@ -218,7 +219,10 @@ def test_literals_compare_by_value():
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("int8", 128), ("int8", -129), ("uint8", -1), ("uint8", 256), ("int32", 2**31), ("int64", 2**63), ("uint64", 2**64)],
+    [
+        *(("int8", 128), ("int8", -129), ("uint8", -1), ("uint8", 256)),
+        *(("int32", 2**31), ("int64", 2**63), ("uint64", 2**64)),
+    ],
 )
 def test_literals_out_of_range_are_refused(dtype, value):
     with pytest.raises(ValueError, match=f"does not fit in {dtype}"):
@@ -262,7 +266,8 @@ def test_bfloat16_rounds_to_nearest_even():
     seed = 5
     for value in np.random.default_rng(seed).normal(size=100):
         single = float(np.float32(value))
-        assert primop.round_float(single, "bfloat16") == float(np.float32(single).astype(ml_dtypes.bfloat16)), (value, seed)
+        wanted = float(np.float32(single).astype(ml_dtypes.bfloat16))
+        assert primop.round_float(single, "bfloat16") == wanted, (value, seed)
 
 
 def test_casts_between_scalars_and_vectors():

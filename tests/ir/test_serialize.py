@@ -59,8 +59,10 @@ def test_every_kind_of_statement_keeps_its_fields():
     p, n = Var("p", PointerType(PrimType("float32"), "shared")), Var("n", "int32")
     tx = IterVar(Range(0, 32), "tx", IterVar.ThreadIndex, "threadIdx.x")
     buffer = decl_buffer((n, 4), "int8", "B", strides=[4, 1], elem_offset=n, scope="local", data_alignment=128)
-    inner = Allocate(p, "float32", (n, 2), True, Evaluate(Call("int32", Op.get("tir.bitwise_and"), (n, 3))), {"a": [1, "b"]})
-    body = SeqStmt((AttrStmt(tx, "thread_extent", 32, inner), BufferRealize(buffer, (Range(1, n), Range(0, 4)), True, inner)))
+    call = Evaluate(Call("int32", Op.get("tir.bitwise_and"), (n, 3)))
+    inner = Allocate(p, "float32", (n, 2), True, call, {"a": [1, "b"]})
+    realize = BufferRealize(buffer, (Range(1, n), Range(0, 4)), True, inner)
+    body = SeqStmt((AttrStmt(tx, "thread_extent", 32, inner), realize))
     back = round_trip(body)
     assert back.seq[0].node.thread_tag == "threadIdx.x" and back.seq[1].body is back.seq[0].body
     assert back.seq[0].body.buffer_var.type_annotation.storage_scope == "shared"
@@ -85,7 +87,8 @@ def test_floats_are_exact(value):
 
 def test_lists_dictionaries_strings_bytes_and_big_integers():
     x = Var("x", "int32")
-    back = load_json(save_json([x, {"a": x, "b": [1, 2.5, None, True]}, "t\x01\u2028ü", b"\x00\xff", IntImm("uint64", 2**64 - 1)]))
+    values = [x, {"a": x, "b": [1, 2.5, None, True]}, "t\x01\u2028ü", b"\x00\xff", IntImm("uint64", 2**64 - 1)]
+    back = load_json(save_json(values))
     assert back[0] is back[1]["a"] and back[1]["b"] == (1, 2.5, None, True)
     assert back[2] == "t\x01\u2028ü" and back[3] == b"\x00\xff" and back[4].value == 2**64 - 1
     assert load_json(save_json({x: 1})).popitem()[0].name == "x"
@@ -212,3 +215,18 @@ def test_random_damage_gives_value_errors_only():
             load_json(damaged)
         except ValueError as error:
             assert "load_json" in str(error), (seed, at)
+
+
+def test_tensor_expressions_keep_one_tensor_per_output():
+    from tvm import te
+
+    a = te.placeholder((2, 10), name="a")
+    k = te.reduce_axis((0, 10), "k")
+    b = te.compute((2,), lambda i: te.sum(a[i, k], axis=k), name="b")
+    c = te.compute((2,), lambda i: b[i] + b[i] * 2, name="c")
+    back = load_json(save_json(c))
+    assert back.op.output(0) is back and back.op.name == "c"
+    (inner,) = back.op.input_tensors
+    assert inner.op.reduce_axis[0].dom.extent.value == 10 and inner.op.input_tensors[0].op.name == "a"
+    assert structural_equal(back, c) and structural_hash(back) == structural_hash(c)
+    assert not structural_equal(back, b)

@@ -18,7 +18,7 @@ class AttrFieldInfo(NamedTuple):
 
 
 class Attrs(Node):
-    """A record of attributes. Subclasses declare their fields; values are reached as ``attrs.name`` or ``attrs["name"]``."""
+    """A record of attributes: subclasses declare the fields, read as ``attrs.name`` or ``attrs["name"]``."""
 
     def keys(self) -> list[str]:
         return list(self._fields)
@@ -28,7 +28,8 @@ class Attrs(Node):
 
     def __getitem__(self, item: str) -> Any:
         if item not in self._fields:
-            raise KeyError(f"{type(self).__name__} has no attribute '{item}'; it has: {', '.join(self._fields) or 'none'}")
+            known = ", ".join(self._fields) or "none"
+            raise KeyError(f"{type(self).__name__} has no attribute '{item}'; it has: {known}")
         return getattr(self, item)
 
     def __contains__(self, item: str) -> bool:

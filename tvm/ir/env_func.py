@@ -11,6 +11,13 @@ from .node import Node
 FIND_FUNCTION: list[Callable[[str], Any]] = [lambda name: None]
 
 
+def _find(name: str) -> Any:
+    found = FIND_FUNCTION[0](name)
+    if found is None:
+        raise ValueError(f"no global function is named '{name}'; register it with tvm.register_func first")
+    return found
+
+
 class EnvFunc(Node, key="EnvFunc"):
     """A global function by name: saved as its name, looked up when it is needed."""
 
@@ -19,16 +26,12 @@ class EnvFunc(Node, key="EnvFunc"):
     @staticmethod
     def get(name: str) -> EnvFunc:
         """The global function ``name``; it must exist."""
-        got = EnvFunc(name)
-        got.func
-        return got
+        _find(name)
+        return EnvFunc(name)
 
     @property
     def func(self) -> Any:
-        found = FIND_FUNCTION[0](self.name)
-        if found is None:
-            raise ValueError(f"no global function is named '{self.name}'; register it with tvm.register_func first")
-        return found
+        return _find(self.name)
 
     def __call__(self, *args: Any) -> Any:
         return self.func(*args)

@@ -130,7 +130,8 @@ class IRModule(Node, key="IRModule"):
             if var.name_hint == name:
                 return var
         names = [v.name_hint for v in self.functions]
-        raise ValueError(f"the module has no function '{name}'; {near_matches(str(name), names) if names else 'it is empty'}")
+        hint = near_matches(str(name), names) if names else "it is empty"
+        raise ValueError(f"the module has no function '{name}'; {hint}")
 
     def get_global_vars(self) -> list[GlobalVar]:
         return sorted(self.functions, key=lambda v: v.name_hint)

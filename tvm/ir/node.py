@@ -113,7 +113,8 @@ def _write_methods(
     text = "" if own_init else f"def __init__(self, {', '.join(params + ['span=None'])}):\n" + "\n".join(init) + "\n"
     text += "def children(self):\n    out = []\n" + "\n".join(kids) + "\n    return out\n"
     if same:
-        kept = ", ".join(f"{n}={n}" if k in ("child", "optional", "children") else f"{n}=self.{n}" for n, k, _ in fields)
+        mapped_kinds = ("child", "optional", "children")
+        kept = ", ".join(f"{n}={n}" if k in mapped_kinds else f"{n}=self.{n}" for n, k, _ in fields)
         text += "def map_children(self, f):\n" + "\n".join(mapped) + "\n"
         text += f"    if {' and '.join(same)}: return self\n    return self.__class__({kept}, span=self.span)\n"
     else:
@@ -202,14 +203,6 @@ class Node(metaclass=NodeMeta):
 
     def show(self, style=None, black_format=None, **options) -> None:
         """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake."""
-        print(self.script(**options))
-
-    def script(self, **options) -> str:
-        """The text of this node in TVMScript; the options are the printer's."""
-        return PRINTERS[0](self, **options)
-
-    def show(self, style=None, black_format=None, **options) -> None:
-        """Print the text of this node. ``style`` and ``black_format`` are accepted; the text is plain."""
         print(self.script(**options))
 
     def __copy__(self):

@@ -347,8 +347,9 @@ def _mismatch(node):
 
 
 _SCOPE["_mismatch"] = _mismatch
-_ARITH = dict(derived={"dtype": "a.dtype"}, check="if a.dtype != b.dtype: _mismatch(self)", scope=_SCOPE)
-_COMPARE = dict(derived={"dtype": "bool_like(a.dtype)"}, check="if a.dtype != b.dtype: _mismatch(self)", scope=_SCOPE)
+_CHECK = "if a.dtype != b.dtype: _mismatch(self)"
+_ARITH: dict[str, Any] = {"derived": {"dtype": "a.dtype"}, "check": _CHECK, "scope": _SCOPE}
+_COMPARE: dict[str, Any] = {"derived": {"dtype": "bool_like(a.dtype)"}, "check": _CHECK, "scope": _SCOPE}
 
 
 class Add(BinaryOpExpr, key="tir.Add", **_ARITH):
@@ -588,7 +589,7 @@ class CommReducer(Node, key="tir.CommReducer"):
 
 
 class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_index].dtype"}):
-    """The reduction of ``source`` over ``axis`` where ``condition`` holds. Only the whole value of a compute may be one."""
+    """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one."""
 
     combiner: CommReducer
     source: tuple[PrimExpr]

@@ -4,8 +4,10 @@ The text is ``{"format", "root", "nodes", "arrays"}``. Each node is ``[type key,
 before it, so sharing and the identity of variables survive, nothing recurses, and the same graph always gives the same
 text. Values: null, booleans, numbers, strings and lists are themselves; everything else is an object with one key:
 
-    {"node": 3}  {"map": [[key, value], ...]}  {"float": "nan"}  {"bytes": "..."}  {"array": 0}  {"object": [name, value]}
+    {"node": 3}  {"map": [[key, value], ...]}  {"float": "nan"}  {"bytes": "..."}  {"array": 0}
+    {"object": [name, value]}
 
+A class whose constructor takes other arguments than its fields has a class method ``from_fields(dictionary)``.
 Loading trusts nothing: unknown types and fields, references forward, and values of the wrong kind are ValueErrors.
 """
 
@@ -57,7 +59,8 @@ MAKE_ARRAY: list[Callable[[bytes, str, tuple[int, ...]], Any]] = [numpy_array]
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype") and (hasattr(value, "numpy") or hasattr(value, "tobytes"))
+    kind = type(value)
+    return hasattr(kind, "shape") and hasattr(kind, "dtype") and (hasattr(kind, "numpy") or hasattr(kind, "tobytes"))
 
 
 def _fields(node: Node) -> list[tuple[str, Any]]:
@@ -215,7 +218,7 @@ class _Reader:
         return ValueError(f"load_json: node {len(self.nodes)}: {problem}")
 
     def node(self, record: Any) -> Any:
-        if not (isinstance(record, list) and len(record) == 2 and isinstance(record[0], str) and isinstance(record[1], dict)):
+        if not isinstance(record, list) or [type(part) for part in record] != [str, dict]:
             raise self.fail("expected [type key, fields]")
         key, given = record
         cls = NODE_TYPES.get(key)
@@ -225,8 +228,9 @@ class _Reader:
         if cls is Op:
             return self.operator(fields)
         self.check_fields(cls, key, fields)
+        build = getattr(cls, "from_fields", None)
         try:
-            return cls(**fields)
+            return cls(**fields) if build is None else build(fields)
         except Exception as error:  # whatever a constructor finds wrong with a value is a fault of the text
             raise self.fail(f"{key} refuses its fields: {error}") from error
 

@@ -114,7 +114,8 @@ def _plain(value: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype") and (hasattr(value, "numpy") or hasattr(value, "tobytes"))
+    kind = type(value)
+    return hasattr(kind, "shape") and hasattr(kind, "dtype") and (hasattr(kind, "numpy") or hasattr(kind, "tobytes"))
 
 
 def _data_key(value: Any) -> str | None:

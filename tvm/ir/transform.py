@@ -426,7 +426,9 @@ def ApplyPassToFunction(
         if not chosen:
             if error_if_no_function_matches_regex:
                 names = ", ".join(sorted(v.name_hint for v in mod.functions)) or "none"
-                raise ValueError(f"ApplyPassToFunction: no function matches '{func_name_regex}'; the module has: {names}")
+                raise ValueError(
+                    f"ApplyPassToFunction: no function matches '{func_name_regex}'; the module has: {names}"
+                )
             return mod
         part = mod.clone()
         part.functions = chosen
