@@ -262,9 +262,10 @@ def test_parallel_body_captures_scalars_unrolled_values_and_buffers(rng):
     x, out = buffer("x", "float32", 64), buffer("out", "float32", 128)
     i, j, u, scale = int_var("i"), int_var("j"), int_var("u"), Var("scale", "float32")
     local = buffer("local", "float32", 8)
+    start = u * const(64, "int32") + i * const(8, "int32")
     inner = SeqStmt([
         For(j, 0, 8, ForKind.SERIAL, BufferStore(local, BufferLoad(x, [i * const(8, "int32") + j]) * scale, [j])),
-        BufferStore(out, BufferLoad(local, [Ramp(ZERO, ONE, 8)]), [Ramp(u * const(64, "int32") + i * const(8, "int32"), ONE, 8)]),
+        BufferStore(out, BufferLoad(local, [Ramp(ZERO, ONE, 8)]), [Ramp(start, ONE, 8)]),
     ])  # fmt: skip
     loop = For(i, 0, 8, ForKind.PARALLEL, Allocate(local.data, "float32", [8], True, inner))
     body = For(u, 0, 2, ForKind.UNROLLED, LetStmt(scale, prim.Cast("float32", u) + const(2.0, "float32"), loop))
@@ -407,9 +408,10 @@ def test_extern_and_llvm_intrinsics(rng):
         "call_llvm_pure_intrin", StringImm("llvm.floor"), IntImm("uint32", 1), BufferLoad(x, lanes), dtype="float32x16"
     )
     i = int_var("i")
+    outside = call("call_pure_extern", StringImm("fabsf"), BufferLoad(x, [i]), dtype="float32")
     body = SeqStmt([
         BufferStore(out, rounded, lanes),
-        For(i, 0, 2, ForKind.SERIAL, BufferStore(out, call("call_pure_extern", StringImm("fabsf"), BufferLoad(x, [i]), dtype="float32"), [i])),
+        For(i, 0, 2, ForKind.SERIAL, BufferStore(out, outside, [i])),
     ])  # fmt: skip
     given, got = (rng.standard_normal(16) * 5).astype("float32"), numpy.zeros(16, "float32")
     compile_raw(prim_func([x, out], body))(given, got)
