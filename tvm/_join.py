@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 from .ir import env_func, serialize
 from .ir.node import Node
 from .ir.prim import const
 from .runtime import ndarray
+from .runtime.module import FILE_LOADERS
 from .runtime.object import Object
 from .runtime.object_generic import set_number_converter
 from .runtime.registry import get_global_func
@@ -14,3 +17,10 @@ set_number_converter(const)
 Object.register(Node)
 env_func.FIND_FUNCTION[0] = lambda name: get_global_func(name, allow_missing=True)
 serialize.MAKE_ARRAY[0] = lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape))
+
+
+def _load_llvm(path: str, fmt: str):
+    return importlib.import_module("tvm.codegen.llvm_file").load_file(path, fmt)
+
+
+FILE_LOADERS.update({"ll": _load_llvm, "bc": _load_llvm})

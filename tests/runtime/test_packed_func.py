@@ -4,6 +4,7 @@ import ctypes
 import threading
 import traceback
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -109,6 +110,12 @@ def test_registered_error_keeps_its_class(kernels):
         kernels["fail_with"]("OddTestError: odd")
     with pytest.raises(TVMError, match="^NobodysError: odd$"):
         kernels["fail_with"]("NobodysError: odd")
+
+
+@pytest.mark.parametrize("value", [np.int8(-3), np.uint32(7), np.float16(1.5), np.bool_(True), ml_dtypes.bfloat16(2.5)])
+def test_numpy_scalars_are_numbers(fresh, callback, value):
+    callback(lambda x: x)
+    assert fresh["call_back"](value) == float(value)
 
 
 def test_opaque_handle_crosses_c(fresh, callback):

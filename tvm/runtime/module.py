@@ -396,6 +396,8 @@ def from_functions(
 
 
 _LIBRARY_FORMATS = {"so", "dll", "dylib"}
+# Formats that need the compiler: suffix -> function of (path, format).
+FILE_LOADERS: dict[str, Callable[[str, str], Module]] = {}
 
 
 def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
@@ -409,9 +411,9 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
 
         return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
-        loader = get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
+        loader = FILE_LOADERS.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
         if loader is None:
-            known = ", ".join(sorted(_LIBRARY_FORMATS | {"o", "tar"}))
+            known = ", ".join(sorted(_LIBRARY_FORMATS | {"o", "tar"} | set(FILE_LOADERS)))
             raise TVMError(f"load_module: no loader for files of format '{kind}' ({name}); known: {known}")
         return loader(name, kind)
     return Module(_lib.module_load(name, kind))

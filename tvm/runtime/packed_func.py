@@ -207,6 +207,9 @@ def _encode_other(value: object) -> tuple:
         return _encode_float(value)
     if hasattr(value, "__dlpack__"):
         return _encode_tensor(value)
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        # NumPy scalars that are no Python numbers: bool, bfloat16.
+        return encode(value.item())
     if isinstance(value, (list, tuple, dict)):
         return _encode_object(convert_container(value))
     if _is_function(value):
