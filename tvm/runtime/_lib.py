@@ -6,6 +6,7 @@ with the text C left, or the original exception when a Python callback raised it
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
 import os
@@ -187,6 +188,8 @@ class _Library:
             found[name].restype = result
             found[name].argtypes = arguments
         found["TVMSetInterruptCheck"](_interrupt_check)
+        # Threads that still compute when the interpreter ends must not enter it any more.
+        atexit.register(found["TVMSetInterruptCheck"], _CHECK())
         found["TVMSetForeignCaller"](_callback)
         self.__dict__.update(found)
 
