@@ -16,7 +16,7 @@ from ..ir.subst import substitute
 from ..ir.visit import post_order, rewrite
 from ..tir.stmt import IfThenElse, Stmt, seq
 from . import axes as algebra
-from .extern import bind_buffer
+from .bind_extern import bind_buffer
 from .schedule import Stage
 from .tensor import ComputeOp, Tensor
 from .tensor_intrin import TensorIntrin
