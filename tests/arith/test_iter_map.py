@@ -467,6 +467,18 @@ def test_deep_expressions_are_rewritten_without_recursion():
     assert isinstance(form.base, IntImm) and form.base.value == 20000
 
 
+def test_shared_expressions_are_rewritten_once():
+    e = x + 1
+    for _ in range(20):
+        e = e + e
+    (form,) = detect_iter_map([e], domain({x: 4})).indices
+    assert form.args[0].scale.value == form.base.value == 1 << 20
+    square = n
+    for _ in range(30):
+        square = square * square
+    assert len(detect_iter_map([x * square], domain({x: 4})).indices) == 1
+
+
 def random_index(rng: random.Random, variables: list, extents: dict):
     """A sum of random splits; most are affine, few are onto."""
     e = const(rng.choice([0, 0, 1, 5]))

@@ -92,6 +92,10 @@ def test_conditions_that_say_more_than_bounds_give_nothing(condition):
 def test_conjuncts_open_negations_and_extrema():
     parts = conjuncts(And(Not(Or(a < b, Not(c < d))), Max(a, b) <= c))
     assert [type(p) for p in parts] == [GE, LT, LE, LE]
+    shared = And(a < b, c < d)
+    for _ in range(40):
+        shared = And(shared, shared)
+    assert len(conjuncts(shared)) == 2
     # not (x < y) is no comparison when x may be NaN
     x, y = Var("x", "float32"), Var("y", "float32")
     assert type(conjuncts(Not(x < y))[0]) is Not

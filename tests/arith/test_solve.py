@@ -34,6 +34,14 @@ def test_without_variables_the_system_stays():
     assert list(got.src.relations) == equations and got.dst is got.src
 
 
+def test_shared_terms_are_visited_once():
+    total = x + y
+    for _ in range(28):
+        total = total + total
+    got = solve_linear_equations([EQ(total, 1 << 28), EQ(y, 5)], [x, y])
+    assert same(got.src_to_dst[x], -4)
+
+
 def test_unique_solution():
     got = solve_linear_equations([EQ(x + y, 20), EQ(x - y, 10)], [x, y])
     assert got.dst.variables == () and same(got.src_to_dst[x], 15) and same(got.src_to_dst[y], 5)

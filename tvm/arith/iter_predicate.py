@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..dtype import info
-from ..ir.prim import EQ, GE, GT, LE, LT, Add, IntImm, PrimExpr, Range, Sub, Var, const
+from ..ir.prim import EQ, GE, GT, LE, LT, IntImm, PrimExpr, Range, Var
 from ..ir.primop import add, maximum, minimum, subtract
 from ..ir.subst import uses_var
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 from .iter_expr import short
 from .linear import conjuncts
+from .sums import Sum, compose, decompose
 
 _COMPARISONS = (LT, LE, GT, GE, EQ)
 
@@ -80,7 +81,7 @@ def _bound(condition: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer)
     else:
         if not info(a.dtype).is_int:
             return None
-        expr, limit = (analyzer.simplify(part) for part in _apart(a, b, ranges))
+        expr, limit = (analyzer.simplify(part) for part in _apart(a, b, ranges, analyzer))
     if kind is LT:
         return Bound(expr, None, limit)
     if kind is LE:
@@ -90,17 +91,9 @@ def _bound(condition: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer)
     return Bound(expr, limit, None if kind is GE else add(limit, 1))
 
 
-def _apart(a: PrimExpr, b: PrimExpr, ranges: Mapping[Var, Range]) -> tuple[PrimExpr, PrimExpr]:
+def _apart(a: PrimExpr, b: PrimExpr, ranges: Mapping[Var, Range], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr]:
     """``(x, y)`` with ``x - y = a - b``, the iterators in ``x`` only."""
-    with_iterators = without = const(0, a.dtype)
-    stack = [(b, False), (a, True)]
-    while stack:
-        node, positive = stack.pop()
-        if isinstance(node, (Add, Sub)):
-            stack.append((node.b, positive == isinstance(node, Add)))
-            stack.append((node.a, positive))
-        elif uses_var(node, ranges):
-            with_iterators = add(with_iterators, node) if positive else subtract(with_iterators, node)
-        else:
-            without = subtract(without, node) if positive else add(without, node)
-    return with_iterators, without
+    total = decompose(subtract(a, b), analyzer)
+    inside = {atom: c for atom, c in total.terms.items() if uses_var(atom, ranges)}
+    outside = {atom: -c for atom, c in total.terms.items() if atom not in inside}
+    return compose(Sum(inside, 0), a.dtype), compose(Sum(outside, -total.constant), a.dtype)

@@ -105,8 +105,12 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     """
     out: list[PrimExpr] = []
     stack = [condition]
+    seen: set[PrimExpr] = set()
     while stack:
         node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
         kind = type(node)
         if kind is And:
             stack += (node.b, node.a)

@@ -16,6 +16,8 @@ from .compare import Interner
 # the constant, and the numbers of the symbols in ascending order
 Product = tuple[int, tuple[int, ...]]
 
+_MOST_FACTORS = 16
+
 
 class Quantities:
     """Answers about products, with one analyzer behind them."""
@@ -47,7 +49,8 @@ class Quantities:
         constant, symbols, stack = 1, [], [self.simplify(e)]
         while stack:
             node = stack.pop()
-            if isinstance(node, Mul):
+            # A power of many factors is one symbol: shared squares would double at every level.
+            if isinstance(node, Mul) and len(symbols) + len(stack) < _MOST_FACTORS:
                 stack += (node.b, node.a)
             elif isinstance(node, IntImm):
                 constant *= node.value

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..ir.prim import Add, IntImm, Mul, PrimExpr, Sub, Var, const
 from ..ir.primop import add, multiply, subtract
+from ..ir.visit import post_order
 from .analyzer import Analyzer
 from .compare import Interner
 
@@ -23,25 +24,30 @@ class Sum(NamedTuple):
 
 
 def decompose(expr: PrimExpr, interner: Interner) -> Sum:
-    """``expr`` as a sum; what is no sum, difference or multiple is an atom."""
-    terms: dict[PrimExpr, int] = {}
+    """``expr`` as a sum; what is no sum, difference or multiple is an atom. Shared parts are visited once."""
+    nodes = list(post_order(expr))
+    weights = {id(expr): 1}
+    atoms: list[tuple[PrimExpr, int]] = []
     constant = 0
-    stack = [(expr, 1)]
-    while stack:
-        node, factor = stack.pop()
+    # Users come before operands in reverse, so a node's weight is complete when it is reached.
+    for node in reversed(nodes):
+        weight = weights.pop(id(node), 0)
+        if not weight:
+            continue
         if isinstance(node, IntImm):
-            constant += factor * node.value
-        elif isinstance(node, Add):
-            stack += ((node.b, factor), (node.a, factor))
-        elif isinstance(node, Sub):
-            stack += ((node.b, -factor), (node.a, factor))
+            constant += weight * node.value
+        elif isinstance(node, (Add, Sub)):
+            weights[id(node.a)] = weights.get(id(node.a), 0) + weight
+            weights[id(node.b)] = weights.get(id(node.b), 0) + (weight if isinstance(node, Add) else -weight)
         elif isinstance(node, Mul) and isinstance(node.b, IntImm):
-            stack.append((node.a, factor * node.b.value))
+            weights[id(node.a)] = weights.get(id(node.a), 0) + weight * node.b.value
         elif isinstance(node, Mul) and isinstance(node.a, IntImm):
-            stack.append((node.b, factor * node.a.value))
+            weights[id(node.b)] = weights.get(id(node.b), 0) + weight * node.a.value
         else:
-            atom = interner.intern(node)
-            terms[atom] = terms.get(atom, 0) + factor
+            atoms.append((interner.intern(node), weight))
+    terms: dict[PrimExpr, int] = {}
+    for atom, weight in reversed(atoms):
+        terms[atom] = terms.get(atom, 0) + weight
     return Sum({a: c for a, c in terms.items() if c}, constant)
 
 
