@@ -175,8 +175,8 @@ class Mismatch(NamedTuple):
     reason: str
 
 
-# A path under construction is () for the root, else (path before, step on the left, step on the right); a step is the
-# name of a method of ObjectPath and its argument.
+# A path under construction is () for the root, (path before, name) for a field, else (path before, step on the left,
+# step on the right), where a step is the name of a method of ObjectPath and its argument.
 _ROOT: tuple = ()
 
 
@@ -193,17 +193,12 @@ _ABSENT = _Absent()
 def _path(steps: tuple, side: int) -> ObjectPath:
     found = []
     while steps:
-        found.append(steps[side])
+        found.append(("attr", steps[1]) if len(steps) == 2 else steps[side])
         steps = steps[0]
     path = ObjectPath.root()
     for method, *argument in reversed(found):
         path = getattr(path, method)(*argument)
     return path
-
-
-def _attr(path: tuple, name: str) -> tuple:
-    step = ("attr", name)
-    return (path, step, step)
 
 
 class _Comparison:
@@ -234,9 +229,11 @@ class _Comparison:
                 self.skipped.append(a)
                 continue
             cls = a.__class__
-            plan = plans.get(cls) or _plan(cls)
-            if plan.kind != _NODE:
-                found = self.other(plan.kind, a, b, free, path)
+            kind, labels, defines, parts, _ = plans.get(cls) or _plan(cls)
+            if kind != _NODE:
+                if kind == _VAR and self.forward.get(a) is b:
+                    continue
+                found = self.other(kind, a, b, free, path)
                 if found is not None:
                     path, reason = found
                     return Mismatch(_path(path, 1), _path(path, 2), a, b, reason)
@@ -247,15 +244,18 @@ class _Comparison:
             if pair in seen:
                 continue
             seen.add(pair)
-            labels, defines = plan.labels, plan.defines
-            x, y = plan.parts(a), plan.parts(b)
+            x, y = parts(a), parts(b)
             for i in range(len(labels) - 1, -1, -1):
                 u, v = x[i], y[i]
                 part = u.__class__
-                # Equal texts and numbers need no visit; unequal ones wait for their turn.
-                if (part is str or part is int) and part is v.__class__ and u == v:
-                    continue
-                stack.append((u, v, free or defines[i], _attr(path, labels[i])))
+                if part is v.__class__:
+                    # Equal texts and numbers need no visit; unequal ones wait for their turn.
+                    if part is str or part is int:
+                        if u == v:
+                            continue
+                    elif part is IntImm and u.value == v.value and u.dtype == v.dtype:
+                        continue
+                stack.append((u, v, free or defines[i], (path, labels[i])))
         return None
 
     def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
@@ -274,9 +274,9 @@ class _Comparison:
             x, y = _plan(a.__class__).parts(a), _plan(b.__class__).parts(b)
             return None if x == y else (path, f"{x} against {y}")
         if a.dtype != b.dtype:
-            return _attr(path, "dtype"), f"literal of {a.dtype} against {b.dtype}"
+            return (path, "dtype"), f"literal of {a.dtype} against {b.dtype}"
         if _data_key(a.value) != _data_key(b.value):
-            return _attr(path, "value"), f"{a.dtype} {a.value!r} against {b.value!r}"
+            return (path, "value"), f"{a.dtype} {a.value!r} against {b.value!r}"
         return None
 
     def sequence(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
@@ -346,7 +346,7 @@ class _Comparison:
             x, y = _variable_type(a), _variable_type(b)
             if x != y:
                 field = "type_annotation" if getattr(a, "dtype", "") == getattr(b, "dtype", "") else "dtype"
-                return _attr(path, field), f"variable {_name(a)} is {x}, {_name(b)} is {y}"
+                return (path, field), f"variable {_name(a)} is {x}, {_name(b)} is {y}"
         self.forward[a] = b
         self.backward[b] = a
         return None
@@ -452,29 +452,32 @@ class _Numbering:
         # `done` collects numbers of finished values; a (None, plan, node, count) entry folds the last `count` of them.
         stack: list[tuple] = [(root, map_free_vars)]
         done: list[int] = []
-        memo = self.memo
+        memo, numbers, plans = self.memo, self.numbers, _PLANS
         while stack:
             task = stack.pop()
             if len(task) == 4:
                 _, tag, node, count = task
                 start = len(done) - count
-                got = self.number((tag, *done[start:]))
+                key = (tag, *done[start:])
+                got = numbers.get(key)
+                if got is None:
+                    got = numbers[key] = len(numbers)
                 del done[start:]
                 if node is not None:
                     memo[id(node)] = got
                 done.append(got)
                 continue
             value, free = task
-            plan = _PLANS.get(value.__class__) or _plan(value.__class__)
+            plan = plans.get(value.__class__) or _plan(value.__class__)
             if plan.kind == _NODE:
                 known = memo.get(id(value))
                 if known is not None:
                     done.append(known)
                     continue
-                parts = plan.parts(value)
+                parts, defines = plan.parts(value), plan.defines
                 stack.append((None, plan.tag, value, len(parts)))
                 for i in range(len(parts) - 1, -1, -1):
-                    stack.append((parts[i], free or plan.defines[i]))
+                    stack.append((parts[i], free or defines[i]))
             elif plan.kind == _SEQUENCE:
                 stack.append((None, "list", None, len(value)))
                 stack.extend([(v, free) for v in reversed(value)])
@@ -495,7 +498,8 @@ class _Numbering:
         if plan.kind == _VAR:
             return self.variable(plan, value, free)
         if plan.kind == _LITERAL:
-            return self.number((plan.tag, value.dtype, _data_key(value.value)))
+            content = value.value if plan.tag == "IntImm" else _data_key(value.value)
+            return self.number((plan.tag, value.dtype, content))
         if plan.kind == _NAMED:
             return self.number((plan.tag, plan.parts(value)))
         key = _data_key(value)
