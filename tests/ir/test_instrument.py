@@ -177,10 +177,21 @@ def test_dump_writes_one_file_per_pass(tmp_path):
     assert (tmp_path / "ir" / files[0]).read_text().startswith("# after first\n")
 
 
-def test_environment_variable_dumps_without_a_context(tmp_path, monkeypatch):
+def test_environment_variable_dumps_changes_without_a_context(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_DUMP", str(tmp_path / "out"))
-    named("step")(one_function())
-    assert len(list((tmp_path / "out").iterdir())) == 1
+    change = named("change", lambda mod, ctx: mod.with_attr("x", 1))
+    bad = named("bad", lambda mod, ctx: 1 / 0)
+    Sequential([named("same"), change], name="both")(one_function())
+    with pytest.raises(ZeroDivisionError):
+        bad(one_function())
+    files = sorted(p.name.split("_", 1)[1] for p in (tmp_path / "out").iterdir())
+    assert files == ["0000_change_main.py", "0001_both_main.py"]
     monkeypatch.delenv("TVM_DUMP")
-    named("step")(one_function())
-    assert len(list((tmp_path / "out").iterdir())) == 1
+    change(one_function())
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_an_error_says_which_pass_it_came_from():
+    with pytest.raises(ZeroDivisionError) as caught:
+        named("inner", lambda mod, ctx: 1 / 0)(one_function())
+    assert getattr(caught.value, "__notes__", ["(in pass inner)"]) == ["(in pass inner)"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ import pytest
 import tvm.ir.primop  # noqa: F401  (operators)
 from tvm.ir.attrs import DictAttrs
 from tvm.ir.module import GlobalVar, IRModule
-from tvm.ir.prim import Add, CommReducer, FloatImm, IntImm, IterVar, Let, Range, Reduce, SizeVar, Var, const
+from tvm.ir.prim import Add, CommReducer, FloatImm, IntImm, IterVar, Let, Mul, Range, Reduce, SizeVar, Sub, Var, const
+from tvm.ir.serialize import load_json, save_json
 from tvm.ir.structural import (
     ObjectPath,
     assert_structural_equal,
@@ -268,3 +270,65 @@ def test_object_path_prefixes_and_text():
     with pytest.raises(IndexError, match="prefixes of length 1 to 4; length 5"):
         path.get_prefix(5)
     assert path.parent == ObjectPath.root().attr("body").array_index(2)
+
+
+def random_expression(rng, pool, size):
+    """A graph of ``size`` operations over a pool of variables, with sharing and lets."""
+    made = [*pool, const(rng.randint(0, 2), "int32")]
+    for _ in range(size):
+        a, b = rng.choice(made), rng.choice(made)
+        kind = rng.randrange(4)
+        if kind == 3:
+            v = Var("v", "int32")
+            made.append(Let(v, a, Add(v, b)))
+        else:
+            made.append((Add, Mul, Sub)[kind](a, b))
+    return made[-1]
+
+
+def canonical_text(node, names, outside):
+    """The oracle: a tree written out, variables numbered where they are defined (or first met, for those outside)."""
+    if isinstance(node, Var):
+        return names.get(node) or outside(node, names)
+    if isinstance(node, IntImm):
+        return str(node.value)
+    if isinstance(node, Let):
+        value_names = names
+        names[node.var] = names.get(node.var) or f"#{len(names)}"
+        value = canonical_text(node.value, value_names, outside)
+        return f"let({names[node.var]},{value},{canonical_text(node.body, names, outside)})"
+    left = canonical_text(node.a, names, outside)
+    return f"{type(node).__name__}({left},{canonical_text(node.b, names, outside)})"
+
+
+@pytest.mark.parametrize("map_free_vars", [False, True])
+def test_equality_agrees_with_written_out_trees(map_free_vars, seed):
+    rng = random.Random(seed)
+    pool = [Var(name, "int32") for name in "xyz"]
+
+    def outside(var, names):
+        if not map_free_vars:
+            return var.name
+        names[var] = f"#{len(names)}"
+        return names[var]
+
+    equal = 0
+    for number in range(400):
+        once = rng.getrandbits(32)
+        # Every other pair is made from the same numbers: equal up to the variables the lets make.
+        a, b = (
+            random_expression(random.Random(s), pool[: 1 + s % 3], 1 + s % 4)
+            for s in (once, rng.getrandbits(32) if number % 2 else once)
+        )
+        wanted = canonical_text(a, {}, outside) == canonical_text(b, {}, outside)
+        assert same(a, b, map_free_vars=map_free_vars) == wanted, (seed, a, b)
+        equal += wanted
+    assert 200 <= equal < 400, seed
+
+
+def test_random_graphs_survive_json(seed):
+    rng = random.Random(seed)
+    pool = [Var(name, "int32") for name in "xyz"]
+    for _ in range(50):
+        e = random_expression(rng, pool, rng.randint(1, 30))
+        assert same(e, load_json(save_json(e)), map_free_vars=True), seed

@@ -155,20 +155,31 @@ class PrintAfterAll(PassInstrument):
 class DumpIR(PassInstrument):
     """Writes the module after every pass to numbered files in a directory (made if missing).
 
-    ``refresh`` empties the directory first. Files of this process carry its number, so several processes may write
-    to one directory.
+    ``refresh`` empties the directory first; ``only_changes`` leaves out passes that gave back the module they got.
+    Files of this process carry its number, so several processes may write to one directory.
     """
 
-    def __init__(self, dump_dir: Any, refresh: bool = False):
+    def __init__(self, dump_dir: Any, refresh: bool = False, only_changes: bool = False):
         self.dump_dir = os.fspath(dump_dir)
+        self.only_changes = only_changes
         self.count = 0
         self._lock = threading.Lock()
+        self._before = threading.local()
         if refresh and os.path.isdir(self.dump_dir):
             import shutil
 
             shutil.rmtree(self.dump_dir)
 
+    def run_before_pass(self, mod, info) -> None:
+        stack = self._before.__dict__.setdefault("modules", [])
+        stack.append(mod)
+
+    def pass_failed(self, mod, info) -> None:
+        self._before.modules.pop()
+
     def run_after_pass(self, mod, info) -> None:
+        if self._before.modules.pop() is mod and self.only_changes:
+            return
         with self._lock:
             number = self.count
             self.count += 1
@@ -185,7 +196,7 @@ _DUMPS: dict[str, DumpIR] = {}
 def _dump_to(directory: str) -> DumpIR:
     got = _DUMPS.get(directory)
     if got is None:
-        got = _DUMPS.setdefault(directory, DumpIR(directory))
+        got = _DUMPS.setdefault(directory, DumpIR(directory, only_changes=True))
     return got
 
 

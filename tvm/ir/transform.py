@@ -218,7 +218,12 @@ def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
 
 
 def _run_checked(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    new = pass_.run(mod, ctx)
+    try:
+        new = pass_.run(mod, ctx)
+    except Exception as error:
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"(in pass {pass_.info.name})")
+        raise
     if not isinstance(new, IRModule):
         raise TypeError(f"pass {pass_.info.name} must return an IRModule, it returned {type(new).__name__}")
     return new
@@ -231,14 +236,18 @@ def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments:
         answers = [instrument.should_run(mod, info) for instrument in instruments]
         if not all(answers):
             return mod
+    started = []
     try:
         for instrument in instruments:
             instrument.run_before_pass(mod, info)
+            started.append(instrument)
         new = _run_checked(pass_, mod, ctx)
         for instrument in instruments:
+            started.remove(instrument)
             instrument.run_after_pass(new, info)
     except BaseException:
-        for instrument in instruments:
+        # Instruments that keep a stack of running passes are told that this one ended.
+        for instrument in started:
             failed = getattr(instrument, "pass_failed", None)
             if failed is not None:
                 failed(mod, info)
