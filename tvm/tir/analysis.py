@@ -6,6 +6,7 @@ from typing import Any
 
 from ..arith.compare import expr_deep_equal
 from ..dtype import info
+from ..error import ExprValueError
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import Node
 from ..ir.prim import (
@@ -84,12 +85,12 @@ def _value_parts(node: PrimExpr) -> list[PrimExpr]:
 def _statement_flops(stmt: Stmt) -> float:
     if isinstance(stmt, For):
         if not isinstance(stmt.extent, IntImm):
-            raise ValueError(
+            raise ExprValueError(
                 f"estimate_tir_flops: the extent of loop '{stmt.loop_var.name}' is {stmt.extent}, not a number"
             )
         return stmt.extent.value * _statement_flops(stmt.body)
     if isinstance(stmt, While):
-        raise ValueError("estimate_tir_flops: the number of rounds of a while loop is not known")
+        raise ExprValueError("estimate_tir_flops: the number of rounds of a while loop is not known")
     if isinstance(stmt, IfThenElse):
         branches = [stmt.then_case] + ([stmt.else_case] if stmt.else_case is not None else [])
         return max(_statement_flops(b) for b in branches)
@@ -227,7 +228,7 @@ def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
     if len(functions) == 1:
         return next(iter(functions.items()))
     names = ", ".join(sorted(v.name_hint for v in functions)) or "none"
-    raise ValueError(
+    raise ExprValueError(
         f"the module has no entry function: mark one with tir.is_entry_func or name it main; it has {names}"
     )
 
@@ -277,7 +278,7 @@ def apply_prim_func_arg_and_result_memory_constraints(
     from .stmt_functor import Renaming
 
     if len(arg_and_result_memory_scopes) != len(func.params):
-        raise ValueError(f"{len(func.params)} parameters, but {len(arg_and_result_memory_scopes)} memory scopes")
+        raise ExprValueError(f"{len(func.params)} parameters, but {len(arg_and_result_memory_scopes)} memory scopes")
     table = {}
     for param, scope in zip(func.params, arg_and_result_memory_scopes):
         buffer = func.buffer_map.get(param)

@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtype import canonical, info, with_lanes
+from ..error import ExprTypeError, ExprValueError
 from ..ir.node import Node
 from ..ir.op import Op
-from ..ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, const, convert
+from ..ir.prim import (
+    Add,
+    BufferLoad,
+    Call,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Range,
+    Var,
+    const,
+    convert,
+)
 from ..ir.type import PointerType, PrimType
 
 
@@ -55,8 +70,9 @@ class Buffer(Node, key="tir.Buffer"):
             region = []
             for i, extent in zip(indices, self.shape):
                 if isinstance(i, slice):
-                    start = 0 if i.start is None else i.start
-                    region.append(Range(start, extent if i.stop is None else i.stop))
+                    start = convert(0 if i.start is None else i.start)
+                    stop = convert(extent if i.stop is None else i.stop)
+                    region.append(Range.from_min_extent(start, _simplified(stop - start)))
                 else:
                     region.append(Range.from_min_extent(i, 1))
             return BufferRegion(self, tuple(region))
@@ -64,8 +80,12 @@ class Buffer(Node, key="tir.Buffer"):
         for i in indices:
             if isinstance(i, slice):
                 step = 1 if i.step is None else i.step
-                lanes = int((int(i.stop - i.start) + step - 1) // step)
-                out.append(convert(i.start) if lanes == 1 else Ramp(i.start, step, lanes))
+                start = 0 if i.start is None else i.start
+                lanes = _simplified((convert(i.stop) - start + (step - 1)) // step)
+                if not isinstance(lanes, IntImm):
+                    raise ExprValueError(f"buffer {self.name}: the slice {i.start}:{i.stop}:{step} has no fixed length")
+                lanes = lanes.value
+                out.append(convert(start) if lanes == 1 else Ramp(start, step, lanes))
             else:
                 out.append(convert(i))
         return BufferLoad(self, tuple(out))
@@ -94,12 +114,13 @@ class Buffer(Node, key="tir.Buffer"):
             return 1
         wanted, own = info(canonical(dtype)), info(self.dtype)
         if (wanted.code, wanted.bits) != (own.code, own.bits) or wanted.lanes % own.lanes:
-            raise TypeError(f"buffer {self.name} holds {self.dtype}; it cannot be accessed as {dtype}")
+            raise ExprTypeError(f"buffer {self.name} holds {self.dtype}; it cannot be accessed as {dtype}")
         return wanted.lanes // own.lanes
 
     def offset_of(self, indices) -> tuple[PrimExpr]:
-        """The flat element offset of ``indices``."""
-        return (self.flat_offset([convert(i) for i in (indices if isinstance(indices, (tuple, list)) else [indices])]),)
+        """The flat element offset of ``indices``; a split index that is put together again is simplified."""
+        indices = [convert(i) for i in (indices if isinstance(indices, (tuple, list)) else [indices])]
+        return (merge_splits(self.flat_offset(indices)),)
 
     def flat_offset(self, indices) -> PrimExpr:
         offset = self.elem_offset
@@ -120,7 +141,7 @@ class Buffer(Node, key="tir.Buffer"):
             mask = 0
             for letter in access_mask:
                 if letter not in "rw":
-                    raise ValueError(f"access_ptr: unknown access mode '{letter}' (r and w are known)")
+                    raise ExprValueError(f"access_ptr: unknown access mode '{letter}' (r and w are known)")
                 mask |= Buffer.READ if letter == "r" else Buffer.WRITE
             access_mask = mask
         offset = convert(offset)
@@ -128,7 +149,7 @@ class Buffer(Node, key="tir.Buffer"):
         if extent is not None:
             size = convert(extent)
         elif self.strides:
-            size = convert(self.strides[0]) * self.shape[0]
+            size = convert(self.strides[0]) * self.shape[0] - offset
         else:
             size = const(1, "int32")
             for e in self.shape:
@@ -160,7 +181,56 @@ class Buffer(Node, key="tir.Buffer"):
         return self.replace(shape=(extent,), strides=(), axis_separators=())
 
     def __call__(self, *args, **kwargs):
-        raise TypeError(f"buffer {self.name} is not callable; use square brackets")
+        raise ExprTypeError(f"buffer {self.name} is not callable; use square brackets")
+
+
+def _simplified(e: PrimExpr) -> PrimExpr:
+    from ..arith import Analyzer
+
+    return e if isinstance(e, IntImm) else Analyzer().simplify(e)
+
+
+def _terms(e: PrimExpr) -> list[PrimExpr]:
+    """The terms of a sum, products of sums multiplied out."""
+    out, stack = [], [e]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack += [node.b, node.a]
+        elif isinstance(node, Mul) and isinstance(node.a, Add):
+            stack += [node.a.b * node.b, node.a.a * node.b]
+        else:
+            out.append(node)
+    return out
+
+
+def merge_splits(e: PrimExpr) -> PrimExpr:
+    """``x // y * y + x % y`` is ``x``, for any terms of a sum and also where ``y`` is no number."""
+    from ..arith.compare import expr_deep_equal
+
+    def is_split(term: PrimExpr, rest: FloorMod) -> bool:
+        return (
+            isinstance(term, Mul)
+            and isinstance(term.a, FloorDiv)
+            and expr_deep_equal(term.b, rest.b)
+            and expr_deep_equal(term.a.b, rest.b)
+            and expr_deep_equal(term.a.a, rest.a)
+        )
+
+    kept, merged = _terms(e), []
+    while True:
+        terms = kept + merged
+        pair = next(((t, r) for r in terms if isinstance(r, FloorMod) for t in terms if is_split(t, r)), None)
+        if pair is None:
+            break
+        kept, merged = ([t for t in group if t is not pair[0] and t is not pair[1]] for group in (kept, merged))
+        merged += _terms(pair[1].a)
+    if not merged:
+        return e
+    out = None
+    for term in kept + merged:
+        out = term if out is None else out + term
+    return out
 
 
 def type_annotation(dtype: str) -> PrimExpr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..error import ExprTypeError, ExprValueError
 from ..ir.module import BaseFunc
 from ..ir.node import Node
 from ..ir.prim import IntImm, PrimExpr, Var, const, convert
@@ -33,7 +34,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
                 buffers[handle] = p
                 p = handle
             if not isinstance(p, Var):
-                raise TypeError(f"a parameter of a PrimFunc is a Var or a Buffer, got {type(p).__name__}")
+                raise ExprTypeError(f"a parameter of a PrimFunc is a Var or a Buffer, got {type(p).__name__}")
             variables.append(p)
         self.params = tuple(variables)
         self.body = body
@@ -57,7 +58,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         values: dict[Var, PrimExpr] = {}
         for param, value in param_map.items():
             if not any(param is p for p in self.params):
-                raise ValueError(f"specialize: '{param}' is no parameter; the parameters are {_names(self.params)}")
+                raise ExprValueError(f"specialize: '{param}' is no parameter; the parameters are {_names(self.params)}")
             if isinstance(value, Buffer):
                 _match_buffer(self, param, value, values)
             else:
@@ -82,31 +83,31 @@ def _bind(values: dict[Var, PrimExpr], what: str, own: PrimExpr, given: PrimExpr
         own = known
     same = own is given or (isinstance(own, IntImm) and isinstance(given, IntImm) and own.value == given.value)
     if not same:
-        raise ValueError(f"specialize: {what} is {own}, but {given} was given")
+        raise ExprValueError(f"specialize: {what} is {own}, but {given} was given")
 
 
 def _match_scalar(func: PrimFunc, param: Var, value: Any, values: dict[Var, PrimExpr]) -> None:
     if param in func.buffer_map:
-        raise ValueError(f"specialize: parameter '{param}' is a buffer; give a buffer for it, not {value}")
+        raise ExprValueError(f"specialize: parameter '{param}' is a buffer; give a buffer for it, not {value}")
     value = const(value, param.dtype) if isinstance(value, (bool, int, float)) else convert(value)
     if value.dtype != param.dtype:
-        raise ValueError(f"specialize: parameter '{param}' is {param.dtype}, but {value} is {value.dtype}")
+        raise ExprValueError(f"specialize: parameter '{param}' is {param.dtype}, but {value} is {value.dtype}")
     _bind(values, f"parameter '{param}'", param, value)
 
 
 def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, PrimExpr]) -> None:
     own = func.buffer_map.get(param)
     if own is None:
-        raise ValueError(f"specialize: parameter '{param}' is a scalar; give a value for it, not a buffer")
+        raise ExprValueError(f"specialize: parameter '{param}' is a scalar; give a value for it, not a buffer")
     what = f"buffer '{own.name}'"
     if own.dtype != given.dtype:
-        raise ValueError(f"specialize: {what} holds {own.dtype}, but {given.name} holds {given.dtype}")
+        raise ExprValueError(f"specialize: {what} holds {own.dtype}, but {given.name} holds {given.dtype}")
     if len(own.shape) != len(given.shape):
-        raise ValueError(
+        raise ExprValueError(
             f"specialize: {what} has {len(own.shape)} dimensions, but {given.name} has {len(given.shape)}"
         )
     if len(own.strides) != len(given.strides):
-        raise ValueError(
+        raise ExprValueError(
             f"specialize: {what} has {len(own.strides)} strides, but {given.name} has {len(given.strides)}"
         )
     for n, pair in enumerate(zip(own.shape, given.shape)):
@@ -115,7 +116,7 @@ def _match_buffer(func: PrimFunc, param: Var, given: Buffer, values: dict[Var, P
         _bind(values, f"stride {n} of {what}", *pair)
     _bind(values, f"the offset of {what}", own.elem_offset, given.elem_offset)
     if given.data_alignment % own.data_alignment or given.offset_factor % own.offset_factor:
-        raise ValueError(f"specialize: {given.name} is less aligned than {what}")
+        raise ExprValueError(f"specialize: {given.name} is less aligned than {what}")
 
 
 _INTRINSICS: Registry[TensorIntrin] = Registry("tensor intrinsic")
@@ -129,13 +130,13 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 
     def __init__(self, desc, impl, span=None):
         if len(desc.params) != len(impl.params):
-            raise ValueError(
+            raise ExprValueError(
                 f"TensorIntrin: the description has {len(desc.params)} parameters, "
                 f"the implementation {len(impl.params)}"
             )
         for ours, theirs in zip(desc.params, impl.params):
             if ours not in desc.buffer_map or theirs not in impl.buffer_map:
-                raise ValueError("TensorIntrin: every parameter must be a buffer")
+                raise ExprValueError("TensorIntrin: every parameter must be a buffer")
         self.desc = desc
         self.impl = impl
         self.span = span
@@ -148,7 +149,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         got = _INTRINSICS.get(name)
         if got is None and not allow_missing:
-            raise ValueError(f"no tensor intrinsic '{name}' is registered")
+            raise ExprValueError(f"no tensor intrinsic '{name}' is registered")
         return got
 
 

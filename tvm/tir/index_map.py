@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..error import ExprValueError
 from ..ir import primop
 from ..ir.node import Node
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Sub, Var, const, convert
-from ..ir.subst import substitute
 from ..ir.visit import post_order
 
 
@@ -31,7 +31,7 @@ class IndexMap(Node, key="tir.IndexMap"):
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
         if separators:
-            raise ValueError(f"IndexMap: axis separators {separators} are not allowed here")
+            raise ExprValueError(f"IndexMap: axis separators {separators} are not allowed here")
         return index_map
 
     @staticmethod
@@ -53,16 +53,19 @@ class IndexMap(Node, key="tir.IndexMap"):
     def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
         """Where the element at ``indices`` goes."""
         self._check_rank(indices, "indices")
-        table = {v: _as(i, v.dtype) for v, i in zip(self.initial_indices, indices)}
+        table = {
+            v: const(i, v.dtype) if isinstance(i, int) else convert(i) for v, i in zip(self.initial_indices, indices)
+        }
         simplify = _analyzer({}).simplify
-        return [simplify(_fold(substitute(e, table))) for e in self.final_indices]
+        return [simplify(_promoted(e, table)) for e in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape that holds every element of ``shape``."""
         self._check_rank(shape, "dimensions")
         from ..arith.intset import eval_set
 
-        domain = self._domain(shape)
+        # Over the padded domain: a split has room for whole parts.
+        domain = {v: _pad(v, r, self.final_indices) for v, r in self._domain(shape).items()}
         simplify = _analyzer(domain).simplify
         sets = [eval_set(e, domain) for e in self.final_indices]
         kinds = [convert(s).dtype for s in shape]
@@ -74,10 +77,14 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def map_ndarray(self, arr_src: Any) -> Any:
-        """The array with its elements where the map puts them; gaps are zero."""
+        """The array (of NumPy or of the runtime) with its elements where the map puts them; gaps are zero."""
         import numpy as np
 
-        source = arr_src.numpy() if hasattr(arr_src, "numpy") else np.asarray(arr_src)
+        if hasattr(arr_src, "numpy"):
+            from ..runtime.ndarray import array
+
+            return array(self.map_ndarray(arr_src.numpy()))
+        source = np.asarray(arr_src)
         shape = [int(s) for s in self.map_shape(source.shape)]
         grid = np.indices(source.shape)
         table = {v: grid[k] for k, v in enumerate(self.initial_indices)}
@@ -92,10 +99,8 @@ class IndexMap(Node, key="tir.IndexMap"):
         if len(self.final_indices) != len(other_map.final_indices):
             return False
         analyzer = _analyzer({})
-        return all(
-            analyzer.can_prove_equal(a, b)
-            for a, b in zip(self.final_indices, other_map.map_indices(self.initial_indices))
-        )
+        others = other_map.map_indices(self.initial_indices)
+        return all(analyzer.can_prove_equal(*primop.match_types(a, b)) for a, b in zip(self.final_indices, others))
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The map back, for indices inside ``shape``; refused where two elements would meet or gaps be left."""
@@ -113,22 +118,49 @@ class IndexMap(Node, key="tir.IndexMap"):
         domain = self._domain(shape)
         padded = {v: _pad(v, r, self.final_indices) for v, r in domain.items()}
         inverse = self._invert(padded, self._outputs())
-        analyzer = _analyzer(
-            {o: Range(0, e) for o, e in zip(inverse.initial_indices, self._extents(padded))}
-        )
+        outputs = {o: Range(0, e) for o, e in zip(inverse.initial_indices, self._extents(padded))}
         padding: PrimExpr = const(False, "bool")
         for value, var in zip(inverse.final_indices, self.initial_indices):
-            low = _as(domain[var].min, value.dtype)
-            high = low + _as(domain[var].extent, value.dtype)
-            for outside in (primop.less(value, low), primop.greater_equal(value, high)):
-                padding = primop.logical_or(padding, analyzer.simplify(outside))
+            padding = primop.logical_or(padding, self._padding(var, value, domain[var], padded[var], outputs))
         return inverse, padding
+
+    def _padding(self, var: Var, value: PrimExpr, dom: Range, padded: Range, outputs: dict[Var, Range]) -> PrimExpr:
+        """Where ``value`` (the index ``var`` in terms of the outputs) is in ``padded`` but not in ``dom``.
+
+        Told by the outermost part of the split where there is one: only its first and last blocks hold padding.
+        """
+        analyzer = _analyzer(outputs)
+        if dom is padded:
+            return const(False, "bool")
+        low, high = dom.min.value, dom.min.value + dom.extent.value
+        start, stop = padded.min.value, padded.min.value + padded.extent.value
+        split = _outermost(var, self.final_indices)
+        if split is None:
+            below = primop.less(value, const(low, value.dtype)) if start < low else const(False, "bool")
+            above = primop.greater_equal(value, const(high, value.dtype)) if high < stop else const(False, "bool")
+            return primop.logical_or(analyzer.simplify(below), analyzer.simplify(above))
+        position, offset, step = split
+        outer = list(outputs)[position]
+        inner = analyzer.simplify(value + const(offset, value.dtype) - outer * const(step, outer.dtype))
+        condition: PrimExpr = const(False, "bool")
+        for first, last, edge in ((start, low - 1, start), (high, stop - 1, stop - 1)):
+            if first > last:
+                continue
+            block = (edge + offset) // step
+            a, b = first + offset - block * step, last + offset - block * step
+            if a == b and a > 0:
+                within = primop.equal(const(a, inner.dtype), inner)
+            else:
+                within = primop.less(inner, b + 1) if a == 0 else primop.greater_equal(inner, a)
+            here = analyzer.simplify(primop.equal(outer, const(block, outer.dtype)))
+            condition = primop.logical_or(condition, primop.logical_and(here, within))
+        return condition
 
     # --- parts ---
 
     def _check_rank(self, items: Sequence[Any], what: str) -> None:
         if len(items) != len(self.initial_indices):
-            raise ValueError(f"IndexMap: takes {len(self.initial_indices)} {what}, got {len(items)}")
+            raise ExprValueError(f"IndexMap: takes {len(self.initial_indices)} {what}, got {len(items)}")
 
     def _domain(self, shape: Sequence[Any]) -> dict[Var, Range]:
         self._check_rank(shape, "dimensions")
@@ -155,7 +187,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         if not found.indices:
             extents = ", ".join(str(r.extent) for r in domain.values())
             reasons = "; ".join(str(e) for e in found.errors)
-            raise ValueError(f"IndexMap: {self} is not bijective on ({extents}): {reasons}")
+            raise ExprValueError(f"IndexMap: {self} is not bijective on ({extents}): {reasons}")
         values = inverse_affine_iter_map(found.indices, outputs)
         simplify = _analyzer({}).simplify
         back = [simplify(_as(values.get(v, domain[v].min), v.dtype)) for v in self.initial_indices]
@@ -182,15 +214,15 @@ def _arguments(function: Callable, ndim: int | None, dtype: str) -> tuple[list[V
         elif parameter.kind == inspect.Parameter.KEYWORD_ONLY:
             named[parameter.name] = Var(parameter.name, dtype)
         elif parameter.kind == inspect.Parameter.VAR_KEYWORD:
-            raise ValueError("IndexMap: a mapping function takes no **keywords")
+            raise ExprValueError("IndexMap: a mapping function takes no **keywords")
         else:
             args.append(Var(parameter.name, dtype))
     if rest is not None:
         if ndim is None:
-            raise ValueError(f"IndexMap: give ndim for a mapping function that takes *{rest}")
+            raise ExprValueError(f"IndexMap: give ndim for a mapping function that takes *{rest}")
         args += [Var(f"{rest}_{k}", dtype) for k in range(ndim - len(args) - len(named))]
     if ndim is not None and ndim != len(args) + len(named):
-        raise ValueError(f"IndexMap: the mapping function takes {len(args) + len(named)} indices, not {ndim}")
+        raise ExprValueError(f"IndexMap: the mapping function takes {len(args) + len(named)} indices, not {ndim}")
     return [*args, *named.values()], args, named
 
 
@@ -216,14 +248,29 @@ def _analyzer(domain: dict[Var, Range]):
     return analyzer
 
 
-def _fold(e: PrimExpr) -> PrimExpr:
-    from ..ir.visit import rewrite
+def _promoted(e: PrimExpr, table: dict[Var, PrimExpr]) -> PrimExpr:
+    """``e`` with variables replaced by expressions of perhaps another type, which spreads to what is built on them."""
+    new: dict[int, PrimExpr] = {}
+    for node in post_order(e):
+        build = primop.BUILD.get(type(node))
+        if isinstance(node, Var):
+            new[id(node)] = table.get(node, node)
+        elif build is not None:
+            new[id(node)] = build(new[id(node.a)], new[id(node.b)])
+        else:
+            new[id(node)] = node.map_children(lambda c: new[id(c)])
+    return new[id(e)]
 
-    def post(n: Node):
-        build = primop.BUILD.get(type(n))
-        return None if build is None else build(n.a, n.b)
 
-    return rewrite(e, post)
+def _outermost(var: Var, indices: Sequence[PrimExpr]) -> tuple[int, int, int] | None:
+    """(position, offset, step) of the index (var + offset) // step with the largest step."""
+    best = None
+    for k, index in enumerate(indices):
+        if isinstance(index, FloorDiv) and isinstance(index.b, IntImm):
+            offset = _offset(index.a, var)
+            if offset is not None and (best is None or index.b.value > best[2]):
+                best = (k, offset, index.b.value)
+    return best
 
 
 def _pad(var: Var, dom: Range, indices: Sequence[PrimExpr]) -> Range:
@@ -239,6 +286,8 @@ def _pad(var: Var, dom: Range, indices: Sequence[PrimExpr]) -> Range:
                     step = node.b.value
                     low = min(low, (low + offset) // step * step - offset)
                     high = max(high, -(-(high + offset) // step) * step - offset)
+    if (low, high) == (dom.min.value, dom.min.value + dom.extent.value):
+        return dom
     return Range(min=const(low, var.dtype), extent=const(high - low, var.dtype))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import canonical, info, with_lanes
+from ..error import ExprTypeError, ExprValueError, TVMError
 from ..ir.prim import BufferLoad, ExprOp, PrimExpr, Ramp, StringImm, Var, const, convert
 from ..ir.type import PointerType, PrimType
 from . import op
@@ -60,7 +61,7 @@ class BufferVar(ExprOp):
         if len(shape) > 1 and len(indices) == 1 and not isinstance(indices[0], slice):
             indices = self._unflatten(convert(indices[0]))
         if len(indices) != len(shape):
-            raise ValueError(
+            raise ExprValueError(
                 f"buffer {self._buffer.name} has {len(shape)} dimensions, but {len(indices)} indices were given"
             )
         indices = [convert(i) for i in indices]
@@ -88,7 +89,7 @@ class BufferVar(ExprOp):
         value = convert(value)
         if value.dtype != target:
             if info(value.dtype).lanes not in (1, info(target).lanes):
-                raise ValueError(f"cannot store {value.dtype} into {target} elements of {self._buffer.name}")
+                raise ExprValueError(f"cannot store {value.dtype} into {target} elements of {self._buffer.name}")
             value = op.cast(target, value)
         self._builder.emit(BufferStore(self._buffer, value, indices))
 
@@ -121,7 +122,7 @@ class IRBuilder:
         if isinstance(stmt, PrimExpr):
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt) and not callable(stmt):
-            raise TypeError(f"emit takes a statement or an expression, got {type(stmt).__name__}")
+            raise ExprTypeError(f"emit takes a statement or an expression, got {type(stmt).__name__}")
         self._stack[-1].append(stmt)
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
@@ -134,7 +135,7 @@ class IRBuilder:
     def for_range(self, begin, end, name="i", dtype=None, kind="serial") -> WithScope:
         """A loop; its scope is bound to the loop variable."""
         if kind not in _KINDS:
-            raise ValueError(f"for_range: unknown kind '{kind}'; known are {', '.join(sorted(_KINDS))}")
+            raise ExprValueError(f"for_range: unknown kind '{kind}'; known are {', '.join(sorted(_KINDS))}")
         if name == "i":
             name = chr(ord(name) + self.nidx) if self.nidx < 3 else f"{name}_{self.nidx - 3}"
             self.nidx += 1
@@ -161,7 +162,7 @@ class IRBuilder:
         """What to do otherwise; comes right after an ``if_scope``."""
         previous = self._stack[-1][-1] if self._stack[-1] else None
         if not isinstance(previous, IfThenElse) or previous.else_case is not None:
-            raise RuntimeError("else_scope can only follow an if_scope")
+            raise TVMError("else_scope can only follow an if_scope")
         self._stack[-1].pop()
         return self._scope(None, lambda body: previous.replace(else_case=body))
 
@@ -204,7 +205,7 @@ class IRBuilder:
     def get(self) -> Stmt:
         """The program built so far; the builder starts anew."""
         if len(self._stack) != 1:
-            raise RuntimeError(f"get: {len(self._stack) - 1} scopes are still open")
+            raise TVMError(f"get: {len(self._stack) - 1} scopes are still open")
         stmt = self._pop()
         self._stack = [[]]
         return stmt

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import canonical, info, int_range, with_lanes
-from ..error import ExprTypeError
+from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.op import Op, register_intrin_lowering, register_op_attr
 from ..ir.prim import (
@@ -59,7 +59,7 @@ _FLOAT_MAX = {
 def _element(name: str, value: Any) -> PrimExpr:
     value = convert(value)
     if not isinstance(value, PrimExpr):
-        raise TypeError(
+        raise ExprTypeError(
             f"{name}: takes an expression such as an element of a tensor, got {type(value).__name__}; "
             f"functions of whole tensors are in tvm.topi"
         )
@@ -90,14 +90,14 @@ def max_value(dtype, span=None) -> PrimExpr:
 def _float_max(dtype: str) -> float:
     got = _FLOAT_MAX.get(with_lanes(dtype, 1))
     if got is None:
-        raise ValueError(f"the range of type '{dtype}' is not known")
+        raise ExprValueError(f"the range of type '{dtype}' is not known")
     return got
 
 
 def infinity(dtype, span=None) -> PrimExpr:
     dtype = canonical(dtype)
     if not info(dtype).is_float:
-        raise ValueError(f"infinity: '{dtype}' is not a float type; use max_value for integers")
+        raise ExprValueError(f"infinity: '{dtype}' is not a float type; use max_value for integers")
     return const(math.inf, dtype)
 
 
@@ -106,7 +106,7 @@ def infinity(dtype, span=None) -> PrimExpr:
 
 def _join(name: str, combine: Callable, args: tuple) -> PrimExpr:
     if not args:
-        raise ValueError(f"{name} needs at least one condition")
+        raise ExprValueError(f"{name} needs at least one condition")
     out = _element(name, args[0])
     for other in args[1:]:
         out = combine(out, other)
@@ -148,7 +148,9 @@ def _float_operand(name: str, value: Any) -> PrimExpr:
         return const(float(value), "float32")
     value = _element(name, value)
     if not info(value.dtype).is_float:
-        raise ExprTypeError(f"{name} is a function of floats, got {value.dtype}; cast the operand with .astype('float32')")
+        raise ExprTypeError(
+            f"{name} is a function of floats, got {value.dtype}; cast the operand with .astype('float32')"
+        )
     return value
 
 
@@ -398,7 +400,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     """
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:
-        raise TypeError(f"comm_reducer: the combiner takes two arguments, this one takes {len(names)}")
+        raise ExprTypeError(f"comm_reducer: the combiner takes two arguments, this one takes {len(names)}")
 
     def make(expr, axis, where, init):
         single = not isinstance(expr, (list, tuple))
@@ -410,7 +412,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
         result = _as_tuple(fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs))
         identity = _as_tuple(fidentity(*types))
         if not len(result) == len(identity) == len(sources):
-            raise ValueError(
+            raise ExprValueError(
                 f"{name}: {len(sources)} values are reduced, but the combiner gives {len(result)} "
                 f"and the identity {len(identity)}"
             )
@@ -424,7 +426,7 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     def reducer(expr, axis, where=None, init=None, *args):
         if isinstance(axis, (IterVar, list, tuple)):
             if args:
-                raise TypeError(f"{name}: takes (expr, axis, where, init), got {len(args)} arguments more")
+                raise ExprTypeError(f"{name}: takes (expr, axis, where, init), got {len(args)} arguments more")
             return make(expr, axis, where, init)
         out = convert(expr)
         for other in (axis, where, init, *args):
@@ -447,7 +449,7 @@ def _axes(name: str, axis) -> tuple[IterVar, ...]:
     for a in axes:
         if not isinstance(a, IterVar) or a.iter_type != IterVar.CommReduce:
             what = a.var.name if isinstance(a, IterVar) else type(a).__name__
-            raise ValueError(f"{name}: '{what}' is not a reduction axis; make one with te.reduce_axis")
+            raise ExprValueError(f"{name}: '{what}' is not a reduction axis; make one with te.reduce_axis")
     return axes
 
 
@@ -523,7 +525,7 @@ def call_tir(global_var, *args) -> PrimExpr:
 def trace(args, trace_action="tvm.default_trace_action") -> PrimExpr:
     """Call ``trace_action`` with ``args`` when the value is computed; the value is the last of them."""
     if not isinstance(args, (list, tuple)):
-        raise TypeError(f"trace takes a list of values, got {type(args).__name__}")
+        raise ExprTypeError(f"trace takes a list of values, got {type(args).__name__}")
     return _call(convert(args[-1]).dtype, "tvm_call_trace_packed", StringImm(trace_action), *_packed(args))
 
 

@@ -218,7 +218,7 @@ _SCOPES = {
 
 
 def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
-    """Variables used in a statement, expression or function but not defined in it (nor in ``defs``), in order of use."""
+    """Variables used in a program but not defined in it (nor in ``defs``), in order of use."""
     return list(UseDef(defs or ()).run(node).undefined)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dtype import info
+from ..error import ExprValueError
 from ..ir.module import IRModule
 from ..ir.node import Node
 from ..ir.prim import BufferLoad, Cast, IntImm, IterVar, Ramp, Var
@@ -77,7 +78,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     functions = obj.functions.values() if isinstance(obj, IRModule) else (obj,)
     errors = [e for f in functions if isinstance(f, PrimFunc) for e in form_errors(f)]
     if errors and assert_mode:
-        raise ValueError("\n".join(errors))
+        raise ExprValueError("\n".join(errors))
     return not errors
 
 
@@ -238,7 +239,7 @@ def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]
     """Which limits the kernels of a function go over."""
     unknown = [k for k in constraints if k not in _LIMITS]
     if unknown:
-        raise ValueError(f"verify_gpu_code: unknown limits {', '.join(unknown)}; known are {', '.join(_LIMITS)}")
+        raise ExprValueError(f"verify_gpu_code: unknown limits {', '.join(unknown)}; known are {', '.join(_LIMITS)}")
     kernels = _Kernels(constraints)
     kernels.statement(func.body)
     kernels.check("the number of kernels", "max_kernels", kernels.kernels)
