@@ -53,7 +53,7 @@ class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "s
 class IterSumExpr(IterMapExpr, key="arith.IterSumExpr", derived={"dtype": "base.dtype"}):
     """The sum of ``args`` and ``base``."""
 
-    args: tuple[PrimExpr]
+    args: tuple[PrimExpr, ...]
     base: PrimExpr
 
 
@@ -61,7 +61,7 @@ class IterMapResult(Node, key="arith.IterMapResult"):
     """What detection found: one IterSumExpr per index (none when it failed), the reasons of failure, and where the
     padded iterators leave their original range (in terms of the padded expressions)."""
 
-    indices: tuple[PrimExpr]
+    indices: tuple[PrimExpr, ...]
     errors: tuple
     padding_predicate: PrimExpr
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 CHILD_TYPES = frozenset(
     {"PrimExpr", "Stmt", "Range", "IterVar", "BufferRegion", "MatchBufferRegion", "Block", "BaseExpr", "Expr"}
@@ -171,8 +171,15 @@ class Node(metaclass=NodeMeta):
 
     _type_key = ""
 
-    def __init__(self, span=None):
-        self.span = span
+    if TYPE_CHECKING:
+        # The metaclass writes the constructors, which convert their arguments, and dispatch is on type(node): a type
+        # checker sees neither, so every node may have any field.
+        def __init__(self, *fields: Any, **keywords: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+    else:
+
+        def __init__(self, span=None):
+            self.span = span
 
     def children(self) -> list:
         return []

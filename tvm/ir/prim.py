@@ -479,8 +479,8 @@ class Shuffle(
 ):
     """Elements ``indices`` of the concatenation of ``vectors``."""
 
-    vectors: tuple[PrimExpr]
-    indices: tuple[PrimExpr]
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
 
 
 class Call(PrimExprWithOp, key="tir.Call"):
@@ -488,7 +488,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
 
     dtype: str
     op: Any
-    args: tuple[PrimExpr]
+    args: tuple[PrimExpr, ...]
 
     def __init__(self, dtype, op, args, span=None):
         if op.__class__ is str:
@@ -577,8 +577,8 @@ class CommReducer(Node, key="tir.CommReducer"):
 
     lhs: tuple
     rhs: tuple
-    result: tuple[PrimExpr]
-    identity_element: tuple[PrimExpr]
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
 
     def __call__(self, a, b):
         from .subst import substitute
@@ -592,25 +592,25 @@ class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_i
     """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one."""
 
     combiner: CommReducer
-    source: tuple[PrimExpr]
-    axis: tuple[IterVar]
+    source: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...]
     condition: PrimExpr
     value_index: int = 0
-    init: tuple[PrimExpr] = ()
+    init: tuple[PrimExpr, ...] = ()
 
 
 class BufferLoad(PrimExprWithOp, key="tir.BufferLoad", derived={"dtype": "_load_dtype(buffer, indices)"}, scope={}):
     """An element (or, with a vector index, several) of a buffer."""
 
     buffer: Any
-    indices: tuple[PrimExpr]
+    indices: tuple[PrimExpr, ...]
 
 
 class ProducerLoad(PrimExprWithOp, key="tir.ProducerLoad", derived={"dtype": "producer.dtype"}):
     """An element of a tensor that has no buffer yet."""
 
     producer: Any
-    indices: tuple[PrimExpr]
+    indices: tuple[PrimExpr, ...]
 
 
 def _load_dtype(buffer, indices) -> str:

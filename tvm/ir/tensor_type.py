@@ -10,7 +10,7 @@ from .type import Type
 class TensorType(Type, key="relay.TensorType"):
     """A shape (expressions; ``Any`` where unknown) and an element type."""
 
-    shape: tuple[PrimExpr]
+    shape: tuple[PrimExpr, ...]
     dtype: str = "float32"
 
     def __init__(self, shape, dtype="float32", span=None):

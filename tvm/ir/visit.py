@@ -8,7 +8,7 @@ from typing import Any
 from .node import Node
 
 
-def post_order(root: Node) -> Iterator[Node]:
+def post_order(root: Node) -> Iterator[Any]:
     """Every node reachable through children, operands before users, each once."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -27,7 +27,7 @@ def post_order(root: Node) -> Iterator[Node]:
                 stack.append((child, False))
 
 
-def pre_order(root: Node, stop: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+def pre_order(root: Node, stop: Callable[[Node], bool] | None = None) -> Iterator[Any]:
     """Every node once, users before operands; ``stop(node)`` true keeps out of that node's children."""
     seen: set[int] = set()
     stack = [root]
@@ -52,7 +52,7 @@ def rewrite(
     post: Callable[[Node], Node | None] | None = None,
     pre: Callable[[Node], Node | None] | None = None,
     memo: dict[int, tuple[Node, Node]] | None = None,
-) -> Node:
+) -> Any:
     """Rebuild bottom-up. ``pre`` may replace a node before its children are visited (they are then not visited);
     ``post`` sees the node with new children and may replace it; None means unchanged.
 

@@ -27,7 +27,8 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
         lowering.attach.bound_thread(stage, a) is not None for a in stage.leaf_iter_vars if marked.get(a)
     ]
     if any(bound) and not all(bound):
-        loose = next(a for a in stage.leaf_iter_vars if marked.get(a) and not lowering.attach.bound_thread(stage, a))
+        reduced = [a for a in stage.leaf_iter_vars if marked.get(a)]
+        loose = next(a for a in reduced if lowering.attach.bound_thread(stage, a) is None)
         raise ScheduleError(
             f"stage {stage.name}: reduction loop {loose.var.name} is serial while another is bound to threads; "
             "use rfactor to reduce the serial part first"

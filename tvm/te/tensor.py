@@ -36,7 +36,7 @@ class TensorSlice(ExprOp):
 class Tensor(ExprOp, Node, key="Tensor"):
     """Output ``value_index`` of an operation. There is one Tensor object per output."""
 
-    shape: tuple[PrimExpr]
+    shape: tuple[PrimExpr, ...]
     dtype: str
     op: Any
     value_index: int

@@ -38,8 +38,8 @@ class Buffer(Node, key="tir.Buffer"):
 
     data: Var
     dtype: str
-    shape: tuple[PrimExpr]
-    strides: tuple[PrimExpr]
+    shape: tuple[PrimExpr, ...]
+    strides: tuple[PrimExpr, ...]
     elem_offset: PrimExpr
     name: str
     data_alignment: int = 64

@@ -22,8 +22,8 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     params: tuple
     body: Stmt
     ret_type: Type | None = None
-    buffer_map: dict | None = None
-    attrs: dict | None = None
+    buffer_map: Any = None
+    attrs: Any = None
 
     def __init__(self, params, body, ret_type=None, buffer_map=None, attrs=None, span=None):
         variables = []

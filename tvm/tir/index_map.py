@@ -19,7 +19,7 @@ class IndexMap(Node, key="tir.IndexMap"):
     AXIS_SEPARATOR = "axis_separator"
 
     initial_indices: tuple
-    final_indices: tuple[PrimExpr]
+    final_indices: tuple[PrimExpr, ...]
     inverse_index_map: Any = None
 
     # --- making one ---

@@ -73,14 +73,14 @@ class BufferStore(Stmt, key="tir.BufferStore"):
 
     buffer: Any
     value: PrimExpr
-    indices: tuple[PrimExpr]
+    indices: tuple[PrimExpr, ...]
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
     """The buffer exists, over ``bounds``, inside ``body``."""
 
     buffer: Any
-    bounds: tuple[Range]
+    bounds: tuple[Range, ...]
     condition: PrimExpr
     body: Stmt
 
@@ -90,12 +90,12 @@ class ProducerStore(Stmt, key="tir.ProducerStore"):
 
     producer: Any
     value: PrimExpr
-    indices: tuple[PrimExpr]
+    indices: tuple[PrimExpr, ...]
 
 
 class ProducerRealize(Stmt, key="tir.ProducerRealize"):
     producer: Any
-    bounds: tuple[Range]
+    bounds: tuple[Range, ...]
     condition: PrimExpr
     body: Stmt
     storage_scope: str = ""
@@ -106,7 +106,7 @@ class Allocate(Stmt, key="tir.Allocate"):
 
     buffer_var: Var
     dtype: str
-    extents: tuple[PrimExpr]
+    extents: tuple[PrimExpr, ...]
     condition: PrimExpr
     body: Stmt
     annotations: dict | None = None
@@ -126,7 +126,7 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
 
     buffer_var: Var
     dtype: str
-    extents: tuple[PrimExpr]
+    extents: tuple[PrimExpr, ...]
     data_or_idx: Any
     body: Stmt
     annotations: dict | None = None
@@ -153,7 +153,7 @@ class AttrStmt(Stmt, key="tir.AttrStmt"):
 class SeqStmt(Stmt, key="tir.SeqStmt"):
     """Statements one after the other. Nested sequences are flattened by ``seq``."""
 
-    seq: tuple[Stmt]
+    seq: tuple[Stmt, ...]
 
     def __getitem__(self, i):
         return self.seq[i]
@@ -180,12 +180,12 @@ class Evaluate(Stmt, key="tir.Evaluate"):
 
 class Prefetch(Stmt, key="tir.Prefetch"):
     buffer: Any
-    bounds: tuple[Range]
+    bounds: tuple[Range, ...]
 
 
 class BufferRegion(Node, key="tir.BufferRegion"):
     buffer: Any
-    region: tuple[Range]
+    region: tuple[Range, ...]
 
 
 class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
@@ -196,14 +196,14 @@ class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
 class Block(Stmt, key="tir.Block"):
     """A unit of computation with its own iteration variables."""
 
-    iter_vars: tuple[IterVar]
-    reads: tuple[BufferRegion]
-    writes: tuple[BufferRegion]
+    iter_vars: tuple[IterVar, ...]
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
     name_hint: str
     body: Stmt
     init: Stmt | None = None
     alloc_buffers: tuple = ()
-    match_buffers: tuple[MatchBufferRegion] = ()
+    match_buffers: tuple[MatchBufferRegion, ...] = ()
     annotations: dict | None = None
 
     def __init__(
@@ -223,7 +223,7 @@ class Block(Stmt, key="tir.Block"):
 
 
 class BlockRealize(Stmt, key="tir.BlockRealize"):
-    iter_values: tuple[PrimExpr]
+    iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
 
