@@ -120,6 +120,13 @@ def test_gpu_limits(limits, ok):
     assert verify_gpu_code(kernel(vthread=2), limits) == ok
 
 
+def test_virtual_threads_made_loops_still_count():
+    body = tir.Evaluate(tir.call_extern("int32", "f"))
+    loop = tir.For(tir.Var("vthread.s", "int32"), 0, 16, tir.ForKind.UNROLLED, body)
+    func = function(thread("blockIdx.x", 4, loop))
+    assert verify_gpu_code(func, {"max_vthread": 16}) and not verify_gpu_code(func, {"max_vthread": 15})
+
+
 def test_gpu_vector_width_and_unknown_limits():
     assert verify_gpu_code(kernel(dtype="float32x4"), {"max_vector_bytes": 16})
     assert gpu_code_errors(kernel(dtype="float32x4"), {"max_vector_bytes": 8}) == [

@@ -163,6 +163,9 @@ class _Kernels:
         if isinstance(stmt, Allocate):
             self._allocate(stmt)
         self._vectors(stmt)
+        if isinstance(stmt, For) and stmt.loop_var.name.startswith("vthread") and isinstance(stmt.extent, IntImm):
+            # What is left of a virtual thread once it has been made a loop.
+            self.vthreads[stmt.loop_var] = stmt.extent.value
         if axis is None:
             for child in stmt.children():
                 if isinstance(child, Stmt):
