@@ -16,7 +16,10 @@ from . import transform
 HOST_KINDS = ("llvm", "c", "stackvm")
 
 # Phase 0: loops as the schedule made them, buffers of many dimensions.
-LOWER_PHASE_0: tuple[Pass, ...] = (transform.InjectPrefetch(),)
+LOWER_PHASE_0: tuple[Pass, ...] = (
+    transform.LowerBlocks(),
+    transform.InjectPrefetch(),
+)
 
 # Phase 1: flat memory.
 LOWER_PHASE_1: tuple[Pass, ...] = (
@@ -34,12 +37,14 @@ LOWER_PHASE_2: tuple[Pass, ...] = (
     transform.VectorizeLoop(),
     transform.StorageRewrite(),
     transform.MarkUnrolledLoops(),
-    transform.Simplify(),
-    transform.RemoveNoOp(),
 )
 
-# Phase 3: what code generation wants.
-LOWER_PHASE_3: tuple[Pass, ...] = (transform.HoistIfThenElse(),)
+# Phase 3: cleaning up.
+LOWER_PHASE_3: tuple[Pass, ...] = (
+    transform.Simplify(),
+    transform.RemoveNoOp(),
+    transform.HoistIfThenElse(),
+)
 
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)
 
@@ -60,14 +65,17 @@ def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
 
 
 def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = False) -> IRModule:
-    """Run the lowering pipeline with the user's passes; ``simple_mode`` stops before memory is flattened."""
+    """Run the lowering pipeline with the user's passes; ``simple_mode`` leaves loops undivided, for reading."""
     ctx = ctx if ctx is not None else PassContext.current()
     for phase, passes in enumerate(LOWER):
-        if not (simple_mode and phase):
-            mod = run_pipeline(mod, passes, ctx)
-            mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
-    if ctx.get_config("tir.instrument_bound_checkers") and not simple_mode:
+        if simple_mode:
+            passes = tuple(p for p in passes if p.info.name != "tir.LoopPartition")
+        mod = run_pipeline(mod, passes, ctx)
+        mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
+    if ctx.get_config("tir.instrument_bound_checkers"):
         mod = run_pipeline(mod, (transform.InstrumentBoundCheckers(),), ctx)
+    if ctx.get_config("tir.disable_assert"):
+        mod = run_pipeline(mod, (transform.SkipAssert(),), ctx)
     return mod
 
 

@@ -119,6 +119,53 @@ def InjectPrefetch() -> Pass:
     return _on_functions("InjectPrefetch", "inject_prefetch")
 
 
+def LowerInitBlock() -> Pass:
+    """Initial values of reduction blocks become conditional statements."""
+    return _on_functions("LowerInitBlock", "lower_init_block")
+
+
+def PlanAndUpdateBufferAllocationLocation() -> Pass:
+    """Buffers are allocated in the innermost loop around all their uses."""
+    name = "PlanAndUpdateBufferAllocationLocation"
+    return _on_functions(name, "plan_and_update_buffer_allocation_location")
+
+
+def ConvertBlocksToOpaque() -> Pass:
+    """Axes of blocks are replaced by their values."""
+    return _on_functions("ConvertBlocksToOpaque", "convert_blocks_to_opaque")
+
+
+def CompactBufferAllocation(is_strict: bool = True) -> Pass:
+    """Memory allocated inside loops shrinks to what is touched there."""
+    return _on_functions("CompactBufferAllocation", "compact_buffer_region")
+
+
+def LowerMatchBuffer() -> Pass:
+    """Views declared by blocks become accesses of the buffers they lie over."""
+    return _on_functions("LowerMatchBuffer", "lower_match_buffer")
+
+
+def LowerOpaqueBlock() -> Pass:
+    """Blocks become their bodies inside their allocations."""
+    return _on_functions("LowerOpaqueBlock", "lower_opaque_block")
+
+
+def LowerBlocks() -> Pass:
+    """All passes over blocks in order, on the functions that have any."""
+    steps = (
+        "lower_init_block", "plan_and_update_buffer_allocation_location", "convert_blocks_to_opaque",
+        "compact_buffer_region", "lower_match_buffer", "lower_opaque_block",
+    )  # fmt: skip
+
+    def run(func, mod, ctx):
+        if _load("statement", "has_blocks")(func.body):
+            for step in steps:
+                func = _load(step, step)(func)
+        return func
+
+    return PrimFuncPass(run, PassInfo(0, "tir.LowerBlocks"))
+
+
 def RewriteUnsafeSelect() -> Pass:
     """A Select whose sides may not both be evaluated becomes if_then_else."""
     return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")

@@ -163,6 +163,17 @@ def has_effect(e: PrimExpr) -> bool:
     return any(type(n) is Call and effect_of(n) > CallEffectKind.ReadState for n in post_order(e))
 
 
+def has_blocks(node: Stmt) -> bool:
+    """Whether a statement has blocks; expressions are not looked into."""
+    stack: list[Any] = [node]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, stmt_module.BlockRealize):
+            return True
+        stack.extend(c for c in here.children() if isinstance(c, Stmt))
+    return False
+
+
 def scalar_of(index: PrimExpr) -> PrimExpr:
     """The first lane of an index."""
     return index.base if isinstance(index, Ramp) else index

@@ -1,0 +1,109 @@
+"""CompactBufferAllocation: memory allocated inside a loop shrinks to the part that is touched there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...arith.intset import as_set, eval_set, union
+from ...ir.prim import BufferLoad, IntImm, PrimExpr, Range, Var
+from ...ir.visit import post_order, rewrite
+from ..buffer import Buffer
+from ..function import PrimFunc
+from ..stmt import Block, BlockRealize, BufferStore, For, Stmt
+from .statement import StmtRewriter
+
+
+def touched(body: Stmt, buffer: Buffer) -> list[Range] | None:
+    """The region of a buffer that a statement touches; None when some of it is not known."""
+    ranges: dict[Var, Any] = {}
+    found: list[list] = []
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, For):
+            ranges[node.loop_var] = as_set(Range.from_min_extent(node.min, node.extent))
+        if isinstance(node, Block) and any(m.source.buffer is buffer for m in node.match_buffers):
+            return False
+        for child in node.children():
+            if isinstance(child, Stmt):
+                if not visit(child):
+                    return False
+            else:
+                for n in post_order(child):
+                    if isinstance(n, BufferLoad) and n.buffer is buffer:
+                        found.append([eval_set(i, ranges) for i in n.indices])
+                    elif n is buffer.data:
+                        return False
+        if isinstance(node, BufferStore) and node.buffer is buffer:
+            found.append([eval_set(i, ranges) for i in node.indices])
+        return True
+
+    if not visit(body) or not found:
+        return None
+    region = []
+    for axis in range(len(buffer.shape)):
+        whole = union([f[axis] for f in found])
+        if not (whole.has_lower_bound() and whole.has_upper_bound()):
+            return None
+        region.append(whole.range())
+    return region
+
+
+class Compactor(StmtRewriter):
+    def __init__(self):
+        self.analyzer = Analyzer()
+        self.new: dict[Buffer, tuple[Buffer, list[PrimExpr]]] = {}
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self.after) if self.new else node
+
+    def after(self, node: Any):
+        if type(node) is BufferLoad and node.buffer in self.new:
+            buffer, mins = self.new[node.buffer]
+            return BufferLoad(buffer, tuple(i - m for i, m in zip(node.indices, mins)))
+        return None
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        if node.buffer not in self.new:
+            return new
+        buffer, mins = self.new[node.buffer]
+        return BufferStore(buffer, new.value, tuple(i - m for i, m in zip(new.indices, mins)))
+
+    def on_For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        return self.keep(node)
+
+    def on_BlockRealize(self, node: BlockRealize) -> Stmt:
+        block = self.stmt(node.block)
+        return node if block is node.block else BlockRealize(node.iter_values, node.predicate, block)
+
+    def on_Block(self, node: Block) -> Stmt:
+        buffers = []
+        for buffer in node.alloc_buffers:
+            region = touched(node.body, buffer) if not buffer.strides else None
+            if region is None or not self.smaller(region, buffer):
+                buffers.append(buffer)
+                continue
+            shape = tuple(r.extent for r in region)
+            compact = Buffer(
+                buffer.data, buffer.dtype, shape, (), buffer.elem_offset, buffer.name, buffer.data_alignment,
+                buffer.offset_factor, buffer.buffer_type,
+            )  # fmt: skip
+            self.new[buffer] = (compact, [r.min for r in region])
+            buffers.append(compact)
+        body = self.stmt(node.body)
+        return node.replace(body=body, alloc_buffers=tuple(buffers), reads=(), writes=())
+
+    def smaller(self, region: list[Range], buffer: Buffer) -> bool:
+        """Known extents, none above the declared ones, and one below."""
+        less = False
+        for r, extent in zip(region, buffer.shape):
+            if not isinstance(r.extent, IntImm) or not isinstance(extent, IntImm) or r.extent.value > extent.value:
+                return False
+            less = less or r.extent.value < extent.value
+        return less
+
+
+def compact_buffer_region(func: PrimFunc) -> PrimFunc:
+    return func.replace(body=Compactor().stmt(func.body))
