@@ -16,11 +16,26 @@ from ...arith.bound_deducer import deduce_bound
 from ...arith.intset import IntSet, as_set, intersect
 from ...ir import primop
 from ...ir.pass_config import LoopPartitionConfig
-from ...ir.prim import And, IntImm, PrimExpr, Range, Var, const
+from ...ir.prim import (
+    And,
+    BufferLoad,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Mod,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Var,
+    const,
+)
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
-from ..stmt import AttrStmt, For, ForKind, Stmt, seq
+from ..stmt import AttrStmt, For, ForKind, LetStmt, Stmt, seq
 from .facts import analyzer_of
 from .statement import StmtRewriter, int_value, is_call
 from .unroll_loop import rename_bound
@@ -70,7 +85,9 @@ class Partitioner(StmtRewriter):
 
     def on_For(self, node: For) -> Stmt:
         hinted, self.hinted = self.hinted, False
-        got = self.partition(node, hinted) if node.kind is not ForKind.VECTORIZED else None
+        # Lanes and threads belong together: such a loop stays whole.
+        whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING)
+        got = None if whole else self.partition(node, hinted)
         if got is not None:
             return got
         self.outer[node.loop_var] = as_set(Range.from_min_extent(node.min, node.extent))
@@ -101,11 +118,15 @@ class Partitioner(StmtRewriter):
     def interior(self, node: For, inner: dict[Var, Range], conditions: list[PrimExpr]):
         """The interval of the loop variable in which conditions hold, and which ones."""
         relax = {v: as_set(r) for v, r in inner.items()}
+        bound_inside = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}
         certain: list[PrimExpr] = []
         interval: IntSet | None = None
         for condition in conditions:
+            if not same_before_the_loop(condition, bound_inside):
+                continue
             where = deduce_bound(node.loop_var, condition, self.outer, relax)
-            if where.is_nothing() or not free_of(where, [node.loop_var, *relax]):
+            hidden = bound_inside.union(relax, [node.loop_var])
+            if where.is_nothing() or not all(same_before_the_loop(end, hidden) for end in finite_ends(where)):
                 continue
             both = where if interval is None else intersect([interval, where])
             if both.is_nothing():
@@ -185,10 +206,22 @@ def likely_conditions(body: Stmt, var: Var) -> list[PrimExpr]:
     return out
 
 
-def free_of(values: IntSet, variables) -> bool:
-    bad = {id(v) for v in variables}
-    ends = [e for e, has in ((values.min_value, values.has_lower_bound()), (values.max_value, values.has_upper_bound())) if has]
-    return not any(id(n) in bad for e in ends for n in post_order(e))
+def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:
+    """Whether ``expr`` may be computed before the loop, where the ``hidden`` variables are not defined.
+
+    Memory may be written by the loop, and a load or a division may be safe only under another condition of the loop.
+    """
+    for node in post_order(expr):
+        if isinstance(node, (BufferLoad, ProducerLoad, Call)) or node in hidden:
+            return False
+        if isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not isinstance(node.b, IntImm):
+            return False
+    return True
+
+
+def finite_ends(values: IntSet) -> list[PrimExpr]:
+    low = [values.min_value] if values.has_lower_bound() else []
+    return low + ([values.max_value] if values.has_upper_bound() else [])
 
 
 def drop_empty_likely(body: Stmt) -> Stmt:

@@ -1,0 +1,137 @@
+"""Random loop nests do the same, in the same order, after their loops are divided."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from lowered import of, same_result, var
+
+from tvm.ir.pass_config import LoopPartitionConfig
+from tvm.ir.prim import BufferLoad, Call, IterVar, Range, const
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.op import all as all_of
+from tvm.tir.op import likely
+from tvm.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, seq
+from tvm.tir.transform.loop_partition import loop_partition
+
+ALL = LoopPartitionConfig(partition_const_loop=True)
+LENGTH = 4000
+
+
+class Nest:
+    """A random function that writes down, in order, which iterations ran and which branch they took."""
+
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.sizes = [var("n"), var("m")]
+        self.log = decl_buffer((LENGTH,), "int32", "log")
+        self.count = decl_buffer((1,), "int32", "count")
+        self.data = decl_buffer((16,), "int32", "data")
+        self.holders = [decl_buffer((s,), "int32", f"holder_{s.name}") for s in self.sizes]
+        self.body = self.loop([], [], rng.randint(1, 3))
+        self.func = PrimFunc([self.log, self.count, self.data, *self.holders], self.body)
+
+    def note(self, values) -> BufferStore:
+        code = const(7)
+        for value in values:
+            code = code * 13 + value
+        at = BufferLoad(self.count, (0,))
+        return seq(BufferStore(self.log, code, (at,)), BufferStore(self.count, at + 1, (0,)))
+
+    def extent(self, outer):
+        rng = self.rng
+        kind = rng.randrange(6)
+        if kind == 0:
+            return self.sizes[0]
+        if kind == 1:
+            return (self.sizes[1] + 3) // 4
+        if kind == 2 and outer:
+            return rng.choice(outer) + rng.randint(0, 2)
+        return const(rng.randint(1, 6))
+
+    def condition(self, variables):
+        rng = self.rng
+        total = const(rng.randint(-3, 3))
+        for v in rng.sample(variables, rng.randint(1, len(variables))):
+            total = total + v * rng.choice([-2, -1, 1, 1, 2, 4])
+        if rng.random() < 0.2:
+            total = total // rng.choice([2, 3])
+        limit = rng.choice([const(rng.randint(0, 12)), *self.sizes, self.sizes[0] - self.sizes[1]])
+        if rng.random() < 0.15:
+            limit = BufferLoad(self.data, (rng.choice([0, 1]),))
+        return rng.choice([total < limit, total <= limit, total > limit, limit > total, limit <= total, total >= limit])
+
+    def loop(self, outer: list, defined: list, depth: int):
+        rng = self.rng
+        i = var(f"i{depth}")
+        inside = [*outer, i]
+        let = var(f"k{depth}") if rng.random() < 0.3 else None
+        visible = [*defined, i] if let is None else [*defined, i, let]
+        body = self.loop(inside, visible, depth - 1) if depth > 1 else self.note(inside)
+        condition = self.condition(visible)
+        if rng.random() < 0.3:
+            condition = all_of(condition, self.condition(visible))
+        body = IfThenElse(likely(condition), body, self.note([const(-1), *inside]) if rng.random() < 0.5 else None)
+        if rng.random() < 0.2:
+            body = seq(body, BufferStore(self.data, i + rng.randint(0, 4), (rng.choice([0, 1]),)))
+        if let is not None:
+            body = LetStmt(let, rng.choice(inside) * 2 - 1, body)
+        kind = ForKind.UNROLLED if rng.random() < 0.1 else ForKind.SERIAL
+        return For(i, rng.choice([0, 0, 0, 2, -1]), self.extent(defined), kind, body)
+
+    def arrays(self) -> list:
+        rng = self.rng
+        holders = [np.zeros(rng.choice([0, 1, 2, 3, 5, 8, 9]), "int32") for _ in self.sizes]
+        data = np.array([rng.randint(-2, 9) for _ in range(16)], "int32")
+        return [np.zeros(LENGTH, "int32"), np.zeros(1, "int32"), data, *holders]
+
+
+def test_random_nests_do_the_same_in_the_same_order(seed):
+    rng = random.Random(seed)
+    divided = 0
+    for _ in range(120):
+        nest = Nest(rng)
+        for config in (ALL, LoopPartitionConfig()):
+            new = same_result(lambda f, c=config: loop_partition(f, c), nest.func, *nest.arrays())
+            divided += len(of(For, new)) > len(of(For, nest.func))
+    assert divided > 40
+
+
+def test_a_bound_is_not_taken_from_a_variable_defined_in_the_loop():
+    out = decl_buffer((16,), "int32", "out")
+    i, k = var("i"), var("k")
+    body = LetStmt(k, i * 2 - 3, IfThenElse(likely(i + k < 11), BufferStore(out, 1, (i,))))
+    func = PrimFunc([out], For(i, 0, 16, 0, body))
+    same_result(lambda f: loop_partition(f, ALL), func, np.zeros(16, "int32"))
+
+
+def test_a_bound_is_not_taken_from_memory_the_loop_writes():
+    out, limit = decl_buffer((16,), "int32", "out"), decl_buffer((1,), "int32", "limit")
+    i = var("i")
+    guarded = IfThenElse(likely(i < BufferLoad(limit, (0,))), BufferStore(out, 1, (i,)))
+    func = PrimFunc([out, limit], For(i, 0, 16, 0, seq(guarded, BufferStore(limit, 8 - i, (0,)))))
+    same_result(lambda f: loop_partition(f, ALL), func, np.zeros(16, "int32"), np.full(1, 9, "int32"))
+
+
+def test_a_loop_bound_to_threads_stays_whole():
+    out = decl_buffer((16,), "int32", "out")
+    i = var("i")
+    thread = IterVar(Range(0, 16), var("threadIdx.x"), IterVar.ThreadIndex, "threadIdx.x")
+    body = IfThenElse(likely(i < 11), BufferStore(out, 1, (i,)))
+    func = PrimFunc([out], For(i, 0, 16, ForKind.THREAD_BINDING, body, thread))
+    assert len(of(For, loop_partition(func, ALL))) == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 11, 16])
+def test_thread_extents_are_relaxed_in_the_interior(n):
+    out, holder = decl_buffer((64,), "int32", "out"), decl_buffer((var("n"),), "int32", "holder")
+    i, t = var("i"), var("t")
+    (size,) = holder.shape
+    thread = IterVar(Range(0, 4), t, IterVar.ThreadIndex, "threadIdx.x")
+    body = For(i, 0, (size + 3) // 4, 0, IfThenElse(likely(i * 4 + t < size), BufferStore(out, 1, (i * 4 + t,))))
+    func = PrimFunc([out, holder], AttrStmt(thread, "thread_extent", const(4), body))
+    new = loop_partition(func)
+    assert [c for c in of(Call, new) if c.op.name == "tir.likely"]
