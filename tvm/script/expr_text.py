@@ -486,10 +486,8 @@ def _load(w: Writer, e: BufferLoad):
 
 
 def producer_name(producer: Any) -> str:
-    """The name of a tensor; the outputs of an operation with several are told apart."""
-    name = getattr(producer, "name", None) or getattr(producer, "op", producer).name
-    several = getattr(getattr(producer, "op", None), "num_outputs", 1)
-    return f"{name}.v{producer.value_index}" if isinstance(several, int) and several > 1 else str(name)
+    """The name of a tensor or of whatever else is loaded from."""
+    return str(getattr(producer, "name", None) or producer.op.name)
 
 
 def _producer(w: Writer, e: ProducerLoad):

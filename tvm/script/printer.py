@@ -41,6 +41,7 @@ from ..tir.stmt import (
     Stmt,
     While,
 )
+from . import te_text
 from .declare import THREAD_KEYS, Declarations
 from .expr_text import EXPRESSIONS, VALUES, Options, Writer, end_of, producer_name
 
@@ -572,6 +573,9 @@ def text_of(node: Any, options: Options) -> str:
         function = TEXT.get(cls)
         if function is not None:
             return function(node, options)
+    function = te_text.TEXT.get(getattr(node, "_type_key", ""))
+    if function is not None:
+        return function(node, options)
     return ir_node._plain_repr(node)
 
 
