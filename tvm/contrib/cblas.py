@@ -1,0 +1,41 @@
+"""Matrix products by an outside library; here a stand-in that calls NumPy's, under the classic names."""
+
+from __future__ import annotations
+
+from ..runtime import registry as _registry
+from ..te.operation import extern
+from ..tir.op import call_packed
+
+_NAME = "tvm.contrib.cblas.matmul"
+_BATCH = "tvm.contrib.cblas.batch_matmul"
+
+
+def _product(a, b, out, transa, transb) -> None:
+    import numpy
+
+    x, y = a.numpy(), b.numpy()
+    x = numpy.swapaxes(x, -1, -2) if transa else x
+    y = numpy.swapaxes(y, -1, -2) if transb else y
+    out.copyfrom(numpy.matmul(x, y).astype(out.dtype))
+
+
+for _n in (_NAME, _BATCH):
+    if _registry.get_global_func(_n, allow_missing=True) is None:
+        _registry.register_func(_n, _product)
+
+
+def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
+    """An extern operation that multiplies two matrices."""
+    n = lhs.shape[1] if transa else lhs.shape[0]
+    m = rhs.shape[0] if transb else rhs.shape[1]
+    return extern((n, m), [lhs, rhs], lambda ins, outs: call_packed(_NAME, ins[0], ins[1], outs[0], transa, transb),
+                  name="C", **kwargs)
+
+
+def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs):
+    """An extern operation that multiplies matrices one by one along the first axis."""
+    b = lhs.shape[0]
+    n = lhs.shape[2] if transa else lhs.shape[1]
+    m = rhs.shape[1] if transb else rhs.shape[2]
+    return extern((b, n, m), [lhs, rhs], lambda ins, outs: call_packed(_BATCH, ins[0], ins[1], outs[0], transa, transb),
+                  name="C", **kwargs)

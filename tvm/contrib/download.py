@@ -1,0 +1,53 @@
+"""Downloads with retries, into a place only whole files reach."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from ..error import TVMError
+
+
+def download(url: str, path, overwrite: bool = False, size_compare: bool = False, retries: int = 3) -> None:
+    """Fetch ``url`` into the file ``path``; a file that is there already is kept unless ``overwrite``."""
+    target = Path(path).resolve()
+    if target.is_file() and not overwrite and not size_compare:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    error: Exception | None = None
+    for _ in range(max(retries, 1)):
+        try:
+            with urllib.request.urlopen(url) as source, open(part, "wb") as out:
+                size = int(source.headers.get("Content-Length") or -1)
+                if size_compare and not overwrite and target.is_file() and target.stat().st_size == size:
+                    return
+                while chunk := source.read(1 << 16):
+                    out.write(chunk)
+            os.replace(part, target)
+            return
+        except (OSError, urllib.error.URLError) as problem:
+            error = problem
+        finally:
+            part.unlink(missing_ok=True)
+    raise TVMError(f"could not download {url}: {error}") from error
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("TEST_DATA_ROOT_PATH") or Path("~").expanduser() / ".tvm_test_data")
+
+
+def download_testdata(url: str, relpath: str, module=None, overwrite: bool = False) -> str:
+    """Fetch test data into the user's cache and say where it is."""
+    if module is None:
+        target = _cache_folder() / relpath
+    elif isinstance(module, str):
+        target = _cache_folder() / module / relpath
+    elif isinstance(module, (list, tuple)):
+        target = _cache_folder().joinpath(*module) / relpath
+    else:
+        raise ValueError(f"the module is a name or a list of names, got {module!r}")
+    download(url, target, overwrite)
+    return str(target)

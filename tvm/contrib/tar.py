@@ -1,0 +1,64 @@
+"""Tar archives: made from files, extracted only inside their folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+
+from ..error import TVMError
+
+
+def tar(output: str, files) -> None:
+    """Put files (by their base names) into the archive ``output``; bz2 or gz by its ending."""
+    names = [files] if isinstance(files, str) else list(files)
+    mode = "w:bz2" if output.endswith(".bz2") else "w:gz" if output.endswith((".gz", ".tgz")) else "w"
+    part = output + ".part"
+    with tarfile.open(part, mode) as archive:
+        for name in names:
+            archive.add(name, arcname=os.path.basename(name), recursive=False)
+    os.replace(part, output)
+
+
+tar.output_format = "tar"
+
+
+def untar(tar_file: str, directory: str) -> None:
+    """Extract; an entry that would land outside ``directory``, a link or a device is refused."""
+    try:
+        with tarfile.open(tar_file) as archive:
+            root = os.path.realpath(directory)
+            for member in archive.getmembers():
+                target = os.path.realpath(os.path.join(directory, member.name))
+                if member.name.startswith(("/", "\\")) or os.path.commonpath([root, target]) != root:
+                    raise TVMError(f"{tar_file}: entry '{member.name}' would be written outside the folder")
+                if not (member.isfile() or member.isdir()):
+                    raise TVMError(f"{tar_file}: entry '{member.name}' is neither a file nor a folder")
+            for member in archive.getmembers():
+                target = os.path.join(directory, member.name)
+                if member.isdir():
+                    os.makedirs(target, exist_ok=True)
+                    continue
+                os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+                source = archive.extractfile(member)
+                assert source is not None
+                with source, open(target, "wb") as out:
+                    shutil.copyfileobj(source, out)
+    except tarfile.TarError as error:
+        raise TVMError(f"{tar_file} is not a tar archive: {error}") from error
+
+
+def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:
+    """Files with archives replaced by what is in them; ``temp`` is a TempDirectory."""
+    out = []
+    for i, path in enumerate(file_list):
+        if not os.path.exists(path):
+            raise FileNotFoundError(path)
+        if path.endswith(".tar"):
+            folder = temp.relpath(f"untar{i}")
+            os.makedirs(folder)
+            untar(path, folder)
+            out.extend(os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+        else:
+            out.append(path)
+    return out

@@ -1,0 +1,121 @@
+"""Temporary folders and file locks."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+
+
+class TempDirectory:
+    """A folder that is removed when the program, or the object, ends."""
+
+    # Set by tests that keep what they made.
+    _KEEP_FOR_DEBUG = False
+
+    @classmethod
+    def set_keep_for_debug(cls, set_to: bool = True):
+        """Keep the folders made inside this scope."""
+        return _Keep(cls, set_to)
+
+    def __init__(self, custom_path: str | None = None, keep_for_debug: bool | None = None):
+        self._keep = self._KEEP_FOR_DEBUG if keep_for_debug is None else keep_for_debug
+        if custom_path:
+            os.makedirs(custom_path)
+            self.temp_dir = custom_path
+        else:
+            self.temp_dir = tempfile.mkdtemp(prefix="tvm-")
+        self._removed = False
+        atexit.register(self.remove)
+
+    @property
+    def path(self) -> str:
+        return self.temp_dir
+
+    def remove(self) -> None:
+        if not self._removed and not self._keep:
+            shutil.rmtree(self.temp_dir, ignore_errors=True)
+        self._removed = True
+        atexit.unregister(self.remove)
+
+    def __del__(self):
+        if not self._removed:
+            self.remove()
+
+    def __truediv__(self, other: str):
+        from pathlib import Path
+
+        return Path(self.temp_dir) / other
+
+    def __enter__(self) -> TempDirectory:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.remove()
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return os.path.join(self.temp_dir, name)
+
+    def listdir(self) -> list[str]:
+        return os.listdir(self.temp_dir)
+
+
+class _Keep:
+    def __init__(self, cls, value: bool):
+        self.cls, self.value = cls, value
+
+    def __enter__(self):
+        self.old, self.cls._KEEP_FOR_DEBUG = self.cls._KEEP_FOR_DEBUG, self.value
+
+    def __exit__(self, *exc):
+        self.cls._KEEP_FOR_DEBUG = self.old
+
+
+def tempdir(custom_path: str | None = None, keep_for_debug: bool | None = None) -> TempDirectory:
+    """A temporary folder."""
+    return TempDirectory(custom_path, keep_for_debug)
+
+
+_LOCKS: dict[str, threading.Lock] = {}
+
+
+class FileLock:
+    """A lock shared by processes through a file."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._file = open(path, "w")  # noqa: SIM115
+        try:
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except ImportError:
+            _LOCKS.setdefault(path, threading.Lock()).acquire()
+
+    def release(self) -> None:
+        if self._file is None:
+            return
+        try:
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        except ImportError:
+            _LOCKS[self.path].release()
+        self._file.close()
+        self._file = None
+
+
+def filelock(path: str) -> FileLock:
+    return FileLock(path)
+
+
+def is_source_path(path: str) -> bool:
+    return os.path.splitext(path)[1] in (".cc", ".cpp", ".c", ".cu")
+
+
+def which(exec_name: str) -> str | None:
+    """The path of a program, None if it is not installed."""
+    return shutil.which(exec_name)

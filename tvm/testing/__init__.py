@@ -1,0 +1,17 @@
+"""Helpers of tests. ``pytest -p tvm.testing.plugin`` (or ``pytest_plugins``) adds targets and devices as parameters."""
+
+from .native import device_test, echo, object_use_count
+from .utils import *  # noqa: F403
+from .utils import (
+    CompareBeforeAfter,
+    Feature,
+    assert_allclose,
+    assert_prim_expr_equal,
+    device_enabled,
+    enabled_targets,
+    fixture,
+    main,
+    parameter,
+    parameters,
+    parametrize_targets,
+)

@@ -1,0 +1,415 @@
+"""Helpers of tests: comparisons, targets that can run here, features, parameters.
+
+A test that takes ``target`` (and ``dev``) is run once for each target in ``TVM_TEST_TARGETS`` (separated by ";") that
+this machine can compile for and run; the pytest plugin ``tvm.testing.plugin`` does it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import itertools
+import os
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm.ir.structural import assert_structural_equal
+from tvm.target import Target
+
+DEFAULT_TEST_TARGETS = "llvm;cuda;opencl;metal;vulkan;rocm"
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+
+def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7, verbose=True) -> None:
+    """Arrays of one shape, equal within |actual - desired| <= atol + rtol * |desired|."""
+    actual = actual.numpy() if hasattr(actual, "numpy") else np.asanyarray(actual)
+    desired = desired.numpy() if hasattr(desired, "numpy") else np.asanyarray(desired)
+    np.testing.assert_allclose(actual.shape, desired.shape)
+    np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=verbose)
+
+
+def assert_prim_expr_equal(lhs, rhs) -> None:
+    """Two expressions whose difference the analyzer proves to be zero."""
+    analyzer = tvm.arith.Analyzer()
+    if not analyzer.can_prove_equal(lhs, rhs):
+        raise ValueError(f"{lhs} and {rhs} are not equal")
+
+
+def check_bool_expr_is_true(bool_expr, vranges, cond=None) -> None:
+    """A condition that holds at every point of the ranges (where ``cond`` does)."""
+    if cond is not None:
+        bool_expr = tvm.tir.any(tvm.tir.Not(cond), bool_expr)
+    _check_at_points(bool_expr, vranges)
+
+
+def _check_at_points(bool_expr, vranges) -> None:
+    analyzer = tvm.arith.Analyzer()
+    variables = list(vranges)
+    spaces = [range(int(r.min), int(r.min) + int(r.extent)) for r in vranges.values()]
+    for point in itertools.product(*spaces):
+        values = {v: tvm.tir.const(p, v.dtype) for v, p in zip(variables, point)}
+        got = analyzer.simplify(tvm.tir.stmt_functor.substitute(bool_expr, values))
+        if not getattr(got, "value", 0):
+            raise AssertionError(f"{bool_expr} does not hold at {({v.name: p for v, p in zip(variables, point)})}")
+
+
+def check_int_constraints_trans_consistency(constraints_trans, vranges=None) -> None:
+    """A change of variables that maps the solutions of one system onto those of the other."""
+    vranges = dict(vranges or {})
+
+    def check_forward(first, second, mapping, back):
+        all_variables = list(first.variables) + [v for v in vranges if v not in list(first.variables)]
+        ranges = {v: first.ranges.get(v, vranges.get(v)) for v in all_variables}
+        if any(r is None for r in ranges.values()):
+            raise ValueError("every variable needs a range to be checked")
+        given = tvm.tir.const(True, "bool")
+        for r in first.relations:
+            given = tvm.tir.all(given, r)
+        wanted = tvm.tir.const(True, "bool")
+        for v in second.variables:
+            if v in second.ranges:
+                dom = second.ranges[v]
+                wanted = tvm.tir.all(wanted, v >= dom.min, v < dom.min + dom.extent)
+        for r in second.relations:
+            wanted = tvm.tir.all(wanted, r)
+        wanted = tvm.tir.stmt_functor.substitute(wanted, mapping)
+        for v in first.variables:
+            round_trip = tvm.tir.stmt_functor.substitute(back[v], mapping)
+            wanted = tvm.tir.all(wanted, round_trip.equal(v))
+        check_bool_expr_is_true(wanted, ranges, given)
+
+    check_forward(constraints_trans.src, constraints_trans.dst, constraints_trans.dst_to_src,
+                  constraints_trans.src_to_dst)
+
+
+def check_numerical_grads(
+    function, input_values, grad_values, function_value=None, delta=1e-3, atol=1e-2, rtol=0.1
+) -> None:
+    """Gradients that agree with finite differences of a scalar function."""
+    if not isinstance(input_values, dict):
+        input_values = {i: v for i, v in enumerate(input_values)}
+        grad_values = {i: v for i, v in enumerate(grad_values)}
+        call = lambda values: function(*[values[i] for i in range(len(values))])  # noqa: E731
+    else:
+        call = lambda values: function(**values)  # noqa: E731
+    for name, value in input_values.items():
+        got = np.zeros_like(value, dtype="float64")
+        for index in np.ndindex(value.shape):
+            moved = {k: v.astype("float64").copy() for k, v in input_values.items()}
+            moved[name][index] = float(value[index]) + delta
+            up = float(call({k: v.astype(value.dtype) for k, v in moved.items()}))
+            moved[name][index] = float(value[index]) - delta
+            down = float(call({k: v.astype(value.dtype) for k, v in moved.items()}))
+            got[index] = (up - down) / (2 * delta)
+        difference = np.sqrt(np.mean((got - grad_values[name]) ** 2))
+        allowed = atol + rtol * np.sqrt(np.mean(got**2))
+        if difference > allowed:
+            raise AssertionError(f"the gradient of {name} differs from finite differences: {difference} > {allowed}")
+
+
+# -- targets -----------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=None)
+def _can_run(text: str) -> bool:
+    """Whether code for this target can be compiled and its device is here."""
+    kind = Target(text).kind.name
+    return bool(tvm.runtime.enabled(kind)) and tvm.device(kind, 0).exist
+
+
+def _targets() -> list[str]:
+    wanted = os.environ.get("TVM_TEST_TARGETS", "") or DEFAULT_TEST_TARGETS
+    return [t for t in dict.fromkeys(x.strip() for x in wanted.split(";")) if t]
+
+
+def enabled_targets() -> list[tuple[str, Any]]:
+    """(target, device) of every target of the tests that this machine can run."""
+    return [(t, tvm.device(Target(t).kind.name, 0)) for t in _targets() if _can_run(t)]
+
+
+def device_enabled(target) -> bool:
+    """Whether tests should run on this target: it is among the tests' targets and can run."""
+    if not isinstance(target, str):
+        raise TypeError("device_enabled takes the target as text")
+    kind = target.split(" ")[0]
+    return any(Target(t).kind.name == kind for t in _targets()) and _can_run(target)
+
+
+def get_target(device: str) -> str:
+    return device
+
+
+# -- features ----------------------------------------------------------------------------------------------------------
+
+
+class Feature:
+    """Something a test needs. As a decorator it marks the test and skips it, with the reason, where it is missing."""
+
+    all_features: dict[str, Feature] = {}
+
+    def __init__(self, name: str, long_name: str | None = None, check: Callable[[], bool | str] | None = None,
+                 target_kind: str | None = None, parents: tuple[str, ...] = ()):
+        self.name = name
+        self.long_name = long_name or name
+        self._check = check
+        self.target_kind = target_kind
+        self.parents = parents
+        Feature.all_features[name] = self
+
+    def missing(self) -> str:
+        """Why the feature is not here; empty if it is."""
+        for parent in self.parents:
+            reason = Feature.all_features[parent].missing()
+            if reason:
+                return reason
+        if self.target_kind is not None and not device_enabled(self.target_kind):
+            return f"{self.long_name} cannot run here, or is not among the targets of the tests"
+        if self._check is not None:
+            got = self._check()
+            if got is not True:
+                return got if isinstance(got, str) else f"{self.long_name} is not here"
+        return ""
+
+    def marks(self, support_required: str = "compile-and-run") -> list:
+        if support_required == "optional":
+            return [getattr(pytest.mark, self.name)]
+        reason = self.missing()
+        return [getattr(pytest.mark, self.name), pytest.mark.skipif(bool(reason), reason=reason or "present")]
+
+    def __call__(self, func=None, *, support_required: str = "compile-and-run"):
+        def decorate(f):
+            for mark in self.marks(support_required):
+                f = mark(f)
+            return f
+
+        return decorate if func is None else decorate(func)
+
+    @classmethod
+    def require(cls, name: str, support_required: str = "compile-and-run"):
+        return cls.all_features[name](support_required=support_required)
+
+
+def _any_gpu() -> bool:
+    return any(Target(t).features.max_threads > 1 and "gpu" in Target(t).keys for t, _ in enabled_targets())
+
+
+def _cpu_has(feature: str) -> Callable[[], bool]:
+    def check() -> bool:
+        from tvm.target.cpu import resolve_cpu
+
+        return "+" + feature in resolve_cpu(Target("llvm")).features_text.split(",")
+
+    return check
+
+
+def _absent(what: str) -> Callable[[], str]:
+    return lambda: f"{what} is not supported"
+
+
+def requires_package(*packages: str):
+    """Skip where one of the Python packages is not installed."""
+    missing = [p for p in packages if importlib.util.find_spec(p) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs the packages {', '.join(missing)}")
+
+
+_MACHINE = platform.machine()
+requires_llvm = Feature("llvm", "LLVM", target_kind="llvm")
+requires_gpu = Feature("gpu", "a GPU", check=_any_gpu)
+uses_gpu = requires_gpu(support_required="optional")
+requires_cuda = Feature("cuda", "CUDA", target_kind="cuda", parents=("gpu",))
+requires_cudnn = Feature("cudnn", "cuDNN", check=_absent("cuDNN"))
+requires_cublas = Feature("cublas", "cuBLAS", check=_absent("cuBLAS"))
+requires_cudagraph = Feature("cudagraph", "CUDA graphs", target_kind="cuda", parents=("cuda",))
+requires_tensorcore = Feature("tensorcore", "tensor cores", target_kind="cuda", parents=("cuda",))
+requires_opencl = Feature("opencl", "OpenCL", target_kind="opencl")
+requires_rocm = Feature("rocm", "ROCm", target_kind="rocm", parents=("gpu",))
+requires_metal = Feature("metal", "Metal", target_kind="metal", parents=("gpu",))
+requires_vulkan = Feature("vulkan", "Vulkan", target_kind="vulkan", parents=("gpu",))
+requires_hexagon = Feature("hexagon", "Hexagon", check=_absent("Hexagon"))
+requires_rpc = Feature("rpc", "RPC", check=lambda: importlib.util.find_spec("tvm.rpc") is not None)
+requires_micro = Feature("micro", "microTVM", check=_absent("microTVM"))
+requires_cmsisnn = Feature("cmsisnn", "CMSIS-NN", check=_absent("CMSIS-NN"))
+requires_ethosn = Feature("ethosn", "Ethos-N", check=_absent("Ethos-N"))
+requires_ethosu = Feature("ethosu", "Ethos-U", check=_absent("Ethos-U"))
+requires_vitis_ai = Feature("vitis_ai", "Vitis AI", check=_absent("Vitis AI"))
+requires_libtorch = Feature("libtorch", "LibTorch", check=_absent("LibTorch"))
+requires_x86 = Feature("x86", "an x86 machine", check=lambda: _MACHINE in ("x86_64", "AMD64"))
+requires_x86_avx512 = Feature("x86_avx512", "AVX-512", check=_cpu_has("avx512f"), parents=("x86",))
+requires_x86_vnni = Feature("x86_vnni", "VNNI", check=_cpu_has("avx512vnni"), parents=("x86",))
+requires_x86_amx = Feature("x86_amx", "AMX", check=_cpu_has("amx-int8"), parents=("x86",))
+requires_aarch64 = Feature("AArch64", "an AArch64 machine", check=lambda: _MACHINE in ("aarch64", "arm64"))
+requires_arm_dot = Feature("arm_dot", "ARM dot products", check=_cpu_has("dotprod"), parents=("AArch64",))
+skip_if_wheel_test = pytest.mark.skipif(
+    os.getenv("WHEEL_TEST", "").lower() in ("true", "1"), reason="not run against an installed wheel"
+)
+
+
+def skip_if_32bit(reason: str):
+    return pytest.mark.skipif(sys.maxsize <= 2**32, reason=f"32-bit machine: {reason}")
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def parametrize_targets(*args):
+    """Run the test on these targets: ``@parametrize_targets`` alone for all, or with target texts."""
+    if len(args) == 1 and callable(args[0]):
+        return parametrize_targets(*_targets())(args[0])
+
+    def decorate(f):
+        return pytest.mark.parametrize("target", [_target_param(t) for t in args], scope="session")(f)
+
+    return decorate
+
+
+def _target_param(text: str):
+    kind = Target(text).kind.name
+    marks = [pytest.mark.skipif(not _can_run(text), reason=f"target {text} cannot run here")]
+    return pytest.param(text, marks=marks, id=kind)
+
+
+def exclude_targets(*args):
+    """Do not run the test on these target kinds."""
+
+    def decorate(f):
+        f.tvm_excluded_targets = args
+        return f
+
+    return decorate
+
+
+def known_failing_targets(*args):
+    """The test is known to fail on these target kinds."""
+
+    def decorate(f):
+        f.tvm_known_failing_targets = args
+        return f
+
+    return decorate
+
+
+def parameter(*values, ids=None, by_dict=None):
+    """A fixture with these values, one run of the test for each."""
+    if by_dict is not None:
+        if values or ids:
+            raise RuntimeError("parameter: give values, or by_dict, not both")
+        ids, values = list(by_dict), list(by_dict.values())
+
+    @pytest.fixture(params=values, ids=ids)
+    def as_fixture(request):
+        return request.param
+
+    return as_fixture
+
+
+def parameters(*value_sets, ids=None):
+    """Several fixtures whose values go together: one run of the test for each set."""
+    out = []
+    group = object()
+    for i in range(len(value_sets[0])):
+        fixture = parameter(*[s[i] for s in value_sets], ids=ids)
+        fixture.tvm_parameter_group = (group, i, value_sets, ids)
+        out.append(fixture)
+    return out
+
+
+def fixture(func=None, *, cache_return_value: bool = False):
+    """A pytest fixture; with ``cache_return_value`` its value is kept by its arguments and copied for each test."""
+    if func is None:
+        return functools.partial(fixture, cache_return_value=cache_return_value)
+    if not cache_return_value:
+        return pytest.fixture(func)
+    cache: dict = {}
+
+    @functools.wraps(func)
+    def kept(*args, **kwargs):
+        import copy
+
+        key = (args, tuple(sorted(kwargs.items())))
+        try:
+            hash(key)
+        except TypeError:
+            key = repr(key)
+        if key not in cache:
+            cache[key] = func(*args, **kwargs)
+        return copy.deepcopy(cache[key])
+
+    return pytest.fixture(kept)
+
+
+class CompareBeforeAfter:
+    """A test of a pass: subclasses give ``transform``, ``before`` and ``expected`` (a function, a PrimFunc, a module, or
+    the class of an exception)."""
+
+    def transform(self):
+        raise TypeError("a subclass of CompareBeforeAfter needs a fixture or method 'transform'")
+
+    def _module(self, value):
+        if inspect.isfunction(value) or inspect.ismethod(value):
+            value = value()
+        if isinstance(value, tvm.IRModule):
+            return value
+        if isinstance(value, tvm.tir.PrimFunc):
+            return tvm.IRModule({"main": value})
+        return value
+
+    def test_compare(self):
+        before, expected = self._module(self.before), self.expected
+        apply = self.transform() if inspect.ismethod(self.transform) else self.transform
+        if inspect.isclass(expected) and issubclass(expected, Exception):
+            with pytest.raises(expected):
+                apply(before)
+            return
+        assert_structural_equal(apply(before), self._module(expected))
+
+
+class _SpanFilling:
+    """Whether importers note where each operator came from."""
+
+    def __init__(self, on: bool):
+        self.on = on
+        self.context = tvm.transform.PassContext(
+            config={"relay.frontend.fill_span": on}) if on is not None else None
+
+    def __enter__(self):
+        self.context.__enter__()
+
+    def __exit__(self, *exc):
+        self.context.__exit__(*exc)
+
+
+class enable_span_filling(_SpanFilling):
+    def __init__(self):
+        super().__init__(True)
+
+
+class disable_span_filling(_SpanFilling):
+    def __init__(self):
+        super().__init__(False)
+
+
+def main() -> None:
+    """Run the tests of the calling file."""
+    file = inspect.getsourcefile(sys._getframe(1))
+    sys.exit(pytest.main([str(file), *sys.argv[1:]]))
+
+
+def identity_after(x, sleep):
+    import time
+
+    if sleep:
+        time.sleep(sleep)
+    return x
+
+
+def terminate_self():
+    sys.exit(-1)
