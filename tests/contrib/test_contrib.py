@@ -1,0 +1,135 @@
+"""Helpers that published scripts import: compilers, folders, archives, downloads, outside libraries."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import te
+from tvm.contrib import cblas, cc, clang, download, nvcc, pickle_memoize, tar, utils
+from tvm.error import TVMError
+
+
+def test_shared_library_executable_and_archive_from_a_c_source(tmp_path):
+    source = tmp_path / "f.c"
+    source.write_text("#include <stdio.h>\nint twice(int x) { return 2 * x; }\n#ifdef MAIN\n"
+                      "int main(void) { printf(\"%d\\n\", twice(21)); return 0; }\n#endif\n")
+    cc.create_shared(str(tmp_path / "f.so"), [str(source)])
+    assert (tmp_path / "f.so").read_bytes()[:4] == b"\x7fELF"
+    cc.create_executable(str(tmp_path / "f"), str(source), options=["-DMAIN"])
+    assert subprocess.check_output([str(tmp_path / "f")], text=True) == "42\n"
+    subprocess.check_call([cc.get_cc(), "-c", str(source), "-o", str(tmp_path / "f.o")])
+    cc.create_staticlib(str(tmp_path / "f.a"), [str(tmp_path / "f.o")])
+    assert (tmp_path / "f.a").read_bytes().startswith(b"!<arch>")
+
+
+def test_a_missing_compiler_is_one_clear_error(tmp_path):
+    with pytest.raises(TVMError, match="the compiler 'no-such-cc' was not found"):
+        cc.create_shared(str(tmp_path / "x.so"), [], cc="no-such-cc")
+
+
+def test_cross_compiler_exports_a_library(tmp_path):
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i] + 1, name="b")
+    f = tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="inc")
+    link = cc.cross_compiler("gcc", options=["-O1"])
+    assert link.output_format == "so" and "linux" in link.get_target_triple()
+    f.export_library(str(tmp_path / "inc.so"), fcompile=link)
+    g = tvm.runtime.load_module(str(tmp_path / "inc.so"))
+    out = tvm.nd.array(np.zeros(4, "float32"))
+    g["inc"](tvm.nd.array(np.arange(4, dtype="float32")), out)
+    np.testing.assert_array_equal(out.numpy(), np.arange(4) + 1)
+
+
+def test_temporary_folders_go_when_they_are_done():
+    folder = utils.tempdir()
+    path = folder.relpath("x.txt")
+    with open(path, "w") as f:
+        f.write("x")
+    assert folder.listdir() == ["x.txt"]
+    kept = utils.tempdir(keep_for_debug=True)
+    folder.remove()
+    kept.remove()
+    assert not os.path.exists(path) and os.path.exists(kept.path)
+    os.rmdir(kept.path)
+
+
+def test_tar_round_trip_and_refusals(tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    tar.tar(str(tmp_path / "x.tar"), [str(tmp_path / "a.txt")])
+    os.makedirs(tmp_path / "out")
+    tar.untar(str(tmp_path / "x.tar"), str(tmp_path / "out"))
+    assert (tmp_path / "out" / "a.txt").read_text() == "hello"
+    for name, kind in (("../evil", tarfile.REGTYPE), ("/evil", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)):
+        with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+            entry = tarfile.TarInfo(name)
+            entry.type = kind
+            entry.linkname = "/etc/passwd"
+            archive.addfile(entry, io.BytesIO(b""))
+        with pytest.raises(TVMError, match="outside the folder|neither a file nor a folder"):
+            tar.untar(str(tmp_path / "bad.tar"), str(tmp_path / "out"))
+    (tmp_path / "no.tar").write_text("this is no archive")
+    with pytest.raises(TVMError, match="is not a tar archive"):
+        tar.untar(str(tmp_path / "no.tar"), str(tmp_path / "out"))
+
+
+def test_cblas_product_inside_a_program():
+    a, b = te.placeholder((5, 7), name="A"), te.placeholder((6, 7), name="B")
+    c = cblas.matmul(a, b, transb=True)
+    d = te.compute((5, 6), lambda i, j: c[i, j] + 1, name="D")
+    f = tvm.build(te.create_schedule(d.op), [a, b, d], "llvm")
+    x, y = np.random.default_rng(0).random((5, 7), "float32"), np.random.default_rng(1).random((6, 7), "float32")
+    out = tvm.nd.array(np.zeros((5, 6), "float32"))
+    f(tvm.nd.array(x), tvm.nd.array(y), out)
+    np.testing.assert_allclose(out.numpy(), x @ y.T + 1, rtol=1e-5)
+
+
+def test_clang_is_named_when_it_is_missing(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CLANG", raising=False)
+    with pytest.raises(TVMError, match="clang was not found; install it"):
+        clang.create_llvm("int f() { return 1; }")
+
+
+def test_download_keeps_what_is_there_and_leaves_nothing_half_done(tmp_path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"12345")
+    target = tmp_path / "deep" / "copy.bin"
+    download.download(source.as_uri(), target)
+    assert target.read_bytes() == b"12345"
+    source.write_bytes(b"67890")
+    download.download(source.as_uri(), target)
+    assert target.read_bytes() == b"12345"
+    download.download(source.as_uri(), target, overwrite=True)
+    assert target.read_bytes() == b"67890"
+    with pytest.raises(TVMError, match="could not download"):
+        download.download((tmp_path / "none").as_uri(), tmp_path / "x.bin", retries=1)
+    assert not list(tmp_path.glob("x.bin*"))
+
+
+def test_memoized_arrays_come_from_disk_the_second_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = []
+
+    @pickle_memoize.memoize("test")
+    def make(n):
+        calls.append(n)
+        return np.arange(n), np.ones(n)
+
+    first, second = make(3), make(3)
+    np.testing.assert_array_equal(first[0], second[0])
+    assert calls == [3]
+
+
+def test_compute_versions():
+    assert nvcc.have_fp16("5.3") and not nvcc.have_fp16("5.0") and nvcc.have_int8("6.1")
+    assert nvcc.have_tensorcore("7.0") and not nvcc.have_tensorcore("6.1")
+    assert nvcc.have_tensorcore(target=tvm.target.Target("cuda -arch=sm_90"))
+    with pytest.raises(TVMError, match="written like 8.0"):
+        nvcc.parse_compute_version("eight")
