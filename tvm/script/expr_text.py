@@ -301,7 +301,8 @@ class Writer:
             if n:
                 parts.append(", ")
             if isinstance(index, Ramp) and isinstance(index.stride, IntImm):
-                parts += slice_parts(index.base, add(index.base, multiply(index.stride, index.lanes)), index.stride.value)
+                stop = add(index.base, multiply(index.stride, index.lanes))
+                parts += slice_parts(index.base, stop, index.stride.value)
             else:
                 parts.append((index, 0))
         parts.append("]")
@@ -532,11 +533,13 @@ def _region(w: Writer, e: BufferRegion):
 
 
 def _global_var(w: Writer, e: GlobalVar) -> str:
-    return f"{w.module_name}.{e.name_hint}" if w.module_name else f"{w.options.ir_prefix}.GlobalVar({json.dumps(e.name_hint)})"
+    if w.module_name:
+        return f"{w.module_name}.{e.name_hint}"
+    return f"{w.options.ir_prefix}.GlobalVar({json.dumps(e.name_hint)})"
 
 
 EXPRESSIONS: dict[type, Callable] = {
-    Var: _var, SizeVar: _var, IntImm: _int, FloatImm: _float, StringImm: _string, **{cls: _binary for cls in _BINARY},
+    Var: _var, SizeVar: _var, IntImm: _int, FloatImm: _float, StringImm: _string, **dict.fromkeys(_BINARY, _binary),
     Div: _div, Mod: _two("truncmod"), Min: _two("min"), Max: _two("max"), Not: _not, Cast: _cast, Select: _select,
     Ramp: _ramp, Broadcast: _broadcast, Shuffle: _shuffle, Call: _call, Let: _let, BufferLoad: _load,
     ProducerLoad: _producer, Reduce: _reduce, CommReducer: _reducer, Range: _range, IterVar: _iter_var, Any_: _any,
