@@ -150,8 +150,8 @@ class DataTypeCode:
 class DataType(str):
     """``tvm.DataType("float32x4")``: a dtype string with its parts as attributes."""
 
-    def __new__(cls, text):
-        return str.__new__(cls, canonical(text))
+    def __new__(cls, type_str):
+        return str.__new__(cls, canonical(type_str))
 
     @property
     def bits(self) -> int:
