@@ -31,6 +31,9 @@ def linear_form(root: PrimExpr) -> Linear:
     """Split ``root`` (int32 or int64) into a sum. Overflow of the parts is assumed not to happen: it is an index."""
     if isinstance(root, IntImm):
         return Linear((), root.value)
+    if root.dtype not in _INDEX:
+        # Narrow and unsigned types wrap; their arithmetic is not ours to change.
+        return Linear(((root, 1),), 0)
     coefficients: dict[int, list] = {}
     constant = 0
     steps = 0
@@ -120,7 +123,3 @@ def same(a: Linear | None, b: Linear | None) -> bool:
         return False
     other = {id(node): scale for node, scale in b.terms}
     return all(other.get(id(node)) == scale for node, scale in a.terms)
-
-
-def is_index_type(dtype: str) -> bool:
-    return dtype in _INDEX

@@ -45,7 +45,8 @@ class Builder:
         self.wide: dict[Var, str] = {}
         self.level: dict[PrimExpr, int] = {}
         self.loop_depth = 0
-        self.nonnegative: set[Var] = set()
+        # Variables that are not negative, with the largest value they have (llvm_sign.INDEX for an index).
+        self.nonnegative: dict[Var, int] = {}
         # Pointers: promised alignment in bytes, and whether no other pointer reaches their memory.
         self.alignment: dict[Var, int] = {}
         self.private: set[Var] = set()

@@ -12,7 +12,7 @@ from ..target import codegen as target_codegen
 from . import llvm_math, llvm_memory
 from .llvm_builder import Builder
 from .llvm_cast import convert, widen
-from .llvm_runtime import runtime_call
+from .llvm_runtime import leave, runtime_call
 from .llvm_struct import STRUCT_CALLS
 from .llvm_value import choose, value
 
@@ -393,7 +393,7 @@ def _ret(b: Builder, node: Call) -> str:
 
 
 def _throw(b: Builder, node: Call) -> str:
-    b.finish("ret i32 -1")
+    leave(b)
     return "0"
 
 

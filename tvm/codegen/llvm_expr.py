@@ -44,6 +44,7 @@ from .llvm_builder import Builder
 from .llvm_call import emit_call, is_speculatable, lazy_operands
 from .llvm_cast import convert, narrow, widen
 from .llvm_math import call_math
+from .llvm_sign import is_nonnegative, largest
 from .llvm_value import HANDLERS, OPERANDS, build_vector, choose, extract, splat, value
 
 _RELAXED = "reassoc contract "
@@ -119,40 +120,6 @@ def _number(text: str) -> int:
 
 def _fold_int(b: Builder, dtype: str, function, x: str, y: str) -> str:
     return b.types.literal(dtype, wrap_int(function(_number(x), _number(y)), dtype))
-
-
-def is_nonnegative(b: Builder, node: PrimExpr, depth: int = 0) -> bool:
-    """Whether an integer expression cannot be below zero, by looking at its form only."""
-    kind = type(node)
-    if kind is IntImm:
-        return node.value >= 0
-    data = info(node.dtype)
-    if data.is_uint:
-        return True
-    if isinstance(node, Var):
-        fixed = b.constants.get(node)
-        return fixed >= 0 if fixed is not None else node in b.nonnegative or isinstance(node, SizeVar)
-    if depth > 12:
-        return False
-    if kind in (Add, Mul, Min):
-        return is_nonnegative(b, node.a, depth + 1) and is_nonnegative(b, node.b, depth + 1)
-    if kind is Max:
-        return is_nonnegative(b, node.a, depth + 1) or is_nonnegative(b, node.b, depth + 1)
-    if kind is FloorMod:
-        return is_nonnegative(b, node.b, depth + 1)
-    if kind in (FloorDiv, Div):
-        return is_nonnegative(b, node.a, depth + 1) and is_nonnegative(b, node.b, depth + 1)
-    if kind is Mod:
-        return is_nonnegative(b, node.a, depth + 1)
-    if kind is Ramp:
-        return is_nonnegative(b, node.base, depth + 1) and is_nonnegative(b, node.stride, depth + 1)
-    if kind is Broadcast:
-        return is_nonnegative(b, node.value, depth + 1)
-    if kind is Cast:
-        source = info(node.value.dtype)
-        if source.is_integer and (source.bits < data.bits or (source.is_int and source.bits == data.bits)):
-            return is_nonnegative(b, node.value, depth + 1)
-    return False
 
 
 def _literal_divisor(node: PrimExpr) -> int | None:
@@ -382,8 +349,10 @@ def bind(b: Builder, var: Var, operand: str, source: PrimExpr | None = None) -> 
         raise InternalError(f"{b.name}: {var.name} of type {var.dtype} is bound to a value of type {source.dtype}")
     b.remember(var, operand)
     b.level[var] = b.loop_depth
-    if source is not None and var.dtype != "handle" and info(var.dtype).is_int and is_nonnegative(b, source):
-        b.nonnegative.add(var)
+    if source is not None and var.dtype != "handle" and info(var.dtype).is_int:
+        top = largest(b, source)
+        if top is not None:
+            b.nonnegative[var] = top
 
 
 def _load_operands(b: Builder, node: BufferLoad) -> list[PrimExpr]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..dtype import info
 from ..ir.prim import Var
 from .llvm_builder import Builder, clean
+from .llvm_sign import INDEX
 
 
 def add_index(b: Builder, x: str, y: str) -> str:
@@ -52,7 +53,7 @@ def serial_loop(
     b.branch_if(more, head, done, b.module.loop_metadata())
     b.pop()
     b.wide.pop(var, None)
-    b.nonnegative.discard(var)
+    b.nonnegative.pop(var, None)
     b.start(done)
 
 
@@ -64,7 +65,7 @@ def _bind_counter(b: Builder, var: Var, counter: str, nonnegative: bool) -> None
         b.wide[var] = counter
     b.level[var] = b.loop_depth
     if nonnegative:
-        b.nonnegative.add(var)
+        b.nonnegative[var] = INDEX
 
 
 def fixed_iteration(b: Builder, var: Var, number: int, body: Callable[[], None]) -> None:

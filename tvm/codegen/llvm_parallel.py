@@ -13,10 +13,10 @@ from ..ir.prim import BufferLoad, Let, Var
 from ..ir.visit import pre_order
 from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
 from .llvm_builder import Builder
-from .llvm_expr import is_nonnegative
 from .llvm_loop import add_index, serial_loop
 from .llvm_memory import wide_value
 from .llvm_runtime import return_if_failed, runtime_call
+from .llvm_sign import is_nonnegative
 from .llvm_value import value
 
 
@@ -173,7 +173,7 @@ def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
         inner.remember(var, operand)
     inner.level[var] = 0
     if var in b.nonnegative:
-        inner.nonnegative.add(var)
+        inner.nonnegative[var] = b.nonnegative[var]
     if var in b.private:
         inner.private.add(var)
     if var in b.alignment:

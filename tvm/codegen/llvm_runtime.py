@@ -43,5 +43,13 @@ def return_if_failed(b: Builder, status: str) -> None:
     failed, passed = b.label("failed"), b.label("passed")
     b.branch_if(b.op(f"icmp eq i32 {status}, 0"), passed, failed, b.module.likely())
     b.start(failed)
-    b.finish(f"ret i32 {status}")
+    leave(b, status)
     b.start(passed)
+
+
+def leave(b: Builder, status: str = "-1") -> None:
+    """Return a status from a function that gives one; from any other, nothing of use."""
+    if b.result == "void":
+        b.finish("ret void")
+    else:
+        b.finish(f"ret {b.result} {status if b.result == 'i32' else 'zeroinitializer'}")

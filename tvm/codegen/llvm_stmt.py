@@ -24,10 +24,11 @@ from ..tir.stmt import (
 from . import llvm_memory, llvm_parallel
 from .linear import same
 from .llvm_builder import Builder
-from .llvm_expr import bind, is_nonnegative
+from .llvm_expr import bind
 from .llvm_loop import fixed_iteration, serial_loop
 from .llvm_memory import wide_value
-from .llvm_runtime import runtime_call
+from .llvm_runtime import leave, runtime_call
+from .llvm_sign import is_nonnegative
 from .llvm_value import value
 
 # Larger stack buffers than this are refused: lowering should have asked for workspace.
@@ -222,7 +223,7 @@ def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
         message = stmt.message
         text = value(b, message) if isinstance(message, StringImm) else b.module.string(str(message))
         runtime_call(b, "set_last_error", [("ptr", text)])
-        b.finish("ret i32 -1")
+        leave(b)
         b.pop()
         b.start(passed)
     return stmt.body
