@@ -44,6 +44,8 @@ LAYERS = {
     "tvm.exec": 12,
     "tvm": 13,
 }
+# From here up a module may import anything: it stands where a user's script stands.
+TOP = 12
 
 # Pairs of packages of one layer, or layers that are near, where the general rule does not say it all.
 FORBIDDEN = {
@@ -57,9 +59,6 @@ SAME_LAYER = {
     ("tvm._ffi", "tvm.runtime"): "a face with classic names",
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",
-    ("tvm.support", "tvm.contrib"): "one layer",
-    ("tvm.testing", "tvm.contrib"): "one layer",
-    ("tvm.testing", "tvm.support"): "one layer",
 }
 
 # Imports inside functions that go up: (file, module imported) -> why it is right. Each line is used, or the test fails.
@@ -135,9 +134,9 @@ def complaint(importer: str, imported: str) -> str | None:
     source, destination = prefix_of(importer), prefix_of(imported)
     if (source, destination) in FORBIDDEN:
         return FORBIDDEN[source, destination]
-    if source == destination or (source, destination) in SAME_LAYER:
-        return None
     above, below = LAYERS[source], LAYERS[destination]
+    if source == destination or (source, destination) in SAME_LAYER or above >= TOP:
+        return None
     if below > above:
         return f"layer {above} imports layer {below}"
     if below == above:
