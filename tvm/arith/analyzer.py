@@ -274,9 +274,20 @@ class Analyzer(Interner):
         lo, hi = self.bound(e)
         return lo != NEG_INF and hi != POS_INF
 
-    def never_above(self, a: PrimExpr, b: PrimExpr) -> bool:
+    def never_above(self, a: PrimExpr, b: PrimExpr, depth: int = 0) -> bool:
         """Whether a <= b always."""
-        return self.difference_bound(a, b)[1] <= 0
+        if self.difference_bound(a, b)[1] <= 0:
+            return True
+        if depth < 3:
+            if a.__class__ is Max:
+                return self.never_above(a.a, b, depth + 1) and self.never_above(a.b, b, depth + 1)
+            if b.__class__ is Min:
+                return self.never_above(a, b.a, depth + 1) and self.never_above(a, b.b, depth + 1)
+            if a.__class__ is Min:
+                return self.never_above(a.a, b, depth + 1) or self.never_above(a.b, b, depth + 1)
+            if b.__class__ is Max:
+                return self.never_above(a, b.a, depth + 1) or self.never_above(a, b.b, depth + 1)
+        return False
 
     def below(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Whether 0 <= a < b always."""

@@ -157,8 +157,13 @@ def truncmod_bound(a: Bound, b: Bound) -> Bound:
 def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> Bound:
     """Bound of ``sum(atom * coefficient) + base``, from the atoms' bounds and the known inequalities."""
     got = _sum_bound(an, terms, depth)
-    if an.facts and len(terms) > 1:
-        got = _with_facts(an, terms, got, depth)
+    if len(terms) > 1:
+        if an.facts:
+            got = _with_facts(an, terms, got, depth)
+        for atom, c in terms.items():
+            cls = atom.__class__
+            if (cls is FloorDiv or cls is Div) and atom.b.__class__ is IntImm and atom.b.value and c % atom.b.value == 0:
+                got = intersect(got, _without_division(an, terms, atom, depth))
     if base:
         got = add_bounds(got, (base, base))
     return got
@@ -173,6 +178,28 @@ def _sum_bound(an, terms: dict[PrimExpr, int], depth: int) -> Bound:
         lo = NEG_INF if lo == NEG_INF or a in EVERYTHING else lo + a * c
         hi = POS_INF if hi == POS_INF or b in EVERYTHING else hi + b * c
     return clamp(lo), clamp(hi)
+
+
+def _without_division(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
+    """Bound with one ``x // c * c`` read as ``x - x % c``, which may cancel other terms."""
+    divisor = atom.b.value
+    times = terms[atom] // divisor
+    inner, base = an.linear(atom.a)
+    if not any(t in terms for t in inner):
+        return EVERYTHING
+    rest = dict(terms)
+    del rest[atom]
+    for t, c in inner.items():
+        c = rest.get(t, 0) + c * times
+        if c:
+            rest[t] = c
+        else:
+            rest.pop(t, None)
+    dividend = bound_of(an, atom.a, depth + 1)
+    modulus = (divisor, divisor)
+    left = floormod_bound(dividend, modulus) if atom.__class__ is FloorDiv else truncmod_bound(dividend, modulus)
+    got = add_bounds(_sum_bound(an, rest, depth), scale_bound(left, -times))
+    return add_bounds(got, (base * times, base * times))
 
 
 def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
@@ -369,6 +396,6 @@ _BOUNDS = {
     Ramp: _ramp,
     Call: _call,
     Let: lambda an, e, depth: bound_of(an, e.body, depth + 1),
-    **{cls: _truth for cls in (EQ, NE, LT, LE, GT, GE, And, Or, Not)},
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _truth),
 }
 _WRAPS = frozenset({Add, Sub, Mul, Div, FloorDiv, Ramp})

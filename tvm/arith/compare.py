@@ -5,6 +5,8 @@ Interning makes every later question of equality a test of identity, which is wh
 
 from __future__ import annotations
 
+from ..dtype import info
+from ..error import TVMError
 from ..ir.prim import (
     EQ,
     GE,
@@ -38,8 +40,10 @@ from ..ir.prim import (
     Sub,
     Var,
 )
+from ..ir.primop import literal
 
 BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or})
+DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
 COMPARISON = frozenset({EQ, NE, LT, LE, GT, GE})
 
 # Fields that distinguish two nodes beyond their children.
@@ -102,6 +106,12 @@ def expr_deep_equal(a: PrimExpr, b: PrimExpr) -> bool:
             return False
         stack.extend(zip(left, right))
     return True
+
+
+def _check_divisor(n: PrimExpr) -> None:
+    """Refuse a division written with a literal zero. One that only turns out to be zero is code that cannot run."""
+    if literal(n.b) == 0 and not info(n.dtype).is_float:
+        raise TVMError(f"{n.__class__.__name__}: division by zero; the divisor is the literal 0")
 
 
 class Interner:
@@ -170,6 +180,8 @@ class Interner:
                 key = (cls, a, b)
                 got = nodes.get(key)
                 if got is None:
+                    if cls in DIVISIONS:
+                        _check_divisor(node)
                     got = node if a is node.a and b is node.b else cls(a, b)
                     nodes[key] = got
                     known[got] = got

@@ -390,7 +390,7 @@ _HANDLERS = {
     Ramp: _ramp,
     Broadcast: _broadcast,
     Call: _call,
-    **{cls: _truth for cls in (EQ, NE, LT, LE, GT, GE, And, Or, Not)},
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _truth),
 }
 
 

@@ -17,6 +17,7 @@ from ..ir.prim import (
     Add,
     And,
     Broadcast,
+    BufferLoad,
     Call,
     Cast,
     Div,
@@ -32,6 +33,7 @@ from ..ir.prim import (
     Not,
     Or,
     PrimExpr,
+    ProducerLoad,
     Ramp,
     Reduce,
     Select,
@@ -44,8 +46,9 @@ from ..ir.prim import (
 from ..ir.primop import BUILD, cast
 from ..ir.primop import literal as literal_value
 from ..ir.subst import substitute
+from ..ir.visit import post_order
 from . import rules
-from .compare import BINARY
+from .compare import BINARY, DIVISIONS
 from .rule_compiler import LiteralOverflow, RuleTable
 
 
@@ -133,7 +136,7 @@ def _fold(an, cls, a, b):
     x, y = literal_value(a), literal_value(b)
     if x is None or y is None:
         return None
-    if cls in (Div, Mod, FloorDiv, FloorMod) and y == 0:
+    if y == 0 and cls in DIVISIONS:
         return None
     lanes = info(a.dtype).lanes
     if lanes == 1:
@@ -174,6 +177,8 @@ def _neutral(an, cls, a, b):
 def _arithmetic(an, cls, a, b):
     got = _fold(an, cls, a, b)
     if got is None:
+        if cls in DIVISIONS and literal_value(b) == 0:
+            return an.binary(cls, a, b)
         got = _neutral(an, cls, a, b)
     if got is None:
         got = _same_select(an, cls, a, b)
@@ -251,7 +256,10 @@ def _less_equal(an, cls, a, b):
         return make(an, EQ, a, b)
     flipped = make(an, LT, b, a)
     if flipped.__class__ is LT:
-        return _known(an, an.binary(LE, flipped.b, flipped.a))
+        low, high = flipped.b, flipped.a
+        if low is not a and gap is not None and _decide(an, low, high)[0] == 0:
+            return make(an, EQ, low, high)
+        return _known(an, an.binary(LE, low, high))
     return make_not(an, flipped)
 
 
@@ -295,7 +303,7 @@ def _logical(an, cls, a, b):
 
 
 _MAKERS = {
-    **{cls: _arithmetic for cls in (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)},
+    **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), _arithmetic),
     LT: _less,
     LE: _less_equal,
     GT: lambda an, cls, a, b: make(an, LT, b, a),
@@ -398,6 +406,18 @@ def _is_small(e: PrimExpr) -> bool:
     return True
 
 
+def _is_harmless(e: PrimExpr) -> bool:
+    """Whether a condition may be evaluated where it was not: no loads, no calls, no division that could be by zero."""
+    if not _is_small(e):
+        return False
+    for n in post_order(e):
+        if isinstance(n, (BufferLoad, ProducerLoad, Call)):
+            return False
+        if n.__class__ in DIVISIONS and not literal_value(n.b):
+            return False
+    return True
+
+
 def _call(an, n, done):
     name = getattr(n.op, "name", None)
     if name == "tir.if_then_else":
@@ -408,6 +428,8 @@ def _call(an, n, done):
         yes, no = _branches(an, condition, n.args[1], n.args[2], done)
         if yes is no:
             return yes
+        if yes.__class__ is Call and yes.op is n.op and yes.args[2] is no and _is_harmless(yes.args[0]):
+            condition, yes = make(an, And, condition, yes.args[0]), yes.args[1]
         return an.add(Call(n.dtype, n.op, (condition, yes, no)))
     args = tuple([done[a] for a in n.args])
     if name == "tir.likely" and literal_value(args[0]) is not None:

@@ -87,6 +87,7 @@ _FIELDS = {
     Broadcast: ("value", "lanes"),
     Not: ("a",),
 }
+_LOGICAL = frozenset({And, Or})
 _COMMUTES = frozenset({Add, Mul, Min, Max, EQ, NE, And, Or})
 # Questions a row may ask: methods of the analyzer. The first group gives integers and may stand in a replacement.
 _NUMBERS = frozenset({"lo", "hi", "congruent"})
@@ -313,7 +314,8 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
     result = w.build(tree, "d")
     body.append(f"return {result}")
     if any("literal(" in line and ", d)" in line for line in body):
-        body.insert(0, "d = element(a.dtype)")
+        # The operands of a logical node are conditions; literals are of the type of what is compared.
+        body.insert(len(w.lines) if p.head in _LOGICAL else 0, f"d = element({w.names['x'] if p.head in _LOGICAL else 'a'}.dtype)")
     text = "\n    ".join(body)
     return f"def {name}(an, a, b, make, literal):\n    {text}\n"
 
@@ -361,8 +363,13 @@ def compile_rows(rows: list[tuple]) -> list[Rule]:
     scope = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
     scope["element"] = element
     scope["gcd"] = gcd
-    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)  # noqa: S102 - our own rows
+    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)
     return [Rule(text, left, right, scope[f"r{i}"]) for i, (text, left, right) in enumerate(heads)]
+
+
+def root_class(pattern: str) -> type:
+    """The class of the nodes a pattern matches."""
+    return _parse(ast.parse(pattern, mode="eval")).head
 
 
 class RuleTable:
@@ -371,8 +378,7 @@ class RuleTable:
     def __init__(self, rows: list[tuple]):
         self.rows: dict[type, list[tuple]] = {}
         for row in rows:
-            head = _parse(ast.parse(row[0], mode="eval")).head
-            self.rows.setdefault(head, []).append(row)
+            self.rows.setdefault(root_class(row[0]), []).append(row)
         self.compiled: dict[type, list[Rule]] = {}
         self.index: dict[tuple, tuple] = {}
 

@@ -199,7 +199,10 @@ TRUNCDIV = [
         ),
     ),
     row("truncdiv(x + y, x)", "truncdiv(y, x) + 1", "lo(x) >= 0 and lo(y) >= 0"),
-    row("truncdiv((x + y) + z, x)", "truncdiv(y + z, x) + 1", "lo(x) >= 0 and lo(y + z) >= 0"),
+    *[
+        row(f"truncdiv({p}, x)", "truncdiv(y + z, x) + 1", "lo(x) >= 0 and lo(y + z) >= 0", swap=False)
+        for p in ("(x + y) + z", "(y + x) + z", "y + (x + z)", "y + (z + x)")
+    ],
     row("truncdiv(x * z + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
     row("truncdiv(z * x + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
     row("truncdiv(y + x * z, z)", "truncdiv(y, z) + x", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
@@ -215,6 +218,7 @@ TRUNCMOD = [
     row("truncmod(x + c1, c2)", "truncmod(x, c2)", "c2 > 0 and c1 >= 0 and c1 % c2 == 0 and lo(x) >= 0"),
     row("truncmod(x + c1, c2)", "truncmod(x + c1 % c2, c2)", "c2 > 0 and c1 >= c2 and lo(x) >= 0"),
     row("truncmod(x, c1)", "x", "abs(lo(x)) < abs(c1) and abs(hi(x)) < abs(c1)"),
+    row("truncmod(x, c1)", "congruent(x, c1)", "c1 > 0 and is_congruent(x, c1) and lo(x) >= 0"),
     row("truncmod(truncmod(x, c1), c2)", "truncmod(x, c2)", "c1 % c2 == 0"),
 ]
 
@@ -249,7 +253,10 @@ FLOORDIV = [
         row("min(y, x * c1) // c2", "min(y // c2, x * (c1 // c2))", "c2 > 0 and c1 % c2 == 0", swap=False),
     ),
     row("(x + y) // x", "y // x + 1"),
-    row("((x + y) + z) // x", "(y + z) // x + 1"),
+    *[
+        row(f"({p}) // x", "(y + z) // x + 1", swap=False)
+        for p in ("(x + y) + z", "(y + x) + z", "y + (x + z)", "y + (z + x)")
+    ],
     row("(x * z + y) // z", "x + y // z", swap=False),
     row("(z * x + y) // z", "x + y // z", swap=False),
     row("(y + x * z) // z", "y // z + x", swap=False),
@@ -285,12 +292,12 @@ FLOORMOD = [
 MIN = [
     row("min(c1, x)", "min(x, c1)", swap=False),
     row("min(x, x)", "x"),
-    row("min(x, y)", "x", "never_above(x, y)", swap=False),
-    row("min(x, y)", "y", "never_above(y, x)", swap=False),
     row("min(max(x, y), min(x, y))", "min(x, y)", swap=False),
     row("min(max(x, y), min(y, x))", "min(x, y)", swap=False),
     row("min(min(x, y), max(x, y))", "min(x, y)", swap=False),
     row("min(min(x, y), max(y, x))", "min(x, y)", swap=False),
+    row("min(x, y)", "x", "never_above(x, y)", swap=False),
+    row("min(x, y)", "y", "never_above(y, x)", swap=False),
     row("min(max(x, y), x)", "x"),
     row("min(x, y)", "x", "in_chain(x, y, True)", swap=False),
     row("min(x, y)", "y", "in_chain(y, x, True)", swap=False),
@@ -323,6 +330,7 @@ EQUAL = [
     row("x + c1 == c2", "x == c2 - c1"),
     row("c1 - x == c2", "x == c1 - c2"),
     row("x - y == 0", "x == y"),
+    row("x == x // c1 * c1", "x % c1 == 0", "c1 != 0"),
     row("x * y == 0", "x == 0 or y == 0", "not is_const(y)"),
     row("x * c1 == c2", "x == c2 // c1", "c1 != 0 and c2 % c1 == 0"),
     row("x * c1 == y * c1", "x == y", "c1 != 0"),
@@ -344,6 +352,7 @@ LESS = [
     row("x + c1 < y + c2", "x < y + (c2 - c1)", "c1 != 0", swap=False),
     row("x + c1 < y", "x < y + (-c1)", "c1 < 0 and not is_const(y)", swap=False),
     row("x < y + c1", "x + (-c1) < y", "c1 < 0 and not is_const(x)", swap=False),
+    row("x < y + 1", "x <= y", "not is_const(x)", swap=False),
     row("x - y < 0", "x < y"),
     row("0 < x - y", "y < x"),
     row("x < c1 - y", "x + y < c1", "not is_const(x)", swap=False),
@@ -398,7 +407,7 @@ AND = [
     row("c1 < x and c2 <= x", "max(c1, c2 - 1) < x"),
     row("c1 <= x and c2 <= x", "max(c1, c2) <= x"),
     row("0 <= x - y * c1 and x - y * c1 < c1", "y == x // c1", "c1 > 0"),
-    row("c1 < x - y * c2 and x - y * c2 < c2", "y == x // c2", "c2 > 0 and c1 == -1"),
+    row("y * c1 <= x and x - y * c1 < c1", "y == x // c1", "c1 > 0"),
     row("x // c1 == c2 and x % c1 < c3", "c1 * c2 <= x and x < c1 * c2 + c3", "c1 > 0 and 0 < c3 <= c1"),
     row("x // c1 == c2 and x % c1 <= c3", "c1 * c2 <= x and x <= c1 * c2 + c3", "c1 > 0 and 0 <= c3 < c1"),
     row("x // c1 == c2 and c3 < x % c1", "c1 * c2 + c3 < x and x < c1 * c2 + c1", "c1 > 0 and 0 <= c3 < c1"),
