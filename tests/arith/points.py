@@ -116,6 +116,8 @@ class Generator:
             if rng.random() < 0.1 and self.low < 0:
                 divisor = -divisor
             right = const(divisor, self.dtype) if rng.random() < 0.85 else self.expr(depth - 1)
+            if isinstance(right, IntImm) and right.value == 0:
+                right = const(7, self.dtype)
             return cls(self.expr(depth - 1), right)
         if cls is Mul and rng.random() < 0.8:
             return cls(self.expr(depth - 1), self.literal())

@@ -89,7 +89,9 @@ def _instance(rng: random.Random, pattern: str, gen: Generator, lanes: int) -> P
         if isinstance(n, ast.Name) and n.id not in names:
             if n.id[0] == "c" and n.id[1:].isdigit():
                 # Rows relate their literals: multiples and sums of one another are drawn often.
-                pick = rng.choice([first, -first, first * rng.randint(1, 3), rng.choice(pool), first + rng.randint(-1, 2)])
+                pick = rng.choice(
+                    [first, -first, first * rng.randint(1, 3), rng.choice(pool), first + rng.randint(-1, 2)]
+                )
                 names[n.id] = const(pick, "int32")
             else:
                 names[n.id] = _operand(rng, gen, n.id in logical)

@@ -158,7 +158,9 @@ def test_values_under_a_constraint_are_kept():
             point = draw()
             want = value(e, point)
             if value(given, point) == 1 and want is not None:
-                assert value(got, point) == want, f"seed {SEED} round {number}: {show(e)} -> {show(got)} given {show(given)}"
+                assert value(got, point) == want, (
+                    f"seed {SEED} round {number}: {show(e)} -> {show(got)} given {show(given)}"
+                )
 
 
 def test_symbolic_ranges_keep_values():

@@ -146,7 +146,7 @@ class Analyzer(Interner):
         self.var_moduli: dict[Var, tuple[int, int]] = {}
         self.values: dict[Var, PrimExpr] = {}
         # Known inequalities: sums of several terms, and single expressions.
-        self.facts: dict[frozenset, Bound] = {}
+        self.facts: dict[frozenset, tuple[tuple, Bound]] = {}
         self.atom_facts: dict[PrimExpr, Bound] = {}
         self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
         self.truths: dict[PrimExpr, bool] = {}
@@ -448,7 +448,12 @@ class Analyzer(Interner):
     def _assume(self, e: PrimExpr) -> None:
         """Record a condition that holds."""
         self.truths[e] = True
-        self.truths[rewrite.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (LT, LE, EQ, NE)
+        self.truths[rewrite.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (
+            LT,
+            LE,
+            EQ,
+            NE,
+        )
         for terms, bound in self._as_fact(e) or ():
             self._learn(terms, bound)
         if e.__class__ is EQ and e.a.__class__ is FloorMod and e.a.b.__class__ is IntImm and e.b.__class__ is IntImm:
@@ -468,7 +473,8 @@ class Analyzer(Interner):
             mirror = frozenset((t, -c) for t, c in terms.items())
             if mirror in self.facts:
                 key, bound = mirror, (-bound[1], -bound[0])
-        self.facts[key] = intersect(self.facts.get(key, EVERYTHING), bound)
+        items, known = self.facts.get(key, (tuple(terms.items()), EVERYTHING))
+        self.facts[key] = items, intersect(known, bound)
 
     def _learn_modulus(self, e: PrimExpr, coeff: int, base: int) -> None:
         """``e`` is ``base`` modulo ``coeff``; a constant offset is moved to the other side."""
@@ -539,7 +545,7 @@ class Analyzer(Interner):
         from .intset import IntSet, eval_set
 
         if dom_map is None:
-            dom_map = {v: r for v, r in self.ranges.items()}
+            dom_map = dict(self.ranges)
         got = eval_set(expr, dom_map, self)
         assert isinstance(got, IntSet)
         return got
@@ -605,7 +611,9 @@ class Analyzer(Interner):
         got = (info_.min_value, info_.max_value)
         old = self.var_bounds.get(var)
         if old is not None and old != got and not override:
-            raise ValueError(f"update: '{var.name}' already has the bounds {old}; pass override=True to replace them by {got}")
+            raise ValueError(
+                f"update: '{var.name}' already has the bounds {old}; pass override=True to replace them by {got}"
+            )
         self.var_bounds[var] = got
         self._changed()
 
@@ -637,7 +645,10 @@ class Analyzer(Interner):
             if not (is_index(a.dtype) and is_index(b.dtype)):
                 return False
             wide = a.dtype if info(a.dtype).bits >= info(b.dtype).bits else b.dtype
-            a, b = self._expr(Cast(wide, a) if a.dtype != wide else a), self._expr(Cast(wide, b) if b.dtype != wide else b)
+            a, b = (
+                self._expr(Cast(wide, a) if a.dtype != wide else a),
+                self._expr(Cast(wide, b) if b.dtype != wide else b),
+            )
         if not info(a.dtype).is_integer:
             return self.simplify(a) is self.simplify(b)
         return self.can_prove(EQ(a, b)) or self.simplify(Sub(a, b)).__class__ is IntImm and self.can_prove(EQ(a, b))
@@ -646,13 +657,18 @@ class Analyzer(Interner):
         e = self._expr(expr)
         if e.__class__ is IntImm:
             return e.value >= lower_bound
-        return self.bound(rewrite.rewrite_expr(self, e))[0] >= lower_bound or self.bound(self.simplify(e))[0] >= lower_bound
+        return (
+            self.bound(rewrite.rewrite_expr(self, e))[0] >= lower_bound
+            or self.bound(self.simplify(e))[0] >= lower_bound
+        )
 
     def can_prove_less(self, expr, upper_bound: int) -> bool:
         e = self._expr(expr)
         if e.__class__ is IntImm:
             return e.value < upper_bound
-        return self.bound(rewrite.rewrite_expr(self, e))[1] < upper_bound or self.bound(self.simplify(e))[1] < upper_bound
+        return (
+            self.bound(rewrite.rewrite_expr(self, e))[1] < upper_bound or self.bound(self.simplify(e))[1] < upper_bound
+        )
 
     @contextmanager
     def constraint_scope(self, constraint):
@@ -676,5 +692,3 @@ class Analyzer(Interner):
     @enabled_extensions.setter
     def enabled_extensions(self, flags) -> None:
         self._extensions = Extension(flags)
-
-

@@ -162,7 +162,12 @@ def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> B
             got = _with_facts(an, terms, got, depth)
         for atom, c in terms.items():
             cls = atom.__class__
-            if (cls is FloorDiv or cls is Div) and atom.b.__class__ is IntImm and atom.b.value and c % atom.b.value == 0:
+            if (
+                (cls is FloorDiv or cls is Div)
+                and atom.b.__class__ is IntImm
+                and atom.b.value
+                and c % atom.b.value == 0
+            ):
                 got = intersect(got, _without_division(an, terms, atom, depth))
     if base:
         got = add_bounds(got, (base, base))
@@ -204,13 +209,12 @@ def _without_division(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int
 
 def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
     """Tighten by each known ``lo <= sum <= hi``: bound the rest of the terms and add the fact's bound."""
-    for known, fact in an.facts.items():
-        for atom, c in known:
-            share = terms.get(atom)
-            break
-        if not share or share % c:
+    for known, fact in an.facts.values():
+        first, factor = known[0]
+        share = terms.get(first)
+        if not share or share % factor:
             continue
-        times = share // c
+        times = share // factor
         rest = dict(terms)
         for atom, c in known:
             left = rest.get(atom, 0) - c * times

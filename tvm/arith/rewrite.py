@@ -571,5 +571,3 @@ def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
         stack.pop()
     an.walk = walk
     return done[root]
-
-

@@ -1,8 +1,8 @@
 """Turns the rows of ``rules.py`` into closures, found by the classes of a node and its operands.
 
 A row is text: a pattern, its replacement and optionally a condition, in Python's own syntax. ``//`` and ``%`` are floor
-division and remainder; ``truncdiv``, ``truncmod``, ``min``, ``max``, ``select``, ``ramp``, ``broadcast``, ``likely`` are
-written as calls. A name like ``c1`` matches an integer literal and stands for its value, ``lanes`` for a lane count;
+division and remainder; ``truncdiv``, ``truncmod``, ``min``, ``max``, ``select``, ``ramp`` and ``broadcast`` are written
+as calls. A name like ``c1`` matches an integer literal and stands for its value, ``lanes`` for a lane count;
 any other name matches any expression. A part of a replacement made of literals only is computed. In a condition
 ``lo(x)``/``hi(x)`` are constant bounds, and the questions listed in ``_QUERIES`` may be called.
 
@@ -315,7 +315,10 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
     body.append(f"return {result}")
     if any("literal(" in line and ", d)" in line for line in body):
         # The operands of a logical node are conditions; literals are of the type of what is compared.
-        body.insert(len(w.lines) if p.head in _LOGICAL else 0, f"d = element({w.names['x'] if p.head in _LOGICAL else 'a'}.dtype)")
+        body.insert(
+            len(w.lines) if p.head in _LOGICAL else 0,
+            f"d = element({w.names['x'] if p.head in _LOGICAL else 'a'}.dtype)",
+        )
     text = "\n    ".join(body)
     return f"def {name}(an, a, b, make, literal):\n    {text}\n"
 

@@ -129,7 +129,11 @@ SUB += [
         "truncdiv(truncmod(x + c2, c3) + (c1 - c2), c3)",
         "c1 >= c2 and c3 > 0 and lo(x) + c2 >= 0",
     ),
-    row("truncdiv(x + c1, c3) - truncdiv(x, c3)", "truncdiv(truncmod(x, c3) + c1, c3)", "c1 >= 0 and c3 > 0 and lo(x) >= 0"),
+    row(
+        "truncdiv(x + c1, c3) - truncdiv(x, c3)",
+        "truncdiv(truncmod(x, c3) + c1, c3)",
+        "c1 >= 0 and c3 > 0 and lo(x) >= 0",
+    ),
     row("(x + c1) // c3 - (x + c2) // c3", "((x + c2) % c3 + (c1 - c2)) // c3", "c3 > 0"),
     row("(x + c1) // c3 - x // c3", "(x % c3 + c1) // c3", "c3 > 0"),
     row("x - y * c1", "x + y * (-c1)", "c1 < 0"),
@@ -183,7 +187,11 @@ TRUNCDIV = [
         "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y + z) >= 0",
     ),
     row("truncdiv(x + c1, c2)", "truncdiv(x, c2) + c1 // c2", "c2 > 0 and c1 > 0 and c1 % c2 == 0 and lo(x) >= 0"),
-    row("truncdiv(x * c1 + c3, c2)", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and c3 > 0"),
+    row(
+        "truncdiv(x * c1 + c3, c2)",
+        "x * (c1 // c2) + c3 // c2",
+        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and c3 > 0",
+    ),
     *duals(
         row(
             "truncdiv(min(x * c1, y), c2)",
@@ -235,10 +243,16 @@ FLOORDIV = [
     row("x // c1", "lo(x) // c1", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
     row("x % c1 // c2", "0", "0 < c1 and c1 <= c2"),
     row("(x * c1 + c3) // c2", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 + c3) // c2", "x // (c2 // c1) + c3 // c2", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 // c1 == 0"),
+    row(
+        "(x * c1 + c3) // c2", "x // (c2 // c1) + c3 // c2", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 // c1 == 0"
+    ),
     row("(x * c1 + y) // c2", "x * (c1 // c2) + y // c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x * c1 + y) // c2", "x // (c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1"),
-    row("(x * c1 + y) // c2", "x * (c1 // c2)", "c2 > 0 and c1 > 0 and 0 <= lo(x * (c1 % c2) + y) and hi(x * (c1 % c2) + y) < c2"),
+    row(
+        "(x * c1 + y) // c2",
+        "x * (c1 // c2)",
+        "c2 > 0 and c1 > 0 and 0 <= lo(x * (c1 % c2) + y) and hi(x * (c1 % c2) + y) < c2",
+    ),
     row("(x * c1 + y + z) // c2", "x * (c1 // c2) + (y + z) // c2", "c2 > 0 and c1 % c2 == 0"),
     row(
         "(x * c1 + y + z) // c2",
@@ -276,7 +290,11 @@ FLOORMOD = [
     row("(x * c1 + c3) % c2", "c3 % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x * c1 + y) % c2", "(x * (c1 % c2) + y) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
     row("(y + x * c1) % c2", "(y + x * (c1 % c2)) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
-    row("(x * c1 + y) % c2", "x % (c2 // c1) * c1 + y", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1"),
+    row(
+        "(x * c1 + y) % c2",
+        "x % (c2 // c1) * c1 + y",
+        "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1",
+    ),
     row("(x * c1 + y + z) % c2", "(y + z) % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x - y * c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x * c1 - y) % c2", "(0 - y) % c2", "c2 > 0 and c1 % c2 == 0"),
@@ -322,7 +340,19 @@ MIN = [
     row("min(0 - x * c1, 0)", "max(x, 0) * (-c1)", "c1 > 0", swap=False),
 ]
 MAX = duals(*MIN)[len(MIN) :]
-MAX = [(p, r, w and w.replace("True", "False").replace("never_above(x, y)", "@").replace("never_above(y, x)", "never_above(x, y)").replace("@", "never_above(y, x)"), s) for p, r, w, s in MAX]
+MAX = [
+    (
+        p,
+        r,
+        w
+        and w.replace("True", "False")
+        .replace("never_above(x, y)", "@")
+        .replace("never_above(y, x)", "never_above(x, y)")
+        .replace("@", "never_above(y, x)"),
+        s,
+    )
+    for p, r, w, s in MAX
+]
 
 EQUAL = [
     row("x == x", "True"),
@@ -412,7 +442,12 @@ AND = [
     row("x // c1 == c2 and x % c1 <= c3", "c1 * c2 <= x and x <= c1 * c2 + c3", "c1 > 0 and 0 <= c3 < c1"),
     row("x // c1 == c2 and c3 < x % c1", "c1 * c2 + c3 < x and x < c1 * c2 + c1", "c1 > 0 and 0 <= c3 < c1"),
     row("x // c1 == c2 and c3 <= x % c1", "c1 * c2 + c3 <= x and x < c1 * c2 + c1", "c1 > 0 and 0 <= c3 < c1"),
-    row("x < c1 and x % c2 < c3", "x < c1 - 1 - (c1 - 1) % c2 + c3 and x % c2 < c3", "c2 > 0 and (c1 - 1) % c2 >= c3", swap=False),
+    row(
+        "x < c1 and x % c2 < c3",
+        "x < c1 - 1 - (c1 - 1) % c2 + c3 and x % c2 < c3",
+        "c2 > 0 and (c1 - 1) % c2 >= c3",
+        swap=False,
+    ),
     row("x <= c1 and x % c2 < c3", "x < c1 - c1 % c2 + c3 and x % c2 < c3", "c2 > 0 and c1 % c2 >= c3", swap=False),
     row("x and (y and z)", "x and y and z", swap=False),
     row("x and y and z", "x and y", "in_conjunction(z, x)", swap=False),
@@ -457,15 +492,43 @@ VECTOR = [
     row("truncmod(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(truncmod(x, y), lanes)"),
     row("broadcast(x, lanes) // broadcast(y, lanes)", "broadcast(x // y, lanes)"),
     row("broadcast(x, lanes) % broadcast(y, lanes)", "broadcast(x % y, lanes)"),
-    row("truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))", "ramp(truncdiv(b, c2), c1 // c2, lanes)", "c1 % c2 == 0 and (c1 == 0 or lo(b) >= 0 and c1 > 0 and c2 > 0 or is_multiple(b, c2))"),
-    row("truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))", "broadcast(truncdiv(b, c2), lanes)", "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)"),
-    row("truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))", "broadcast(truncmod(b, c2), lanes)", "c1 % c2 == 0 and (lo(b) >= 0 and c1 >= 0 or is_multiple(b, c2))"),
-    row("truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))", "ramp(truncmod(b, c2), c1, lanes)", "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)"),
+    row(
+        "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
+        "ramp(truncdiv(b, c2), c1 // c2, lanes)",
+        "c1 % c2 == 0 and (c1 == 0 or lo(b) >= 0 and c1 > 0 and c2 > 0 or is_multiple(b, c2))",
+    ),
+    row(
+        "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
+        "broadcast(truncdiv(b, c2), lanes)",
+        "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
+    ),
+    row(
+        "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
+        "broadcast(truncmod(b, c2), lanes)",
+        "c1 % c2 == 0 and (lo(b) >= 0 and c1 >= 0 or is_multiple(b, c2))",
+    ),
+    row(
+        "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
+        "ramp(truncmod(b, c2), c1, lanes)",
+        "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
+    ),
     row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "ramp(b // c2, c1 // c2, lanes)", "c1 % c2 == 0"),
-    row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "broadcast(b // c2, lanes)", "c2 > 0 and one_bucket(b, c1, lanes, c2)"),
+    row(
+        "ramp(b, c1, lanes) // broadcast(c2, lanes)",
+        "broadcast(b // c2, lanes)",
+        "c2 > 0 and one_bucket(b, c1, lanes, c2)",
+    ),
     row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "broadcast(b % c2, lanes)", "c1 % c2 == 0"),
-    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "ramp(b % c2, c1, lanes)", "c2 > 0 and one_bucket(b, c1, lanes, c2)"),
-    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "ramp(congruent(b, c2), c1, lanes) % broadcast(c2, lanes)", "c2 > 0 and not is_const(b) and is_congruent(b, c2)"),
+    row(
+        "ramp(b, c1, lanes) % broadcast(c2, lanes)",
+        "ramp(b % c2, c1, lanes)",
+        "c2 > 0 and one_bucket(b, c1, lanes, c2)",
+    ),
+    row(
+        "ramp(b, c1, lanes) % broadcast(c2, lanes)",
+        "ramp(congruent(b, c2), c1, lanes) % broadcast(c2, lanes)",
+        "c2 > 0 and not is_const(b) and is_congruent(b, c2)",
+    ),
     *duals(
         row("min(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(min(x, y), lanes)", swap=False),
         row("min(min(x, broadcast(y, lanes)), broadcast(z, lanes))", "min(x, broadcast(min(y, z), lanes))", swap=False),
