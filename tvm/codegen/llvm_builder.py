@@ -45,6 +45,9 @@ class Builder:
         self.wide: dict[Var, str] = {}
         self.level: dict[PrimExpr, int] = {}
         self.loop_depth = 0
+        # The variable of the innermost loop, and whether something is accessed in strides along it.
+        self.inner: Var | None = None
+        self.strided = False
         # Variables that are not negative, with the largest value they have (llvm_sign.INDEX for an index).
         self.nonnegative: dict[Var, int] = {}
         # Pointers: promised alignment in bytes, and whether no other pointer reaches their memory.

@@ -49,10 +49,11 @@ def parse(text: str, imports: Iterable[str] = ()):
     return module
 
 
-def optimize(module, machine, opt_level: int) -> None:
+def optimize(module, machine, opt_level: int, vectorize: bool = True) -> None:
+    """LLVM's pipeline without the parts that redo what a schedule decides."""
     llvm = _binding()
     options = llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3))
-    options.loop_vectorization = False
+    options.loop_vectorization = vectorize
     options.slp_vectorization = False
     options.loop_interleaving = False
     options.loop_unrolling = False

@@ -9,6 +9,9 @@ from ..ir.prim import Var
 from .llvm_builder import Builder, clean
 from .llvm_sign import INDEX
 
+# Lines of a loop body beyond which looking for vectors costs more time than it is likely to save.
+_LONGEST_SCALAR = 150
+
 
 def add_index(b: Builder, x: str, y: str) -> str:
     if x[0] != "%" and y[0] != "%":
@@ -42,6 +45,7 @@ def serial_loop(
     phi = len(b.out)
     b.out.append("")
     b.loop_depth += 1
+    b.inner, b.strided = var, False
     _bind_counter(b, var, counter, nonnegative)
     body()
     if b.terminated:
@@ -50,11 +54,21 @@ def serial_loop(
     next_value = b.effect(f"add nsw {text} {counter}, {step}")
     more = b.effect(f"icmp slt {text} {next_value}, {end}")
     b.out[phi] = f"  {counter} = phi {text} [ {begin}, %{before} ], [ {next_value}, %{b.block} ]"
-    b.branch_if(more, head, done, b.module.loop_metadata())
+    b.branch_if(more, head, done, b.module.loop_metadata(_is_scalar(b, phi)))
     b.pop()
+    b.inner = None
     b.wide.pop(var, None)
     b.nonnegative.pop(var, None)
     b.start(done)
+
+
+def _is_scalar(b: Builder, start: int) -> bool:
+    """Whether the lines since ``start`` are straight scalar code on neighbouring elements: a loop that the schedule
+    left to the compiler."""
+    lines = b.out[start:]
+    if len(lines) > _LONGEST_SCALAR or b.strided:
+        return False
+    return not any("<" in line or line[0] != " " or "call i32" in line for line in lines)
 
 
 def _bind_counter(b: Builder, var: Var, counter: str, nonnegative: bool) -> None:

@@ -42,13 +42,15 @@ def wide_value(b: Builder, node: PrimExpr) -> str:
 def sum_of(b: Builder, form: Linear) -> tuple[str | None, int]:
     """The part of a sum that is not known now (None if nothing is), and the number that is to be added to it."""
     constant = form.constant
-    level, fixed_of = b.level, b.constants
+    level, fixed_of, inner = b.level, b.constants, b.inner
     parts: list[tuple[int, str, int]] = []
     for atom, scale in form.terms:
         fixed = fixed_of.get(atom)
         if fixed is not None:
             constant += scale * fixed
             continue
+        if atom is inner and not -2 < scale < 2:
+            b.strided = True
         operand = wide_value(b, atom)
         if operand[0] != "%":
             constant += scale * (1 if operand == "true" else 0 if operand == "false" else int(operand))

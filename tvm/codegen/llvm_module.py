@@ -57,7 +57,9 @@ class ModuleText:
         self._shared: dict[str, str] = {}
         self._strings: dict[bytes, str] = {}
         self._weights: str | None = None
-        self._no_unroll: str | None = None
+        self._loop_rules: tuple[str, ...] = ()
+        # Whether any loop is left to LLVM to vectorise.
+        self.wants_vectors = False
 
     def float32_like(self, dtype: str) -> str:
         return with_lanes("float32", info(dtype).lanes)
@@ -133,12 +135,17 @@ class ModuleText:
         self.metadata.append(f"{name} = {text}")
         return name
 
-    def loop_metadata(self) -> str:
-        """Unrolling is the schedule's business."""
-        if self._no_unroll is None:
-            self._no_unroll = self.add_metadata('!{!"llvm.loop.unroll.disable"}')
+    def loop_metadata(self, vectorize: bool) -> str:
+        """What LLVM may do with a loop: unrolling is the schedule's business, vectors only where it asked for none."""
+        if not self._loop_rules:
+            self._loop_rules = (
+                self.add_metadata('!{!"llvm.loop.unroll.disable"}'),
+                self.add_metadata('!{!"llvm.loop.vectorize.enable", i1 false}'),
+            )
+        rules = self._loop_rules[:1] if vectorize else self._loop_rules
         name = f"!{len(self.metadata)}"
-        self.metadata.append(f"{name} = distinct !{{{name}, {self._no_unroll}}}")
+        self.metadata.append(f"{name} = distinct !{{{', '.join((name, *rules))}}}")
+        self.wants_vectors |= vectorize
         return f", !llvm.loop {name}"
 
     def text(self, name: str, layout: str) -> str:
