@@ -14,6 +14,9 @@ from .type import GlobalTypeVar
 # Set by relay: adds the definitions of a named library file to a module.
 IMPORT_STANDARD: list[Callable[[Any, str], None]] = []
 
+# Set by relay: makes the call expression of a function over tensors.
+RELAY_CALL: list[Callable[[Any, tuple], Any]] = []
+
 
 class CallingConv(IntEnum):
     """How a function is called."""
@@ -41,6 +44,8 @@ class GlobalVar(RelayExpr, key="GlobalVar"):
     type_annot: Any = None
 
     def __call__(self, *args):
+        if RELAY_CALL and (not args or any(isinstance(a, RelayExpr) for a in args)):
+            return RELAY_CALL[0](self, args)
         return Call("void", self, args)
 
 

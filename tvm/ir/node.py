@@ -16,7 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 CHILD_TYPES = frozenset(
-    {"PrimExpr", "Stmt", "Range", "IterVar", "BufferRegion", "MatchBufferRegion", "Block", "BaseExpr", "Expr"}
+    {
+        "PrimExpr", "Stmt", "Range", "IterVar", "BufferRegion", "MatchBufferRegion", "Block", "BaseExpr", "RelayExpr",
+        "Clause",
+    }
 )
 
 # type key -> class, for JSON and `ir.make_node`.

@@ -1,0 +1,337 @@
+"""The graph language: expressions over tensors, tuples and functions.
+
+Expressions form a graph by identity: an expression used twice is computed once. ``checked_type`` is filled in by type
+inference; it is derived data, so it is the one slot of a node that is written later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import canonical
+from ..ir.attrs import DictAttrs
+from ..ir.module import BaseFunc, GlobalVar, RelayExpr
+from ..ir.node import to_tuple
+from ..ir.prim import Any_
+from ..ir.tensor_type import TensorType
+from ..ir.type import FuncType, Type
+from ..runtime import ndarray
+
+# Operators of Python on expressions: name -> function(a, b). Filled by relay.op.
+OPERATORS: dict[str, Callable[..., Any]] = {}
+
+
+def _apply(name: str, *args):
+    if name not in OPERATORS:
+        raise TypeError(f"no operator '{name}' on relay expressions; import tvm.relay")
+    first = next(a for a in args if isinstance(a, RelayExpr))
+    return OPERATORS[name](*[_operand(a, first) for a in args])
+
+
+def _operand(value, beside: RelayExpr):
+    """A Python number beside an expression takes the expression's element type, where it is known."""
+    if isinstance(value, RelayExpr):
+        return value
+    known = _known_dtype(beside)
+    if isinstance(value, float) and known.startswith(("int", "uint", "bool")):
+        known = "float32"
+    return const(value, known)
+
+
+def _known_dtype(e: RelayExpr) -> str:
+    found = e.checked_type_ if e.checked_type_ is not None else getattr(e, "type_annotation", None)
+    if isinstance(found, TensorType):
+        return found.dtype
+    if isinstance(e, Constant):
+        return e.data.dtype
+    if isinstance(e, Call):
+        for a in e.args:
+            if isinstance(a, RelayExpr):
+                return _known_dtype(a)
+    return "float32"
+
+
+class ExprWithOp(RelayExpr):
+    """An expression that Python operators work on."""
+
+    def astype(self, dtype):
+        return _apply_cast(self, canonical(dtype))
+
+    def __neg__(self):
+        return _apply("negative", self)
+
+    def __lt__(self, other):
+        return _apply("less", self, other)
+
+    def __gt__(self, other):
+        return _apply("greater", self, other)
+
+    def __ge__(self, other):
+        return _apply("greater_equal", self, other)
+
+    def __le__(self, other):
+        return _apply("less_equal", self, other)
+
+    def __add__(self, other):
+        return _apply("add", self, other)
+
+    def __radd__(self, other):
+        return _apply("add", other, self)
+
+    def __sub__(self, other):
+        return _apply("subtract", self, other)
+
+    def __rsub__(self, other):
+        return _apply("subtract", other, self)
+
+    def __mul__(self, other):
+        return _apply("multiply", self, other)
+
+    def __rmul__(self, other):
+        return _apply("multiply", other, self)
+
+    def __truediv__(self, other):
+        return _apply("divide", self, other)
+
+    def __rtruediv__(self, other):
+        return _apply("divide", other, self)
+
+    def __floordiv__(self, other):
+        return _apply("floor_divide", self, other)
+
+    def __mod__(self, other):
+        return _apply("mod", self, other)
+
+    def __call__(self, *args):
+        """Call this expression, a function value."""
+        return Call(self, args)
+
+    def __bool__(self):
+        raise TypeError("a relay expression has no truth value while the graph is being built; use relay.If")
+
+
+def _apply_cast(e, dtype: str):
+    return OPERATORS["cast"](e, dtype)
+
+
+_TYPED = {"checked_type_": "None", "virtual_device_": "None"}
+
+
+class Constant(ExprWithOp, key="relay.Constant", derived=_TYPED):
+    """A tensor known when compiling."""
+
+    data: Any
+
+    def __init__(self, data, span=None):
+        self.data = data if isinstance(data, ndarray.NDArray) else ndarray.array(data)
+        self.checked_type_ = TensorType(self.data.shape, self.data.dtype)
+        self.virtual_device_ = None
+        self.span = span
+
+
+class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
+    fields: tuple[RelayExpr]
+
+    def __getitem__(self, index):
+        if index >= len(self.fields):
+            raise IndexError(f"the tuple has {len(self.fields)} fields; there is no field {index}")
+        return self.fields[index]
+
+    def __len__(self):
+        return len(self.fields)
+
+    def astype(self, _):
+        raise TypeError("a tuple has no element type to cast")
+
+
+class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
+    """A variable; two are the same only if they are the same object."""
+
+    name_hint: str
+    type_annotation: Type | None = None
+
+    def __init__(self, name_hint, type_annotation=None, span=None):
+        self.name_hint = str(name_hint)
+        self.type_annotation = type_annotation
+        self.checked_type_ = type_annotation if isinstance(type_annotation, (TensorType,)) else None
+        self.virtual_device_ = None
+        self.span = span
+
+    @property
+    def vid(self):
+        return self
+
+
+class Call(ExprWithOp, key="relay.Call", derived=_TYPED):
+    """``op`` (an operator, a function, a constructor) applied to ``args``."""
+
+    op: RelayExpr
+    args: tuple[RelayExpr]
+    attrs: Any = None
+    type_args: tuple = ()
+
+
+class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
+    """``variable`` is ``value`` inside ``body``."""
+
+    var: Var
+    value: RelayExpr
+    body: RelayExpr
+
+    def __init__(self, var=None, value=None, body=None, span=None, variable=None):
+        self.var = variable if var is None else var
+        self.value, self.body = value, body
+        self.checked_type_ = self.virtual_device_ = None
+        self.span = span
+
+
+class If(ExprWithOp, key="relay.If", derived=_TYPED):
+    cond: RelayExpr
+    true_branch: RelayExpr
+    false_branch: RelayExpr
+
+
+class TupleGetItem(ExprWithOp, key="relay.TupleGetItem", derived=_TYPED):
+    tuple_value: RelayExpr
+    index: int
+
+
+class RefCreate(ExprWithOp, key="relay.RefCreate", derived=_TYPED):
+    value: RelayExpr
+
+
+class RefRead(ExprWithOp, key="relay.RefRead", derived=_TYPED):
+    ref: RelayExpr
+
+
+class RefWrite(ExprWithOp, key="relay.RefWrite", derived=_TYPED):
+    ref: RelayExpr
+    value: RelayExpr
+
+
+class TempExpr(ExprWithOp):
+    """An expression that only exists inside a pass."""
+
+    def realize(self):
+        raise TypeError(f"{type(self).__name__} has no realization")
+
+
+class Function(BaseFunc, key="relay.Function", derived=_TYPED):
+    """A function value. ``attrs`` says what passes know of it: Primitive, Composite, hash, ..."""
+
+    params: tuple
+    body: RelayExpr
+    ret_type: Type | None = None
+    type_params: tuple = ()
+    attrs: Any = None
+
+    def __init__(self, params, body, ret_type=None, type_params=None, attrs=None, span=None):
+        self.params = to_tuple(params)
+        for p in self.params:
+            if not isinstance(p, Var):
+                raise TypeError(f"a parameter of a function is a relay.Var, got {type(p).__name__}")
+        self.body = body
+        self.ret_type = ret_type
+        self.type_params = to_tuple(type_params)
+        self.attrs = dict(attrs.items()) if isinstance(attrs, DictAttrs) else dict(attrs or {})
+        self.checked_type_ = self.virtual_device_ = None
+        self.span = span
+
+    def __call__(self, *args):
+        return Call(self, args)
+
+    @property
+    def checked_type(self):
+        if self.checked_type_ is None:
+            raise ValueError("the type of this function is not inferred yet; run relay.transform.InferType")
+        return self.checked_type_
+
+
+class TupleWrapper:
+    """What an operator with several results returns: it can be indexed, unpacked and used as a tuple."""
+
+    def __init__(self, tuple_value: RelayExpr, size: int):
+        self.tuple_value = tuple_value
+        self.size = size
+
+    def astuple(self) -> RelayExpr:
+        return self.tuple_value
+
+    def astext(self):
+        return str(self.tuple_value)
+
+    def __getitem__(self, index: int):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self.size))]
+        if not -self.size <= index < self.size:
+            raise IndexError(f"the result has {self.size} parts; there is no part {index}")
+        return TupleGetItem(self.tuple_value, index % self.size)
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        return (self[i] for i in range(self.size))
+
+    def __repr__(self):
+        return f"TupleWrapper({self.tuple_value!r}, {self.size})"
+
+    def asobject(self):
+        return self.tuple_value
+
+
+def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None) -> Var:
+    """A variable; ``shape`` and ``dtype`` make a tensor type."""
+    if type_annotation is not None and shape is not None:
+        raise ValueError("var: give a type annotation or a shape, not both")
+    if shape is not None:
+        type_annotation = TensorType(shape, dtype)
+    elif isinstance(type_annotation, str):
+        type_annotation = TensorType((), type_annotation)
+    return Var(name_hint, type_annotation)
+
+
+def const(value, dtype=None, span=None) -> Constant:
+    """A constant of a number, a bool, an array or nested lists; ints are int32 and floats float32 by default."""
+    import numpy as np
+
+    if isinstance(value, Constant):
+        return value
+    if isinstance(value, ndarray.NDArray):
+        return Constant(value)
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        array = np.asarray(value)
+    elif isinstance(value, (bool, int, float, list, tuple, np.generic)):
+        array = np.array(value)
+    else:
+        raise ValueError(f"const: a number, a bool or an array is wanted, got {type(value).__name__}")
+    if dtype is None and not isinstance(value, np.ndarray) and not isinstance(value, np.generic):
+        dtype = {"float64": "float32", "int64": "int32"}.get(str(array.dtype), str(array.dtype))
+    if dtype is not None:
+        if canonical(dtype) == "bfloat16":
+            import ml_dtypes
+
+            array = array.astype(ml_dtypes.bfloat16)
+        else:
+            array = array.astype(canonical(dtype))
+    return Constant(ndarray.array(array))
+
+
+def bind(expr, binds):
+    """``expr`` with variables replaced; a function loses the parameters that were."""
+    from .substitute import bind as apply
+
+    return apply(expr, binds)
+
+
+def Any() -> Any_:  # noqa: N802
+    """An unknown dimension."""
+    return Any_()
+
+
+__all__ = [
+    "Call", "Constant", "ExprWithOp", "FuncType", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite",
+    "RelayExpr", "TempExpr", "Tuple", "TupleGetItem", "TupleWrapper", "Var", "bind", "const", "var",
+]
+Expr = RelayExpr

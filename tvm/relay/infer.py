@@ -1,0 +1,353 @@
+"""Type inference: every expression gets its ``checked_type``; variables without a type get one from their use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..error import DiagnosticError
+from ..ir.adt import Constructor
+from ..ir.module import GlobalVar, IRModule
+from ..ir.node import Node
+from ..ir.op import Op
+from ..ir.prim import Any_, IntImm, PrimExpr
+from ..ir.tensor_type import TensorType
+from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type
+from .expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+
+
+def dims(t: Type) -> tuple:
+    """The shape of a tensor type: Python ints where known, expressions where symbolic."""
+    if not isinstance(t, TensorType):
+        raise TypeError(f"a tensor is wanted, got {t}")
+    return tuple([d.value if isinstance(d, IntImm) else d for d in t.shape])
+
+
+def same_dim(a: Any, b: Any) -> bool:
+    """Whether two dimensions may be equal: unknown ones match anything."""
+    if isinstance(a, IntImm):
+        a = a.value
+    if isinstance(b, IntImm):
+        b = b.value
+    if isinstance(a, Any_) or isinstance(b, Any_):
+        return True
+    if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
+        return a is b or (isinstance(a, PrimExpr) != isinstance(b, PrimExpr))
+    return a == b
+
+
+def unify(a: Type, b: Type) -> Type | None:
+    """The type that both are, with what either knows; None if they differ."""
+    if isinstance(a, IncompleteType):
+        return b
+    if isinstance(b, IncompleteType) or a is b or a == b:
+        return a
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        if a.dtype != b.dtype or len(a.shape) != len(b.shape):
+            return None
+        if not all(same_dim(x, y) for x, y in zip(a.shape, b.shape)):
+            return None
+        return TensorType([y if isinstance(x, Any_) else x for x, y in zip(a.shape, b.shape)], a.dtype)
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
+        parts = [unify(x, y) for x, y in zip(a.fields, b.fields)]
+        return None if any(p is None for p in parts) else TupleType(tuple(parts))
+    if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.arg_types) == len(b.arg_types):
+        parts = [unify(x, y) for x, y in zip(a.arg_types, b.arg_types)]
+        result = unify(a.ret_type, b.ret_type)
+        return None if result is None or any(p is None for p in parts) else FuncType(tuple(parts), result)
+    return None
+
+
+class Inference:
+    """Infers the types of one module's functions."""
+
+    def __init__(self, mod: IRModule | None = None):
+        self.mod = mod
+        self.types: dict[int, Type] = {}
+        self.keep: list[Node] = []
+        self.values: dict[Var, RelayExpr] = {}
+        self.variables: dict[Var, Type] = {}
+        self.active: set[GlobalVar] = set()
+        # Further expression classes (data types, patterns) add their rules here: class -> method(self, node) -> Type.
+        self.rules = {**_RULES, **EXTRA_RULES}
+
+    def infer(self, root: RelayExpr) -> Type:
+        stack: list[tuple[Any, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            key = id(node)
+            if key in self.types and not isinstance(self.types[key], IncompleteType):
+                continue
+            if not ready:
+                stack.append((node, True))
+                self._enter(node)
+                for child in reversed(self._children(node)):
+                    if id(child) not in self.types:
+                        stack.append((child, False))
+                continue
+            rule = self.rules.get(type(node))
+            if rule is None:
+                raise DiagnosticError(f"type inference does not know {type(node).__name__}")
+            self.types[key] = rule(self, node)
+            self.keep.append(node)
+        return self.types[id(root)]
+
+    def _children(self, node) -> list:
+        if isinstance(node, (Op, Constructor, GlobalVar, Var, Constant)):
+            return []
+        return node.children()
+
+    def _enter(self, node) -> None:
+        if type(node) is Let:
+            self.values[node.var] = node.value
+            if isinstance(node.value, Function) and node.var.type_annotation is None:
+                # A local function may call itself; its annotations say its type then.
+                params = [p.type_annotation for p in node.value.params]
+                if all(p is not None for p in params) and node.value.ret_type is not None:
+                    self.variables[node.var] = FuncType(tuple(params), node.value.ret_type)
+        elif type(node) is Function:
+            for p in node.params:
+                if p.type_annotation is not None:
+                    self.variables[p] = p.type_annotation
+
+    def type_of(self, node: RelayExpr) -> Type:
+        if isinstance(node, Var):
+            return self.variable(node)
+        return self.types[id(node)]
+
+    def variable(self, node: Var) -> Type:
+        known = self.variables.get(node)
+        if known is None:
+            known = node.type_annotation
+            value = self.values.get(node)
+            if value is not None:
+                got = self.types.get(id(value))
+                known = got if known is None else (unify(known, got) if got is not None else known)
+            self.variables[node] = known = known if known is not None else IncompleteType()
+        return known
+
+    def learn(self, node: RelayExpr, found: Type) -> None:
+        """What the use of a variable says about its type."""
+        if isinstance(node, Var) and isinstance(self.variable(node), IncompleteType):
+            self.variables[node] = found
+            self.types[id(node)] = found
+        elif isinstance(node, Tuple) and isinstance(found, TupleType):
+            for f, t in zip(node.fields, found.fields):
+                self.learn(f, t)
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    def constant(self, node: Constant) -> Type:
+        return TensorType(node.data.shape, node.data.dtype)
+
+    def tuple(self, node: Tuple) -> Type:
+        return TupleType(tuple(self.type_of(f) for f in node.fields))
+
+    def get_item(self, node: TupleGetItem) -> Type:
+        t = self.type_of(node.tuple_value)
+        if not isinstance(t, TupleType):
+            raise DiagnosticError(f"field {node.index} is taken of something that is not a tuple but {t}")
+        if not 0 <= node.index < len(t.fields):
+            raise DiagnosticError(f"field {node.index} is taken of a tuple with {len(t.fields)} fields")
+        return t.fields[node.index]
+
+    def let(self, node: Let) -> Type:
+        return self.type_of(node.body)
+
+    def condition(self, node: If) -> Type:
+        test = self.type_of(node.cond)
+        if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
+            raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
+        a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
+        both = unify(a, b)
+        if both is None:
+            raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
+        return both
+
+    def function(self, node: Function) -> Type:
+        body = self.type_of(node.body)
+        if node.ret_type is not None:
+            got = unify(node.ret_type, body)
+            if got is None:
+                raise DiagnosticError(f"the function is annotated to return {node.ret_type} but returns {body}")
+            body = got
+        return FuncType(tuple(self.variable(p) for p in node.params), body, node.type_params)
+
+    def global_var(self, node: GlobalVar) -> Type:
+        if self.mod is None or node not in self.mod:
+            raise DiagnosticError(f"function @{node.name_hint} is not in the module")
+        function = self.mod[node]
+        if not isinstance(function, Function):
+            return getattr(function, "checked_type_", None) or FuncType((), TupleType(()))
+        known = self.types.get(id(function))
+        if known is not None:
+            return known
+        annotated = [p.type_annotation for p in function.params]
+        if node in self.active:
+            if function.ret_type is None or any(p is None for p in annotated):
+                raise DiagnosticError(f"@{node.name_hint} calls itself; annotate its parameters and its result")
+            return FuncType(tuple(annotated), function.ret_type, function.type_params)
+        self.active.add(node)
+        try:
+            return self.infer(function)
+        finally:
+            self.active.discard(node)
+
+    def call(self, node: Call) -> Type:
+        if isinstance(node.op, Op):
+            return self.operator(node)
+        callee = self.type_of(node.op)
+        args = [self.type_of(a) for a in node.args]
+        if not isinstance(callee, FuncType):
+            raise DiagnosticError(f"what is called is not a function but {callee}")
+        if len(callee.arg_types) != len(args):
+            raise DiagnosticError(f"a function of {len(callee.arg_types)} arguments is called with {len(args)}")
+        for i, (want, have) in enumerate(zip(callee.arg_types, args)):
+            if isinstance(have, IncompleteType):
+                self.learn(node.args[i], want)
+            elif unify(want, have) is None and not callee.type_params:
+                raise DiagnosticError(f"argument {i} of a call: expected {want}, got {have}")
+        return callee.ret_type
+
+    def operator(self, node: Call) -> Type:
+        record = node.op
+        rule = record.attrs.get("type_rule")
+        if rule is None:
+            raise DiagnosticError(f"operator {record.name} has no type rule")
+        wanted = record.attrs.get("num_inputs", -1)
+        if wanted >= 0 and wanted != len(node.args):
+            raise DiagnosticError(f"operator {record.name} takes {wanted} inputs, {len(node.args)} are given")
+        types = [self.type_of(a) for a in node.args]
+        try:
+            if any(_incomplete(t) for t in types):
+                types = self._complete(node, types)
+            return rule(node.attrs, types)
+        except (TypeError, ValueError, IndexError) as problem:
+            if isinstance(problem, DiagnosticError):
+                raise
+            raise DiagnosticError(self._context(node, types, problem)) from problem
+
+    def _complete(self, node: Call, types: list[Type]) -> list[Type]:
+        fill = node.op.attrs.get("infer_inputs")
+        if fill is None:
+            at = next(i for i, t in enumerate(types) if _incomplete(t))
+            raise TypeError(f"the type of input {at} is not known; annotate the variable")
+        full = fill(node.attrs, types)
+        for arg, t in zip(node.args, full):
+            self.learn(arg, t)
+        return [self.type_of(a) for a in node.args]
+
+    def _context(self, node: Call, types: list[Type], problem: Exception) -> str:
+        shown = ", ".join(str(t) for t in types)
+        where = f" (node {node.span.name})" if getattr(node.span, "name", None) else ""
+        return f"operator {node.op.name}{where}: {problem}\n  inputs: {shown}\n  attributes: {node.attrs}"
+
+    def reference(self, node: RefCreate) -> Type:
+        return RelayRefType(self.type_of(node.value))
+
+    def read(self, node: RefRead) -> Type:
+        t = self.type_of(node.ref)
+        if not isinstance(t, RelayRefType):
+            raise DiagnosticError(f"what is read is not a reference but {t}")
+        return t.value
+
+    def write(self, node: RefWrite) -> Type:
+        t = self.type_of(node.ref)
+        if not isinstance(t, RelayRefType):
+            raise DiagnosticError(f"what is written is not a reference but {t}")
+        return TupleType(())
+
+
+def _incomplete(t: Type) -> bool:
+    return isinstance(t, IncompleteType) or isinstance(t, TupleType) and any(_incomplete(f) for f in t.fields)
+
+
+def _operator_type(self, node: Op) -> Type:
+    return FuncType((), TupleType(()))
+
+
+_RULES = {
+    Constant: Inference.constant,
+    Tuple: Inference.tuple,
+    TupleGetItem: Inference.get_item,
+    Let: Inference.let,
+    If: Inference.condition,
+    Function: Inference.function,
+    GlobalVar: Inference.global_var,
+    Var: Inference.variable,
+    Call: Inference.call,
+    Op: _operator_type,
+    RefCreate: Inference.reference,
+    RefRead: Inference.read,
+    RefWrite: Inference.write,
+}
+
+# Rules of expressions defined elsewhere in relay (data types and match).
+EXTRA_RULES: dict[type, Any] = {}
+
+
+def infer_function(function: Function, mod: IRModule | None = None) -> Function:
+    """The function with all types filled in; unannotated parameters are annotated."""
+    work = Inference(mod)
+    work.infer(function)
+    return finish(work, function)
+
+
+def finish(work: Inference, function: Function) -> Function:
+    from .substitute import substitute_vars
+
+    unknown = [p for p in function.params if p.type_annotation is None]
+    if unknown:
+        new = {}
+        for p in unknown:
+            t = work.variable(p)
+            if isinstance(t, IncompleteType):
+                raise DiagnosticError(f"the type of parameter %{p.name_hint} cannot be told from its use; annotate it")
+            new[p] = Var(p.name_hint, t)
+        function = substitute_vars(function, new)
+        again = Inference(work.mod)
+        again.infer(function)
+        work = again
+    for node in work.keep:
+        if not isinstance(node, (Op, Constructor, GlobalVar)):
+            node.checked_type_ = work.types[id(node)]
+    for variable, t in work.variables.items():
+        variable.checked_type_ = t
+    return function
+
+
+def infer_module(mod: IRModule) -> IRModule:
+    """The module with the types of all its graph functions."""
+    new = mod.clone()
+    work = Inference(mod)
+    for var, function in mod.functions.items():
+        if isinstance(function, Function):
+            work.infer(function)
+    for var, function in mod.functions.items():
+        if isinstance(function, Function):
+            new.functions[var] = finish(work, function)
+    return new
+
+
+def infer_type(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
+    """An expression (perhaps with free variables that have types) with its ``checked_type``."""
+    if isinstance(expr, Function):
+        return infer_function(expr, mod)
+    work = Inference(mod)
+    work.infer(expr)
+    for node in work.keep:
+        if not isinstance(node, (Op, Constructor, GlobalVar)):
+            node.checked_type_ = work.types[id(node)]
+    return expr

@@ -1,0 +1,111 @@
+"""One record per operator: everything that is true of it is written in one place.
+
+    @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
+    def relu(data):
+        \"\"\"max(x, 0), element by element.\"\"\"
+        return call("nn.relu", data)
+
+``type_rule(attrs, types)`` gives the type of the result from the types of the inputs, or raises TypeError in words.
+``infer_inputs(attrs, types)`` fills in input types that are not known yet (weights of a convolution).
+``compute(attrs, inputs, out_type)`` gives the tensor, or a list of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.attrs import DictAttrs
+from ...ir.op import OPS, Op
+from ..expr import Call, Constant, RelayExpr, Tuple, TupleWrapper, const
+
+# How an operator may be fused with its neighbours; the numbers are TVM's.
+ELEMWISE = 0
+BROADCAST = 1
+INJECTIVE = 2
+COMM_REDUCE = 3
+OUT_ELEMWISE_FUSABLE = 4
+TUPLE = 7
+OPAQUE = 8
+
+
+class OpPattern:
+    """The fusion patterns under TVM's names."""
+
+    ELEMWISE = ELEMWISE
+    BROADCAST = BROADCAST
+    INJECTIVE = INJECTIVE
+    COMM_REDUCE = COMM_REDUCE
+    OUT_ELEMWISE_FUSABLE = OUT_ELEMWISE_FUSABLE
+    TUPLE = TUPLE
+    OPAQUE = OPAQUE
+
+
+class CallAttrs(DictAttrs, key="relay.CallAttrs"):
+    """The attributes of one call, read as ``attrs.name``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        entries = object.__getattribute__(self, "entries")
+        if name in entries:
+            return entries[name]
+        raise AttributeError(f"no attribute '{name}'; there are {', '.join(entries) or 'none'}")
+
+    def get_int(self, key: str) -> int:
+        return int(self.entries[key])
+
+    def get_str(self, key: str) -> str:
+        return str(self.entries[key])
+
+    def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        return tuple(int(x) for x in self.entries[key])
+
+
+def op(
+    name: str, num_inputs: int = -1, *, pattern: int = OPAQUE, type_rule: Callable[..., Any] | None = None,
+    compute: Callable[..., Any] | None = None, infer_inputs: Callable[..., Any] | None = None, **facts: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the operator ``name``; the decorated function builds calls of it. ``facts`` are further attributes of
+    the record (layout rules, legalization, gradients ...)."""
+
+    def decorate(build: Callable[..., Any]) -> Callable[..., Any]:
+        record = OPS.get(name)
+        if record is None:
+            record = OPS.register(name, Op(name, (build.__doc__ or "").strip(), num_inputs, {}))
+        record.attrs.update(facts)
+        record.attrs["TOpPattern"] = pattern
+        record.attrs["num_inputs"] = num_inputs
+        for key, value in (("type_rule", type_rule), ("compute", compute), ("infer_inputs", infer_inputs)):
+            if value is not None:
+                record.attrs[key] = value
+        build.op = record
+        return build
+
+    return decorate
+
+
+def as_expr(value: Any) -> RelayExpr:
+    """Numbers and arrays as constants, lists as tuples."""
+    if isinstance(value, RelayExpr):
+        return value
+    if isinstance(value, TupleWrapper):
+        return value.astuple()
+    if isinstance(value, (list, tuple)) and value and all(isinstance(v, (RelayExpr, TupleWrapper)) for v in value):
+        return Tuple([as_expr(v) for v in value])
+    return const(value)
+
+
+def call(name: str, *inputs: Any, **attrs: Any) -> Call:
+    """The call of an operator; attributes are kept in the order given."""
+    return Call(Op.get(name), tuple([as_expr(i) for i in inputs]), CallAttrs(attrs) if attrs else None)
+
+
+def pattern_of(record: Op) -> int:
+    return record.attrs.get("TOpPattern", OPAQUE)
+
+
+__all__ = [
+    "BROADCAST", "COMM_REDUCE", "CallAttrs", "Constant", "ELEMWISE", "INJECTIVE", "OPAQUE", "OUT_ELEMWISE_FUSABLE",
+    "OpPattern", "TUPLE", "as_expr", "call", "op", "pattern_of",
+]

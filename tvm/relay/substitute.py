@@ -1,0 +1,63 @@
+"""Replacing variables in graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..ir.visit import post_order, rewrite
+from .expr import Constant, Function, Let, RelayExpr, Var, const
+
+
+def substitute_vars(root: RelayExpr, table: Mapping[Var, RelayExpr]) -> Any:
+    """``root`` with variables replaced where they are used and, where the replacement is a variable, where they are
+    defined."""
+
+    def post(node):
+        if type(node) is Var:
+            return table.get(node)
+        if type(node) is Function and any(p in table for p in node.params):
+            params = [table.get(p, p) for p in node.params]
+            kept = [p for p in params if isinstance(p, Var)]
+            return Function(kept, node.body, node.ret_type, node.type_params, node.attrs, node.span)
+        if type(node) is Let and node.var in table and isinstance(table[node.var], Var):
+            return Let(table[node.var], node.value, node.body, node.span)
+        return None
+
+    return rewrite(root, post)
+
+
+def bind(expr, binds) -> Any:
+    """``expr`` with variables (or parameters by name) bound to values; a function loses the bound parameters."""
+    table: dict[Var, RelayExpr] = {}
+    if isinstance(expr, Function):
+        by_name = {p.name_hint: p for p in expr.params}
+        for key, value in binds.items():
+            var = by_name.get(key) if isinstance(key, str) else key
+            if var is not None:
+                table[var] = value if isinstance(value, RelayExpr) else const(value)
+        body = substitute_vars(expr.body, table)
+        kept = [p for p in expr.params if p not in table]
+        extra = [v for v in free_vars(body) if v not in kept] if any(isinstance(t, Var) for t in table.values()) else []
+        ret = expr.ret_type
+        return Function(kept + extra, body, ret, expr.type_params, expr.attrs, expr.span)
+    for key, value in binds.items():
+        table[key] = value if isinstance(value, RelayExpr) else const(value)
+    return substitute_vars(expr, table)
+
+
+def free_vars(expr: RelayExpr) -> list[Var]:
+    """Variables used but not defined in ``expr``, in order of first use."""
+    bound: set[Var] = set()
+    used: dict[Var, None] = {}
+    for node in post_order(expr):
+        if type(node) is Var:
+            used[node] = None
+        elif type(node) is Function:
+            bound.update(node.params)
+        elif type(node) is Let:
+            bound.add(node.var)
+    return [v for v in used if v not in bound]
+
+
+__all__ = ["Constant", "bind", "free_vars", "substitute_vars"]
