@@ -46,7 +46,7 @@ def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14
     return s, [data, weight, out]
 
 
-def matmul(n=1024, tile_m=14, tile_n=32, vector=16, block_k=256, block_m=4, parallel=True):
+def matmul(n=1024, tile_m=8, tile_n=32, vector=16, unroll_k=4, parallel=True):
     """A packed matrix product: B is packed into column panels, a register tile accumulates over all of K."""
     a = te.placeholder((n, n), name="A")
     b = te.placeholder((n, n), name="B")
@@ -67,7 +67,7 @@ def matmul(n=1024, tile_m=14, tile_n=32, vector=16, block_k=256, block_m=4, para
     i, j = s[acc].op.axis
     (k,) = s[acc].op.reduce_axis
     jo2, ji2 = s[acc].split(j, factor=vector)
-    ko, ki = s[acc].split(k, factor=4)
+    ko, ki = s[acc].split(k, factor=unroll_k)
     s[acc].reorder(ko, ki, i, jo2, ji2)
     s[acc].vectorize(ji2)
     s[acc].unroll(jo2)
