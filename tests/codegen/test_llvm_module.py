@@ -201,3 +201,20 @@ def test_arrays_over_two_to_the_31(rng):
     assert got.tolist() == list(range(16, 0, -1))
     assert memory[-16:].tolist() == list(range(1, 17))
     assert not memory[:64].any()
+
+
+def test_fast_math_options():
+    function = elementwise(lambda a, b: a * b + a, ["float32", "float32"], "float32", 8)
+    for options, flags in (("-fast-math", "fast"), ("-fast-math-nnan -fast-math-contract", "nnan contract")):
+        code = llvm.compile_module(IRModule({"f": function}), Target(f"llvm {options}"))
+        assert f"fmul {flags} float" in code.text
+    assert "fmul float" in llvm.compile_module(IRModule({"f": function}), Target("llvm")).text
+
+
+def test_statically_linked_code_registers_itself(tmp_path):
+    function = elementwise(lambda a: a + a, ["float32"], "float32", 8)
+    mod = IRModule({"f": function}, attrs={"system_lib_prefix": ""})
+    code = llvm.compile_module(mod, Target("llvm -mtriple=x86_64-linux-gnu"))
+    left = undefined_symbols(code.object, tmp_path / "static.o") - {"_GLOBAL_OFFSET_TABLE_"}
+    assert left == {"TVMBackendRegisterSystemLibSymbol"}
+    assert b".init_array" in code.object or b".ctors" in code.object

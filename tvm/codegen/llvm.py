@@ -23,9 +23,9 @@ def function_name(var, function: PrimFunc) -> str:
     return str(function.attrs.get("global_symbol") or var.name_hint)
 
 
-def emit_module(functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU) -> ModuleText:
+def emit_module(functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, float_flags: str = "") -> ModuleText:
     """LLVM text of functions, given with the name each is called by inside the module."""
-    module = ModuleText(cpu)
+    module = ModuleText(cpu, float_flags)
     rows = []
     for name, function in functions:
         symbol_name = str(function.attrs.get("global_symbol") or name)
@@ -137,11 +137,21 @@ class CompiledCode:
 def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     """Compile the functions of a module; nothing is loaded."""
     level = target.attrs.get("opt-level")
-    module = emit_module(prim_functions(mod), resolve_cpu(target))
+    module = emit_module(prim_functions(mod), resolve_cpu(target), _float_flags(target))
     entry = _entry_name(mod)
     if entry:
         module.entry_name = entry
+    if mod.attrs.get("system_lib_prefix") is not None:
+        module.register_symbols()
     return CompiledCode("tvm", module, 3 if level is None else min(max(int(level), 0), 3))
+
+
+def _float_flags(target: Target) -> str:
+    """What the ``-fast-math`` options of a target allow."""
+    if target.attrs.get("fast-math"):
+        return "fast"
+    names = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
+    return " ".join(name for name in names if target.attrs.get(f"fast-math-{name}"))
 
 
 def _entry_name(mod: IRModule) -> str | None:

@@ -47,7 +47,7 @@ from .llvm_math import call_math
 from .llvm_sign import is_nonnegative, largest
 from .llvm_value import HANDLERS, OPERANDS, build_vector, choose, extract, splat, value
 
-_RELAXED = "reassoc contract "
+_RELAXED = "reassoc contract"
 
 
 # Literals and variables
@@ -90,8 +90,7 @@ def _arithmetic(b: Builder, node) -> str:
     x, y = value(b, node.a), value(b, node.b)
     data = info(node.dtype)
     if data.is_float:
-        flags = _RELAXED if id(node) in b.relaxed else ""
-        return float_op(b, f"{_FLOAT_OPS[kind]} {flags}", node.dtype, x, y)
+        return float_op(b, _FLOAT_OPS[kind], node.dtype, x, y, _RELAXED if id(node) in b.relaxed else "")
     if data.lanes == 1:
         if x[0] != "%" and y[0] != "%":
             return _fold_int(b, node.dtype, _FOLD[kind], x, y)
@@ -104,9 +103,11 @@ def _arithmetic(b: Builder, node) -> str:
     return b.op(f"{_INT_OPS[kind]} {b.types[node.dtype]} {x}, {y}")
 
 
-def float_op(b: Builder, opcode: str, dtype: str, x: str, y: str) -> str:
+def float_op(b: Builder, opcode: str, dtype: str, x: str, y: str, flags: str = "") -> str:
     """A float operation; types the processor cannot compute in go through float32."""
     kind = info(dtype)
+    flags = b.module.float_flags or flags
+    opcode = f"{opcode} {flags}" if flags else opcode
     if kind.bits == 16 and not (kind.code == "float" and b.module.native_half):
         wide = b.module.float32_like(dtype)
         got = b.op(f"{opcode} {b.types[wide]} {widen(b, dtype, x)}, {widen(b, dtype, y)}")
@@ -181,13 +182,13 @@ def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None, emit) -
 def _float_divide(b: Builder, node, x: str, y: str) -> str:
     kind = type(node)
     if kind is Div:
-        return float_op(b, "fdiv ", node.dtype, x, y)
+        return float_op(b, "fdiv", node.dtype, x, y)
     if kind is Mod:
         return call_math(b, "fmod", node.dtype, [x, y])
-    quotient = call_math(b, "floor", node.dtype, [float_op(b, "fdiv ", node.dtype, x, y)])
+    quotient = call_math(b, "floor", node.dtype, [float_op(b, "fdiv", node.dtype, x, y)])
     if kind is FloorDiv:
         return quotient
-    return float_op(b, "fsub ", node.dtype, x, float_op(b, "fmul ", node.dtype, quotient, y))
+    return float_op(b, "fsub", node.dtype, x, float_op(b, "fmul", node.dtype, quotient, y))
 
 
 # Comparison and choice

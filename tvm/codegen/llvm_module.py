@@ -32,8 +32,10 @@ def symbol(name: str) -> str:
 class ModuleText:
     """Collects a module. Everything is kept in order of first use, so the text depends on the program only."""
 
-    def __init__(self, cpu: ResolvedCPU):
+    def __init__(self, cpu: ResolvedCPU, float_flags: str = ""):
         self.cpu = cpu
+        # Freedoms the user's target gives every float operation, as LLVM writes them.
+        self.float_flags = float_flags
         self.native_half = cpu.has_half
         can_convert = self.native_half or cpu.arch == "aarch64" or cpu.has("f16c")
         self.types = Types("half" if can_convert else "i16")
@@ -147,6 +149,17 @@ class ModuleText:
         self.metadata.append(f"{name} = distinct !{{{', '.join((name, *rules))}}}")
         self.wants_vectors |= vectorize
         return f", !llvm.loop {name}"
+
+    def register_symbols(self) -> None:
+        """Tell the runtime about the functions when the program starts: for code linked into it statically."""
+        function = self.declare("TVMBackendRegisterSystemLibSymbol", "i32", "ptr, ptr")
+        lines = ["define internal void @.register() #0 {", "entry:"]
+        for name in (TABLE, CONTEXT, *self.defined):
+            lines.append(f"  call i32 {function}(ptr {self.string(name)}, ptr {symbol(name)})")
+        self.functions.append("\n".join([*lines, "  ret void", "}", ""]))
+        kind = "{ i32, ptr, ptr }"
+        row = f"{kind} {{ i32 65535, ptr @.register, ptr null }}"
+        self.constants.append(f"@llvm.global_ctors = appending global [1 x {kind}] [{row}]")
 
     def text(self, name: str, layout: str) -> str:
         lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"']
