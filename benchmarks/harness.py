@@ -54,7 +54,10 @@ class Peer:
         self.name = name
         env = {**os.environ, **(environment or {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.harness", function], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "benchmarks.harness", function],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
             env=env,
         )
         self._read("ready")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tvm import te
 
-
 # 256-bit vectors and 16 registers: blocks of 8 channels, 4 x 2 accumulators.
 CONV_AVX2 = {"block": 8, "tile_w": 4, "tile_k": 2, "unroll_c": 4}
 
 
 def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14, tile_k=2, unroll_c=4, parallel=True):
-    """A direct convolution on blocked layouts: data [C/b, H, W, b], weight [K/b, C/b, R, S, b, b], output [K/b, H, W, b]."""
+    """A direct convolution on blocked layouts: data [C/b, H, W, b], weight [K/b, C/b, R, S, b, b], output [K/b, H, W,
+    b]."""
     padded = size + kernel - 1
     data = te.placeholder((channels // block, padded, padded, block), name="data")
     weight = te.placeholder((filters // block, channels // block, kernel, kernel, block, block), name="weight")

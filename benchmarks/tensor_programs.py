@@ -135,7 +135,8 @@ def call_overhead() -> float:
 
 
 def region_overhead() -> float:
-    """Seconds of a parallel region whose two tasks only say which thread ran them; rounds on one thread do not count."""
+    """Seconds of a parallel region whose two tasks only say which thread ran them; rounds on one thread do not
+    count."""
     import numpy as np
 
     import tvm

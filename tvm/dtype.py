@@ -73,7 +73,9 @@ def _parse(text: str) -> DTypeInfo:
     if word == "bfloat" and digits != "16":
         raise ValueError(f"unknown data type '{text}'; the only bfloat is bfloat16")
     if word not in ("int", "uint", "float", "bfloat"):
-        raise ValueError(f"unknown data type '{text}'; examples: float32, int8, uint1, bool, bfloat16, float32x16, handle")
+        raise ValueError(
+            f"unknown data type '{text}'; examples: float32, int8, uint1, bool, bfloat16, float32x16, handle"
+        )
     if word == "uint" and digits == "1":
         return DTypeInfo("bool", 1, lanes)
     return DTypeInfo(word, int(digits) if digits else 32, lanes)

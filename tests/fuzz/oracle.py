@@ -71,7 +71,7 @@ def _reduce(op, reduce, source, condition, known, sizes) -> list[np.ndarray]:
     state = [np.broadcast_to(_expr(e, dict(sizes), known, sizes), data).astype(e.dtype) for e in start]
     for k in range(flat[0].shape[-1]):
         env = dict(sizes)
-        env.update({v: s for v, s in zip(reduce.combiner.lhs, state)})
+        env.update(dict(zip(reduce.combiner.lhs, state)))
         env.update({v: f[..., k] for v, f in zip(reduce.combiner.rhs, flat)})
         new = [np.broadcast_to(_expr(r, env, known, sizes), data).astype(r.dtype) for r in reduce.combiner.result]
         state = [np.where(where[..., k], n, s) for n, s in zip(new, state)]

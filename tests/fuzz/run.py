@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from fuzz import oracle
-from fuzz.generator import Program, RandomSchedule
 
 import tvm
+from fuzz import oracle
+from fuzz.generator import Program, RandomSchedule
 from tvm.error import ScheduleError
 
 
@@ -41,5 +41,7 @@ class Case:
         outs = [tvm.nd.array(np.full(w.shape, -77).astype(w.dtype)) for w in want]
         built(*[tvm.nd.array(data[t]) for t in p.inputs], *outs, *p.sizes.values())
         for got, expected, tensor in zip(outs, want, p.outputs):
-            np.testing.assert_allclose(got.numpy(), expected, rtol=1e-4, err_msg=f"seed {self.seed}, output {tensor.name}")
+            np.testing.assert_allclose(
+                got.numpy(), expected, rtol=1e-4, err_msg=f"seed {self.seed}, output {tensor.name}"
+            )
         return "ok"

@@ -7,6 +7,7 @@ import os
 import random
 
 import pytest
+
 from fuzz.run import Case
 
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "500"))

@@ -133,7 +133,9 @@ def test_an_axis_that_was_split_is_named_with_what_became_of_it():
     s = te.create_schedule(c.op)
     i = c.op.axis[0]
     s[c].split(i, factor=4)
-    refuses(s, r"axis i was split into i.outer and i.inner; the loops are i.outer, i.inner, j", lambda: s[c].vectorize(i))
+    refuses(
+        s, r"axis i was split into i.outer and i.inner; the loops are i.outer, i.inner, j", lambda: s[c].vectorize(i)
+    )
 
 
 def test_an_axis_of_another_stage_is_refused():

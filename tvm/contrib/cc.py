@@ -28,7 +28,9 @@ def _files(objects: str | Sequence[str]) -> list[str]:
     return [objects] if isinstance(objects, str) else list(objects)
 
 
-def create_shared(output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None):
+def create_shared(
+    output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
+):
     """Link object files and sources into the shared library ``output``."""
     link.create_shared(output, _files(objects), options, cc)
 
@@ -91,7 +93,9 @@ def cross_compiler(
             compile_func(outputs, _files(objects) + extra, options=flags, **kwargs)
 
     if get_target_triple is None:
-        get_target_triple = get_target_by_dump_machine(name) if name else getattr(compile_func, "get_target_triple", None)
+        get_target_triple = (
+            get_target_by_dump_machine(name) if name else getattr(compile_func, "get_target_triple", None)
+        )
     compile_with.output_format = output_format
     compile_with.get_target_triple = get_target_triple
     return compile_with

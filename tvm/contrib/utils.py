@@ -87,7 +87,7 @@ class FileLock:
 
     def __init__(self, path: str):
         self.path = path
-        self._file = open(path, "w")  # noqa: SIM115
+        self._file = open(path, "w")
         try:
             import fcntl
 

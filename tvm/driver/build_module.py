@@ -64,7 +64,9 @@ def build(
 
 def _targets(inputs, target, target_host) -> tuple[Target, Target]:
     if target_host is not None:
-        warnings.warn("target_host is deprecated; use tvm.target.Target(target, host)", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "target_host is deprecated; use tvm.target.Target(target, host)", DeprecationWarning, stacklevel=3
+        )
     if isinstance(inputs, Mapping) and target is None:
         target = next(iter(inputs), "llvm")
     target = target if target is not None else Target.current(allow_none=True) or "llvm"
@@ -88,7 +90,8 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
             merged.update(_input_module(part, None, name, None))
         return merged
     raise ValueError(
-        f"build: a schedule, a PrimFunc, an IRModule or a dictionary of them by target is wanted, got {type(inputs).__name__}"
+        "build: a schedule, a PrimFunc, an IRModule or a dictionary of them by target is wanted, got "
+        f"{type(inputs).__name__}"
     )
 
 

@@ -207,7 +207,7 @@ class Target:
 
     # ---- current target ----
 
-    def __enter__(self) -> Target:  # noqa: PYI034
+    def __enter__(self) -> Target:
         _STACK.targets.append(self)
         return self
 

@@ -21,7 +21,7 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
     """Whether a reduction loop of the stage is bound to a thread. All its reduction loops must be then."""
     from . import axes as algebra
 
-    marked = {a: True for a in stage.op.reduce_axis}
+    marked = dict.fromkeys(stage.op.reduce_axis, True)
     algebra.pass_down_mark(stage.relations, marked)
     bound = [
         lowering.attach.bound_thread(stage, a) is not None for a in stage.leaf_iter_vars if marked.get(a)
@@ -43,7 +43,7 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
     op = stage.op
     reduce = op.body[0]
     loops = Loops(lowering, stage)
-    marked = {a: True for a in op.reduce_axis}
+    marked = dict.fromkeys(op.reduce_axis, True)
     algebra.pass_down_mark(stage.relations, marked)
     reduce_threads: list[IterVar] = [loops.threads[a] for a in stage.leaf_iter_vars if marked.get(a)]
     table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}

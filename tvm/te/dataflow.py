@@ -18,7 +18,9 @@ SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "w
 
 def _check_scope(primitive: str, name: str, scope) -> None:
     if not isinstance(scope, str) or not scope:
-        raise ScheduleError(f"{primitive} of {name}: a scope name is wanted ({', '.join(SCOPES[:5])}, ...), got {scope!r}")
+        raise ScheduleError(
+            f"{primitive} of {name}: a scope name is wanted ({', '.join(SCOPES[:5])}, ...), got {scope!r}"
+        )
 
 
 def _current(schedule: Schedule, tensor: Tensor, primitive: str) -> tuple[Stage, Tensor]:
@@ -72,9 +74,13 @@ def cache_write(schedule: Schedule, tensor, scope: str):
     _check_scope("cache_write", stage.name, scope)
     op = stage.op
     if not isinstance(op, ComputeOp):
-        raise ScheduleError(f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}")
+        raise ScheduleError(
+            f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}"
+        )
     if len(tensors) != op.num_outputs or any(schedule[t] is not stage for t in tensors):
-        raise ScheduleError(f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together")
+        raise ScheduleError(
+            f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together"
+        )
     if stage.relations:
         raise ScheduleError(f"cache_write of {stage.name}: its loops are split or fused already; make the cache first")
     step = Step("cache_write", -1, (
@@ -129,14 +135,16 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     for other in schedule.stages:
         if other.attach_type == "scope" and other.attach_stage is stage and _is_reduction(other.attach_ivar):
             raise ScheduleError(
-                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop {other.attach_ivar.var.name}, "
-                "which the factored reduction takes away; use rfactor first"
+                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
+                f"{other.attach_ivar.var.name}, which the factored reduction takes away; use rfactor first"
             )
     if not isinstance(factor_axis, int):
         factor_axis = int(factor_axis)
     place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
     if not 0 <= place <= len(op.axis):
-        raise ScheduleError(f"rfactor of {stage.name}: factor_axis {factor_axis} is not within its {len(op.axis) + 1} dimensions")
+        raise ScheduleError(
+            f"rfactor of {stage.name}: factor_axis {factor_axis} is not within its {len(op.axis) + 1} dimensions"
+        )
     step = Step("rfactor", -1, (schedule.encode(current), schedule.encode(axis), factor_axis))
     factored, new_axis = _factored_op(stage, axis, place)
     final = _final_op(op, factored, new_axis, axis, place)
@@ -150,7 +158,9 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
         if any(not _is_reduction(m) for m in made):
             kept.append(r)
     stage.relations = kept
-    stage.all_iter_vars = [a for a in stage.all_iter_vars if a in data or not _is_reduction(a)] + list(final.reduce_axis)
+    stage.all_iter_vars = [a for a in stage.all_iter_vars if a in data or not _is_reduction(a)] + list(
+        final.reduce_axis
+    )
     stage.leaf_iter_vars = data_leaves + list(final.reduce_axis)
     _swap_op(schedule, stage, final, skip={new})
     schedule.steps.append(step)
@@ -178,8 +188,11 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     analyzer = Analyzer()
     ranges = {a: a.dom for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)
-    new_axis = IterVar(Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent), Var(axis.var.name, axis.var.dtype),
-                       IterVar.DataPar)
+    new_axis = IterVar(
+        Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
+        Var(axis.var.name, axis.var.dtype),
+        IterVar.DataPar,
+    )
     values = {axis: new_axis.var + ranges[axis].min}
     reduced = []
     for leaf in stage.leaf_iter_vars:

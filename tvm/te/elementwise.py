@@ -35,7 +35,9 @@ def _element(value, indices: tuple, shape: tuple):
         return value
     own = indices[len(indices) - len(value.shape) :]
     at = [
-        convert(0) if isinstance(d, IntImm) and d.value == 1 and not (isinstance(full, IntImm) and full.value == 1) else i
+        convert(0)
+        if isinstance(d, IntImm) and d.value == 1 and not (isinstance(full, IntImm) and full.value == 1)
+        else i
         for d, full, i in zip(value.shape, shape[len(indices) - len(value.shape) :], own)
     ]
     return value(*at)

@@ -86,8 +86,8 @@ class Loops:
         kind = FOR_KIND.get(attrs.iter_type, ForKind.SERIAL) if attrs else ForKind.SERIAL
         if kind is ForKind.VECTORIZED and not isinstance(r.extent, IntImm):
             raise ScheduleError(
-                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vector needs a "
-                "constant number of lanes: split the axis by a constant factor first"
+                f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vector needs "
+                "a constant number of lanes: split the axis by a constant factor first"
             )
         stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), r.extent, kind, body)
         for key, value in attrs.pragmas if attrs else ():
@@ -331,7 +331,7 @@ class Lowering:
 
 def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
     """Where the first reduction loop stands, and the data loops inside it (which the initialisation needs too)."""
-    marked = {a: True for a in stage.op.reduce_axis}
+    marked = dict.fromkeys(stage.op.reduce_axis, True)
     algebra.pass_down_mark(stage.relations, marked)
     leaves = stage.leaf_iter_vars
     first = next((i for i, a in enumerate(leaves) if marked.get(a)), len(leaves))

@@ -1,4 +1,5 @@
-"""Making a schedule ready for bound inference: inlined stages are substituted, attach points moved to existing loops."""
+"""Making a schedule ready for bound inference: inlined stages are substituted, attach points moved to existing
+loops."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def _live_axis(stage: Stage, axis: IterVar) -> IterVar:
                 axis = r.fused
                 break
         else:
-            raise ScheduleError(f"stage {stage.name} has no loop {axis.var.name} any more, but another is computed there")
+            raise ScheduleError(
+                f"stage {stage.name} has no loop {axis.var.name} any more, but another is computed there"
+            )
     return axis
 
 
@@ -98,7 +101,7 @@ class Substitution:
             raise ScheduleError(
                 f"stage {touched[0].op.name} cannot be inlined: {op.name} ({type(op).__name__}) reads its memory"
             )
-        get = lambda tensors: tuple(self.replaced.get(t, t) for t in tensors)  # noqa: E731
+        get = lambda tensors: tuple(self.replaced.get(t, t) for t in tensors)
         if not any(t in self.replaced for t in op.input_tensors):
             return op
         if isinstance(op, ScanOp):

@@ -147,7 +147,8 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
 
 
 def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
-    """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32), "threadIdx.x")``."""
+    """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32),
+    "threadIdx.x")``."""
     if isinstance(dom, str):
         tag, dom = dom, None
     if not tag:
@@ -159,7 +160,8 @@ def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
 
 
 def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None) -> Any:
-    """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative sum."""
+    """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative
+    sum."""
     single = isinstance(init, Tensor)
     init, update, state = ([x] if isinstance(x, Tensor) else list(x) for x in (init, update, state_placeholder))
     inputs = [] if inputs is None else ([inputs] if isinstance(inputs, Tensor) else list(inputs))
@@ -225,5 +227,14 @@ def _extern_outputs(shapes, dtype, inputs, name: str) -> list[Buffer]:
 
 
 __all__ = [
-    "compute", "const", "extern", "placeholder", "reduce_axis", "scan", "size_var", "thread_axis", "var", "ProducerLoad",
+    "compute",
+    "const",
+    "extern",
+    "placeholder",
+    "reduce_axis",
+    "scan",
+    "size_var",
+    "thread_axis",
+    "var",
+    "ProducerLoad",
 ]

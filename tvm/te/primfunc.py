@@ -72,11 +72,13 @@ class _Builder:
         body = self._stores(buffers, values, indices, bool(op.reduce_axis))
         reads = self._reads(values, skip=buffers if op.reduce_axis else [])
         writes = [BufferRegion(b, tuple(Range.from_min_extent(i, 1) for i in indices)) for b in buffers]
-        notes = {k: v for k, v in op.attrs.items()}
+        notes = dict(op.attrs.items())
         name = self.unique(op.name.replace(".", "_"))
         block = Block(block_axes, reads, writes, name, body, init, annotations=notes)
         loops = [Var(a.var.name, a.var.dtype) for a in roots]
-        stmt: Stmt = BlockRealize([v + a.dom.min if not _zero(a.dom.min) else v for v, a in zip(loops, roots)], True, block)
+        stmt: Stmt = BlockRealize(
+            [v + a.dom.min if not _zero(a.dom.min) else v for v, a in zip(loops, roots)], True, block
+        )
         for variable, a in zip(reversed(loops), reversed(roots)):
             stmt = For(variable, const(0, variable.dtype), a.dom.extent, ForKind.SERIAL, stmt)
         return stmt
@@ -101,7 +103,9 @@ class _Builder:
             if len(uses) == 1:
                 out.append(BufferRegion(buffer, tuple(Range.from_min_extent(i, 1) for i in uses[0])))
             else:
-                out.append(BufferRegion(buffer, tuple(Range.from_min_extent(const(0, d.dtype), d) for d in buffer.shape)))
+                out.append(
+                    BufferRegion(buffer, tuple(Range.from_min_extent(const(0, d.dtype), d) for d in buffer.shape))
+                )
         return out
 
     def extern(self, op: ExternOp) -> Stmt:
@@ -169,7 +173,9 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
         handle = Var(f"var_{builder.buffers[a].name}", "handle")
         buffer_map[handle] = builder.buffers[a]
         params.append(handle)
-    return PrimFunc(params, BlockRealize([], True, root), None, buffer_map, {"global_symbol": "main", "tir.noalias": True})
+    return PrimFunc(
+        params, BlockRealize([], True, root), None, buffer_map, {"global_symbol": "main", "tir.noalias": True}
+    )
 
 
 def extern_primfunc(input_tensors, primfunc: PrimFunc, **kwargs):
@@ -180,8 +186,8 @@ def extern_primfunc(input_tensors, primfunc: PrimFunc, **kwargs):
     for tensor, buffer in zip(input_tensors, ins):
         if len(tensor.shape) != len(buffer.shape):
             raise ValueError(
-                f"extern_primfunc: tensor {tensor.name} has {len(tensor.shape)} dimensions; parameter {buffer.name} has "
-                f"{len(buffer.shape)}"
+                f"extern_primfunc: tensor {tensor.name} has {len(tensor.shape)} dimensions; parameter {buffer.name} "
+                f"has {len(buffer.shape)}"
             )
     return extern([b.shape for b in outs], input_tensors, lambda _ins, _outs: primfunc.body, in_buffers=ins,
                   out_buffers=outs, dtype=[b.dtype for b in outs], **kwargs)

@@ -147,7 +147,9 @@ class Stage:
         self._require_compute("split")
         parent = self._require_leaf(parent, "split")
         if (factor is None) == (nparts is None):
-            self._fail("split", "give either factor or nparts, not both" if factor is not None else "give factor or nparts")
+            self._fail(
+                "split", "give either factor or nparts, not both" if factor is not None else "give factor or nparts"
+            )
         what, size = ("factor", factor) if factor is not None else ("nparts", nparts)
         size = self._split_size(size, what, parent)
         if parent.iter_type not in (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered):
@@ -405,7 +407,9 @@ class Stage:
             self._fail("compute_at", "a stage cannot be computed inside itself")
         if not isinstance(scope, IterVar) or scope not in parent.leaf_iter_vars:
             name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
-            self._fail("compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}")
+            self._fail(
+                "compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}"
+            )
         if self.group is not parent.group and parent.group is not None and self.attach_type == "scan":
             self._fail("compute_at", "the update of a scan is computed by its scan")
         if self.attach_type == "scan":

@@ -185,7 +185,8 @@ class BaseComputeOp(Operation):
 
 
 class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inputs": "None"}):
-    """output[axis...] = body. Several bodies make several tensors of one shape; a reduction has one combiner for all."""
+    """output[axis...] = body. Several bodies make several tensors of one shape; a reduction has one combiner for
+    all."""
 
     axis_: tuple
     body: tuple

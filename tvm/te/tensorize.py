@@ -85,7 +85,9 @@ def _align(ranges: list[Range], want: list[PrimExpr], what: str, name: str) -> l
             raise ScheduleError(f"tensorize with {name}: {what} has extents ({shape}); the intrinsic wants ({wanted})")
     if j >= 0:
         shape = ", ".join(str(r.extent) for r in ranges)
-        raise ScheduleError(f"tensorize with {name}: {what} has extents ({shape}), too few for ({', '.join(map(str, want))})")
+        raise ScheduleError(
+            f"tensorize with {name}: {what} has extents ({shape}), too few for ({', '.join(map(str, want))})"
+        )
     return out
 
 
@@ -166,7 +168,9 @@ class Match:
             return self.symbols.get(node) if isinstance(node, Var) else None
 
         for axis in self.intrin.op.axis + self.intrin.op.reduce_axis:
-            analyzer.bind(axis.var, Range(min=const(0, axis.var.dtype), extent=substitute(axis.dom.extent, self.symbols)))
+            analyzer.bind(
+                axis.var, Range(min=const(0, axis.var.dtype), extent=substitute(axis.dom.extent, self.symbols))
+            )
         for have, want in zip(self.block.op.body, self.intrin.op.body):
             pairs = [(have, want)]
             if isinstance(have, Reduce) and isinstance(want, Reduce):
@@ -232,7 +236,9 @@ def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
             "intrinsic needs an update (fcompute returning body, reset, update)"
         )
     if intrin.reduce_init is None:
-        return lowering.nest(stage, loops, block.outer, guarded(guards, _first_or_update(match, loops, outer_reduction)))
+        return lowering.nest(
+            stage, loops, block.outer, guarded(guards, _first_or_update(match, loops, outer_reduction))
+        )
     update = lowering.nest(stage, loops, block.outer[first:], guarded(guards, match.bind(intrin.reduce_update)))
     data = [a for a in block.outer[first:] if a in inner_data]
     start = lowering.nest(stage, loops, data, match.bind(intrin.reduce_init), attached=False)

@@ -1,7 +1,7 @@
 """Helpers of tests. ``pytest -p tvm.testing.plugin`` (or ``pytest_plugins``) adds targets and devices as parameters."""
 
 from .native import device_test, echo, object_use_count
-from .utils import *  # noqa: F403
+from .utils import *
 from .utils import (
     CompareBeforeAfter,
     Feature,

@@ -36,7 +36,9 @@ def _parametrize_targets(metafunc) -> None:
             continue
         param = utils._target_param(text)
         if kind in failing or text in failing:
-            param = pytest.param(text, marks=[*param.marks, pytest.mark.xfail(reason=f"known to fail on {kind}")], id=kind)
+            param = pytest.param(
+                text, marks=[*param.marks, pytest.mark.xfail(reason=f"known to fail on {kind}")], id=kind
+            )
         params.append(param)
     metafunc.parametrize("target", params, scope="session")
 

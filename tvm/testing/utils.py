@@ -96,11 +96,11 @@ def check_numerical_grads(
 ) -> None:
     """Gradients that agree with finite differences of a scalar function."""
     if not isinstance(input_values, dict):
-        input_values = {i: v for i, v in enumerate(input_values)}
-        grad_values = {i: v for i, v in enumerate(grad_values)}
-        call = lambda values: function(*[values[i] for i in range(len(values))])  # noqa: E731
+        input_values = dict(enumerate(input_values))
+        grad_values = dict(enumerate(grad_values))
+        call = lambda values: function(*[values[i] for i in range(len(values))])
     else:
-        call = lambda values: function(**values)  # noqa: E731
+        call = lambda values: function(**values)
     for name, value in input_values.items():
         got = np.zeros_like(value, dtype="float64")
         for index in np.ndindex(value.shape):
@@ -119,7 +119,7 @@ def check_numerical_grads(
 # -- targets -----------------------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _can_run(text: str) -> bool:
     """Whether code for this target can be compiled and its device is here."""
     kind = Target(text).kind.name
@@ -351,8 +351,8 @@ def fixture(func=None, *, cache_return_value: bool = False):
 
 
 class CompareBeforeAfter:
-    """A test of a pass: subclasses give ``transform``, ``before`` and ``expected`` (a function, a PrimFunc, a module, or
-    the class of an exception)."""
+    """A test of a pass: subclasses give ``transform``, ``before`` and ``expected`` (a function, a PrimFunc, a module,
+    or the class of an exception)."""
 
     def transform(self):
         raise TypeError("a subclass of CompareBeforeAfter needs a fixture or method 'transform'")

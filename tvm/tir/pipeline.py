@@ -1,7 +1,7 @@
 """The lowering pipelines, as literal tuples of passes. The order of passes is read here and nowhere else.
 
-``LOWER`` is what ``tvm.lower`` runs, in the phases after which a user's passes (``tir.add_lower_pass``) are put; ``HOST``
-is what ``tvm.build`` adds before code generation for a host.
+``LOWER`` is what ``tvm.lower`` runs, in the phases after which a user's passes (``tir.add_lower_pass``) are put;
+``HOST`` is what ``tvm.build`` adds before code generation for a host.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
     return mod
 
 
-def split_host_device(mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None) -> tuple[IRModule, IRModule]:
+def split_host_device(
+    mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
+) -> tuple[IRModule, IRModule]:
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
     mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
     return run_pipeline(mod, HOST, ctx), IRModule()

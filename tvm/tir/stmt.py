@@ -142,7 +142,8 @@ class DeclBuffer(Stmt, key="tir.DeclBuffer"):
 
 
 class AttrStmt(Stmt, key="tir.AttrStmt"):
-    """An attribute of everything in ``body``: ``node`` is what it is about, ``attr_key`` the kind, ``value`` the value."""
+    """An attribute of everything in ``body``: ``node`` is what it is about, ``attr_key`` the kind, ``value`` the
+    value."""
 
     node: Any
     attr_key: str

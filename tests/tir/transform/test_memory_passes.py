@@ -58,7 +58,7 @@ def double_buffer_function(wrap_producer):
     def body(i):
         fill = loop(8, lambda j: BufferStore(t, a[i * 8 + j] * 3, [j]), "j")
         use = loop(8, lambda k: BufferStore(b, t[7 - k], [i * 8 + k]), "k")
-        scope = lambda s: AttrStmt(t.data, "double_buffer_scope", const(1), s)  # noqa: E731
+        scope = lambda s: AttrStmt(t.data, "double_buffer_scope", const(1), s)
         inner = seq(scope(fill), use) if wrap_producer else scope(seq(fill, use))
         return Allocate(t.data, "int32", [8], ONE, inner)
 
@@ -128,7 +128,7 @@ def test_operand_read_again_is_not_overwritten():
 
 def test_large_memory_leaves_serial_loops_but_not_parallel_ones():
     a, t = flat(64, name="A"), flat(4096, name="t")
-    inner = lambda i: Allocate(t.data, "int32", [4096], ONE, seq(  # noqa: E731
+    inner = lambda i: Allocate(t.data, "int32", [4096], ONE, seq(
         BufferStore(t, i, [5]), BufferStore(a, t[5], [i])))
     new = same_result(storage_rewrite, PrimFunc([a], loop(8, inner)), np.zeros(64, "int32"))
     assert isinstance(new.body, Allocate)

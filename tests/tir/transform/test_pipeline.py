@@ -20,8 +20,8 @@ from tvm.tir import pipeline
 from tvm.tir.stmt import AssertStmt, BufferStore, For, ForKind
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
-from generator import Program, RandomSchedule  # noqa: E402
-from oracle import _expr, evaluate  # noqa: E402
+from generator import Program, RandomSchedule
+from oracle import _expr, evaluate
 
 
 @pytest.mark.parametrize("case", range(12))
@@ -91,7 +91,7 @@ def test_options_of_the_context():
 
 def test_simple_mode_leaves_loops_undivided():
     s, args, _ = vector_add(te.var("n"))
-    likely = lambda f: [c for c in of(Call, f) if c.op.name == "tir.likely"]  # noqa: E731
+    likely = lambda f: [c for c in of(Call, f) if c.op.name == "tir.likely"]
     assert len(tvm.lower(s, args)["main"].body.seq) == 2
     simple = tvm.lower(s, args, simple_mode=True)["main"]
     assert isinstance(simple.body, For) and likely(simple)

@@ -58,7 +58,9 @@ def test_outer_loops_come_first_in_an_index():
     a = decl_buffer((512,), "float32", "A")
     i, j, k = var("i"), var("j"), var("k")
     index = ((k + 2) + j * 4 + i * 16) * 2
-    nest = For(i, 0, 8, 0, For(j, 0, 4, 0, For(k, 0, 2, ForKind.UNROLLED, BufferStore(a, const(1, "float32"), [index]))))
+    nest = For(
+        i, 0, 8, 0, For(j, 0, 4, 0, For(k, 0, 2, ForKind.UNROLLED, BufferStore(a, const(1, "float32"), [index])))
+    )
     new = check(PrimFunc([a], nest), zeros(512))
     store = of(BufferStore, new.body)[0]
     assert str(store.indices[0]) == "i * 32 + j * 8 + k * 2 + 4"
@@ -68,7 +70,7 @@ def test_outer_loops_come_first_in_an_index():
 def test_known_branches_fold():
     a = decl_buffer((64,), "float32", "A")
     i = var("i")
-    store = lambda v, at: BufferStore(a, const(v, "float32"), [at])  # noqa: E731
+    store = lambda v, at: BufferStore(a, const(v, "float32"), [at])
     body = For(i, 0, 8, 0, seq(
         IfThenElse(likely(i < 8), store(1, i), store(2, i)),
         IfThenElse(i < 4, IfThenElse(i < 6, store(3, i + 8), store(4, i + 8)), store(5, i + 8))))
@@ -101,7 +103,9 @@ def test_empty_branches_go():
     a, n = decl_buffer((64,), "float32", "A"), var("n")
     nothing = Evaluate(const(0))
     store = BufferStore(a, const(1, "float32"), [0])
-    new = check(PrimFunc([a, n], seq(IfThenElse(n < 3, nothing), IfThenElse(n < 3, nothing, store))), zeros(), np.int32(5))
+    new = check(
+        PrimFunc([a, n], seq(IfThenElse(n < 3, nothing), IfThenElse(n < 3, nothing, store))), zeros(), np.int32(5)
+    )
     branch = of(IfThenElse, new.body)
     assert len(branch) == 1 and branch[0].else_case is None
 
@@ -119,8 +123,8 @@ def test_symbolic_guard_stays_and_provable_guard_goes():
     a, n = decl_buffer((64,), "float32", "A"), var("n")
     i, j = var("i"), var("j")
     at = i * 4 + j
-    guarded = lambda limit: IfThenElse(likely(at < limit), BufferStore(a, const(1, "float32"), [at]))  # noqa: E731
-    nest = lambda s: For(i, 0, (n + 3) // 4, 0, For(j, 0, 4, 0, s))  # noqa: E731
+    guarded = lambda limit: IfThenElse(likely(at < limit), BufferStore(a, const(1, "float32"), [at]))
+    nest = lambda s: For(i, 0, (n + 3) // 4, 0, For(j, 0, 4, 0, s))
     new = check(PrimFunc([a, n], nest(guarded(n))), zeros(), np.int32(13))
     assert len(of(IfThenElse, new.body)) == 1
     exact = IfThenElse(likely(at < 12), BufferStore(a, const(1, "float32"), [at]))

@@ -81,7 +81,7 @@ def test_division_of_the_loop_variable_gathers(buffers):
 
 def test_condition_that_varies_runs_lane_by_lane(buffers):
     a, b = buffers
-    body = lambda v: seq(IfThenElse(v < 3, BufferStore(b, a[v], [v])), BufferStore(b, a[v], [v + 8]))  # noqa: E731
+    body = lambda v: seq(IfThenElse(v < 3, BufferStore(b, a[v], [v])), BufferStore(b, a[v], [v + 8]))
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert [f.kind for f in of(For, new.body)] == [ForKind.SERIAL]
     assert [s.value.dtype for s in of(BufferStore, new.body)] == ["float32", "float32x8"]
@@ -97,14 +97,14 @@ def test_condition_that_does_not_vary_stays(buffers):
 
 def test_conditional_load_is_not_executed_out_of_bounds(buffers):
     a, b = buffers
-    body = lambda v: BufferStore(b, if_then_else(v < 3, a[v + 61], const(0, "float32")), [v])  # noqa: E731
+    body = lambda v: BufferStore(b, if_then_else(v < 3, a[v + 61], const(0, "float32")), [v])
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert of(For, new.body)
 
 
 def test_conditional_without_loads_becomes_select(buffers):
     a, b = buffers
-    body = lambda v: BufferStore(b, if_then_else(v < 3, const(1, "float32"), const(0, "float32")), [v])  # noqa: E731
+    body = lambda v: BufferStore(b, if_then_else(v < 3, const(1, "float32"), const(0, "float32")), [v])
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert of(Select, new.body) and not of(For, new.body)
 
@@ -127,7 +127,7 @@ def test_reduction_into_one_place_stays_serial(buffers):
 def test_let_values_become_vectors(buffers):
     a, b = buffers
     x = Var("x", "float32")
-    body = lambda v: LetStmt(x, a[v], seq(  # noqa: E731
+    body = lambda v: LetStmt(x, a[v], seq(
         BufferStore(b, x * x, [v]), IfThenElse(v < 2, BufferStore(b, x + 1.0, [v + 8]))))
     same_result(PrimFunc([a, b], loop(body)), *arrays())
     y = Var("y", "float32")
@@ -139,7 +139,7 @@ def test_memory_allocated_inside_has_an_element_per_lane(buffers):
     a, b = buffers
     t = decl_buffer((4,), "float32", "t", scope="local")
     j = Var("j", "int32")
-    body = lambda v: Allocate(t.data, "float32", [4], const(True), seq(  # noqa: E731
+    body = lambda v: Allocate(t.data, "float32", [4], const(True), seq(
         For(j, 0, 4, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[3] + t[0], [v])))
     new = same_result(PrimFunc([a, b], loop(body)), *arrays())
     assert int(of(Allocate, new.body)[0].extents[0]) == 32
@@ -149,7 +149,7 @@ def test_memory_allocated_inside_has_an_element_per_lane(buffers):
 def test_calls_with_effects_run_once_per_lane(buffers):
     a, b = buffers
     seen = []
-    body = lambda v: Evaluate(Call("int32", Op.get("tir.call_extern"), ("note", v)))  # noqa: E731
+    body = lambda v: Evaluate(Call("int32", Op.get("tir.call_extern"), ("note", v)))
     func = PrimFunc([a, b], loop(body))
     same_result(func, *arrays(), externs={"note": lambda v: seen.append(int(v))})
     assert seen == list(range(LANES)) * 2

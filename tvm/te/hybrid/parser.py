@@ -13,7 +13,18 @@ from ...error import DiagnosticError
 from ...ir import primop
 from ...ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
 from ...tir import op as math
-from ...tir.stmt import AssertStmt, AttrStmt, Evaluate, For, ForKind, IfThenElse, ProducerRealize, ProducerStore, Stmt, seq
+from ...tir.stmt import (
+    AssertStmt,
+    AttrStmt,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    ProducerRealize,
+    ProducerStore,
+    Stmt,
+    seq,
+)
 from ..operation import thread_axis
 from ..tensor import HybridOp, PlaceholderOp, Tensor
 
@@ -32,7 +43,20 @@ COMPARE = {
 }
 MATH = ("log", "exp", "sigmoid", "tanh", "power", "sqrt", "rsqrt", "erf", "popcount", "round", "floor", "ceil", "trunc",
         "abs", "sin", "cos", "likely")
-CASTS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bool")
+CASTS = (
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+)
 
 
 class _Scalar:
@@ -110,7 +134,11 @@ class Parser:
         self.symbols.append({})
         out = []
         for node in nodes:
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
                 continue
             stmt = self.statement(node)
             if stmt is not None:
@@ -278,7 +306,9 @@ class Parser:
             self.fail(target, f"'{tensor.op.name}' is an input; only outputs and allocated tensors can be written")
         indices = self._indices(target)
         if len(indices) != len(tensor.shape):
-            self.fail(target, f"'{tensor.op.name}' has {len(tensor.shape)} dimensions, {len(indices)} indices are given")
+            self.fail(
+                target, f"'{tensor.op.name}' has {len(tensor.shape)} dimensions, {len(indices)} indices are given"
+            )
         return ProducerStore(tensor, primop.cast(tensor.dtype, convert(value)), tuple(convert(i) for i in indices))
 
     def _indices(self, node) -> list:

@@ -19,8 +19,11 @@ def _load(file: str, function: str) -> Callable:
     return getattr(importlib.import_module("." + file, __name__), function)
 
 
-def _on_functions(name: str, file: str, *args: Any, opt_level: int = 0, config: str | None = None, **options: Any) -> Pass:
-    """A pass that runs the function named as its file on every PrimFunc, with the options of the context if it has any."""
+def _on_functions(
+    name: str, file: str, *args: Any, opt_level: int = 0, config: str | None = None, **options: Any
+) -> Pass:
+    """A pass that runs the function named as its file on every PrimFunc, with the options of the context if it has
+    any."""
 
     def run(func, mod, ctx):
         given = {"config": ctx.get_config(config)} if config else {}
@@ -43,7 +46,9 @@ def Filter(fcond: Callable) -> Pass:
     return PrimFuncPass(lambda func, mod, ctx: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
 
 
-def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False, create_bound_attributes: bool = False):
+def StorageFlatten(
+    cache_line_size: int = 64, create_bound_attribute: bool = False, create_bound_attributes: bool = False
+):
     """Buffers of many dimensions become flat memory; realizations become allocations."""
     return _on_functions("StorageFlatten", "storage_flatten", cache_line_size)
 

@@ -1,4 +1,5 @@
-"""ConvertBlocksToOpaque: the axes of blocks are replaced by their values; what remains of a block is its body and memory."""
+"""ConvertBlocksToOpaque: the axes of blocks are replaced by their values; what remains of a block is its body and
+memory."""
 
 from __future__ import annotations
 

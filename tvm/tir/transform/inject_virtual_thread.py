@@ -1,8 +1,8 @@
 """InjectVirtualThread: virtual threads become loops around the statements that differ between them.
 
-Memory allocated inside that holds something different for each virtual thread gets one copy per thread. A statement that
-does not depend on the thread runs once; the others are repeated as deep inside as possible, so that the work of all
-threads is interleaved.
+Memory allocated inside that holds something different for each virtual thread gets one copy per thread. A statement
+that does not depend on the thread runs once; the others are repeated as deep inside as possible, so that the work of
+all threads is interleaved.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class BoundChecker(StmtRewriter):
 
 def collect(root: PrimExpr, condition: PrimExpr | None, out: list[tuple[PrimExpr, str]]) -> None:
     """Conditions under which the loads in ``root`` are inside their memory."""
-    stops = lambda n: is_call(n, "tir.if_then_else", "tir.address_of", "tir.tvm_access_ptr")  # noqa: E731
+    stops = lambda n: is_call(n, "tir.if_then_else", "tir.address_of", "tir.tvm_access_ptr")
     for node in pre_order(root, stops):
         if is_call(node, "tir.if_then_else"):
             test, yes, no = node.args

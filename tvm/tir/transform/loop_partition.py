@@ -1,4 +1,5 @@
-"""LoopPartition: a loop whose ``likely`` conditions hold in its interior is divided, and the interior loses the conditions.
+"""LoopPartition: a loop whose ``likely`` conditions hold in its interior is divided, and the interior loses the
+conditions.
 
     for i in n: if likely(i * 4 + 3 < m): a  ->  for i in the interior: a
                                                  for i in the rest: if likely(...): a
@@ -156,12 +157,19 @@ class Partitioner(StmtRewriter):
         body = drop_empty_likely(body)
         before = self.piece(node, analyzer, begin, middle, node.body, fresh=True)
         rest = self.piece(node, analyzer, after, end, node.body, fresh=True)
-        if before is None and rest is None and int_value(size) == int_value(node.extent) and int_value(size) is not None:
+        if (
+            before is None
+            and rest is None
+            and int_value(size) == int_value(node.extent)
+            and int_value(size) is not None
+        ):
             return self.stmt(node.replace(body=body))
         main = self.piece(node, analyzer, middle, after, body, fresh=False)
         return seq(*[s for s in (before, main, rest) if s is not None])
 
-    def piece(self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, fresh: bool) -> Stmt | None:
+    def piece(
+        self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, fresh: bool
+    ) -> Stmt | None:
         extent = analyzer.simplify(high - low)
         count = int_value(extent)
         if count is not None and count <= 0:

@@ -1,13 +1,14 @@
 """MakePackedAPI: a checked entry for callers beside the raw function.
 
-``NAME`` becomes two functions. ``NAME_compute_`` takes data pointers, scalars and the sizes its buffers are declared with,
-and returns a status. ``NAME`` has the packed signature: it checks the number, kind, type, shape, strides and device of the
-arguments, binds size variables (the first argument that mentions one gives its value, later ones are compared), and calls
-the raw function.
+``NAME`` becomes two functions. ``NAME_compute_`` takes data pointers, scalars and the sizes its buffers are declared
+with, and returns a status. ``NAME`` has the packed signature: it checks the number, kind, type, shape, strides and
+device of the arguments, binds size variables (the first argument that mentions one gives its value, later ones are
+compared), and calls the raw function.
 
-Two intrinsics appear only here. ``tir.tvm_check_tensor(function, name, index, value, code, type_annotation, device type,
-alignment, ndim, shape..., number of strides, strides...)`` is non-zero when the runtime refused the tensor; -1 stands for any
-extent or stride. ``tir.tvm_raise_value(text, value)`` sets the last error to the text followed by the value and gives -1.
+Two intrinsics appear only here. ``tir.tvm_check_tensor(function, name, index, value, code, type_annotation, device
+type, alignment, ndim, shape..., number of strides, strides...)`` is non-zero when the runtime refused the tensor; -1
+stands for any extent or stride. ``tir.tvm_raise_value(text, value)`` sets the last error to the text followed by the
+value and gives -1.
 """
 
 from __future__ import annotations
@@ -41,10 +42,16 @@ from ..stmt import (
 from .statement import is_call
 
 CHECK_TENSOR = register_op(
-    "tir.tvm_check_tensor", num_inputs=-1, TCallEffectKind=CallEffectKind.UpdateState, TScriptPrinterName="tvm_check_tensor"
+    "tir.tvm_check_tensor",
+    num_inputs=-1,
+    TCallEffectKind=CallEffectKind.UpdateState,
+    TScriptPrinterName="tvm_check_tensor",
 )
 RAISE_VALUE = register_op(
-    "tir.tvm_raise_value", num_inputs=2, TCallEffectKind=CallEffectKind.UpdateState, TScriptPrinterName="tvm_raise_value"
+    "tir.tvm_raise_value",
+    num_inputs=2,
+    TCallEffectKind=CallEffectKind.UpdateState,
+    TScriptPrinterName="tvm_raise_value",
 )
 
 # Fields of tvm_struct_get and tvm_struct_set.
@@ -263,7 +270,9 @@ class Entry:
             if has_repeats(buffer):
                 code = self.code_of(index, param)
                 if not self.check_tensor(index, buffer, param, code):
-                    missing = [v.name for e in (*buffer.shape, *buffer.strides) for v in variables(e) if v not in self.bound]
+                    missing = [
+                        v.name for e in (*buffer.shape, *buffer.strides) for v in variables(e) if v not in self.bound
+                    ]
                     raise TVMError(
                         f"{self.name}: the shape of {buffer.name} uses {', '.join(missing)}, which no argument gives a "
                         "value; pass it as an argument"
@@ -320,7 +329,9 @@ def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
         if not kind.is_handle:
             value = primop.cast("float64" if kind.is_float else "int64", value)
         put = Call(
-            "int32", Op.get("tir.tvm_struct_set"), (entry.out_value, const(0, "int32"), const(VALUE_CONTENT, "int32"), value)
+            "int32",
+            Op.get("tir.tvm_struct_set"),
+            (entry.out_value, const(0, "int32"), const(VALUE_CONTENT, "int32"), value),
         )
         store = BufferStore(array_over(entry.out_code, "int32"), const(code, "int32"), (const(0, "int32"),))
         return seq(Evaluate(put), store, ret(const(0, "int32")))

@@ -1,4 +1,5 @@
-"""PlanAndUpdateBufferAllocationLocation: a buffer that a block allocates moves to the innermost loop around all its uses.
+"""PlanAndUpdateBufferAllocationLocation: a buffer that a block allocates moves to the innermost loop around all its
+uses.
 
 It stays outside of every loop that carries its value from one iteration to the next: the loops a reduction block that
 writes it runs over.

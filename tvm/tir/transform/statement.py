@@ -146,7 +146,9 @@ def as_sum(e: PrimExpr) -> Sum | None:
         else:
             old = terms.get(id(node))
             terms[id(node)] = (node, factor + (old[1] if old else 0))
-    low, high = (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.code == "int" else (0, (1 << kind.bits) - 1)
+    low, high = (
+        (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.code == "int" else (0, (1 << kind.bits) - 1)
+    )
     if not all(low <= c <= high and -high <= c for _, c in terms.values()) or not low < constant <= high:
         return None
     return Sum(terms, constant, e.dtype)

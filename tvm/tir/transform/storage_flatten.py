@@ -1,8 +1,9 @@
 """StorageFlatten: buffers of many dimensions become flat memory.
 
-After it every access has one index, every intermediate is an ``Allocate``, and no view is left. Where a view of a buffer
-was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset, strides and
-extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to be that small.
+After it every access has one index, every intermediate is an ``Allocate``, and no view is left. Where a view of a
+buffer was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset, strides
+and extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to be that
+small.
 """
 
 from __future__ import annotations
@@ -335,7 +336,8 @@ class Flattener(StmtRewriter):
             want, got = _literal(declared), _literal(found)
             if want is not None and got is not None and want != got:
                 raise TVMError(
-                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, the region has {got}"
+                    f"binding {view.name} to a region of {target.name}: {what} is declared as {want}, "
+                    f"the region has {got}"
                 )
             if want is not None and got is None:
                 raise TVMError(

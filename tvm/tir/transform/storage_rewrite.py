@@ -1,9 +1,9 @@
 """StorageRewrite: allocations whose lives do not meet share memory, and large ones leave the loops.
 
-A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations of known size
-move to the beginning of their frame. Allocations at one level (a frame, or the body of a loop) share memory when one is dead
-before the other is written. A value may also take the place of its operand, when each element is computed from the
-same element and from nothing else of that operand.
+A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations of known
+size move to the beginning of their frame. Allocations at one level (a frame, or the body of a loop) share memory when
+one is dead before the other is written. A value may also take the place of its operand, when each element is computed
+from the same element and from nothing else of that operand.
 """
 
 from __future__ import annotations
@@ -239,7 +239,8 @@ def elements(node: Allocate) -> int:
 
 
 def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
-    """Whether every element of ``target`` is computed from the same element of ``source`` and in no other order matters.
+    """Whether every element of ``target`` is computed from the same element of ``source`` and in no other order
+    matters.
 
     The statement must be loops around one store of ``target``, whose index takes each value once.
     """
@@ -317,7 +318,9 @@ class Applier(StmtRewriter):
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
         new = self.keep(node)
-        return BufferStore(self.buffer(node.buffer), new.value, new.indices) if node.buffer.data in self.replaced else new
+        return (
+            BufferStore(self.buffer(node.buffer), new.value, new.indices) if node.buffer.data in self.replaced else new
+        )
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         body = self.stmt(node.body)
@@ -325,7 +328,9 @@ class Applier(StmtRewriter):
         if var in self.replaced:
             return body
         if var in self.sizes:
-            return node.replace(extents=(const(self.sizes[var], "int32" if self.sizes[var] < 1 << 31 else "int64"),), body=body)
+            return node.replace(
+                extents=(const(self.sizes[var], "int32" if self.sizes[var] < 1 << 31 else "int64"),), body=body
+            )
         return node if body is node.body else node.replace(body=body)
 
 

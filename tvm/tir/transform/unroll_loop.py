@@ -1,7 +1,7 @@
 """UnrollLoop: decides which loops are unrolled, and expands them when asked to.
 
-Lowering for code generation only marks loops (``ForKind.UNROLLED``): the emitter expands them last, so no pass ever runs
-over an unrolled body. Called by hand, or with ``explicit_unroll``, the pass expands the loops here.
+Lowering for code generation only marks loops (``ForKind.UNROLLED``): the emitter expands them last, so no pass ever
+runs over an unrolled body. Called by hand, or with ``explicit_unroll``, the pass expands the loops here.
 """
 
 from __future__ import annotations

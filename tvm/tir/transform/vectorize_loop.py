@@ -1,8 +1,8 @@
 """VectorizeLoop: a loop marked VECTORIZED becomes one pass over vectors.
 
-The loop variable turns into a ramp; what does not depend on it stays scalar until it meets a vector. A statement that has
-no vector form (a condition that differs between lanes, a call with effects, a store all lanes aim at the same place)
-becomes a serial loop over the lanes; the statements around it stay vectors.
+The loop variable turns into a ramp; what does not depend on it stays scalar until it meets a vector. A statement that
+has no vector form (a condition that differs between lanes, a call with effects, a store all lanes aim at the same
+place) becomes a serial loop over the lanes; the statements around it stay vectors.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class LaneMemory(StmtRewriter):
             return BufferLoad(self.buffer(node.buffer), (*node.indices[:-1], self.place(node.indices[-1])))
         if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.inside:
             raise TVMError(
-                f"vectorize: {node.args[1].name} is allocated inside the vectorized loop {self.var.name} and its address "
-                "is taken; its lanes are interleaved, so no pointer to one lane exists"
+                f"vectorize: {node.args[1].name} is allocated inside the vectorized loop {self.var.name} and its "
+                "address is taken; its lanes are interleaved, so no pointer to one lane exists"
             )
         return None
 
@@ -372,7 +372,8 @@ def ramp_arithmetic(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
 
 
 def safe_to_evaluate(e: PrimExpr) -> bool:
-    """Whether computing ``e`` where its condition is false can do no harm: no loads, divisions or calls with effects."""
+    """Whether computing ``e`` where its condition is false can do no harm: no loads, divisions or calls with
+    effects."""
     for node in post_order(e):
         if type(node) is BufferLoad:
             return False
