@@ -220,7 +220,8 @@ class Analyzer(Interner):
         cls = e.__class__
         if cls is IntImm:
             return {}, e.value
-        if depth > MAX_LINEAR_DEPTH or info(e.dtype).lanes != 1 or not is_index(e.dtype):
+        kind = rewrite.KINDS[e.dtype]
+        if depth > MAX_LINEAR_DEPTH or not (kind.is_scalar and kind.is_index):
             return {e: 1}, 0
         if cls is Add or cls is Sub:
             got = self._combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
@@ -254,7 +255,7 @@ class Analyzer(Interner):
         """Bound of ``a - b`` for index types, scalar or vector."""
         if a is b:
             return 0, 0
-        if info(a.dtype).lanes != 1:
+        if not rewrite.KINDS[a.dtype].is_scalar:
             (p, q), (r, s) = self.bound(a), self.bound(b)
             return add_bounds((p, q), (-s, -r))
         terms, base = self._combine(self.linear(a), self.linear(b), -1)
@@ -529,14 +530,19 @@ class Analyzer(Interner):
         e = self._expr(expr)
         if e.__class__ is IntImm or e.__class__ is Var:
             return self.values.get(e, e)
-        from .canonical import canonical_expr
+        from .canonical import canonical_expr, is_plain
 
+        start = e
         e = canonical_expr(self, e)
+        if is_plain(self, start):
+            return e
         for step in range(steps):
             if e.__class__ is IntImm:
                 return e
-            new = rewrite.rewrite_expr(self, e) if step % 2 == 0 else canonical_expr(self, e)
             self.depth = 0
+            new = rewrite.rewrite_expr(self, e) if step % 2 == 0 else canonical_expr(self, e)
+            if new is e:
+                return e
             e = new
         return e
 

@@ -91,6 +91,17 @@ def canonical_expr(an, root: PrimExpr) -> PrimExpr:
     return view[root]
 
 
+def is_plain(an, n: PrimExpr) -> bool:
+    """Whether the canonical form of ``n`` is a sum over variables: rewriting has nothing to add to it."""
+    s = an.sums.get(n)
+    if s is None:
+        return False
+    for index, _, _, _ in s[0]:
+        if index.__class__ is not Var and index.__class__ is not SizeVar:
+            return False
+    return True
+
+
 class _Exprs:
     """What is known of each node, as an expression: sums are written out when first asked for."""
 
@@ -121,7 +132,8 @@ class _Exprs:
 def _binary(an, n, cls, view: _Exprs) -> None:
     """Canonical form of a two-operand node whose operands are done."""
     dtype = n.a.dtype
-    if not is_index(dtype) or info(dtype).lanes != 1:
+    kind = rewrite.KINDS[dtype]
+    if not (kind.is_index and kind.is_scalar):
         view.done[n] = rewrite.make(an, cls, view[n.a], view[n.b])
         return
     if cls is Add or cls is Sub:

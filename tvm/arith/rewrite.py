@@ -69,28 +69,41 @@ class Stats:
 
 stats = Stats()
 
+# Classes that may be literals: a broadcast one is a literal when what it repeats is.
+LITERALS = frozenset({IntImm, FloatImm, Broadcast})
+
 # How deep replacements may be simplified inside replacements before they are taken as they are.
 MAX_REWRITES = 10
 # Contexts inside contexts (a select in a branch of a select), and the largest branch looked at in its own context.
 MAX_SCOPES = 4
 MAX_BRANCH = 120
 
-_TABLES: dict[str, tuple[RuleTable, bool]] = {}
+
+class Kind:
+    """What the simplifier asks of a type, worked out once."""
+
+    __slots__ = ("is_bool", "is_float", "is_index", "is_scalar", "table")
+
+    def __init__(self, dtype: str):
+        kind = info(dtype)
+        self.is_bool, self.is_float, self.is_scalar = kind.is_bool, kind.is_float, kind.lanes == 1
+        # Arithmetic that is taken not to overflow.
+        self.is_index = kind.code == "int" and kind.bits in (32, 64)
+        if kind.is_bool:
+            self.table = rules.BOOL_TABLE
+        elif self.is_index:
+            self.table = rules.INDEX_TABLE if self.is_scalar else rules.VECTOR_TABLE
+        else:
+            self.table = rules.WRAPPING_TABLE if kind.is_integer else rules.PLAIN_TABLE
 
 
-def _table(dtype: str) -> tuple[RuleTable, bool]:
-    """The rows for operands of this type, and whether its arithmetic is taken not to overflow."""
-    kind = info(dtype)
-    if kind.is_bool:
-        got = rules.BOOL_TABLE, False
-    elif kind.code == "int" and kind.bits in (32, 64):
-        got = (rules.INDEX_TABLE if kind.lanes == 1 else rules.VECTOR_TABLE), True
-    elif kind.is_integer:
-        got = rules.WRAPPING_TABLE, False
-    else:
-        got = rules.PLAIN_TABLE, False
-    _TABLES[dtype] = got
-    return got
+class _Kinds(dict):
+    def __missing__(self, dtype: str) -> Kind:
+        got = self[dtype] = Kind(dtype)
+        return got
+
+
+KINDS = _Kinds()
 
 
 def _apply(an, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
@@ -133,10 +146,10 @@ def make(an, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 def _fold(an, cls, a, b):
     """Literal operands folded; None when they are not literals or the result has no value."""
-    x, y = literal_value(a), literal_value(b)
-    if x is None or y is None:
+    if b.__class__ not in LITERALS or a.__class__ not in LITERALS:
         return None
-    if y == 0 and cls in DIVISIONS:
+    x, y = literal_value(a), literal_value(b)
+    if x is None or y is None or (y == 0 and cls in DIVISIONS):
         return None
     lanes = info(a.dtype).lanes
     if lanes == 1:
@@ -147,27 +160,29 @@ def _fold(an, cls, a, b):
     return an.intern(got)
 
 
-def _neutral(an, cls, a, b):
+def _neutral(an, cls, a, b, kind):
     """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
-    y = literal_value(b)
-    x = literal_value(a) if y is None else None
-    is_float = info(a.dtype).is_float
+    y = literal_value(b) if b.__class__ in LITERALS else None
     if y is not None:
-        if y == 0 and not is_float:
+        if y == 0 and not kind.is_float:
             if cls is Add or cls is Sub:
                 return a
             if cls is Mul:
                 return b
+            if cls in DIVISIONS:
+                return an.binary(cls, a, b)
         if y == 1:
             if cls is Mul or cls is Div or cls is FloorDiv:
                 return a
-            if (cls is FloorMod or cls is Mod) and not is_float:
+            if (cls is FloorMod or cls is Mod) and not kind.is_float:
                 return an.zero(a.dtype)
-    elif x is not None:
-        if x == 0 and not is_float:
+        return None
+    x = literal_value(a) if a.__class__ in LITERALS else None
+    if x is not None:
+        if x == 0 and not kind.is_float:
             if cls is Add:
                 return b
-            if cls is Mul or cls is FloorDiv or cls is FloorMod or cls is Div or cls is Mod:
+            if cls is Mul or cls in DIVISIONS:
                 return a
         if x == 1 and cls is Mul:
             return b
@@ -175,37 +190,34 @@ def _neutral(an, cls, a, b):
 
 
 def _arithmetic(an, cls, a, b):
+    kind = KINDS[a.dtype]
     got = _fold(an, cls, a, b)
     if got is None:
-        if cls in DIVISIONS and literal_value(b) == 0:
-            return an.binary(cls, a, b)
-        got = _neutral(an, cls, a, b)
-    if got is None:
+        got = _neutral(an, cls, a, b, kind)
+    if got is None and a.__class__ is Select and kind.is_index:
         got = _same_select(an, cls, a, b)
     if got is None:
-        table = _TABLES.get(a.dtype) or _table(a.dtype)
-        got = _apply(an, table[0], cls, a, b)
+        got = _apply(an, kind.table, cls, a, b)
     return an.binary(cls, a, b) if got is None else got
 
 
 def _same_select(an, cls, a, b):
-    """``select(p, x, y) + select(p, z, w)`` is one select, where the type is an index type."""
-    if a.__class__ is Select and _TABLES.get(a.dtype, (None, True))[1]:
-        if b.__class__ is Select and b.condition is a.condition:
-            yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
-            return an.make_select(a.condition, yes, no)
-        if cls is Sub and (b is a.true_value or b is a.false_value):
-            yes, no = make(an, cls, a.true_value, b), make(an, cls, a.false_value, b)
-            return an.make_select(a.condition, yes, no)
+    """``select(p, x, y) + select(p, z, w)`` is one select."""
+    if b.__class__ is Select and b.condition is a.condition:
+        yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
+        return an.make_select(a.condition, yes, no)
+    if cls is Sub and (b is a.true_value or b is a.false_value):
+        yes, no = make(an, cls, a.true_value, b), make(an, cls, a.false_value, b)
+        return an.make_select(a.condition, yes, no)
     return None
 
 
 def _decide(an, a, b):
     """Bound of ``a - b`` for operands of an index type, else None."""
-    table = _TABLES.get(a.dtype) or _table(a.dtype)
-    if table[1]:
+    kind = KINDS[a.dtype]
+    if kind.is_index:
         return an.difference_bound(a, b)
-    if table[0] is rules.WRAPPING_TABLE:
+    if kind.table is rules.WRAPPING_TABLE:
         # Without subtraction: it could wrap.
         (p, q), (r, s) = an.bound(a), an.bound(b)
         return p - s, q - r
@@ -213,9 +225,8 @@ def _decide(an, a, b):
 
 
 def _truth(an, value: bool, dtype: str) -> PrimExpr:
-    lanes = info(dtype).lanes
     got = an.literal(int(value), "bool")
-    return got if lanes == 1 else an.add(Broadcast(got, lanes))
+    return got if KINDS[dtype].is_scalar else an.add(Broadcast(got, info(dtype).lanes))
 
 
 def _known(an, node):
@@ -236,7 +247,7 @@ def _less(an, cls, a, b):
             return _truth(an, True, a.dtype)
         if gap[0] >= 0:
             return _truth(an, False, a.dtype)
-    got = _apply(an, (_TABLES.get(a.dtype) or _table(a.dtype))[0], LT, a, b)
+    got = _apply(an, KINDS[a.dtype].table, LT, a, b)
     return _known(an, an.binary(LT, a, b)) if got is None else got
 
 
@@ -245,7 +256,7 @@ def _less_equal(an, cls, a, b):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
-    if info(a.dtype).is_float:
+    if KINDS[a.dtype].is_float:
         return _known(an, an.binary(LE, a, b))
     gap = _decide(an, a, b)
     if gap is not None and gap[1] <= 0:
@@ -275,12 +286,13 @@ def _equal(an, cls, a, b):
             return _truth(an, True, a.dtype)
         if an.never_equal(a, b):
             return _truth(an, False, a.dtype)
-    if info(a.dtype).is_bool:
+    kind = KINDS[a.dtype]
+    if kind.is_bool and kind.is_scalar:
         for x, y in ((a, b), (b, a)):
             value = literal_value(y)
-            if value is not None and info(a.dtype).lanes == 1:
+            if value is not None:
                 return x if value else make_not(an, x)
-    got = _apply(an, (_TABLES.get(a.dtype) or _table(a.dtype))[0], EQ, a, b)
+    got = _apply(an, KINDS[a.dtype].table, EQ, a, b)
     return _known(an, an.binary(EQ, a, b)) if got is None else got
 
 
@@ -288,7 +300,7 @@ def _not_equal(an, cls, a, b):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
-    if info(a.dtype).is_float:
+    if KINDS[a.dtype].is_float:
         return _known(an, an.binary(NE, a, b))
     return make_not(an, make(an, EQ, a, b))
 
@@ -339,7 +351,7 @@ def make_not(an, a: PrimExpr) -> PrimExpr:
         x, y = make_not(an, a.a), make_not(an, a.b)
         an.depth -= 1
         return make(an, Or if cls is And else And, x, y)
-    if cls in _NEGATED and (cls in (EQ, NE) or not info(a.a.dtype).is_float):
+    if cls in _NEGATED and (cls in (EQ, NE) or not KINDS[a.a.dtype].is_float):
         other, swap = _NEGATED[cls]
         return _known(an, an.binary(other, a.b, a.a) if swap else an.binary(other, a.a, a.b))
     return an.add(Not(a))

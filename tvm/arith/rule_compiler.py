@@ -12,6 +12,7 @@ Patterns with commutative operators stand for all their mirror images unless the
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from math import gcd
 from typing import NamedTuple
@@ -47,15 +48,6 @@ class LiteralOverflow(Exception):
     """A literal computed by a replacement does not fit its type, so the rule must not fire."""
 
 
-class Rule(NamedTuple):
-    """A compiled row. ``left`` and ``right`` are the classes its operands must have; None for any."""
-
-    text: str
-    left: type | None
-    right: type | None
-    apply: Callable
-
-
 _OPERATORS = {
     ast.Add: Add,
     ast.Sub: Sub,
@@ -87,6 +79,7 @@ _FIELDS = {
     Broadcast: ("value", "lanes"),
     Not: ("a",),
 }
+_OPERANDS = ("a", "b")
 _LOGICAL = frozenset({And, Or})
 _COMMUTES = frozenset({Add, Mul, Min, Max, EQ, NE, And, Or})
 # Questions a row may ask: methods of the analyzer. The first group gives integers and may stand in a replacement.
@@ -202,7 +195,7 @@ class _Writer:
             if not sure:
                 self.lines.append(f"if {where}.__class__ is not {p.head.__name__}: return None")
             parts = []
-            for field, arg in zip(_FIELDS.get(p.head, ("a", "b")), p.args):
+            for field, arg in zip(_FIELDS.get(p.head, _OPERANDS), p.args):
                 name = self.fresh()
                 self.lines.append(f"{name} = {where}.{field}")
                 parts.append((arg, name))
@@ -315,88 +308,110 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
     body.append(f"return {result}")
     if any("literal(" in line and ", d)" in line for line in body):
         # The operands of a logical node are conditions; literals are of the type of what is compared.
-        body.insert(
-            len(w.lines) if p.head in _LOGICAL else 0,
-            f"d = element({w.names['x'] if p.head in _LOGICAL else 'a'}.dtype)",
-        )
+        source = w.names["x"] if p.head in _LOGICAL else "a"
+        body.insert(len(w.lines), f"d = element({source}.dtype)" if "lanes" in w.names else f"d = {source}.dtype")
     text = "\n    ".join(body)
     return f"def {name}(an, a, b, make, literal):\n    {text}\n"
 
 
-def _renamed(p: Pattern, texts: tuple) -> tuple:
+def _renamed(p: Pattern, replacement: str, condition: str) -> tuple:
     """A key under which two rows that differ only in the names of their variables are the same."""
     order: dict[str, str] = {}
 
-    def visit(q: Pattern):
-        if q.name:
-            order.setdefault(q.name, f"v{len(order)}")
-        for a in q.args:
-            visit(a)
-
-    visit(p)
-
-    def rename(text):
-        if text is None:
-            return None
-        tree = ast.parse(text, mode="eval")
-        for n in ast.walk(tree):
-            if isinstance(n, ast.Name):
-                n.id = order.get(n.id, n.id)
-        return ast.unparse(tree)
-
     def shape(q: Pattern):
-        return (q.head, order.get(q.name, ""), tuple(shape(a) for a in q.args))
+        name = q.name and order.setdefault(q.name, f"v{len(order)}")
+        return (q.head, name, tuple([shape(a) for a in q.args]))
 
-    return (shape(p), *[rename(t) for t in texts])
+    def rename(match):
+        return order.get(match[0], match[0])
+
+    return shape(p), _NAME.sub(rename, replacement), _NAME.sub(rename, condition)
 
 
-def compile_rows(rows: list[tuple]) -> list[Rule]:
-    """Closures for rows that share their root class, in order, mirror images included."""
-    sources, heads, seen = [], [], set()
-    for row in rows:
-        pattern, replacement, condition, swap = row
-        p = _parse(ast.parse(pattern, mode="eval"))
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_SCOPE = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
+_SCOPE |= {"element": element, "gcd": gcd}
+
+# A row is compiled when it first matches, or when it has been looked at this often.
+_PATIENCE = 40
+
+
+def _fits(p: Pattern, e) -> bool:
+    """Whether the classes and literals of a pattern are those of an expression; names are not compared."""
+    head = p.head
+    if head == "any" or head == "lanes":
+        return True
+    if head == "const":
+        return e.__class__ is IntImm
+    if isinstance(head, int):
+        return e.__class__ is IntImm and e.value == head
+    if e.__class__ is not head:
+        return False
+    for field, arg in zip(_FIELDS.get(head, _OPERANDS), p.args):
+        if not _fits(arg, getattr(e, field)):
+            return False
+    return True
+
+
+class Rule:
+    """One row, or one mirror image of a row. ``left`` and ``right`` are the classes its operands must have.
+
+    ``apply`` starts as a plain walk over the pattern; the closure is compiled when the pattern first fits, as most
+    rows never meet their pattern in one run.
+    """
+
+    __slots__ = ("apply", "condition", "left", "looked", "pattern", "ready", "replacement", "right", "text")
+
+    def __init__(self, text: str, pattern: Pattern, replacement: str, condition: str | None, ready: Callable):
+        self.text, self.pattern, self.replacement, self.condition = text, pattern, replacement, condition
+        self.left, self.right = _class_of(pattern.args[0]), _class_of(pattern.args[1])
+        self.looked = 0
+        self.ready = ready
+        self.apply = self._first
+
+    def _first(self, an, a, b, make, literal):
+        self.looked += 1
+        x, y = self.pattern.args
+        if self.looked < _PATIENCE and not (_fits(x, a) and _fits(y, b)):
+            return None
+        scope = dict(_SCOPE)
+        exec(compile(_source("rule", self.pattern, self.replacement, self.condition), self.text, "exec"), scope)
+        self.apply = scope["rule"]
+        self.ready(self)
+        return self.apply(an, a, b, make, literal)
+
+
+def make_rules(rows: list[tuple], ready: Callable = lambda rule: None) -> list[Rule]:
+    """The rules of rows that share their root class, in order, mirror images included."""
+    out, seen = [], set()
+    for text, replacement, condition, swap in rows:
+        p = _parse(ast.parse(text, mode="eval"))
         for image in _mirrors(p) if swap else [p]:
-            key = _renamed(image, (replacement, condition))
-            if key in seen:
-                continue
-            seen.add(key)
-            sources.append(_source(f"r{len(sources)}", image, replacement, condition))
-            heads.append((pattern, _class_of(image.args[0]), _class_of(image.args[1]) if len(image.args) > 1 else None))
-    scope = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
-    scope["element"] = element
-    scope["gcd"] = gcd
-    exec(compile("\n".join(sources), "<arith rules>", "exec"), scope)
-    return [Rule(text, left, right, scope[f"r{i}"]) for i, (text, left, right) in enumerate(heads)]
-
-
-def root_class(pattern: str) -> type:
-    """The class of the nodes a pattern matches."""
-    return _parse(ast.parse(pattern, mode="eval")).head
+            key = _renamed(image, replacement, condition or "")
+            if key not in seen:
+                seen.add(key)
+                out.append(Rule(text, image, replacement, condition, ready))
+    return out
 
 
 class RuleTable:
-    """Rows for one kind of type, compiled per root class when first needed, found by the operands' classes."""
+    """Rows for one kind of type by root class, found by the operands' classes."""
 
-    def __init__(self, rows: list[tuple]):
-        self.rows: dict[type, list[tuple]] = {}
-        for row in rows:
-            self.rows.setdefault(root_class(row[0]), []).append(row)
-        self.compiled: dict[type, list[Rule]] = {}
+    def __init__(self, rows: dict[type, list[tuple]]):
+        self.rows = rows
+        self.made: dict[type, list[Rule]] = {}
         self.index: dict[tuple, tuple] = {}
-
-    def rules(self, cls: type) -> list[Rule]:
-        got = self.compiled.get(cls)
-        if got is None:
-            got = self.compiled[cls] = compile_rows(self.rows.get(cls, []))
-        return got
 
     def find(self, cls: type, left: type, right: type) -> tuple:
         """The closures worth trying on ``cls(left, right)``."""
-        key = (cls, left, right)
-        got = self.index.get(key)
-        if got is None:
-            got = self.index[key] = tuple(
-                r.apply for r in self.rules(cls) if r.left in (None, left) and r.right in (None, right)
-            )
+        rules = self.made.get(cls)
+        if rules is None:
+            rules = self.made[cls] = make_rules(self.rows.get(cls, []), self._compiled)
+        got = tuple([r.apply for r in rules if r.left in (None, left) and r.right in (None, right)])
+        self.index[cls, left, right] = got
         return got
+
+    def _compiled(self, rule: Rule) -> None:
+        """A rule has its closure now: lists that hold the old one are made again when next needed."""
+        root = rule.pattern.head
+        self.index = {k: v for k, v in self.index.items() if k[0] is not root}

@@ -6,6 +6,7 @@ assume that int32/int64 arithmetic does not overflow; that division by zero does
 
 from __future__ import annotations
 
+from ..ir.prim import EQ, LT, Add, And, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
 from .rule_compiler import RuleTable
 
 
@@ -475,92 +476,122 @@ OR = [
     row("x or y or z", "x or y", "in_disjunction(z, x)", swap=False),
 ]
 
-VECTOR = [
-    row("ramp(b, s, lanes) + ramp(d, t, lanes)", "ramp(b + d, s + t, lanes)", swap=False),
-    row("ramp(b, s, lanes) + broadcast(x, lanes)", "ramp(b + x, s, lanes)", swap=False),
-    row("broadcast(x, lanes) + ramp(b, s, lanes)", "ramp(x + b, s, lanes)", swap=False),
-    row("broadcast(x, lanes) + broadcast(y, lanes)", "broadcast(x + y, lanes)", swap=False),
-    row("ramp(b, s, lanes) - ramp(d, t, lanes)", "ramp(b - d, s - t, lanes)"),
-    row("ramp(b, s, lanes) - broadcast(x, lanes)", "ramp(b - x, s, lanes)"),
-    row("broadcast(x, lanes) - ramp(b, s, lanes)", "ramp(x - b, 0 - s, lanes)"),
-    row("broadcast(x, lanes) - broadcast(y, lanes)", "broadcast(x - y, lanes)"),
-    row("x - x", "0"),
-    row("broadcast(x, lanes) * broadcast(y, lanes)", "broadcast(x * y, lanes)", swap=False),
-    row("ramp(b, s, lanes) * broadcast(x, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
-    row("broadcast(x, lanes) * ramp(b, s, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
-    row("truncdiv(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(truncdiv(x, y), lanes)"),
-    row("truncmod(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(truncmod(x, y), lanes)"),
-    row("broadcast(x, lanes) // broadcast(y, lanes)", "broadcast(x // y, lanes)"),
-    row("broadcast(x, lanes) % broadcast(y, lanes)", "broadcast(x % y, lanes)"),
-    row(
-        "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
-        "ramp(truncdiv(b, c2), c1 // c2, lanes)",
-        "c1 % c2 == 0 and (c1 == 0 or lo(b) >= 0 and c1 > 0 and c2 > 0 or is_multiple(b, c2))",
-    ),
-    row(
-        "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
-        "broadcast(truncdiv(b, c2), lanes)",
-        "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
-    ),
-    row(
-        "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
-        "broadcast(truncmod(b, c2), lanes)",
-        "c1 % c2 == 0 and (lo(b) >= 0 and c1 >= 0 or is_multiple(b, c2))",
-    ),
-    row(
-        "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
-        "ramp(truncmod(b, c2), c1, lanes)",
-        "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
-    ),
-    row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "ramp(b // c2, c1 // c2, lanes)", "c1 % c2 == 0"),
-    row(
-        "ramp(b, c1, lanes) // broadcast(c2, lanes)",
-        "broadcast(b // c2, lanes)",
-        "c2 > 0 and one_bucket(b, c1, lanes, c2)",
-    ),
-    row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "broadcast(b % c2, lanes)", "c1 % c2 == 0"),
-    row(
-        "ramp(b, c1, lanes) % broadcast(c2, lanes)",
-        "ramp(b % c2, c1, lanes)",
-        "c2 > 0 and one_bucket(b, c1, lanes, c2)",
-    ),
-    row(
-        "ramp(b, c1, lanes) % broadcast(c2, lanes)",
-        "ramp(congruent(b, c2), c1, lanes) % broadcast(c2, lanes)",
-        "c2 > 0 and not is_const(b) and is_congruent(b, c2)",
-    ),
-    *duals(
-        row("min(broadcast(x, lanes), broadcast(y, lanes))", "broadcast(min(x, y), lanes)", swap=False),
-        row("min(min(x, broadcast(y, lanes)), broadcast(z, lanes))", "min(x, broadcast(min(y, z), lanes))", swap=False),
-        row("min(x, x)", "x"),
-    ),
-    row("broadcast(x, lanes) == broadcast(y, lanes)", "broadcast(x == y, lanes)", swap=False),
-    row("broadcast(x, lanes) < broadcast(y, lanes)", "broadcast(x < y, lanes)"),
-]
 
-INDEX_TABLE = RuleTable([*ADD, *SUB, *MUL, *TRUNCDIV, *TRUNCMOD, *FLOORDIV, *FLOORMOD, *MIN, *MAX, *EQUAL, *LESS])
-BOOL_TABLE = RuleTable(
-    [
-        *AND,
-        *OR,
-        row("broadcast(x, lanes) and broadcast(y, lanes)", "broadcast(x and y, lanes)", swap=False),
-        row("broadcast(x, lanes) or broadcast(y, lanes)", "broadcast(x or y, lanes)", swap=False),
-    ]
-)
-VECTOR_TABLE = RuleTable(VECTOR)
-# Types that wrap, and floats: only what holds for every value, NaN included.
-PLAIN_TABLE = RuleTable(
-    [
-        *duals(row("min(x, x)", "x")),
-        *[r for r in VECTOR if r[0].startswith("broadcast") and "ramp" not in r[0]],
-    ]
-)
-WRAPPING_TABLE = RuleTable(
-    [
+def _both_broadcast(function: str, infix: bool = True) -> tuple:
+    """One operation on two broadcast values is the broadcast of the operation."""
+    x, y, both = "broadcast(x, lanes)", "broadcast(y, lanes)", f"x {function} y" if infix else f"{function}(x, y)"
+    pattern = f"{x} {function} {y}" if infix else f"{function}({x}, {y})"
+    return row(pattern, f"broadcast({both}, lanes)", swap=False)
+
+
+_BROADCAST = {
+    Add: [_both_broadcast("+")],
+    Sub: [_both_broadcast("-")],
+    Mul: [_both_broadcast("*")],
+    Div: [_both_broadcast("truncdiv", False)],
+    Mod: [_both_broadcast("truncmod", False)],
+    FloorDiv: [_both_broadcast("//")],
+    FloorMod: [_both_broadcast("%")],
+    Min: [_both_broadcast("min", False), row("min(x, x)", "x")],
+    Max: [_both_broadcast("max", False), row("max(x, x)", "x")],
+    EQ: [_both_broadcast("==")],
+    LT: [_both_broadcast("<")],
+}
+
+_RAMP = {
+    Add: [
+        row("ramp(b, s, lanes) + ramp(d, t, lanes)", "ramp(b + d, s + t, lanes)", swap=False),
+        row("ramp(b, s, lanes) + broadcast(x, lanes)", "ramp(b + x, s, lanes)", swap=False),
+        row("broadcast(x, lanes) + ramp(b, s, lanes)", "ramp(x + b, s, lanes)", swap=False),
+    ],
+    Sub: [
+        row("ramp(b, s, lanes) - ramp(d, t, lanes)", "ramp(b - d, s - t, lanes)"),
+        row("ramp(b, s, lanes) - broadcast(x, lanes)", "ramp(b - x, s, lanes)"),
+        row("broadcast(x, lanes) - ramp(b, s, lanes)", "ramp(x - b, 0 - s, lanes)"),
         row("x - x", "0"),
-        row("x == x", "True"),
-        row("x < x", "False"),
-        *duals(row("min(x, x)", "x")),
-        *[r for r in VECTOR if r[0].startswith("broadcast") and "ramp" not in r[0]],
-    ]
+    ],
+    Mul: [
+        row("ramp(b, s, lanes) * broadcast(x, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
+        row("broadcast(x, lanes) * ramp(b, s, lanes)", "ramp(b * x, s * x, lanes)", swap=False),
+    ],
+    Div: [
+        row(
+            "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
+            "ramp(truncdiv(b, c2), c1 // c2, lanes)",
+            "c1 % c2 == 0 and (c1 == 0 or lo(b) >= 0 and c1 > 0 and c2 > 0 or is_multiple(b, c2))",
+        ),
+        row(
+            "truncdiv(ramp(b, c1, lanes), broadcast(c2, lanes))",
+            "broadcast(truncdiv(b, c2), lanes)",
+            "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
+        ),
+    ],
+    Mod: [
+        row(
+            "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
+            "broadcast(truncmod(b, c2), lanes)",
+            "c1 % c2 == 0 and (lo(b) >= 0 and c1 >= 0 or is_multiple(b, c2))",
+        ),
+        row(
+            "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
+            "ramp(truncmod(b, c2), c1, lanes)",
+            "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
+        ),
+    ],
+    FloorDiv: [
+        row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "ramp(b // c2, c1 // c2, lanes)", "c1 % c2 == 0"),
+        row(
+            "ramp(b, c1, lanes) // broadcast(c2, lanes)",
+            "broadcast(b // c2, lanes)",
+            "c2 > 0 and one_bucket(b, c1, lanes, c2)",
+        ),
+    ],
+    FloorMod: [
+        row("ramp(b, c1, lanes) % broadcast(c2, lanes)", "broadcast(b % c2, lanes)", "c1 % c2 == 0"),
+        row(
+            "ramp(b, c1, lanes) % broadcast(c2, lanes)",
+            "ramp(b % c2, c1, lanes)",
+            "c2 > 0 and one_bucket(b, c1, lanes, c2)",
+        ),
+        row(
+            "ramp(b, c1, lanes) % broadcast(c2, lanes)",
+            "ramp(congruent(b, c2), c1, lanes) % broadcast(c2, lanes)",
+            "c2 > 0 and not is_const(b) and is_congruent(b, c2)",
+        ),
+    ],
+    Min: [
+        row("min(min(x, broadcast(y, lanes)), broadcast(z, lanes))", "min(x, broadcast(min(y, z), lanes))", swap=False)
+    ],
+    Max: [
+        row("max(max(x, broadcast(y, lanes)), broadcast(z, lanes))", "max(x, broadcast(max(y, z), lanes))", swap=False)
+    ],
+}
+
+INDEX_TABLE = RuleTable(
+    {
+        Add: ADD,
+        Sub: SUB,
+        Mul: MUL,
+        Div: TRUNCDIV,
+        Mod: TRUNCMOD,
+        FloorDiv: FLOORDIV,
+        FloorMod: FLOORMOD,
+        Min: MIN,
+        Max: MAX,
+        EQ: EQUAL,
+        LT: LESS,
+    }
+)
+BOOL_TABLE = RuleTable({And: [*AND, _both_broadcast("and")], Or: [*OR, _both_broadcast("or")]})
+VECTOR_TABLE = RuleTable({cls: rows + _RAMP.get(cls, []) for cls, rows in _BROADCAST.items()})
+# Floats: only what holds for every value, NaN included.
+PLAIN_TABLE = RuleTable(_BROADCAST)
+# Integers that wrap.
+WRAPPING_TABLE = RuleTable(
+    {
+        **_BROADCAST,
+        Sub: [*_BROADCAST[Sub], row("x - x", "0")],
+        EQ: [*_BROADCAST[EQ], row("x == x", "True")],
+        LT: [*_BROADCAST[LT], row("x < x", "False")],
+    }
 )
