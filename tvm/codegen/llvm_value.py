@@ -22,7 +22,7 @@ def value(b: Builder, node: PrimExpr) -> str:
     got = b.memo.get(id(node))
     if got is not None:
         return got
-    if b.depth >= _DEEP:
+    if b.depth >= _DEEP and type(node) is not IntImm:
         return _bottom_up(b, node)
     handler = HANDLERS.get(type(node))
     if handler is None:
