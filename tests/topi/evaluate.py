@@ -1,0 +1,52 @@
+"""Runs operators on arrays: one module for all outputs of a group of cases, with the default schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tvm
+from tvm import te
+
+
+def evaluate(arrays, function, dtypes=None):
+    """The outputs (one array or a list) of ``function`` of placeholders shaped like ``arrays``."""
+    arrays = [np.asarray(array) for array in arrays]
+    names = dtypes or [str(array.dtype) for array in arrays]
+    inputs = [te.placeholder(a.shape, d, name=f"in{n}") for n, (a, d) in enumerate(zip(arrays, names))]
+    made = function(*inputs)
+    return run(inputs, made, arrays)
+
+
+def run(inputs, made, arrays, shapes=None):
+    single = isinstance(made, te.Tensor)
+    outputs = [made] if single else list(made)
+    schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
+    function = tvm.build(schedule, [*inputs, *outputs], "llvm")
+    shapes = shapes or [tuple(int(d) for d in t.shape) for t in outputs]
+    given = [tvm.nd.array(array) for array in arrays]
+    results = [tvm.nd.empty(shape, t.dtype) for shape, t in zip(shapes, outputs)]
+    function(*given, *results)
+    values = [r.numpy() for r in results]
+    return values[0] if single else values
+
+
+def check(arrays, cases, rtol=1e-5, atol=1e-6):
+    """``cases`` maps a label to (operator on tensors, its NumPy reference on arrays); all are built as one module."""
+    labels = list(cases)
+    got = evaluate(arrays, lambda *t: [cases[label][0](*t) for label in labels])
+    for label, value in zip(labels, got):
+        with np.errstate(all="ignore"):
+            wanted = np.asarray(cases[label][1](*arrays))
+        assert value.shape == wanted.shape, f"{label}: shape {value.shape}, expected {wanted.shape}"
+        same(value, wanted, label, rtol, atol)
+
+
+def same(value, wanted, label, rtol=1e-5, atol=1e-6):
+    if value.dtype.kind in "iub":
+        np.testing.assert_array_equal(value, wanted, err_msg=str(label))
+    else:
+        if wanted.dtype.kind in "iubf" and value.dtype.kind == "f":
+            assert value.dtype == wanted.dtype, f"{label}: type {value.dtype}, expected {wanted.dtype}"
+        np.testing.assert_allclose(
+            value.astype("float64"), wanted.astype("float64"), rtol=rtol, atol=atol, err_msg=str(label)
+        )

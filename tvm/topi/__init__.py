@@ -1,0 +1,21 @@
+"""The operator library: tensors in, tensors out, written in tensor expressions."""
+
+from __future__ import annotations
+
+import importlib
+
+from . import broadcast, math, tag, utils
+from .broadcast import *
+from .math import *
+
+
+def __getattr__(name: str):
+    """Parts that are loaded when they are first named: ``topi.nn``, ``topi.image``, ``topi.x86`` and so on."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'tvm.topi' has no attribute '{name}'")
+    try:
+        return importlib.import_module("." + name, __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module 'tvm.topi' has no attribute '{name}'") from None

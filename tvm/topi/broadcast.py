@@ -1,0 +1,263 @@
+"""Operators on two tensors, element by element, with NumPy's broadcasting; either operand may be a plain number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te, tir
+from ..dtype import info
+from ..error import ExprTypeError, ExprValueError
+from ..ir import primop
+from ..ir.prim import FloatImm, IntImm, PrimExpr, const, convert
+from ..te.tensor import TENSOR_OPERATORS
+from . import tag
+from .math import map_elements
+from .utils import check_tensor, same_dim
+
+# --- shapes --------------------------------------------------------------------------------------------------------
+
+
+def _is_one(dim: PrimExpr) -> bool:
+    return isinstance(dim, IntImm) and dim.value == 1
+
+
+def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
+    """One dimension of the result; of two that are not known, the larger (the other is 1 or the same)."""
+    if _is_one(a):
+        return b
+    if _is_one(b) or same_dim(a, b):
+        return a
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        raise ExprValueError(f"{what}: the shapes do not broadcast: a dimension of {a.value} beside one of {b.value}")
+    if isinstance(a, IntImm) or isinstance(b, IntImm):
+        return a if isinstance(a, IntImm) else b
+    return te.max(a, b)
+
+
+def broadcast_shape(*shapes: Sequence, what: str = "broadcast") -> tuple[PrimExpr, ...]:
+    """The shape that tensors of these shapes have together."""
+    ndim = max((len(shape) for shape in shapes), default=0)
+    result = [convert(1)] * ndim
+    for shape in shapes:
+        for place, dim in enumerate(shape, ndim - len(shape)):
+            result[place] = broadcast_dim(result[place], convert(dim), what)
+    return tuple(result)
+
+
+def broadcast_index(shape: Sequence[PrimExpr], full: Sequence[PrimExpr], indices: Sequence) -> list:
+    """The indices into a tensor of ``shape`` for the element at ``indices`` of the whole result."""
+    skip = len(indices) - len(shape)
+    result = []
+    for dim, whole, index in zip(shape, full[skip:], indices[skip:]):
+        if _is_one(dim):
+            result.append(index if _is_one(whole) else const(0, index.dtype))
+        elif isinstance(dim, IntImm) or same_dim(dim, whole):
+            result.append(index)
+        else:
+            # A dimension known only when the program runs may turn out to be 1.
+            result.append(tir.Select(primop.equal(dim, 1), const(0, index.dtype), index))
+    return result
+
+
+def broadcast_to(data, shape):
+    """``data`` repeated along dimensions of 1, and in front, to ``shape``."""
+    check_tensor(data, "broadcast_to")
+    shape = tuple(convert(dim) for dim in shape)
+    joint = broadcast_shape(data.shape, shape, what="broadcast_to")
+    if len(joint) != len(shape) or not all(map(same_dim, joint, shape)):
+        raise ExprValueError(f"broadcast_to: shape {list(data.shape)} does not broadcast to {list(shape)}")
+    return te.compute(
+        shape, lambda *i: data(*broadcast_index(data.shape, shape, i)), name="T_broadcast_to", tag=tag.BROADCAST
+    )
+
+
+# --- elements ------------------------------------------------------------------------------------------------------
+
+
+def combine(a: Any, b: Any, element: Callable[[Any, Any], PrimExpr], name: str) -> Any:
+    """``element`` of the elements of two operands, broadcast together."""
+    if isinstance(a, te.TensorSlice):
+        a = a.asobject()
+    if isinstance(b, te.TensorSlice):
+        b = b.asobject()
+    if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
+        return element(convert(a), convert(b))
+    shape = broadcast_shape(*(x.shape for x in (a, b) if isinstance(x, te.Tensor)), what=name)
+    # A plain number takes the type of the tensor beside it.
+    a, b = _scalar(a, b), _scalar(b, a)
+
+    def at(operand, indices):
+        return operand(*broadcast_index(operand.shape, shape, indices)) if isinstance(operand, te.Tensor) else operand
+
+    return te.compute(shape, lambda *i: element(at(a, i), at(b, i)), name=f"T_{name}", tag=tag.BROADCAST)
+
+
+def _scalar(value: Any, other: Any) -> Any:
+    if isinstance(value, te.Tensor) or not isinstance(other, te.Tensor):
+        return value
+    if isinstance(value, (IntImm, FloatImm)):
+        value = value.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return convert(value)
+    if isinstance(value, float) and not info(other.dtype).is_float:
+        return const(value, "float32")
+    if info(other.dtype).is_bool:
+        return const(value, "int32")
+    return const(value, other.dtype)
+
+
+def _binary(name: str, element: Callable[[Any, Any], PrimExpr], doc: str) -> Callable:
+    def function(lhs, rhs):
+        return combine(lhs, rhs, element, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _is_float(a: Any, b: Any) -> bool:
+    return info(convert(a).dtype).is_float or info(convert(b).dtype).is_float
+
+
+def _floor_mod(a: Any, b: Any) -> PrimExpr:
+    if not _is_float(a, b):
+        return primop.floormod(a, b)
+    # The remainder rounded towards zero is exact; it is moved by one divisor where the signs differ.
+    a, b = primop.match_types(convert(a), convert(b))
+    zero, rest = const(0, a.dtype), te.fmod(a, b)
+    moves = tir.all(primop.not_equal(rest, zero), primop.not_equal(rest < zero, b < zero))
+    return tir.Select(moves, rest + b, rest)
+
+
+def _mod(a: Any, b: Any) -> PrimExpr:
+    if not _is_float(a, b):
+        return primop.truncmod(a, b)
+    return te.fmod(a, b)
+
+
+def _extreme(pick: Callable, beyond: Callable) -> Callable:
+    """The larger or smaller; of floats NaN if either is NaN."""
+
+    def element(a, b):
+        if not _is_float(a, b):
+            return pick(a, b)
+        a, b = primop.match_types(convert(a), convert(b))
+        return tir.Select(tir.any(beyond(a, b), te.isnan(a)), a, b)
+
+    return element
+
+
+def _power(a: Any, b: Any) -> PrimExpr:
+    a, b = primop.match_types(convert(a), convert(b))
+    return te.power(a, b) if info(a.dtype).is_float else _integer_power(a, b)
+
+
+def _integer_power(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """By squaring, modulo the width of the type; a negative exponent gives 1 / a**-b rounded towards zero."""
+    kind = info(a.dtype)
+    if not kind.is_int and not kind.is_uint:
+        raise ExprTypeError(f"power: takes numbers, got {a.dtype}")
+    zero, one = const(0, a.dtype), const(1, a.dtype)
+    exponent = primop.literal(b)
+    if exponent is not None and exponent >= 0:
+        return _known_power(a, exponent)
+    result, square = one, a
+    for bit in range(kind.bits - kind.is_int):
+        chosen = primop.not_equal(primop.bitwise_and(primop.right_shift(b, const(bit, b.dtype)), one), zero)
+        result = tir.Select(chosen, result * square, result)
+        square = square * square
+    if kind.is_uint:
+        return result
+    odd = primop.not_equal(primop.bitwise_and(b, one), zero)
+    inverse = tir.Select(primop.equal(a, one), one, zero)
+    inverse = tir.Select(primop.equal(a, -one), tir.Select(odd, -one, one), inverse)
+    return tir.Select(b < zero, inverse, result)
+
+
+def _known_power(a: PrimExpr, exponent: int) -> PrimExpr:
+    result, square = None, a
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        square = square * square if exponent else square
+    return const(1, a.dtype) if result is None else result
+
+
+def _logical(name: str, function: Callable) -> Callable:
+    def element(a, b):
+        return function(_truth(convert(a), name), _truth(convert(b), name))
+
+    return element
+
+
+def _truth(value: PrimExpr, name: str) -> PrimExpr:
+    if info(value.dtype).is_bool:
+        return value
+    if info(value.dtype).is_handle:
+        raise ExprTypeError(f"{name}: takes numbers or bool, got {value.dtype}")
+    return primop.not_equal(value, const(0, value.dtype))
+
+
+# --- operators -----------------------------------------------------------------------------------------------------
+
+add = _binary("add", primop.add, "The sum.")
+subtract = _binary("subtract", primop.subtract, "The difference.")
+multiply = _binary("multiply", primop.multiply, "The product.")
+divide = _binary("divide", primop.div, "The quotient; of integers, rounded towards zero.")
+floor_divide = _binary("floor_divide", primop.floordiv, "The quotient rounded down.")
+trunc_divide = _binary("trunc_divide", primop.truncdiv, "The quotient of integers rounded towards zero.")
+mod = _binary("mod", _mod, "What the quotient rounded towards zero leaves; it has the sign of the dividend.")
+trunc_mod = _binary("trunc_mod", _mod, "As mod.")
+floor_mod = _binary("floor_mod", _floor_mod, "What the quotient rounded down leaves; it has the sign of the divisor.")
+maximum = _binary("maximum", _extreme(primop.maximum, primop.greater), "The larger; NaN if either is NaN.")
+minimum = _binary("minimum", _extreme(primop.minimum, primop.less), "The smaller; NaN if either is NaN.")
+power = _binary("power", _power, "``lhs`` to the power of ``rhs``; integers wrap.")
+atan2 = _binary("atan2", te.atan2, "The angle of the point (rhs, lhs).")
+bitwise_and = _binary("bitwise_and", primop.bitwise_and, "The bits set in both.")
+bitwise_or = _binary("bitwise_or", primop.bitwise_or, "The bits set in either.")
+bitwise_xor = _binary("bitwise_xor", primop.bitwise_xor, "The bits set in one of both.")
+greater = _binary("greater", primop.greater, "Is lhs > rhs?")
+less = _binary("less", primop.less, "Is lhs < rhs?")
+equal = _binary("equal", primop.equal, "Is lhs == rhs?")
+not_equal = _binary("not_equal", primop.not_equal, "Is lhs != rhs?")
+greater_equal = _binary("greater_equal", primop.greater_equal, "Is lhs >= rhs?")
+less_equal = _binary("less_equal", primop.less_equal, "Is lhs <= rhs?")
+logical_and = _binary("logical_and", _logical("logical_and", primop.logical_and), "Are both true (or not zero)?")
+logical_or = _binary("logical_or", _logical("logical_or", primop.logical_or), "Is either true (or not zero)?")
+logical_xor = _binary("logical_xor", _logical("logical_xor", primop.not_equal), "Is one of both true (or not zero)?")
+
+
+def left_shift(x, n):
+    """The bits moved up."""
+    return combine(x, n, primop.left_shift, "left_shift")
+
+
+def right_shift(x, n):
+    """The bits moved down, the sign kept."""
+    return combine(x, n, primop.right_shift, "right_shift")
+
+
+def logical_not(data):
+    """Which elements are false or zero."""
+    return map_elements(data, lambda value: primop.logical_not(_truth(value, "logical_not")), "T_logical_not")
+
+
+def bitwise_not(data):
+    """Every bit the other way round."""
+    return map_elements(data, primop.bitwise_not, "T_bitwise_not")
+
+
+for _function in (
+    add, subtract, multiply, divide, floor_divide, floor_mod, maximum, minimum, left_shift, right_shift, bitwise_and,
+    bitwise_or, bitwise_xor, greater, less, equal, not_equal, greater_equal, less_equal, logical_and, logical_or,
+):  # fmt: skip
+    TENSOR_OPERATORS[_function.__name__] = _function
+
+__all__ = [
+    "add", "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "divide", "equal",
+    "floor_divide", "floor_mod", "greater", "greater_equal", "left_shift", "less", "less_equal", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply", "not_equal", "power",
+    "right_shift", "subtract", "trunc_divide", "trunc_mod",
+]  # fmt: skip

@@ -1,0 +1,258 @@
+"""Helpers shared by the operators: constants, indices, shapes, and a walk over a graph of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .. import te
+from ..arith import Analyzer
+from ..error import ExprTypeError, ExprValueError
+from ..ir import primop
+from ..ir.prim import FloatImm, IntImm, PrimExpr, Var, const, convert
+from ..ir.structural import structural_equal
+from ..target import Target
+from ..tir import op as tir_op
+from . import tag
+
+
+class InvalidShapeError(ExprValueError):
+    """An operator does not take tensors of this shape."""
+
+
+# --- constants -----------------------------------------------------------------------------------------------------
+
+
+def simplify(expr: Any) -> Any:
+    """An expression in simpler form; numbers stay as they are."""
+    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+
+
+def get_const_int(expr: Any) -> int:
+    """The value of an integer expression that must be known now."""
+    if isinstance(expr, int):
+        return int(expr)
+    if not isinstance(expr, IntImm):
+        expr = simplify(expr)
+    if not isinstance(expr, IntImm):
+        raise ExprValueError(f"a number known while compiling is needed here, got the expression {expr}")
+    return expr.value
+
+
+def get_const_float(expr: Any) -> float:
+    """The value of a float expression that must be known now."""
+    if isinstance(expr, (int, float)):
+        return float(expr)
+    if not isinstance(expr, FloatImm):
+        expr = simplify(expr)
+    if not isinstance(expr, FloatImm):
+        raise ExprValueError(f"a float known while compiling is needed here, got the expression {expr}")
+    return float(expr.value)
+
+
+def get_const_tuple(in_tuple: Iterable) -> tuple:
+    """Numbers for the dimensions that are known; the others stay expressions."""
+    return tuple(_known(element) for element in in_tuple)
+
+
+def _known(element: Any) -> Any:
+    if isinstance(element, int):
+        return int(element)
+    if not isinstance(element, (IntImm, Var)):
+        element = simplify(element)
+    return element.value if isinstance(element, IntImm) else element
+
+
+def get_float_tuple(in_tuple: Iterable) -> tuple[float, ...]:
+    return tuple(get_const_float(element) for element in in_tuple)
+
+
+def equal_const_int(expr: Any, value: int) -> bool:
+    """Is this expression known to be ``value``?"""
+    if isinstance(expr, int):
+        return expr == value
+    if not isinstance(expr, IntImm):
+        expr = simplify(expr)
+    return isinstance(expr, IntImm) and expr.value == value
+
+
+def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
+    """Are two dimensions known to be the same?"""
+    if a is b:
+        return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    return bool(structural_equal(a, b)) or equal_const_int(a - b, 0)
+
+
+def is_dynamic_shape(shape: Sequence) -> bool:
+    return any(not isinstance(dim, (IntImm, int)) for dim in shape)
+
+
+def is_empty_shape(shape: Sequence) -> bool:
+    """Is a dimension known to be zero?"""
+    return any(equal_const_int(dim, 0) for dim in shape)
+
+
+def prod(x: Iterable) -> Any:
+    """The product of numbers or expressions; 1 for none."""
+    result: Any = 1
+    for value in x:
+        result = value if isinstance(result, int) and result == 1 else result * value
+    return result
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    """Division rounded up."""
+    if isinstance(a, int) and isinstance(b, int):
+        return -(-a // b)
+    return tir_op.ceildiv(a, b)
+
+
+def swap(arr: Sequence, axis: int) -> list:
+    """A list with the entries at ``axis`` and at the end exchanged."""
+    result = list(arr)
+    result[axis], result[-1] = result[-1], result[axis]
+    return result
+
+
+def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
+    """The largest power of two that divides ``n`` and is below ``max_value``."""
+    x = 1
+    while n % 2 == 0 and (max_value is None or x < max_value // 2 + max_value % 2):
+        x, n = x * 2, n // 2
+    return x
+
+
+# --- axes ----------------------------------------------------------------------------------------------------------
+
+
+def normalize_axis(axis: Any, ndim: int, what: str) -> int:
+    """``axis`` counted from the front, refused if the tensor does not have it."""
+    axis = get_const_int(axis)
+    if not -ndim <= axis < ndim:
+        raise ExprValueError(f"{what}: axis {axis} is out of range for a tensor of {ndim} dimensions")
+    return axis + ndim if axis < 0 else axis
+
+
+def normalize_axes(axes: Any, ndim: int, what: str) -> list[int]:
+    """Several axes counted from the front, each named once; None means all."""
+    if axes is None:
+        return list(range(ndim))
+    if isinstance(axes, (int, IntImm)):
+        axes = [axes]
+    result = [normalize_axis(axis, ndim, what) for axis in axes]
+    if len(set(result)) != len(result):
+        raise ExprValueError(f"{what}: an axis is named twice in {list(axes)}")
+    return result
+
+
+def check_tensor(value: Any, what: str) -> te.Tensor:
+    if not isinstance(value, te.Tensor):
+        raise ExprTypeError(f"{what}: takes a tensor, got {type(value).__name__}")
+    return value
+
+
+# --- indices -------------------------------------------------------------------------------------------------------
+
+
+def ravel_index(indices: Sequence, shape: Sequence) -> Any:
+    """The place in row-major order of an element."""
+    index: Any = None
+    for own, dim in zip(indices, shape):
+        index = own if index is None else index * dim + own
+    return 0 if index is None else index
+
+
+def unravel_index(idx: Any, shape: Sequence) -> list:
+    """The indices of the element at a place in row-major order. The first index keeps what is left over."""
+    indices = []
+    for i, dim in enumerate(reversed(shape)):
+        last = i == len(shape) - 1
+        indices.append(idx if last else idx % dim)
+        idx = idx if last else idx // dim
+    return indices[::-1]
+
+
+def within_index(b: Any, e: Any, s: Any, i: Any) -> PrimExpr:
+    """Is ``i`` one of b, b + s, b + 2 s ... before ``e``?"""
+    forward = tir_op.all(convert(s) >= 0, i >= b, i < e, primop.equal(convert(i - b) % s, 0))
+    backward = tir_op.all(convert(s) < 0, i <= b, i > e, primop.equal(convert(b - i) % -s, 0))
+    return tir_op.any(forward, backward)
+
+
+def make_idx(b: Any, e: Any, s: Any, z: Any, i: Any) -> PrimExpr:
+    """The step at which b, b + s, ... reaches ``i``, kept below the number of steps of a dimension of ``z``."""
+    forward, backward = convert(i - b) // s, convert(b - i) // -s
+    step = te.if_then_else(convert(s) > 0, forward, backward)
+    return tir_op.max(0, tir_op.min(step, convert(z) - 1))
+
+
+def get_shape(src_shape: Sequence, src_layout: str, dst_layout: str) -> tuple:
+    """A shape as another layout has it."""
+    from ..target.layout import bijective_layout
+
+    mapping = bijective_layout(src_layout, dst_layout)
+    if mapping is None:
+        raise ExprValueError(f"layout {src_layout} cannot be converted to {dst_layout}")
+    return get_const_tuple(convert(dim) for dim in mapping.forward_shape(get_const_tuple(src_shape)))
+
+
+def const_matrix(matrix: Any, name: str = "const_matrix", attrs: dict | None = None) -> te.Tensor:
+    """A small matrix of constants as a tensor: a choice by index, folded away where the index is known."""
+    rows, columns = matrix.shape
+    dtype = str(matrix.dtype)
+
+    def select_array(i, j):
+        result = const(matrix[0, 0].item(), dtype)
+        for row in range(rows):
+            for column in range(columns):
+                chosen = tir_op.all(primop.equal(i % rows, row), primop.equal(j % columns, column))
+                result = te.if_then_else(chosen, const(matrix[row, column].item(), dtype), result)
+        return result
+
+    return te.compute((rows, columns), select_array, name=name, attrs=attrs)
+
+
+def const_vector(vector: Any, name: str = "const_vector") -> te.Tensor:
+    """A small vector of constants as a tensor."""
+    dtype = str(vector.dtype)
+
+    def select_array(i):
+        result = const(vector[0].item(), dtype)
+        for place in range(1, vector.shape[0]):
+            result = te.if_then_else(primop.equal(i, place), const(vector[place].item(), dtype), result)
+        return result
+
+    return te.compute((vector.shape[0],), select_array, name=name)
+
+
+# --- operations ----------------------------------------------------------------------------------------------------
+
+
+def traverse_inline(s: te.Schedule, final_op: te.Operation, callback: Callable[[te.Operation], None]) -> None:
+    """Inline the injective operations before ``final_op`` and call ``callback`` once for every operation met."""
+    visited: set[te.Operation] = set()
+    pending = [(final_op, False)]
+    while pending:
+        op, inputs_done = pending.pop()
+        if inputs_done:
+            callback(op)
+            continue
+        if op in visited:
+            continue
+        visited.add(op)
+        if tag.is_injective(op.tag):
+            if op not in s.outputs:
+                s[op].compute_inline()
+            pending.append((op, True))
+            pending.extend((t.op, False) for t in reversed(op.input_tensors) if t.op.input_tensors)
+        else:
+            pending.append((op, True))
+
+
+def is_target(names: str | Sequence[str]) -> bool:
+    """Is the current target one of these kinds?"""
+    target = Target.current(allow_none=True)
+    names = [names] if isinstance(names, str) else names
+    return target is not None and target.kind.name in names
