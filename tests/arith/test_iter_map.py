@@ -61,7 +61,7 @@ def assert_true_map(indices, extents, predicate, level, forms) -> None:
         else:
             (split,) = form.args
             boxes.append([base + value_at(split.scale, {}) * i for i in range(value_at(split.extent, {}))])
-    assert set(reached) == set(itertools.product(*boxes)), (indices, boxes)
+    assert set(reached) == set(itertools.product(*boxes)), (indices, extents, predicate, boxes)
     if level == "bijective":
         assert len(reached) == len(set(reached)), indices
 
@@ -487,7 +487,7 @@ def random_index(rng: random.Random, variables: list, extents: dict):
         for _ in range(rng.randint(0, 2)):
             factor = rng.choice([2, 3, 4, 6])
             part = part // factor if rng.random() < 0.5 else (part + rng.choice([0, 0, 1, 3])) % factor
-        e = e + part * rng.choice([1, 1, 2, 3, 4, 6, 8, 12])
+        e = e + part * rng.choice([1, 1, 1, 2, 2, 3, 4, 6, 8, 12, -1, -2])
     if rng.random() < 0.4:
         factor = rng.choice([2, 3, 4, 5])
         e = e // factor if rng.random() < 0.5 else e % factor
@@ -524,7 +524,8 @@ def test_random_divisions_put_the_parts_together_again(seed):
         factor = rng.choice([2, 3, 4, 6])
         last = extents[order[2]]
         indices = rng.choice([[fused], [fused // factor, fused % factor], [fused // last, fused % last], order])
-        predicate = rng.choice([const(True), order[0] * extents[order[1]] + order[1] < rng.randint(2, 8), fused >= 2])
+        upper = order[0] * extents[order[1]] + order[1]
+        predicate = rng.choice([const(True), upper < rng.randint(2, 8), fused >= 2, order[1] < 2, order[2] >= 1])
         sub = order[rng.randint(0, 2) :]
         got = subspace_divide(indices, domain(extents), sub, predicate)
         if not got:

@@ -44,6 +44,11 @@ _LAZY = {
         "normalize_to_iter_sum",
         "subspace_divide",
     ),
+    "region": (
+        "estimate_region_lower_bound",
+        "estimate_region_strict_bound",
+        "estimate_region_upper_bound",
+    ),
     "solve": (
         "solve_linear_equations",
         "solve_linear_inequalities",

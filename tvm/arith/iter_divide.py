@@ -30,7 +30,7 @@ class Division(NamedTuple):
 
 
 class Divider:
-    """Divides the splits of one map; ``preds`` gathers the conditions that belong to either side."""
+    """Divides the splits of one map; the predicates gather the conditions of either side."""
 
     def __init__(self, rewriter: Rewriter, forms: Sequence[IterSumExpr], sub_iters: Sequence[Var]):
         self.quantities: Quantities = rewriter.quantities
@@ -39,7 +39,27 @@ class Divider:
         self.outer_predicate: PrimExpr = const(True, "bool")
         self.inner_predicate: PrimExpr = const(True, "bool")
         self.users = _users(forms)
+        if any(fused.mark not in self.users for fused in rewriter.constraints.values()):
+            raise NotAffine("the predicate bounds a sum of iterators that is no part of a binding")
         self._done: dict[IterSplitExpr, Division] = {}
+
+    def add_single_bounds(self, iters: Mapping[Var, Range], narrowed: Mapping[Var, Range]) -> None:
+        """Bounds on single iterators belong to the side the iterator is on."""
+        q = self.quantities
+        for var, dom in iters.items():
+            new = narrowed[var]
+            if new is dom:
+                continue
+            condition = const(True, "bool")
+            if not q.equal(new.min, dom.min):
+                condition = var >= new.min
+            end = q.plus(new.min, new.extent)
+            if not q.equal(end, q.plus(dom.min, dom.extent)):
+                condition = logical_and(condition, var < end)
+            if var in self.sub_iters:
+                self.inner_predicate = logical_and(self.inner_predicate, condition)
+            else:
+                self.outer_predicate = logical_and(self.outer_predicate, condition)
 
     def divide_sum(self, form: IterSumExpr, extent: PrimExpr | None) -> Division:
         """``extent`` is that of the mark the sum belongs to; None for an index, which has one split at most."""
@@ -210,11 +230,12 @@ def divide(
 ) -> list[list[IterMark]]:
     """See ``iter_map.subspace_divide``."""
     try:
-        rewriter, bounds = prepare(iters, predicate, level, simplify_trivial)
+        rewriter, bounds, narrowed = prepare(iters, predicate, level, simplify_trivial)
         forms = rewrite_all(rewriter, bindings, bounds)
         if level != IterMapLevel.NoCheck:
             rewriter.check(forms)
         divider = Divider(rewriter, forms, sub_iters)
+        divider.add_single_bounds(iters, narrowed)
         out = []
         for form in forms:
             got = divider.divide_sum(form, None)

@@ -191,7 +191,8 @@ class Rewriter:
         scale = split.scale
         if not q.is_one(scale):
             inner, base_inner = q.quotient(d, scale), q.quotient(base, scale)
-            if inner is None or base_inner is None:
+            # Dividing by a negative scale would turn the rounding round.
+            if inner is None or base_inner is None or q.product(scale)[0] < 0:
                 return None
             d, base, split = inner, base_inner, split.replace(scale=const(1, base.dtype))
         got = self._divide_unit(split, base, d, modulo)
@@ -435,16 +436,36 @@ class Rewriter:
 
     def check(self, indices: Sequence[IterSumExpr]) -> None:
         """Raise NotAffine unless the indices are as independent as the level asks."""
-        users = self.users(indices)
+        users = self.users(self._with_constraints(indices))
         for mark, splits in users.items():
             self.normal_splits(mark, splits)
         if self.level == IterMapLevel.Bijective:
             for mark in self.input_marks:
                 if mark not in users and not self.quantities.is_one(mark.extent):
                     raise NotAffine(f"{short(mark.source)} is not used, so the map is not bijective")
-        for fused in self.constraints.values():
-            if fused.mark not in users and self._touches(self.users([IterSumExpr(fused.parts, fused.offset)]), users):
-                raise NotAffine("the predicate bounds a sum of iterators that the indices use in another way")
+
+    def _with_constraints(self, indices: Sequence[IterSumExpr]) -> list[IterSumExpr]:
+        """The indices, and the bounded sums that share iterators with them without being part of them.
+
+        Such a sum must be independent of the indices, or its bound would keep them from some of their values.
+        """
+        outputs = list(indices)
+        waiting = list(self.constraints.values())
+        users = self.users(outputs)
+        grown = True
+        while grown:
+            grown = False
+            for fused in list(waiting):
+                form = IterSumExpr((whole(fused.mark),), fused.offset)
+                if fused.mark in users or users.keys().isdisjoint(self.users([form])):
+                    continue
+                if self.level == IterMapLevel.Bijective and not self.quantities.is_one(fused.mark.extent):
+                    raise NotAffine("the predicate bounds a sum of iterators that is no index")
+                outputs.append(form)
+                waiting.remove(fused)
+                users = self.users(outputs)
+                grown = True
+        return outputs
 
     def users(self, indices: Sequence[IterSumExpr]) -> dict[IterMark, list[IterSplitExpr]]:
         """The splits of every mark reached from the indices; splits of a padded mark count for the original."""
@@ -460,18 +481,6 @@ class Rewriter:
             if isinstance(mark.source, IterSumExpr):
                 stack.extend(reversed(mark.source.args))
         return out
-
-    def _touches(self, bounded: dict, used: dict) -> bool:
-        return any(
-            not self._disjoint(a, b) for mark, splits in bounded.items() for a in splits for b in used.get(mark, ())
-        )
-
-    def _disjoint(self, a: IterSplitExpr, b: IterSplitExpr) -> bool:
-        if a.source is not b.source:
-            return False
-        q = self.quantities
-        above_a, above_b = q.times(a.lower_factor, a.extent), q.times(b.lower_factor, b.extent)
-        return q.quotient(b.lower_factor, above_a) is not None or q.quotient(a.lower_factor, above_b) is not None
 
     def normal_splits(self, mark: IterMark, splits: Sequence[IterSplitExpr]) -> list[IterSplitExpr]:
         """The splits of one mark from lowest to highest, after checking that they cover it without overlap."""
@@ -568,7 +577,7 @@ def detect(
     """See ``iter_map.detect_iter_map``."""
     never = const(False, "bool")
     try:
-        rewriter, bounds = prepare(iters, predicate, level, simplify_trivial)
+        rewriter, bounds, _ = prepare(iters, predicate, level, simplify_trivial)
         forms = rewrite_all(rewriter, indices, bounds)
         if level != IterMapLevel.NoCheck:
             rewriter.check(forms)
@@ -579,13 +588,13 @@ def detect(
 
 def prepare(
     iters: Mapping[Var, Range], predicate: PrimExpr, level: IterMapLevel, simplify_trivial: bool
-) -> tuple[Rewriter, list[Bound]]:
-    """A rewriter for the iterators within the predicate, and the bounds that do not concern one iterator alone."""
+) -> tuple[Rewriter, list[Bound], dict[Var, Range]]:
+    """A rewriter for the iterators within the predicate, the bounds on sums of them, and their narrowed ranges."""
     got = iterator_bounds(predicate, iters)
     if isinstance(got, str):
         raise NotAffine(got)
-    iters, bounds = got
-    return Rewriter(iters, level, simplify_trivial, Analyzer(), padding=True), bounds
+    narrowed, bounds = got
+    return Rewriter(narrowed, level, simplify_trivial, Analyzer(), padding=True), bounds, narrowed
 
 
 def normalize(index: PrimExpr, iters: Mapping[Var, Range]) -> IterSumExpr:
