@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from lowered import of, same_result, var
 
+from tvm import te
+from tvm.driver.build_module import schedule_to_module
 from tvm.ir.prim import IterVar, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
@@ -12,6 +14,8 @@ from tvm.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenEl
 from tvm.tir.transform.inject_double_buffer import inject_double_buffer
 from tvm.tir.transform.inject_prefetch import inject_prefetch
 from tvm.tir.transform.inject_virtual_thread import inject_virtual_thread
+from tvm.tir.transform.simplify import simplify
+from tvm.tir.transform.storage_flatten import storage_flatten
 from tvm.tir.transform.storage_rewrite import storage_rewrite
 
 ONE = const(True)
@@ -35,8 +39,8 @@ def test_virtual_threads_interleave_and_copy_their_memory():
         loop(4, lambda i: BufferStore(b, t[i] * 2, [v.var * 4 + i])))))
     func = PrimFunc([a, b], AttrStmt(v, "virtual_thread", const(3), body))
     new = same_result(inject_virtual_thread, func, np.arange(64, dtype="int32"), np.zeros(64, "int32"))
-    sizes = {n.buffer_var.name: int(n.extents[0]) for n in of(Allocate, new)}
-    assert sizes == {"s": 4, "t": 12}
+    sizes = {n.buffer_var.name: [int(e) for e in n.extents] for n in of(Allocate, new)}
+    assert sizes == {"s": [4], "t": [3, 4]}
     assert sorted(f.kind for f in of(For, new)) == [0, 0, 0, 3, 3]
 
 
@@ -157,3 +161,28 @@ def test_prefetch_scope_fetches_a_later_iteration():
     assert isinstance(new.body.body, SeqStmt)
 
 
+
+
+def test_memory_of_symbolic_size_is_shared_in_place():
+    m, n = te.size_var("m"), te.size_var("n")
+    tensors = [te.placeholder((m, n), "int32", "A")]
+    for i in range(4):
+        tensors.append(te.compute((m, n), lambda *k, t=tensors[-1], i=i: t(*k) + i, name=f"T{i}"))
+    s = te.create_schedule(tensors[-1].op)
+    func = simplify(storage_flatten(schedule_to_module(s, [tensors[0], tensors[-1]])["main"]))
+    x = np.arange(12, dtype="int32").reshape(3, 4)
+    new = same_result(storage_rewrite, func, x, np.zeros_like(x))
+    assert len(of(Allocate, new)) == 1
+
+
+def test_symbolic_memory_leaves_loops_that_do_not_size_it():
+    a, n = flat(64, name="A"), var("n")
+    t = decl_buffer((n,), "int32", "t")
+    inner = lambda size: lambda i: Allocate(t.data, "int32", [size], ONE, seq(  # noqa: E731
+        BufferStore(t, i, [0]), BufferStore(a, t[0], [i])))
+    new = same_result(storage_rewrite, PrimFunc([a, n], loop(8, inner(n))), np.zeros(64, "int32"), np.int32(5))
+    assert isinstance(new.body, Allocate)
+    new = same_result(
+        storage_rewrite, PrimFunc([a, n], loop(8, lambda i: inner(i + 1)(i))), np.zeros(64, "int32"), np.int32(5)
+    )
+    assert isinstance(new.body, For)

@@ -18,6 +18,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from .statement import StmtRewriter, int_value, is_call
+from .storage_flatten import product
 from .storage_use import mentions
 from .unroll_loop import rename_bound
 
@@ -104,7 +105,7 @@ def parts(body: Stmt, data: Var) -> tuple[list[Stmt], list[Stmt], list[Stmt]] | 
 
 def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> Stmt | None:
     """The loop with two halves, or None when its form does not allow it."""
-    data, size = allocation.buffer_var, allocation.extents[0]
+    data, size = allocation.buffer_var, product(allocation.extents)
     split = parts(allocation.body, data)
     if split is None:
         return None

@@ -30,6 +30,7 @@ from ..stmt import (
     While,
 )
 from .statement import StmtRewriter, has_effect, int_value, is_call
+from .storage_flatten import product
 
 
 def touched_memory(body: Stmt, var: Var) -> set[Var]:
@@ -132,10 +133,9 @@ class ThreadInjector(StmtRewriter):
     def on_Allocate(self, node: Allocate) -> Stmt:
         if node.buffer_var not in self.touched or self.in_loop:
             return self.keep(node)
-        size = node.extents[0]
-        self.copies[node.buffer_var] = size
+        self.copies[node.buffer_var] = product(node.extents)
         body = self.stmt(node.body)
-        return node.replace(extents=(size * self.count,), body=body)
+        return node.replace(extents=(const(self.count, "int32"), *node.extents), body=body)
 
     # Statements -----------------------------------------------------------------------------------------------
     def on_BufferStore(self, node: BufferStore) -> Stmt:

@@ -363,13 +363,20 @@ class Flattener(StmtRewriter):
         """One prefetch per cache line of the region."""
         where = self.layout(node.buffer)
         lanes = max(self.cache_line_size // info(where.flat.dtype).bytes, 1)
+        # Innermost dimensions that fit into a line together are fetched together.
+        last = len(node.bounds) - 1
+        while last > 0 and int_value(where.extents[last]) is not None and int_value(where.extents[last]) <= lanes:
+            lanes //= max(int_value(where.extents[last]), 1)
+            last -= 1
         begins = [self.expr(r.min) for r in node.bounds]
         extents = [self.expr(r.extent) for r in node.bounds]
         loops: list[tuple[Var, PrimExpr]] = []
         indices: list[PrimExpr] = []
         for axis, (begin, extent) in enumerate(zip(begins, extents)):
             var = Var(f"prefetch_{node.buffer.name}_{axis}", extent.dtype)
-            if axis == len(begins) - 1:
+            if axis > last:
+                indices.append(begin)
+            elif axis == last:
                 loops.append((var, primop.floordiv(extent + (lanes - 1), lanes)))
                 indices.append(begin + var * lanes)
             else:

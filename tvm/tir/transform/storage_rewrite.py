@@ -11,15 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...arith import Analyzer
 from ...dtype import info
+from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import BufferLoad, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.structural import structural_equal
+from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While
 from .lower_tvm_builtin import STACK_BYTES
-from .statement import StmtRewriter, as_sum, int_value
+from .statement import StmtRewriter, as_sum, int_value, uses_any
+from .storage_flatten import product
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
@@ -40,10 +45,16 @@ def constant_bytes(node: Allocate) -> int | None:
 
 def may_share(node: Allocate) -> bool:
     """Small local memory becomes registers: merging it would keep it out of them."""
-    size = constant_bytes(node)
-    if size is None or int_value(node.condition) != 1 or node.annotations:
+    if int_value(node.condition) != 1 or node.annotations:
         return False
-    return scope_of(node.buffer_var) in ("global", "shared") and size > 64
+    size, scope = constant_bytes(node), scope_of(node.buffer_var)
+    return "." in scope or scope == "shared" or (scope == "global" and (size is None or size > 64))
+
+
+def may_leave_loops(node: Allocate) -> bool:
+    """What comes from a workspace, or from memory of its own kind, is better requested once."""
+    size = constant_bytes(node)
+    return may_share(node) and (size is None or size > STACK_BYTES or "." in scope_of(node.buffer_var))
 
 
 # Moving large allocations out of loops ----------------------------------------------------------------------------
@@ -52,15 +63,16 @@ def may_share(node: Allocate) -> bool:
 class Hoister(StmtRewriter):
     def __init__(self):
         self.moved: list[Allocate] = []
+        self.bound: set[Var] = set()  # variables that have no value where the frame begins
         self.loops = 0
 
     def frame(self, body: Stmt) -> Stmt:
-        outer, loops = self.moved, self.loops
-        self.moved, self.loops = [], 0
+        outer = self.moved, self.loops, self.bound
+        self.moved, self.loops, self.bound = [], 0, set()
         new = self.stmt(body)
         for node in reversed(self.moved):
             new = node.replace(body=new)
-        self.moved, self.loops = outer, loops
+        self.moved, self.loops, self.bound = outer
         return new
 
     def on_For(self, node: For) -> Stmt:
@@ -68,9 +80,14 @@ class Hoister(StmtRewriter):
             body = self.frame(node.body)
         else:
             self.loops += 1
+            self.bound.add(node.loop_var)
             body = self.stmt(node.body)
             self.loops -= 1
         return node if body is node.body else node.replace(body=body)
+
+    def on_LetStmt(self, node: LetStmt) -> Stmt:
+        self.bound.add(node.var)
+        return self.keep(node)
 
     def on_While(self, node: While) -> Stmt:
         self.loops += 1
@@ -86,8 +103,7 @@ class Hoister(StmtRewriter):
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         body = self.stmt(node.body)
-        size = constant_bytes(node)
-        if self.loops and size is not None and size > STACK_BYTES and may_share(node):
+        if self.loops and may_leave_loops(node) and not any(uses_any(e, self.bound) for e in node.extents):
             self.moved.append(node)
             return body
         return node if body is node.body else node.replace(body=body)
@@ -183,14 +199,16 @@ class Sharer(StmtRewriter):
                 (free if taken in free else active).remove(taken)
                 root = self.replaced.get(taken.node.buffer_var, taken.node.buffer_var)
                 self.replaced[life.node.buffer_var] = root
-                size = max(self.sizes.get(root, 0), elements(taken.node), elements(life.node))
-                self.sizes[root] = size
+                if constant_bytes(life.node) is not None:
+                    self.sizes[root] = max(self.sizes.get(root, 0), elements(taken.node), elements(life.node))
             active.append(life)
 
     def best(self, free: list[Life], life: Life) -> Life | None:
         """The dead allocation closest in size; one that is far too large or small is left for others."""
         wanted = constant_bytes(life.node)
         fitting = [v for v in free if same_kind(v.node, life.node)]
+        if wanted is None:
+            return next(iter(fitting), None)
         fitting = [v for v in fitting if wanted / 16 <= self.held(v) <= wanted * 16]
         return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
 
@@ -228,7 +246,13 @@ class Sharer(StmtRewriter):
 
 
 def same_kind(a: Allocate, b: Allocate) -> bool:
-    return a.dtype == b.dtype and scope_of(a.buffer_var) == scope_of(b.buffer_var)
+    """Whether one may stand for the other: same type and scope; sizes that are both numbers, or are the same expression."""
+    if a.dtype != b.dtype or scope_of(a.buffer_var) != scope_of(b.buffer_var):
+        return False
+    known = constant_bytes(a) is not None
+    if known or constant_bytes(b) is not None:
+        return known and constant_bytes(b) is not None
+    return Analyzer().can_prove_equal(product(a.extents), product(b.extents))
 
 
 def elements(node: Allocate) -> int:
@@ -264,7 +288,7 @@ def same_index(a: PrimExpr, b: PrimExpr) -> bool:
     if x is None or y is None or x.constant != y.constant:
         return False
     left = {k: c for k, (_, c) in x.terms.items() if c}
-    return left == {k: c for k, (_, c) in y.terms.items() if c}
+    return left == {k: c for k, (_, c) in y.terms.items() if c} or structural_equal(a, b)
 
 
 def visits_once(index: PrimExpr, loops: list[For]) -> bool:
@@ -277,6 +301,8 @@ def visits_once(index: PrimExpr, loops: list[For]) -> bool:
     total = as_sum(index)
     if total is None:
         return False
+    if width == 1 and any(int_value(loop.extent) is None for loop in loops):
+        return row_major_over(index, loops)
     digits = []
     for loop in loops:
         extent = int_value(loop.extent)
@@ -290,6 +316,21 @@ def visits_once(index: PrimExpr, loops: list[For]) -> bool:
             return False
         reach = step * extent
     return True
+
+
+def row_major_over(index: PrimExpr, loops: list[For]) -> bool:
+    """Whether the index counts the iterations of the nest from some start, sizes being expressions."""
+    analyzer = Analyzer()
+    weight: PrimExpr = const(1, index.dtype)
+    zero = {loop.loop_var: const(0, loop.loop_var.dtype) for loop in loops}
+    start = substitute(index, zero)
+    counted = start
+    for loop in reversed(loops):
+        if int_value(loop.min) != 0:
+            return False
+        counted = counted + primop.cast(index.dtype, loop.loop_var) * weight
+        weight = weight * primop.cast(index.dtype, loop.extent)
+    return analyzer.can_prove_equal(index, counted)
 
 
 class Applier(StmtRewriter):

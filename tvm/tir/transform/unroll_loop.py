@@ -6,6 +6,7 @@ runs over an unrolled body. Called by hand, or with ``explicit_unroll``, the pas
 
 from __future__ import annotations
 
+from ...arith import Analyzer
 from ...error import TVMError
 from ...ir.node import Node
 from ...ir.pass_config import UnrollLoopConfig
@@ -36,6 +37,7 @@ class Unroller(StmtRewriter):
         self.explicit = config.explicit_unroll
         self.local_access = config.unroll_local_access
         self.mark_only = mark_only
+        self.analyzer = Analyzer()
         self.steps = 0  # stores and effects below the statement just visited
         self.serial_loops = 0  # loops in it that stay loops
         self.unrolled_depth = 0
@@ -57,6 +59,8 @@ class Unroller(StmtRewriter):
         self.steps, self.serial_loops, self.unrolled_depth = 0, 0, 0
         body = self.stmt(node.body)
         extent = int_value(node.extent)
+        if extent is None:
+            extent = int_value(self.analyzer.simplify(node.extent))
         if node.kind is ForKind.UNROLLED:
             if extent is None:
                 raise TVMError(
@@ -67,6 +71,8 @@ class Unroller(StmtRewriter):
         else:
             chosen = node.kind is ForKind.SERIAL and extent is not None and self.worthwhile(node, extent)
         new = node if body is node.body else node.replace(body=body)
+        if self.max_extent == 1 and extent is not None and extent <= 1 and not self.mark_only:
+            return expand(new, extent)
         if not chosen:
             self.serial_loops += 1
             return new
@@ -74,7 +80,7 @@ class Unroller(StmtRewriter):
         self.unrolled_depth += 1
         if self.mark_only or not (self.explicit or extent <= 0):
             return new.replace(kind=ForKind.UNROLLED)
-        return expand(new)
+        return expand(new, extent)
 
     def worthwhile(self, node: For, extent: int) -> bool:
         if self.serial_loops or self.unrolled_depth >= self.max_depth:
@@ -119,9 +125,8 @@ def indexes_local(node: For) -> bool:
     return False
 
 
-def expand(node: For) -> Stmt:
+def expand(node: For, count: int) -> Stmt:
     """The body once per iteration, in order; variables bound in it are made anew for each."""
-    count = int(node.extent)
     copies = []
     for i in range(count):
         body = substitute(node.body, {node.loop_var: node.min + const(i, node.loop_var.dtype)})

@@ -152,12 +152,13 @@ class Vectorizer(StmtRewriter):
             if value is node.value and all(a is b for a, b in zip(indices, node.indices)):
                 return node
             return BufferStore(node.buffer, value, indices)
-        if lanes == 1 or (lanes_of(node.value) != 1 and lanes_of(value) != lanes_of(node.value)):
+        if lanes == 1:
             raise NoVectorForm
+        if type(node.value) is Broadcast and value is node.value and all(lanes_of(i) == 1 for i in node.indices):
+            # Elements that are vectors themselves, all alike.
+            return BufferStore(node.buffer, Broadcast(value.value, value.lanes * lanes), indices)
         if lanes_of(node.value) != 1 or any(lanes_of(i) != 1 for i in node.indices):
-            if self.varies(node):
-                raise NoVectorForm
-            return node
+            raise NoVectorForm
         if len([i for i in indices if lanes_of(i) > 1]) > 1:
             raise NoVectorForm
         return BufferStore(node.buffer, widened(value, lanes), indices)
