@@ -52,8 +52,8 @@ class BufferVar(ExprOp):
     def dtype(self) -> str:
         return self._content_type
 
-    def asobject(self) -> Var:
-        return self._buffer.data
+    def asobject(self) -> Buffer:
+        return self._buffer
 
     def _indices(self, index: Any) -> tuple[PrimExpr, ...]:
         indices = list(index) if isinstance(index, (list, tuple)) else [index]

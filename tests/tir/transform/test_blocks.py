@@ -87,9 +87,8 @@ def test_predicate_and_views():
     i, j, x = var("i"), var("j"), var("x")
     region = BufferRegion(a, (Range.from_min_extent(x, 1), Range.from_min_extent(2, 3)))
     inner = For(j, 0, 3, 0, BufferStore(view, x * 10 + j, [j]))
-    realized = block(
-        "v", [(x, IterVar.DataPar, 8, i)], inner, match=(MatchBufferRegion(view, region),), predicate=i < n
-    )
+    match = (MatchBufferRegion(view, region),)
+    realized = block("v", [(x, IterVar.DataPar, 8, i)], inner, match=match, predicate=i < n)
     new = lowered(PrimFunc([a, n], For(i, 0, 8, 0, realized)))
     assert of(IfThenElse, new)
     got = results(new, [np.zeros((8, 6), "int32"), np.int32(5)])[0]

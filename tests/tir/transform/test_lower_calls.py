@@ -91,9 +91,8 @@ def divisions(divisor, low, dtype="int32"):
     by = const(divisor, dtype) if isinstance(divisor, int) else divisor
     x = i + const(low, dtype)
     params = [q, r] + ([] if isinstance(divisor, int) else [divisor])
-    return PrimFunc(
-        params, For(i, 0, 16, 0, seq(BufferStore(q, FloorDiv(x, by), [i]), BufferStore(r, FloorMod(x, by), [i])))
-    )
+    body = seq(BufferStore(q, FloorDiv(x, by), [i]), BufferStore(r, FloorMod(x, by), [i]))
+    return PrimFunc(params, For(i, 0, 16, 0, body))
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 3, 8, -3])

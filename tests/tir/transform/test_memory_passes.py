@@ -7,10 +7,21 @@ from lowered import of, same_result, var
 
 from tvm import te
 from tvm.driver.build_module import schedule_to_module
-from tvm.ir.prim import IterVar, const
+from tvm.ir.prim import IterVar, Range, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
-from tvm.tir.stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, Prefetch, SeqStmt, seq
+from tvm.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    Prefetch,
+    SeqStmt,
+    seq,
+)
 from tvm.tir.transform.inject_double_buffer import inject_double_buffer
 from tvm.tir.transform.inject_prefetch import inject_prefetch
 from tvm.tir.transform.inject_virtual_thread import inject_virtual_thread
@@ -178,7 +189,7 @@ def test_memory_of_symbolic_size_is_shared_in_place():
 def test_symbolic_memory_leaves_loops_that_do_not_size_it():
     a, n = flat(64, name="A"), var("n")
     t = decl_buffer((n,), "int32", "t")
-    inner = lambda size: lambda i: Allocate(t.data, "int32", [size], ONE, seq(  # noqa: E731
+    inner = lambda size: lambda i: Allocate(t.data, "int32", [size], ONE, seq(
         BufferStore(t, i, [0]), BufferStore(a, t[0], [i])))
     new = same_result(storage_rewrite, PrimFunc([a, n], loop(8, inner(n))), np.zeros(64, "int32"), np.int32(5))
     assert isinstance(new.body, Allocate)
@@ -186,3 +197,15 @@ def test_symbolic_memory_leaves_loops_that_do_not_size_it():
         storage_rewrite, PrimFunc([a, n], loop(8, lambda i: inner(i + 1)(i))), np.zeros(64, "int32"), np.int32(5)
     )
     assert isinstance(new.body, For)
+
+
+def test_prefetch_of_what_each_iteration_makes_is_left_out():
+    a, t, b = decl_buffer((8,), "int32", "A"), decl_buffer((8,), "int32", "t"), decl_buffer((8,), "int32", "B")
+
+    def body(i):
+        inner = seq(BufferStore(t, a[i], [i]), BufferStore(b, t[i], [i]))
+        return AttrStmt(t, "prefetch_scope", const(1), BufferRealize(t, [Range.from_min_extent(i, 1)], ONE, inner))
+
+    func = PrimFunc([a, b], loop(8, body))
+    new = same_result(inject_prefetch, func, np.arange(8, dtype="int32"), np.zeros(8, "int32"))
+    assert not of(Prefetch, new)

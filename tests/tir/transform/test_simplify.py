@@ -58,9 +58,8 @@ def test_outer_loops_come_first_in_an_index():
     a = decl_buffer((512,), "float32", "A")
     i, j, k = var("i"), var("j"), var("k")
     index = ((k + 2) + j * 4 + i * 16) * 2
-    nest = For(
-        i, 0, 8, 0, For(j, 0, 4, 0, For(k, 0, 2, ForKind.UNROLLED, BufferStore(a, const(1, "float32"), [index])))
-    )
+    store = BufferStore(a, const(1, "float32"), [index])
+    nest = For(i, 0, 8, 0, For(j, 0, 4, 0, For(k, 0, 2, ForKind.UNROLLED, store)))
     new = check(PrimFunc([a], nest), zeros(512))
     store = of(BufferStore, new.body)[0]
     assert str(store.indices[0]) == "i * 32 + j * 8 + k * 2 + 4"
@@ -103,9 +102,8 @@ def test_empty_branches_go():
     a, n = decl_buffer((64,), "float32", "A"), var("n")
     nothing = Evaluate(const(0))
     store = BufferStore(a, const(1, "float32"), [0])
-    new = check(
-        PrimFunc([a, n], seq(IfThenElse(n < 3, nothing), IfThenElse(n < 3, nothing, store))), zeros(), np.int32(5)
-    )
+    body = seq(IfThenElse(n < 3, nothing), IfThenElse(n < 3, nothing, store))
+    new = check(PrimFunc([a, n], body), zeros(), np.int32(5))
     branch = of(IfThenElse, new.body)
     assert len(branch) == 1 and branch[0].else_case is None
 

@@ -75,9 +75,8 @@ def test_storage_align_pads_the_stride():
         nest((4,), lambda i: BufferStore(b, t[i, 4], [i])),
     )
     body = BufferRealize(t, [Range(0, 4), Range(0, 5)], const(True), body)
-    body = AttrStmt(
-        t, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (const(0), const(8), const(1))), body
-    )
+    alignment = Call("handle", Op.get("tir.tvm_tuple"), (const(0), const(8), const(1)))
+    body = AttrStmt(t, "buffer_dim_align", alignment, body)
     flat = storage_flatten(PrimFunc([b], body))
     assert int(flat.body.extents[0]) == 9 * 4
     y = np.zeros(4, "float32")

@@ -197,3 +197,18 @@ def test_long_chains_do_not_recurse(buffers):
 
     new = vectorize_loop(PrimFunc([a, b], loop(body)))
     assert of(BufferStore, new.body)[0].value.dtype == "float32x8"
+
+
+def test_vectors_that_continue_each_other_become_one(buffers):
+    a, b = buffers
+    body = lambda v: BufferStore(b, a.vload(v * 4 + 8, "float32x4") + const(1, "float32x4"), [Ramp(v * 4, 1, 4)])
+    new = same_result(PrimFunc([a, b], loop(body)), *arrays())
+    assert of(BufferStore, new.body)[0].value.dtype == "float32x32"
+
+
+def test_vectors_that_overlap_run_lane_by_lane(buffers):
+    a, b = buffers
+    body = lambda v: BufferStore(b, a.vload(v * 3, "float32x4"), [Ramp(v * 4, 1, 4)])
+    assert of(For, same_result(PrimFunc([a, b], loop(body)), *arrays()).body)
+    body = lambda v: BufferStore(b, Broadcast(a[v], 8), [Ramp(v * 8, 1, 8)])
+    assert of(For, same_result(PrimFunc([a, b], loop(body)), *arrays()).body)

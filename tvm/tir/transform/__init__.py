@@ -19,21 +19,18 @@ def _load(file: str, function: str) -> Callable:
     return getattr(importlib.import_module("." + file, __name__), function)
 
 
-def _on_functions(
-    name: str, file: str, *args: Any, opt_level: int = 0, config: str | None = None, **options: Any
-) -> Pass:
-    """A pass that runs the function named as its file on every PrimFunc, with the options of the context if it has
-    any."""
+def _on_functions(name: str, file: str, *args: Any, config: str | None = None, **options: Any) -> Pass:
+    """A pass that runs the function named as its file on every PrimFunc, with its options from the context."""
 
     def run(func, mod, ctx):
         given = {"config": ctx.get_config(config)} if config else {}
         return _load(file, file)(func, *args, **options, **given)
 
-    return PrimFuncPass(run, PassInfo(opt_level, "tir." + name))
+    return PrimFuncPass(run, PassInfo(0, "tir." + name))
 
 
-def _on_module(name: str, file: str, *args: Any, opt_level: int = 0, **options: Any) -> Pass:
-    return ModulePass(lambda mod, ctx: _load(file, file)(mod, *args, **options), PassInfo(opt_level, "tir." + name))
+def _on_module(name: str, file: str, *args: Any, **options: Any) -> Pass:
+    return ModulePass(lambda mod, ctx: _load(file, file)(mod, *args, **options), PassInfo(0, "tir." + name))
 
 
 def Apply(ftransform: Callable) -> Pass:
@@ -46,9 +43,7 @@ def Filter(fcond: Callable) -> Pass:
     return PrimFuncPass(lambda func, mod, ctx: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
 
 
-def StorageFlatten(
-    cache_line_size: int = 64, create_bound_attribute: bool = False, create_bound_attributes: bool = False
-):
+def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False) -> Pass:
     """Buffers of many dimensions become flat memory; realizations become allocations."""
     return _on_functions("StorageFlatten", "storage_flatten", cache_line_size)
 

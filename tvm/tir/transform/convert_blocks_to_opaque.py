@@ -1,5 +1,6 @@
 """ConvertBlocksToOpaque: the axes of blocks are replaced by their values; what remains of a block is its body and
-memory."""
+memory.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two halves, so that the next iteration's
-data are on their way while the present ones are used.
+"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two halves, so that the next
+iteration's data are on their way while the present ones are used.
 
     for i: fill(t); use(t)   ->   fill(t half 0)
                                   for i: if i + 1 < n: fill(t half (i + 1) % 2); use(t half i % 2)

@@ -8,7 +8,7 @@ from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import AttrStmt, BufferStore, For, Prefetch, Stmt, seq
+from ..stmt import AttrStmt, BufferRealize, BufferStore, For, Prefetch, Stmt, seq
 from .loop_partition import inner_ranges
 from .statement import StmtRewriter
 
@@ -33,6 +33,11 @@ def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
     return region
 
 
+def made_inside(body: Stmt, buffer: Buffer) -> bool:
+    """Whether the buffer only exists inside the loop: a later iteration's is not there to be fetched."""
+    return any(isinstance(n, BufferRealize) and n.buffer is buffer for n in post_order(body))
+
+
 class Prefetcher(StmtRewriter):
     def __init__(self):
         self.loops: list[Var] = []
@@ -47,8 +52,10 @@ class Prefetcher(StmtRewriter):
         if node.attr_key != SCOPE:
             return self.keep(node)
         body = self.stmt(node.body)
+        if not self.loops or made_inside(node.body, node.node):
+            return body
         region = touched_region(node.body, node.node)
-        if region is None or not self.loops:
+        if region is None:
             return body
         var = self.loops[-1]
         ahead = {var: var + node.value}

@@ -1,9 +1,9 @@
 """LowerIntrin: intrinsics become what the target has, by the rules registered on their operators.
 
-A rule is the attribute ``<target>.FLowerIntrinsic`` (or ``.FLegalize``) of the operator: a function from the call to an
-expression; None or the same call means it has nothing to say. Rules are asked from the most to the least specific, and
-their result is lowered again. Division that rounds down is turned into what machines have: a shift for powers of two,
-the truncating division where the signs are known, else the truncating division with a correction.
+A rule is the attribute ``<target>.FLowerIntrinsic`` (or ``.FLegalize``) of the operator: a function from the call to
+an expression; None or the same call means it has nothing to say. Rules are asked from the most to the least specific,
+and their result is lowered again. Division that rounds down is turned into what machines have: a shift for powers of
+two, the truncating division where the signs are known, else the truncating division with a correction.
 """
 
 from __future__ import annotations

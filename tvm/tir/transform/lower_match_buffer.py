@@ -60,9 +60,7 @@ class MatchLowerer(StmtRewriter):
         view, source = match.buffer, match.source
         target = source.buffer
         if view.dtype != target.dtype:
-            raise TVMError(
-                f"view {view.name} has type {view.dtype}, but {target.name}, which it is laid over, {target.dtype}"
-            )
+            raise TVMError(f"view {view.name} of type {view.dtype} is laid over {target.name} of type {target.dtype}")
         begins = [self.expr(r.min) for r in source.region]
         extents = [self.expr(r.extent) for r in source.region]
         extra = len(extents) - len(view.shape)

@@ -1,8 +1,8 @@
 """LowerTVMBuiltin: packed calls, tensors made on the stack, and large allocations become plain operations.
 
 A packed call needs arrays for its arguments and their type codes. They are allocated once where the function (or the
-body of a parallel loop, which runs in another frame) begins, as large as the largest statement needs, and filled right
-before the statement that calls.
+body of a parallel loop, which runs in another frame) begins, as large as the largest statement needs, and filled
+right before the statement that calls.
 """
 
 from __future__ import annotations

@@ -41,18 +41,15 @@ from ..stmt import (
 )
 from .statement import is_call
 
-CHECK_TENSOR = register_op(
-    "tir.tvm_check_tensor",
-    num_inputs=-1,
-    TCallEffectKind=CallEffectKind.UpdateState,
-    TScriptPrinterName="tvm_check_tensor",
-)
-RAISE_VALUE = register_op(
-    "tir.tvm_raise_value",
-    num_inputs=2,
-    TCallEffectKind=CallEffectKind.UpdateState,
-    TScriptPrinterName="tvm_raise_value",
-)
+
+
+def _register(name: str, operands: int) -> Op:
+    effect = CallEffectKind.UpdateState
+    return register_op("tir." + name, num_inputs=operands, TCallEffectKind=effect, TScriptPrinterName=name)
+
+
+CHECK_TENSOR = _register("tvm_check_tensor", -1)
+RAISE_VALUE = _register("tvm_raise_value", 2)
 
 # Fields of tvm_struct_get and tvm_struct_set.
 ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_NDIM = 0, 1, 2, 3, 4
@@ -270,9 +267,8 @@ class Entry:
             if has_repeats(buffer):
                 code = self.code_of(index, param)
                 if not self.check_tensor(index, buffer, param, code):
-                    missing = [
-                        v.name for e in (*buffer.shape, *buffer.strides) for v in variables(e) if v not in self.bound
-                    ]
+                    parts = (*buffer.shape, *buffer.strides)
+                    missing = [v.name for e in parts for v in variables(e) if v not in self.bound]
                     raise TVMError(
                         f"{self.name}: the shape of {buffer.name} uses {', '.join(missing)}, which no argument gives a "
                         "value; pass it as an argument"
@@ -328,11 +324,8 @@ def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
         code = FLOAT if kind.is_float else HANDLE if kind.is_handle else INT
         if not kind.is_handle:
             value = primop.cast("float64" if kind.is_float else "int64", value)
-        put = Call(
-            "int32",
-            Op.get("tir.tvm_struct_set"),
-            (entry.out_value, const(0, "int32"), const(VALUE_CONTENT, "int32"), value),
-        )
+        place = (entry.out_value, const(0, "int32"), const(VALUE_CONTENT, "int32"))
+        put = Call("int32", Op.get("tir.tvm_struct_set"), (*place, value))
         store = BufferStore(array_over(entry.out_code, "int32"), const(code, "int32"), (const(0, "int32"),))
         return seq(Evaluate(put), store, ret(const(0, "int32")))
 

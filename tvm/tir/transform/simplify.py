@@ -2,8 +2,8 @@
 
 Arithmetic on loop variables and sizes is simplified under the assumption that indices do not overflow; arithmetic on
 data (anything a load or a call feeds) wraps and is only folded where the operands say so by themselves. Indices come
-out as sums with the outermost loop first, so that what does not change in a loop is a prefix of the sum, and unrolling
-adds constants only.
+out as sums with the outermost loop first, so that what does not change in a loop is a prefix of the sum, and
+unrolling adds constants only.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...dtype import info
+from ...dtype import info, int_range
 from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const
@@ -146,9 +146,7 @@ def as_sum(e: PrimExpr) -> Sum | None:
         else:
             old = terms.get(id(node))
             terms[id(node)] = (node, factor + (old[1] if old else 0))
-    low, high = (
-        (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.code == "int" else (0, (1 << kind.bits) - 1)
-    )
+    low, high = int_range(e.dtype)
     if not all(low <= c <= high and -high <= c for _, c in terms.values()) or not low < constant <= high:
         return None
     return Sum(terms, constant, e.dtype)

@@ -1,9 +1,9 @@
 """StorageFlatten: buffers of many dimensions become flat memory.
 
 After it every access has one index, every intermediate is an ``Allocate``, and no view is left. Where a view of a
-buffer was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset, strides
-and extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to be that
-small.
+buffer was declared for an intrinsic (``buffer_bind_scope``), its variables are replaced by the pointer, offset,
+strides and extents of the region it was bound to. Index arithmetic stays in 32 bits only where the memory is known to
+be that small.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """StorageRewrite: allocations whose lives do not meet share memory, and large ones leave the loops.
 
-A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations of known
-size move to the beginning of their frame. Allocations at one level (a frame, or the body of a loop) share memory when
-one is dead before the other is written. A value may also take the place of its operand, when each element is computed
-from the same element and from nothing else of that operand.
+A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations move out
+of the loops of their frame. Allocations at one level (a frame, or the body of a loop) share memory when one is dead
+before the other is written. A value may also take the place of its operand, when each element is computed from the
+same element and from nothing else of that operand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While
+from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqStmt, Stmt, While
 from .lower_tvm_builtin import STACK_BYTES
 from .statement import StmtRewriter, as_sum, int_value, uses_any
 from .storage_flatten import product
@@ -57,56 +57,38 @@ def may_leave_loops(node: Allocate) -> bool:
     return may_share(node) and (size is None or size > STACK_BYTES or "." in scope_of(node.buffer_var))
 
 
-# Moving large allocations out of loops ----------------------------------------------------------------------------
+# Moving allocations out of loops ----------------------------------------------------------------------------------
 
 
-class Hoister(StmtRewriter):
-    def __init__(self):
+class Puller(StmtRewriter):
+    """Takes allocations that may leave out of a loop body, loops and frames inside it excepted."""
+
+    def __init__(self, bound: set[Var]):
+        self.bound = bound  # variables that have no value outside
         self.moved: list[Allocate] = []
-        self.bound: set[Var] = set()  # variables that have no value where the frame begins
-        self.loops = 0
 
-    def frame(self, body: Stmt) -> Stmt:
-        outer = self.moved, self.loops, self.bound
-        self.moved, self.loops, self.bound = [], 0, set()
-        new = self.stmt(body)
-        for node in reversed(self.moved):
-            new = node.replace(body=new)
-        self.moved, self.loops, self.bound = outer
-        return new
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        if may_leave_loops(node) and not any(uses_any(e, self.bound) for e in node.extents):
+            self.moved.append(node)
+            return self.stmt(node.body)
+        body = self.stmt(node.body)
+        return node if body is node.body else node.replace(body=body)
 
     def on_For(self, node: For) -> Stmt:
-        if node.kind is ForKind.PARALLEL:
-            body = self.frame(node.body)
-        else:
-            self.loops += 1
-            self.bound.add(node.loop_var)
-            body = self.stmt(node.body)
-            self.loops -= 1
-        return node if body is node.body else node.replace(body=body)
+        return node
+
+    def on_While(self, node: While) -> Stmt:
+        return node
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        return node if node.attr_key in _FRAMES else self.keep(node)
 
     def on_LetStmt(self, node: LetStmt) -> Stmt:
         self.bound.add(node.var)
         return self.keep(node)
 
-    def on_While(self, node: While) -> Stmt:
-        self.loops += 1
-        new = self.keep(node)
-        self.loops -= 1
-        return new
-
-    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in _FRAMES:
-            body = self.frame(node.body)
-            return node if body is node.body else node.replace(body=body)
-        return self.keep(node)
-
-    def on_Allocate(self, node: Allocate) -> Stmt:
-        body = self.stmt(node.body)
-        if self.loops and may_leave_loops(node) and not any(uses_any(e, self.bound) for e in node.extents):
-            self.moved.append(node)
-            return body
-        return node if body is node.body else node.replace(body=body)
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        return node
 
 
 # Sharing ----------------------------------------------------------------------------------------------------------
@@ -140,27 +122,29 @@ def pointers_of(node: Node) -> tuple[set[Var], set[Var], set[Var]]:
 
 
 class Sharer(StmtRewriter):
-    """Plans each level once its inside is done; replacements are applied in one walk at the end."""
+    """Plans each level once its inside is done, then lets allocations leave the loop; the replacements are applied in
+    one walk at the end."""
 
     def __init__(self):
         self.replaced: dict[Var, Var] = {}
         self.sizes: dict[Var, int] = {}
 
-    def level(self, body: Stmt) -> Stmt:
+    def root(self, var: Var) -> Var:
+        while var in self.replaced:
+            var = self.replaced[var]
+        return var
+
+    def level(self, body: Stmt) -> None:
         """A function body or loop body: allocations in it, in sequence or nested without loops between."""
         allocations: list[Allocate] = []
         statements: list[Stmt] = []
-        plain = self.flatten(body, allocations, statements)
-        if not plain or len(allocations) < 2:
-            return body
-        lives = self.lives(allocations, statements)
-        self.plan(lives, statements)
-        return body
+        if self.flatten(body, allocations, statements) and len(allocations) > 1:
+            self.plan(self.lives(allocations, statements))
 
     def flatten(self, node: Stmt, allocations: list[Allocate], statements: list[Stmt]) -> bool:
         """Statements of a level in order. Attributes and lets in the way end it: their extent matters."""
         if isinstance(node, Allocate):
-            if may_share(node):
+            if may_share(node) and node.buffer_var not in self.replaced:
                 allocations.append(node)
             return self.flatten(node.body, allocations, statements)
         if isinstance(node, SeqStmt):
@@ -173,7 +157,7 @@ class Sharer(StmtRewriter):
     def lives(self, allocations: list[Allocate], statements: list[Stmt]) -> list[Life]:
         lives = {a.buffer_var: Life(a) for a in allocations}
         for position, statement in enumerate(statements):
-            reads, writes, other = pointers_of(statement)
+            reads, writes, other = ({self.root(v) for v in found} for found in pointers_of(statement))
             for var, life in lives.items():
                 if var in reads or var in writes or var in other:
                     if life.first < 0:
@@ -185,7 +169,7 @@ class Sharer(StmtRewriter):
                     life.shares = var  # a pointer escaped: keep the memory its own
         return [v for v in lives.values() if v.first >= 0 and v.shares is None]
 
-    def plan(self, lives: list[Life], statements: list[Stmt]) -> None:
+    def plan(self, lives: list[Life]) -> None:
         """Greedy, in order of first use: take the memory of a dead allocation of the same kind that fits best."""
         free: list[Life] = []
         active: list[Life] = []
@@ -197,10 +181,11 @@ class Sharer(StmtRewriter):
             taken = self.best(free, life) or self.in_place(active, life)
             if taken is not None:
                 (free if taken in free else active).remove(taken)
-                root = self.replaced.get(taken.node.buffer_var, taken.node.buffer_var)
-                self.replaced[life.node.buffer_var] = root
+                root, var = self.root(taken.node.buffer_var), life.node.buffer_var
+                self.replaced[var] = root
                 if constant_bytes(life.node) is not None:
-                    self.sizes[root] = max(self.sizes.get(root, 0), elements(taken.node), elements(life.node))
+                    own = max(elements(life.node), self.sizes.pop(var, 0))
+                    self.sizes[root] = max(self.sizes.get(root, 0), elements(taken.node), own)
             active.append(life)
 
     def best(self, free: list[Life], life: Life) -> Life | None:
@@ -213,7 +198,7 @@ class Sharer(StmtRewriter):
         return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
 
     def held(self, life: Life) -> int:
-        root = self.replaced.get(life.node.buffer_var, life.node.buffer_var)
+        root = self.root(life.node.buffer_var)
         width = info(life.node.dtype).bytes * info(life.node.dtype).lanes
         return max(self.sizes.get(root, 0) * width, constant_bytes(life.node))
 
@@ -228,7 +213,23 @@ class Sharer(StmtRewriter):
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
         self.level(new.body)
-        return new
+        return new if node.kind is ForKind.PARALLEL else self.outside(new, {node.loop_var})
+
+    def on_While(self, node: While) -> Stmt:
+        new = self.keep(node)
+        self.level(new.body)
+        return self.outside(new, set())
+
+    def outside(self, loop: Stmt, bound: set[Var]) -> Stmt:
+        """The loop with the allocations that may leave it around it."""
+        puller = Puller(bound)
+        body = puller.stmt(loop.body)
+        if not puller.moved:
+            return loop
+        out: Stmt = loop.replace(body=body)
+        for node in reversed(puller.moved):
+            out = out if node.buffer_var in self.replaced else node.replace(body=out)
+        return out
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         new = self.keep(node)
@@ -236,17 +237,17 @@ class Sharer(StmtRewriter):
             self.level(new.body)
         return new
 
-    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
-        return self.keep(node)
-
     def on_LetStmt(self, node: LetStmt) -> Stmt:
         new = self.keep(node)
         self.level(new.body)
         return new
 
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        return node
+
 
 def same_kind(a: Allocate, b: Allocate) -> bool:
-    """Whether one may stand for the other: same type and scope; sizes that are both numbers, or are the same expression."""
+    """Whether one may stand for the other: same type and scope, and both sizes numbers or the same expression."""
     if a.dtype != b.dtype or scope_of(a.buffer_var) != scope_of(b.buffer_var):
         return False
     known = constant_bytes(a) is not None
@@ -263,8 +264,7 @@ def elements(node: Allocate) -> int:
 
 
 def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
-    """Whether every element of ``target`` is computed from the same element of ``source`` and in no other order
-    matters.
+    """Whether every element of ``target`` is computed from the same element of ``source`` alone.
 
     The statement must be loops around one store of ``target``, whose index takes each value once.
     """
@@ -341,9 +341,9 @@ class Applier(StmtRewriter):
         self.buffers: dict[Buffer, Buffer] = {}
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        root = self.replaced.get(buffer.data)
-        if root is None:
+        if buffer.data not in self.replaced:
             return buffer
+        root = self.replaced[buffer.data]
         got = self.buffers.get(buffer)
         if got is None:
             got = self.buffers[buffer] = buffer.replace(data=root)
@@ -359,9 +359,8 @@ class Applier(StmtRewriter):
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
         new = self.keep(node)
-        return (
-            BufferStore(self.buffer(node.buffer), new.value, new.indices) if node.buffer.data in self.replaced else new
-        )
+        buffer = self.buffer(node.buffer)
+        return new if buffer is node.buffer else BufferStore(buffer, new.value, new.indices)
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         body = self.stmt(node.body)
@@ -369,9 +368,8 @@ class Applier(StmtRewriter):
         if var in self.replaced:
             return body
         if var in self.sizes:
-            return node.replace(
-                extents=(const(self.sizes[var], "int32" if self.sizes[var] < 1 << 31 else "int64"),), body=body
-            )
+            size = self.sizes[var]
+            return node.replace(extents=(const(size, "int32" if size < 1 << 31 else "int64"),), body=body)
         return node if body is node.body else node.replace(body=body)
 
 
@@ -411,12 +409,10 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
 def storage_rewrite(func: PrimFunc) -> PrimFunc:
     if not any(isinstance(n, Allocate) for n in post_order(func.body)):
         return func
-    body = Hoister().frame(func.body)
     sharer = Sharer()
-    sharer.stmt(body)
+    body = sharer.stmt(func.body)
     sharer.level(body)
     if sharer.replaced:
-        body = raise_owners(body, set(sharer.replaced.values()))
-        body = Applier(sharer.replaced, sharer.sizes).stmt(body)
+        body = raise_owners(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
+        body = Applier({v: sharer.root(v) for v in sharer.replaced}, sharer.sizes).stmt(body)
     return func.replace(body=body)
-

@@ -59,12 +59,14 @@ def lanes_of(e: PrimExpr) -> int:
 
 
 def widened(e: PrimExpr, lanes: int) -> PrimExpr:
-    """``e`` with as many lanes; a scalar is repeated."""
+    """``e`` with as many lanes; a scalar, or a vector of one scalar, is repeated."""
     have = lanes_of(e)
     if have == lanes:
         return e
     if have == 1:
         return Broadcast(e, lanes)
+    if type(e) is Broadcast and lanes % have == 0 and lanes_of(e.value) == 1:
+        return Broadcast(e.value, lanes)
     raise NoVectorForm
 
 
@@ -146,22 +148,14 @@ class Vectorizer(StmtRewriter):
         value = self.expr(node.value)
         indices = tuple(self.expr(i) for i in node.indices)
         lanes = max(lanes_of(i) for i in indices) if indices else 1
-        if lanes == 1 and lanes_of(value) == 1:
-            if reads(value, node.buffer.data) or has_effect(value):
-                raise NoVectorForm  # an update: each lane adds its part
-            if value is node.value and all(a is b for a, b in zip(indices, node.indices)):
-                return node
-            return BufferStore(node.buffer, value, indices)
-        if lanes == 1:
-            raise NoVectorForm
-        if type(node.value) is Broadcast and value is node.value and all(lanes_of(i) == 1 for i in node.indices):
-            # Elements that are vectors themselves, all alike.
-            return BufferStore(node.buffer, Broadcast(value.value, value.lanes * lanes), indices)
-        if lanes_of(node.value) != 1 or any(lanes_of(i) != 1 for i in node.indices):
-            raise NoVectorForm
+        if all(a is b for a, b in zip(indices, node.indices)):
+            # All lanes aim at one place: an update adds the part of each, and of different values the last one stays.
+            if value is not node.value or reads(value, node.buffer.data) or has_effect(value):
+                raise NoVectorForm
+            return node
         if len([i for i in indices if lanes_of(i) > 1]) > 1:
             raise NoVectorForm
-        return BufferStore(node.buffer, widened(value, lanes), indices)
+        return BufferStore(node.buffer, widened(value, lanes * info(node.buffer.dtype).lanes), indices)
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
         if self.varies(node.condition):
@@ -278,6 +272,14 @@ class Vectorizer(StmtRewriter):
     def vector_node(self, node: PrimExpr) -> PrimExpr:
         raise NoVectorForm
 
+    def ramp_node(self, node: Ramp) -> PrimExpr:
+        """Ramps that continue each other from lane to lane are one long ramp."""
+        base, step = self.new(node.base), int_value(node.stride)
+        if type(base) is Ramp and self.new(node.stride) is node.stride and step is not None:
+            if int_value(base.stride) == step * node.lanes:
+                return Ramp(base.base, node.stride, node.lanes * base.lanes)
+        raise NoVectorForm
+
     def pair(self, node: PrimExpr) -> PrimExpr:
         a, b = self.new(node.a), self.new(node.b)
         kind = type(node)
@@ -301,12 +303,14 @@ class Vectorizer(StmtRewriter):
 
     def select(self, node: Select) -> PrimExpr:
         parts = [self.new(c) for c in node.children()]
+        if lanes_of(node.true_value) > 1 and parts[0] is not node.condition and lanes_of(node.condition) == 1:
+            raise NoVectorForm
         lanes = max(lanes_of(p) for p in parts)
         return Select(*[widened(p, lanes) for p in parts])
 
     def load(self, node: BufferLoad) -> PrimExpr:
         indices = tuple(self.new(i) for i in node.indices)
-        if len([i for i in indices if lanes_of(i) > 1]) > 1 or any(lanes_of(i) > 1 for i in node.indices):
+        if len([i for i in indices if lanes_of(i) > 1]) > 1:
             raise NoVectorForm
         return BufferLoad(node.buffer, indices)
 
@@ -327,6 +331,8 @@ class Vectorizer(StmtRewriter):
     def conditional(self, node: Call) -> PrimExpr:
         condition, yes, no = (self.new(a) for a in node.args)
         if lanes_of(condition) > 1:
+            if lanes_of(node.args[1]) > 1:
+                raise NoVectorForm
             if not (safe_to_evaluate(node.args[1]) and safe_to_evaluate(node.args[2])):
                 raise NoVectorForm
             lanes = lanes_of(condition)
@@ -336,7 +342,7 @@ class Vectorizer(StmtRewriter):
 
 
 EXPRESSIONS = {
-    Ramp: Vectorizer.vector_node,
+    Ramp: Vectorizer.ramp_node,
     Broadcast: Vectorizer.vector_node,
     Shuffle: Vectorizer.vector_node,
     Cast: Vectorizer.cast_,
@@ -373,8 +379,7 @@ def ramp_arithmetic(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
 
 
 def safe_to_evaluate(e: PrimExpr) -> bool:
-    """Whether computing ``e`` where its condition is false can do no harm: no loads, divisions or calls with
-    effects."""
+    """Whether ``e`` may be computed where its condition is false: no loads, divisions or calls with effects."""
     for node in post_order(e):
         if type(node) is BufferLoad:
             return False
