@@ -42,7 +42,6 @@ from ..stmt import (
 from .statement import is_call
 
 
-
 def _register(name: str, operands: int) -> Op:
     effect = CallEffectKind.UpdateState
     return register_op("tir." + name, num_inputs=operands, TCallEffectKind=effect, TScriptPrinterName=name)
