@@ -1,0 +1,145 @@
+"""From a fused function to a kernel: its operators as tensor expressions, a schedule for them, loops.
+
+Kernels are named after their operators and kept by content, so a repeated layer is compiled once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from ...error import OpNotImplemented, TVMError
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.structural import structural_key
+from ...ir.tensor_type import TensorType
+from ...ir.type import TupleType, Type
+from ...ir.visit import post_order
+from ...target import Target
+from ...te.operation import compute, placeholder
+from ...te.tensor import Tensor
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+
+
+class Kernel(NamedTuple):
+    """A compiled piece: its name in the library, its lowered function, and how many inputs and outputs it has."""
+
+    name: str
+    module: IRModule
+    inputs: int
+    outputs: int
+    operators: tuple[str, ...]
+
+
+def flatten_type(t: Type) -> list[TensorType]:
+    """The tensors of a type, tuples taken apart."""
+    if isinstance(t, TensorType):
+        return [t]
+    if isinstance(t, TupleType):
+        return [x for f in t.fields for x in flatten_type(f)]
+    raise TVMError(f"a kernel takes and gives tensors, not {t}")
+
+
+class ToTensors:
+    """The operators of a fused function as tensor expressions."""
+
+    def __init__(self, function: Function, target: Target):
+        self.target = target
+        self.values: dict[int, Any] = {}
+        self.inputs: list[Tensor] = []
+        self.operators: list[str] = []
+        self.anchor: str = ""
+        for param in function.params:
+            tensors = [self._input(t) for t in flatten_type(param.checked_type_ or param.type_annotation)]
+            self.values[id(param)] = tensors if isinstance(param.type_annotation, TupleType) else tensors[0]
+        for node in post_order(function.body):
+            if isinstance(node, Op) or id(node) in self.values:
+                continue
+            self.values[id(node)] = self._node(node)
+        result = self.values[id(function.body)]
+        self.outputs: list[Tensor] = list(result) if isinstance(result, (list, tuple)) else [result]
+        # A kernel writes memory of its own: an output that is an input, or twice the same, is copied.
+        seen: set[Tensor] = set(self.inputs)
+        for i, tensor in enumerate(self.outputs):
+            if tensor in seen:
+                self.outputs[i] = compute(tensor.shape, lambda *at, t=tensor: t(*at), name="copy", tag="injective")
+            seen.add(self.outputs[i])
+
+    def _input(self, t: TensorType) -> Tensor:
+        tensor = placeholder(t.shape, t.dtype, name=f"p{len(self.inputs)}")
+        self.inputs.append(tensor)
+        return tensor
+
+    def _node(self, node: RelayExpr) -> Any:
+        if isinstance(node, Constant):
+            return self._constant(node)
+        if isinstance(node, Tuple):
+            return [self.values[id(f)] for f in node.fields]
+        if isinstance(node, TupleGetItem):
+            return self.values[id(node.tuple_value)][node.index]
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            return self._call(node)
+        if isinstance(node, Var):
+            raise TVMError(f"a fused function uses %{node.name_hint}, which is not one of its parameters")
+        raise TVMError(f"a fused function holds {type(node).__name__}, which is no operator")
+
+    def _constant(self, node: Constant) -> Tensor:
+        from ...ir.prim import const
+
+        if node.data.shape != ():
+            raise TVMError("a constant with dimensions inside a fused function; it should be a parameter")
+        value = node.data.numpy().item()
+        return compute((), lambda: const(value, node.data.dtype), name="constant", tag="broadcast")
+
+    def _call(self, node: Call) -> Any:
+        make = node.op.attrs.get("compute")
+        if make is None:
+            raise OpNotImplemented(f"operator {node.op.name} has no computation for target {self.target.kind.name}")
+        self.operators.append(node.op.name)
+        inputs: list[Tensor] = []
+        for arg in node.args:
+            value = self.values[id(arg)]
+            inputs.extend(value if isinstance(value, (list, tuple)) else [value])
+        with self.target:
+            got = make(node.attrs, inputs, node.checked_type_)
+        several = isinstance(node.checked_type_, TupleType)
+        if several:
+            return list(got) if isinstance(got, (list, tuple)) else [got]
+        return got[0] if isinstance(got, (list, tuple)) else got
+
+
+def kernel_name(operators: list[str]) -> str:
+    """``fused_nn_conv2d_add_nn_relu``: the operators in order; long ones are cut."""
+    text = "_".join(re.sub(r"\W", "_", name) for name in operators) or "copy"
+    return "fused_" + (text if len(text) <= 80 else text[:80])
+
+
+class KernelCompiler:
+    """Lowers fused functions for one target; equal functions share a kernel."""
+
+    def __init__(self, target: Target, prefix: str = "tvmgen_default"):
+        self.target = target
+        self.prefix = prefix
+        self.kernels: dict[str, Kernel] = {}
+        self.names: dict[str, int] = {}
+
+    def lower(self, function: Function) -> Kernel:
+        key = structural_key(function)
+        got = self.kernels.get(key)
+        if got is None:
+            got = self.kernels[key] = self._make(function)
+        return got
+
+    def _make(self, function: Function) -> Kernel:
+        from ...driver.build_module import lower
+        from ...topi.schedule import schedule_for
+
+        graph = ToTensors(function, self.target)
+        base = kernel_name(graph.operators)
+        count = self.names.get(base, 0)
+        self.names[base] = count + 1
+        name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
+        with self.target:
+            schedule = schedule_for(graph.outputs, self.target)
+            module = lower(schedule, graph.inputs + graph.outputs, name)
+        return Kernel(name, module, len(graph.inputs), len(graph.outputs), tuple(graph.operators))

@@ -1,0 +1,352 @@
+"""Fusion: groups of operators that become one kernel.
+
+A node may join the node that every path from it leads to (its post-dominator) when the kinds of the nodes on those
+paths allow it. Convolutions and the like take following element-by-element operators along; injective chains melt
+together; reductions end a group. Each group becomes a function marked ``Primitive``.
+"""
+
+from __future__ import annotations
+
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.transform import PassContext
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..op.record import (
+    BROADCAST,
+    COMM_REDUCE,
+    ELEMWISE,
+    INJECTIVE,
+    OPAQUE,
+    OUT_ELEMWISE_FUSABLE,
+    TUPLE,
+    pattern_of,
+)
+from .function_pass import RelayFunctionPass, function_pass
+
+MAX_NODES = 256
+
+
+class _Group:
+    """A set of nodes, kept as a tree of merges; the root speaks for all."""
+
+    __slots__ = ("parent", "pattern", "root_node", "size", "anchor")
+
+    def __init__(self, node, pattern: int):
+        self.parent: _Group | None = None
+        self.pattern = pattern
+        self.root_node = node
+        self.size = 1
+        self.anchor = node if pattern == OUT_ELEMWISE_FUSABLE else None
+
+    def root(self) -> _Group:
+        top = self
+        while top.parent is not None:
+            top = top.parent
+        group = self
+        while group.parent is not None:
+            group.parent, group = top, group.parent
+        return top
+
+
+class _Node:
+    __slots__ = ("expr", "index", "pattern", "users", "group", "dominator", "dominator_pattern", "depth")
+
+    def __init__(self, expr: RelayExpr, index: int, pattern: int):
+        self.expr = expr
+        self.index = index
+        self.pattern = pattern
+        self.users: list[tuple[_Node, int]] = []
+        self.group = _Group(self, pattern)
+        self.dominator: _Node | None = None
+        self.dominator_pattern = OPAQUE
+        self.depth = 0
+
+
+def _own_nodes(body: RelayExpr) -> list[RelayExpr]:
+    """The expressions of a function, operands first, without those inside functions it holds."""
+    order: list[RelayExpr] = []
+    seen: set[int] = set()
+    stack: list[tuple[RelayExpr, bool]] = [(body, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            order.append(e)
+        elif id(e) not in seen and not isinstance(e, Op):
+            seen.add(id(e))
+            stack.append((e, True))
+            if not isinstance(e, Function):
+                stack.extend((c, False) for c in reversed(e.children()) if id(c) not in seen)
+    return order
+
+
+def _is_scalar(e: RelayExpr) -> bool:
+    return isinstance(e, Constant) and e.data.shape == ()
+
+
+class FusionGraph:
+    """The nodes of a function, who uses whom, and their post-dominators."""
+
+    def __init__(self, function: Function):
+        self.nodes: list[_Node] = []
+        self.by_expr: dict[int, _Node] = {}
+        opaque_uses: set[int] = {id(function.body)}
+        for e in _own_nodes(function.body):
+            node = _Node(e, len(self.nodes), self._pattern(e))
+            self.nodes.append(node)
+            self.by_expr[id(e)] = node
+            self._link(node, opaque_uses)
+        for key in opaque_uses:
+            if key in self.by_expr:
+                # Its value leaves the graph: no other node post-dominates it.
+                self.by_expr[key].users.append((_OUTSIDE, OPAQUE))
+        self._dominators()
+
+    def _pattern(self, e: RelayExpr) -> int:
+        if isinstance(e, Call) and isinstance(e.op, Op):
+            return pattern_of(e.op)
+        if isinstance(e, Tuple):
+            return TUPLE
+        if isinstance(e, TupleGetItem):
+            return INJECTIVE
+        return ELEMWISE if _is_scalar(e) else OPAQUE
+
+    def _link(self, node: _Node, opaque_uses: set[int]) -> None:
+        e = node.expr
+        if isinstance(e, Call) and isinstance(e.op, Op):
+            for arg in e.args:
+                pattern = node.pattern
+                if pattern == BROADCAST and arg.checked_type_ == e.checked_type_:
+                    pattern = ELEMWISE
+                self._use(arg, node, pattern)
+        elif isinstance(e, Tuple):
+            for field in e.fields:
+                self._use(field, node, INJECTIVE if field.checked_type_ is not None else OPAQUE)
+        elif isinstance(e, TupleGetItem):
+            self._use(e.tuple_value, node, INJECTIVE)
+        else:
+            for child in e.children():
+                opaque_uses.add(id(child))
+                self._use(child, node, OPAQUE)
+
+    def _use(self, e: RelayExpr, user: _Node, pattern: int) -> None:
+        node = self.by_expr.get(id(e))
+        if node is not None:
+            node.users.append((user, pattern))
+
+    def _dominators(self) -> None:
+        for node in reversed(self.nodes):
+            found: _Node | None = None
+            pattern = ELEMWISE
+            for i, (user, edge) in enumerate(node.users):
+                pattern = max(pattern, edge)
+                if user is _OUTSIDE:
+                    found, pattern = None, OPAQUE
+                    break
+                if i == 0:
+                    found = user
+                elif found is not None:
+                    found, along = _common(found, user)
+                    pattern = max(pattern, along)
+                if found is None:
+                    break
+            node.dominator = found
+            node.dominator_pattern = pattern
+            node.depth = 0 if found is None else found.depth + 1
+
+
+def _common(a: _Node, b: _Node) -> tuple[_Node | None, int]:
+    """The nearest node both lead to, and the strongest pattern on the way."""
+    pattern = ELEMWISE
+    while a is not b:
+        if a.depth == b.depth == 0:
+            return None, OPAQUE
+        if a.depth >= b.depth:
+            pattern = max(pattern, a.dominator_pattern)
+            a = a.dominator
+        else:
+            pattern = max(pattern, b.dominator_pattern)
+            b = b.dominator
+        if a is None or b is None:
+            return None, OPAQUE
+    return a, pattern
+
+
+_OUTSIDE = _Node(Tuple(()), -1, OPAQUE)
+
+
+class Fusion:
+    """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
+
+    def __init__(self, graph: FusionGraph, max_nodes: int = MAX_NODES):
+        self.graph = graph
+        self.max_nodes = max_nodes
+
+    def run(self) -> None:
+        for phase in range(3):
+            for node in self.graph.nodes:
+                self.visit(node, phase)
+
+    def visit(self, node: _Node, phase: int) -> None:
+        group = node.group.root()
+        sink = node.dominator
+        if node.group.pattern == OPAQUE or group.pattern == OPAQUE or sink is None:
+            return
+        target = sink.group.root()
+        if phase == 2:
+            if group.pattern <= INJECTIVE and target.pattern <= INJECTIVE and sink.group.pattern == TUPLE:
+                self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE or kind == TUPLE)
+            return
+        if target is group or sink.group.pattern == TUPLE:
+            return
+        pattern = group.pattern
+        if pattern == OUT_ELEMWISE_FUSABLE:
+            if phase == 0 and node.dominator_pattern == ELEMWISE:
+                self.try_merge(node, sink, lambda kind, last: kind <= BROADCAST)
+        elif pattern <= BROADCAST:
+            if node.dominator_pattern <= INJECTIVE or node.dominator_pattern == COMM_REDUCE:
+                self.try_merge(node, sink, _broadcast_path)
+        elif pattern in (INJECTIVE, TUPLE) and phase == 1:
+            self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE)
+
+    def try_merge(self, node: _Node, sink: _Node, allowed) -> None:
+        between = self.path(node, sink, allowed)
+        if between is None:
+            return
+        groups = {n.group.root() for n in between}
+        target = sink.group.root()
+        groups.add(target)
+        if sum(g.size for g in groups) > self.max_nodes or sum(g.anchor is not None for g in groups) > 1:
+            return
+        for g in groups:
+            if g is not target:
+                self.merge(g, target)
+
+    def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
+        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed."""
+        seen = {node.index: node}
+        stack = [node]
+        while stack:
+            for user, _ in stack.pop().users:
+                if user is _OUTSIDE:
+                    return None
+                if user is sink:
+                    if not allowed(sink.group.root().pattern, True):
+                        return None
+                    continue
+                if user.index in seen:
+                    continue
+                if not allowed(user.group.root().pattern, False):
+                    return None
+                seen[user.index] = user
+                stack.append(user)
+        return list(seen.values())
+
+    def merge(self, child: _Group, parent: _Group) -> None:
+        child.parent = parent
+        parent.size += child.size
+        parent.anchor = parent.anchor or child.anchor
+        if child.pattern > parent.pattern and child.pattern != TUPLE:
+            parent.pattern = child.pattern
+
+
+def _broadcast_path(kind: int, last: bool) -> bool:
+    if not last:
+        return kind <= INJECTIVE
+    return kind <= INJECTIVE or kind in (COMM_REDUCE, OUT_ELEMWISE_FUSABLE)
+
+
+class _Rebuild:
+    """Turns groups into functions. Nodes come operands first, so every value is ready when it is used."""
+
+    def __init__(self, graph: FusionGraph):
+        self.graph = graph
+        self.outer: dict[int, RelayExpr] = {}
+        self.inner: dict[int, RelayExpr] = {}
+        self.params: dict[int, dict[int, tuple[Var, RelayExpr]]] = {}
+
+    def run(self, function: Function) -> Function:
+        for node in self.graph.nodes:
+            self.node(node)
+        return function.replace(body=self.outer[id(function.body)])
+
+    def node(self, node: _Node) -> None:
+        e = node.expr
+        if isinstance(e, (Var, Constant, Function)):
+            self.outer[id(e)] = e
+            return
+        fused = isinstance(e, (Tuple, TupleGetItem)) and self._has_operator(node) or (
+            isinstance(e, Call) and isinstance(e.op, Op))
+        if not fused:
+            self.outer[id(e)] = e.map_children(lambda c: self.outer.get(id(c), c))
+            return
+        group = node.group.root()
+        new = e.map_children(lambda c: self.operand(c, group))
+        self.inner[id(e)] = new
+        if group.root_node is node:
+            self.outer[id(e)] = self.close(group, new, e)
+
+    def _has_operator(self, node: _Node) -> bool:
+        return node.group.root().size > 1 and node.group.root().pattern != TUPLE
+
+    def operand(self, child: RelayExpr, group: _Group) -> RelayExpr:
+        if isinstance(child, Op) or _is_scalar(child):
+            return child
+        node = self.graph.by_expr[id(child)]
+        if id(child) in self.inner and node.group.root() is group:
+            return self.inner[id(child)]
+        params = self.params.setdefault(id(group), {})
+        got = params.get(id(child))
+        if got is None:
+            got = params[id(child)] = (Var(f"p{len(params)}", child.checked_type_), self.outer[id(child)])
+        return got[0]
+
+    def close(self, group: _Group, body: RelayExpr, e: RelayExpr) -> RelayExpr:
+        params = list(self.params.get(id(group), {}).values())
+        made = Function([p for p, _ in params], body, e.checked_type_, (), {"Primitive": 1})
+        return Call(made, tuple(a for _, a in params), None, (), e.span)
+
+
+def fuse_function(function: Function, level: int) -> Function:
+    graph = FusionGraph(function)
+    if level > 0:
+        Fusion(graph).run()
+    return _Rebuild(graph).run(function)
+
+
+def FuseOps(fuse_opt_level: int = -1) -> RelayFunctionPass:  # noqa: N802
+    """Group operators into kernels; level 0 leaves every operator alone."""
+
+    @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
+    def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        level = fuse_opt_level if fuse_opt_level >= 0 else (1 if ctx.opt_level >= 1 else 0)
+        if func.attrs.get("Primitive"):
+            return func
+        return fuse_function(func, level)
+
+    return fuse
+
+
+def defuse_function(function: Function) -> Function:
+    """Calls of fused functions replaced by their bodies."""
+    from ...ir.visit import rewrite
+    from ..substitute import substitute_vars
+
+    def post(node):
+        if isinstance(node, Call) and isinstance(node.op, Function) and node.op.attrs.get("Primitive"):
+            return substitute_vars(node.op.body, dict(zip(node.op.params, node.args)))
+        return None
+
+    return rewrite(function, post)
+
+
+def DefuseOps() -> RelayFunctionPass:  # noqa: N802
+    """The reverse of FuseOps."""
+
+    @function_pass(opt_level=0, name="DefuseOps", required=["InferType"])
+    def defuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return defuse_function(func)
+
+    return defuse
+
+
+__all__ = ["DefuseOps", "FuseOps", "defuse_function", "fuse_function"]
