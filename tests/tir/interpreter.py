@@ -42,7 +42,7 @@ def _floor_div(a, b):
 
 def _trunc_div(a, b):
     if np.issubdtype(np.asarray(a).dtype, np.integer):
-        quotient = np.abs(np.asarray(a, "object")) // np.abs(np.asarray(b, "object"))
+        quotient = np.abs(np.asarray(a).astype("O")) // np.abs(np.asarray(b).astype("O"))
         sign = np.where((np.asarray(a) < 0) == (np.asarray(b) < 0), 1, -1)
         return np.asarray(quotient * sign).astype(np.asarray(a).dtype)[()]
     return a / b
