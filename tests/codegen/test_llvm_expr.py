@@ -205,12 +205,12 @@ def test_casts(source, result, rng):
     kind = info(source)
     if kind.is_float:
         low = 0 if info(result).is_uint else -100
-        x = (rng.integers(low, 100, 40) + rng.choice([0.0, 0.25, 0.5], 40)).astype(numpy_dtype(source))
+        x = (rng.integers(low, 100, 43) + rng.choice([0.0, 0.25, 0.5], 43)).astype(numpy_dtype(source))
     elif kind.is_bool:
-        x = rng.integers(0, 2, 40).astype("bool")
+        x = rng.integers(0, 2, 43).astype("bool")
     else:
         low, high = int_range(source)
-        x = rng.integers(low, high, 40, dtype=source, endpoint=True)
+        x = rng.integers(low, high, 43, dtype=source, endpoint=True)
     with numpy.errstate(all="ignore"):
         if result == "bool":
             want = x != numpy.zeros(1, x.dtype)
@@ -223,7 +223,7 @@ def test_casts(source, result, rng):
             )
         else:
             want = x.astype(numpy_dtype(result))
-    for lanes in (1, 4):
+    for lanes in (4,):
         got = run_elementwise(
             lambda a: Cast(result if info(a.dtype).lanes == 1 else f"{result}x4", a), [x], result, lanes
         )

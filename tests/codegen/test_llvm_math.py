@@ -51,7 +51,8 @@ def units_wrong(got, want):
     with numpy.errstate(all="ignore"):
         near = want.astype("float32")
     finite = numpy.isfinite(near) & numpy.isfinite(got)
-    unit = numpy.spacing(numpy.where(finite, abs(near), 1).astype("float32")).astype("float64")
+    with numpy.errstate(all="ignore"):
+        unit = numpy.spacing(numpy.where(finite, abs(near), 1).astype("float32")).astype("float64")
     distance = numpy.where(finite, abs(got.astype("float64") - numpy.where(finite, want, 0)) / unit, 0.0)
     same = (got == near) | (numpy.isnan(got) & numpy.isnan(near)) | finite
     return numpy.where(same, distance, math.inf)

@@ -109,7 +109,8 @@ def _libm(x: Value, name: str, *others: Value) -> Value:
     lanes = []
     for lane in range(kind.lanes):
         parts = [o.text if kind.lanes == 1 else extract(b, o.dtype, o.text, lane) for o in operands]
-        lanes.append(b.op(f"call {scalar} {function}({', '.join(f'{scalar} {p}' for p in parts)})"))
+        # Taken at its word: LLVM would put other functions of libm in its place.
+        lanes.append(b.op(f"call {scalar} {function}({', '.join(f'{scalar} {p}' for p in parts)}) #3"))
     return Value(b, x.dtype, lanes[0] if kind.lanes == 1 else build_vector(b, x.dtype, lanes))
 
 

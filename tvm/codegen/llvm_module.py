@@ -178,6 +178,7 @@ class ModuleText:
         lines.append(f"attributes #0 = {{ noinline nounwind{wide} }}")
         lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){wide} }}")
         lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){wide} }}")
+        lines.append("attributes #3 = { nobuiltin nounwind }")
         lines += self.metadata
         return "\n".join(lines) + "\n"
 

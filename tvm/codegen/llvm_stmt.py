@@ -304,6 +304,7 @@ def _storage_alignment(b: Builder, stmt: AttrStmt) -> Stmt:
 
 
 ATTRIBUTES = {
+    "pragma_debug_skip_region": lambda b, s: None,
     "pragma_import_llvm": _import_llvm,
     "storage_alignment": _storage_alignment,
     "pragma_parallel_launch_point": lambda b, s: llvm_parallel.emit_launch_point(b, s, emit),
