@@ -130,6 +130,7 @@ class Analyzer(Interner):
         "forms",
         "mod_facts",
         "moduli",
+        "products",
         "ranges",
         "rewritten",
         "scopes",
@@ -151,6 +152,8 @@ class Analyzer(Interner):
         self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
         self.truths: dict[PrimExpr, bool] = {}
         self.forms: dict[PrimExpr, tuple[dict, int]] = {}
+        # The order in which two factors were first multiplied: both orders become that one.
+        self.products: dict[frozenset, tuple[PrimExpr, PrimExpr]] = {}
         # Symbolic ranges of bound variables, for int_set.
         self.ranges: dict[Var, Range] = {}
         self.depth = 0
@@ -532,9 +535,8 @@ class Analyzer(Interner):
             return self.values.get(e, e)
         from .canonical import canonical_expr, is_plain
 
-        start = e
         e = canonical_expr(self, e)
-        if is_plain(self, start):
+        if is_plain(self, e):
             return e
         for step in range(steps):
             if e.__class__ is IntImm:

@@ -12,10 +12,12 @@ from math import gcd
 
 from ..dtype import info
 from ..ir.prim import (
+    EQ,
     GE,
     GT,
     LE,
     LT,
+    NE,
     Add,
     Cast,
     Div,
@@ -92,10 +94,11 @@ def canonical_expr(an, root: PrimExpr) -> PrimExpr:
 
 
 def is_plain(an, n: PrimExpr) -> bool:
-    """Whether the canonical form of ``n`` is a sum over variables: rewriting has nothing to add to it."""
-    s = an.sums.get(n)
-    if s is None:
+    """Whether a canonical form is a sum over variables: rewriting has nothing to add to it."""
+    kind = rewrite.KINDS[n.dtype]
+    if not (kind.is_index and kind.is_scalar):
         return False
+    s = to_sum(an, n)
     for index, _, _, _ in s[0]:
         if index.__class__ is not Var and index.__class__ is not SizeVar:
             return False
@@ -168,6 +171,9 @@ def _binary(an, n, cls, view: _Exprs) -> None:
             return
     elif cls in (LT, LE, GT, GE):
         view.done[n] = _compare(an, cls, n, view)
+        return
+    elif cls is EQ or cls is NE:
+        view.done[n] = _equal(an, cls, n, view)
         return
     # Sums that are too large stay as they are written.
     plain = cls in (Add, Sub, Mul)
@@ -314,7 +320,7 @@ def _order(item):
 
 def to_expr(an, s: Sum, dtype: str) -> PrimExpr:
     """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
-    terms, base = s
+    terms, base = s = refine(an, s, dtype)
     high = dtype_bound(dtype)[1]
     if not fits(s, dtype):
         raise LiteralOverflow
@@ -345,6 +351,49 @@ def to_expr(an, s: Sum, dtype: str) -> PrimExpr:
         else:
             got = an.binary(Sub, got, an.literal(-base, dtype))
     return got
+
+
+_COMPOUND = frozenset({Add, Sub, Mul})
+
+
+def refine(an, s: Sum, dtype: str) -> Sum:
+    """Splits of sums resolved as far as the bounds of their terms allow.
+
+    This is put off until a sum is written out: splits of one index must meet before they are taken apart.
+    """
+    for _ in range(3):
+        work = [k for k in s[0] if k[0].__class__ in _COMPOUND and (k[1] != 1 or k[2] != POS_INF)]
+        new: Sum | None = None
+        for key in work:
+            got = _resolve(an, key, dtype)
+            if got is None:
+                continue
+            if new is None:
+                new = dict(s[0]), s[1]
+            factor = new[0].pop(key, 0)
+            new = add(an, new, scale(got, factor), 1)
+            new = dict(new[0]), new[1]
+        if new is None:
+            return s
+        s = new
+    return s
+
+
+def _resolve(an, key: Split, dtype: str) -> Sum | None:
+    """The split as a sum of simpler ones, or None."""
+    got = an.sums.get(key)
+    if got is None:
+        index, lower, upper, mode = key
+        an.sums[key] = got = {key: 1}, 0
+        try:
+            s = to_sum(an, index)
+            if upper != POS_INF:
+                s = (truncmod if mode else floormod)(an, s, upper, dtype, True)
+            got = (truncdiv if mode else floordiv)(an, s, lower, dtype, True)
+        except LiteralOverflow:
+            pass
+        an.sums[key] = got
+    return None if len(got[0]) == 1 and key in got[0] else got
 
 
 def _scaled(an, e: PrimExpr, c: int, dtype: str) -> PrimExpr:
@@ -378,6 +427,10 @@ def _bucket(an, s: Sum, c: int) -> int | None:
     return lo // c
 
 
+def _is_single(s: Sum) -> bool:
+    return len(s[0]) == 1 and s[1] == 0
+
+
 def _coarse(an, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
     """``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g): gives (g, A, B), the most terms in A."""
     items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
@@ -398,7 +451,7 @@ def _coarse(an, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
     return None
 
 
-def floordiv(an, s: Sum, c: int, dtype: str) -> Sum:
+def floordiv(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
         s, c = scale(s, -1), -c
     if c == 1:
@@ -407,17 +460,17 @@ def floordiv(an, s: Sum, c: int, dtype: str) -> Sum:
     out = {k: f // c for k, f in whole[0].items()}, whole[1] // c
     if not rest[0]:
         return out[0], out[1] + rest[1] // c
-    return add(an, out, _floordiv_rest(an, rest, c, dtype), 1)
+    return add(an, out, _floordiv_rest(an, rest, c, dtype, deep), 1)
 
 
-def _floordiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+def _floordiv_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
         return {}, q
-    found = _coarse(an, s, c)
+    found = _coarse(an, s, c) if deep or _is_single(s) else None
     if found is not None:
         g, big, _ = found
-        return floordiv(an, big, c // g, dtype)
+        return floordiv(an, big, c // g, dtype, deep)
     return _split_quotient(an, s, c, dtype, FLOOR)
 
 
@@ -425,7 +478,7 @@ def _split_quotient(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     """The quotient as one split."""
     if c == 1:
         return s
-    if len(s[0]) == 1 and s[1] == 0:
+    if _is_single(s):
         ((key, factor),) = s[0].items()
         index, lower, upper, old = key
         if factor == 1 and (old == mode or (lower == 1 and upper == POS_INF)):
@@ -435,7 +488,7 @@ def _split_quotient(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     return {(to_expr(an, s, dtype), c, POS_INF, mode): 1}, 0
 
 
-def floormod(an, s: Sum, c: int, dtype: str) -> Sum:
+def floormod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
         return {atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0
     terms: dict[Split, int] = {}
@@ -455,24 +508,24 @@ def floormod(an, s: Sum, c: int, dtype: str) -> Sum:
     for more in extra:
         got = add(an, got, more, 1)
     if extra:
-        return floormod(an, got, c, dtype)
-    return _floormod_rest(an, (got[0], got[1] % c), c, dtype)
+        return floormod(an, got, c, dtype, deep)
+    return _floormod_rest(an, (got[0], got[1] % c), c, dtype, deep)
 
 
-def _floormod_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+def _floormod_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
         return s[0], s[1] - q * c
-    found = _coarse(an, s, c)
+    found = _coarse(an, s, c) if deep or _is_single(s) else None
     if found is not None:
         g, big, small = found
-        return add(an, scale(floormod(an, big, c // g, dtype), g), small, 1)
+        return add(an, scale(floormod(an, big, c // g, dtype, deep), g), small, 1)
     return _split_remainder(an, s, c, dtype, FLOOR)
 
 
 def _split_remainder(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     """The remainder as one split."""
-    if len(s[0]) == 1 and s[1] == 0:
+    if _is_single(s):
         ((key, factor),) = s[0].items()
         index, lower, upper, old = key
         plain = lower == 1 and upper == POS_INF
@@ -492,9 +545,9 @@ def _same_sign(an, *sums: Sum) -> bool:
     return all(sum_bound(an, s)[0] >= 0 for s in sums)
 
 
-def truncdiv(an, s: Sum, c: int, dtype: str) -> Sum:
+def truncdiv(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
-        return scale(truncdiv(an, s, -c, dtype), -1)
+        return scale(truncdiv(an, s, -c, dtype, deep), -1)
     if c == 1:
         return s
     whole, rest = _parts(s, c)
@@ -503,12 +556,12 @@ def truncdiv(an, s: Sum, c: int, dtype: str) -> Sum:
         return out
     if whole[0] or whole[1]:
         if not _same_sign(an, whole, rest):
-            return _truncdiv_rest(an, s, c, dtype)
-        return add(an, out, _truncdiv_rest(an, rest, c, dtype), 1)
-    return _truncdiv_rest(an, s, c, dtype)
+            return _truncdiv_rest(an, s, c, dtype, deep)
+        return add(an, out, _truncdiv_rest(an, rest, c, dtype, deep), 1)
+    return _truncdiv_rest(an, s, c, dtype, deep)
 
 
-def _truncdiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+def _truncdiv_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
         return {}, trunc_div(s[1], c)
     lo, hi = sum_bound(an, s)
@@ -517,11 +570,11 @@ def _truncdiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
     if lo >= 0:
         if hi < POS_INF and lo // c == hi // c:
             return {}, lo // c
-        found = _coarse(an, s, c)
+        found = _coarse(an, s, c) if deep or _is_single(s) else None
         if found is not None:
             g, big, _ = found
-            return truncdiv(an, big, c // g, dtype)
-    elif len(s[0]) == 1 and s[1] == 0:
+            return truncdiv(an, big, c // g, dtype, deep)
+    elif _is_single(s):
         ((key, factor),) = s[0].items()
         g = gcd(factor, c)
         if g > 1:
@@ -529,7 +582,7 @@ def _truncdiv_rest(an, s: Sum, c: int, dtype: str) -> Sum:
     return _split_quotient(an, s, c, dtype, TRUNC)
 
 
-def truncmod(an, s: Sum, c: int, dtype: str) -> Sum:
+def truncmod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     c = abs(c)
     if c == 1:
         return {}, 0
@@ -541,25 +594,25 @@ def truncmod(an, s: Sum, c: int, dtype: str) -> Sum:
     reduced = s[0], trunc_mod(s[1], c)
     if reduced[1] != s[1] and _same_sign(an, s, reduced):
         s = reduced
-    return _truncmod_rest(an, s, c, dtype)
+    return _truncmod_rest(an, s, c, dtype, deep)
 
 
-def _truncmod_rest(an, s: Sum, c: int, dtype: str) -> Sum:
+def _truncmod_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
         return {}, trunc_mod(s[1], c)
+    s = _drop_inner_truncmod(an, s, c)
     lo, hi = sum_bound(an, s)
     if -c < lo and hi < c:
         return s
     if lo >= 0:
-        s = _drop_inner_truncmod(an, s, c)
         if hi < POS_INF and lo // c == hi // c:
             return s[0], s[1] - lo // c * c
-        found = _coarse(an, s, c)
+        found = _coarse(an, s, c) if deep or _is_single(s) else None
         if found is not None:
             g, big, small = found
             if _same_sign(an, big):
-                return add(an, scale(truncmod(an, big, c // g, dtype), g), small, 1)
-    elif len(s[0]) == 1 and s[1] == 0:
+                return add(an, scale(truncmod(an, big, c // g, dtype, deep), g), small, 1)
+    elif _is_single(s):
         ((key, factor),) = s[0].items()
         g = gcd(factor, c)
         if g > 1:
@@ -577,7 +630,7 @@ def _drop_inner_truncmod(an, s: Sum, c: int) -> Sum:
         rest = {k: f for k, f in s[0].items() if k is not key}
         wide = add(an, (rest, s[1]), scale(to_sum(an, index), factor), 1)
         wide = wide[0], trunc_mod(wide[1], c)
-        if _same_sign(an, to_sum(an, index), wide):
+        if _same_sign(an, s, to_sum(an, index), wide):
             return wide
     return s
 
@@ -590,9 +643,8 @@ _DIVIDE = {FloorDiv: floordiv, FloorMod: floormod, Div: truncdiv, Mod: truncmod}
 
 def _product(an, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """``a * b`` of two that are not literals; b * a where that has been seen first."""
-    if (Mul, b, a) in an.nodes and (Mul, a, b) not in an.nodes:
-        a, b = b, a
-    return rewrite.make(an, Mul, a, b)
+    order = an.products.setdefault(frozenset((a, b)), (a, b))
+    return rewrite.make(an, Mul, *order)
 
 
 def _factors(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
@@ -660,7 +712,8 @@ def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
     whole = rewrite.make(an, cls, view[a], view[b])
     if whole.__class__ is not cls:
         return whole
-    s = add(an, view.sum(a), view.sum(b), -1)
+    dtype = n.a.dtype
+    s = refine(an, add(an, view.sum(a), view.sum(b), -1), dtype)
     items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
     # a <= b is a - b - 1 < 0.
     base = s[1] - 1 if cls is LE else s[1]
@@ -673,12 +726,10 @@ def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
         q = _bucket(an, (dict(items[count:]), base), g)
         if q is not None:
             best = g, count, q
-    if best is None or (best[1] == len(items) and best[0] == 1):
-        return whole
-    g, count, q = best
+            break
+    g, count, q = best or (1, len(items), base)
     left = {k: f // g for k, f in items[:count] if f > 0}
     right = {k: -f // g for k, f in items[:count] if f < 0}
-    dtype = n.a.dtype
     # sum + q < 0.
     limit = -q if cls is LT else -q - 1
     if left and right:
@@ -693,6 +744,21 @@ def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
         return whole
 
 
+def _equal(an, cls: type, n, view: _Exprs) -> PrimExpr:
+    """Equality, with added terms on the left, subtracted ones on the right."""
+    dtype = n.a.dtype
+    terms, base = refine(an, add(an, view.sum(n.a), view.sum(n.b), -1), dtype)
+    left = {k: f for k, f in terms.items() if f > 0}
+    right = {k: -f for k, f in terms.items() if f < 0}
+    if left:
+        x, y = (left, max(base, 0) if right else 0), (right, max(-base, 0) if right else -base)
+    else:
+        x, y = (right, 0), ({}, base)
+    if not (fits(x, dtype) and fits(y, dtype)):
+        return rewrite.make(an, cls, view[n.a], view[n.b])
+    return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
+
+
 def _cast(an, n, view: _Exprs) -> bool:
     """Move a cast between index types into a sum; False where that could change the value."""
     source = n.value.dtype
@@ -701,7 +767,10 @@ def _cast(an, n, view: _Exprs) -> bool:
     s = view.sum(n.value)
     low, high = dtype_bound(n.dtype)
     if info(n.dtype).bits < info(source).bits:
-        parts = [s, *[({k: f}, 0) for k, f in s[0].items()], *[(({k: 1}), 0) for k in s[0]]]
+        # Every partial sum has to fit, in whatever order the terms are added.
+        up = {k: f for k, f in s[0].items() if f > 0}, max(s[1], 0)
+        down = {k: f for k, f in s[0].items() if f < 0}, min(s[1], 0)
+        parts = [s, up, down, *[({k: f}, 0) for k, f in s[0].items()], *[({k: 1}, 0) for k in s[0]]]
         for part in parts:
             lo, hi = sum_bound(an, part)
             if lo < low or hi > high:
