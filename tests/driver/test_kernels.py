@@ -15,7 +15,7 @@ from tvm.target import Target
 from tvm.target.cpu import resolve_cpu
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks import kernels, tensor_programs  # noqa: E402
+from benchmarks import kernels, tensor_programs
 
 WIDE = resolve_cpu(Target("llvm")).vector_bits
 

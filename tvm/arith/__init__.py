@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import int_set
 from .analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from .compare import expr_deep_equal
@@ -62,7 +64,7 @@ _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = frozenset({"_ffi_api", "analyzer", "bound", "int_solver", "iter_affine_map", "pattern"})
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _MODULES:

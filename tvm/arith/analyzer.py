@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from enum import IntEnum, IntFlag
 from math import gcd
+from typing import Any
 
 from ..dtype import info
 from ..ir.node import Node
@@ -530,7 +531,7 @@ class Analyzer(Interner):
 
     def simplify(self, expr, steps: int = 2) -> PrimExpr:
         """Simplify by canonical form and by rewriting, in turn."""
-        e = self._expr(expr)
+        e: Any = self._expr(expr)
         if e.__class__ is IntImm or e.__class__ is Var:
             return self.values.get(e, e)
         from .canonical import canonical_expr, is_plain

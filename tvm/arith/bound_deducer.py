@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..dtype import info
 from ..ir.prim import EQ, GE, GT, LE, LT, Add, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, const, convert
@@ -27,13 +28,14 @@ def deduce_bound(
     cond = convert(cond)
     nothing = IntSet.nothing()
     analyzer = Analyzer()
-    relation = _relation(var, cond)
+    relation: Any = _relation(var, cond)
     if relation is None:
         return nothing
     relation = _relaxed(relation, _sets(relax_map, var), analyzer)
     if relation is None:
         return nothing
-    bounds = _unwind(var, *relation, _sets(hint_map, var), analyzer)
+    expr, low, high = relation
+    bounds = _unwind(var, expr, low, high, _sets(hint_map, var), analyzer)
     if bounds is None:
         return nothing
     low, high = bounds
@@ -84,7 +86,7 @@ def _finite(value: PrimExpr) -> bool:
     return value.dtype != "handle"
 
 
-def _relaxed(relation, relax: Mapping[Var, IntSet], analyzer: Analyzer):
+def _relaxed(relation, relax: Mapping[Var, IntSet], analyzer: Analyzer) -> Any:
     """The relation made true for every value of the relaxed variables, and free of them."""
     expr, low, high = relation
     used = {n for part in (expr, low, high) if part is not None for n in post_order(part) if isinstance(n, Var)}

@@ -7,7 +7,7 @@ mark: the divisors of a mark are gathered until their common multiple is stable,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Sub, Var, const
 from ..ir.primop import add, floordiv, logical_or, maximum, minimum, multiply, subtract
@@ -69,7 +69,7 @@ class Rewriter:
         self.fused: dict[tuple, Fused] = {}
         self.constraints: dict[tuple, Fused] = {}
         self.padded: dict[tuple, IterMark] = {}
-        self.origin: dict[IterMark, tuple[IterMark, PrimExpr, PrimExpr]] = {}
+        self.origin: dict[Any, tuple[IterMark, PrimExpr, PrimExpr]] = {}
         self._forms: dict[PrimExpr, tuple[IterSumExpr, bool]] = {}
 
     def _add_iterator(self, var: Var, dom: Range) -> None:
@@ -607,4 +607,4 @@ def normalize(index: PrimExpr, iters: Mapping[Var, Range]) -> IterSumExpr:
         constant, symbols = q.product(split.scale)
         return -len(symbols), -constant
 
-    return IterSumExpr(tuple(sorted(form.args, key=size)), q.simplify(form.base))
+    return IterSumExpr(tuple(sorted(form.args, key=size)), q.simplify(form.base))  # pyright: ignore[reportCallIssue]

@@ -9,13 +9,14 @@ any other name matches any expression. A part of a replacement made of literals 
 Patterns with commutative operators stand for all their mirror images unless the row says ``swap=False``.
 """
 
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Callable
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..dtype import element
 from ..ir.prim import (
@@ -106,7 +107,7 @@ _PYTHON = frozenset({"lanes", "min", "max", "abs", "gcd"})
 class Pattern(NamedTuple):
     """A parsed expression: ``head`` is a node class, "any", "const", "lanes" or an int."""
 
-    head: object
+    head: Any
     name: str
     args: tuple
 
@@ -125,7 +126,7 @@ def _parse(node: ast.AST) -> Pattern:
     if isinstance(node, ast.Constant):
         return Pattern(node.value, "", ())
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        return Pattern(-node.operand.value, "", ())
+        return Pattern(-ast.literal_eval(node.operand), "", ())
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return Pattern(Not, "", (_parse(node.operand),))
     if isinstance(node, ast.BinOp):
@@ -202,7 +203,7 @@ class _Writer:
             for arg, name in parts:
                 self.match(arg, name)
 
-    def number(self, node: ast.AST) -> str | None:
+    def number(self, node: Any) -> str | None:
         """Python source of a part whose value is known when the rule fires, else None."""
         if isinstance(node, ast.Name):
             if node.id == "lanes":
@@ -227,7 +228,7 @@ class _Writer:
             return f"({left} {_SYMBOLS[type(node.op)]} {right})"
         return None
 
-    def query(self, call: ast.Call) -> str:
+    def query(self, call: Any) -> str:
         """Python source of a question to the analyzer."""
         args = []
         for a in call.args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ir.prim import Add, IntImm, Mul, PrimExpr, Sub, Var, const
 from ..ir.primop import add, multiply, subtract
@@ -62,7 +62,7 @@ def weighted(a: Sum, factor: int, b: Sum = Sum({}, 0), other: int = 0) -> Sum:
 def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
     """The expression of a sum: added terms first (those in ``order`` leading), then the constant and what is taken
     away; a positive constant leads when nothing is added."""
-    rank = {var: i for i, var in enumerate(order)}
+    rank: dict[Any, int] = {var: i for i, var in enumerate(order)}
     atoms = sorted(value.terms, key=lambda a: rank.get(a, len(rank)))
     total = None
     for atom in atoms:

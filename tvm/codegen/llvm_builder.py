@@ -7,7 +7,7 @@ first result. ``push``/``pop`` bracket code that does not dominate what follows 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..error import InternalError
 from ..ir.prim import PrimExpr, Var
@@ -56,7 +56,7 @@ class Builder:
         # Additions and products that belong to a reduction and may be contracted and reassociated.
         self.relaxed: set[int] = set()
         # Where in a parallel region the code is (llvm_parallel.Region), and what a pragma said about the next one.
-        self.parallel = None
+        self.parallel: Any = None
         self.strided_next = False
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None

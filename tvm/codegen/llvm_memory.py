@@ -185,6 +185,7 @@ def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
     data = node.buffer.data
     if access.base is not None:
         form, step = access.base, access.stride
+        assert step is not None, "an index with a base has a stride"
         return [address(b, data, unit, Linear(form.terms, form.constant + i * step)) for i in range(access.lanes)]
     index = node.indices[0]
     vector = value(b, index)

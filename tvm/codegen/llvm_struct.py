@@ -186,7 +186,7 @@ def _call_cpacked(b: Builder, node: Call) -> str:
     resource = value(b, node.args[5]) if len(node.args) > 5 else "null"
     if resource == "0":
         resource = "null"
-    name, _ = b.module.callee(node.args[0].value)
+    name, _ = b.module.callee(node.args[0].value)  # pyright: ignore[reportGeneralTypeIssues]
     function = b.module.declare(name, "i32", "ptr, ptr, i32, ptr, ptr, ptr")
     status = b.effect(
         f"call i32 {function}(ptr {values}, ptr {codes}, i32 {count}, ptr {result}, ptr {result_code}, ptr {resource})"

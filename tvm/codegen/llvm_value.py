@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..dtype import element
 from ..error import TVMError
@@ -11,8 +12,8 @@ from ..ir.prim import IntImm, PrimExpr
 from .llvm_builder import Builder
 
 # Node type -> how to write it, and -> the operands evaluated whenever it is (default: all children).
-HANDLERS: dict[type, Callable[[Builder, PrimExpr], str]] = {}
-OPERANDS: dict[type, Callable[[Builder, PrimExpr], list[PrimExpr]]] = {}
+HANDLERS: dict[type, Callable[[Builder, Any], str]] = {}
+OPERANDS: dict[type, Callable[[Builder, Any], list[PrimExpr]]] = {}
 
 # Nesting at which evaluation stops recursing and visits operands bottom-up instead.
 _DEEP = 48

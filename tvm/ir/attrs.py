@@ -108,7 +108,7 @@ class DictAttrs(Node, key="DictAttrs"):
         return self.entries.get(key, default)
 
 
-Mapping.register(DictAttrs)
+Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def near_matches(name: str, known) -> str:

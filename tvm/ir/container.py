@@ -6,6 +6,8 @@ from __future__ import annotations
 class _ContainerMeta(type):
     """``isinstance(x, Array)`` asks for the plain type."""
 
+    _plain: type
+
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls._plain)
 

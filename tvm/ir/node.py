@@ -132,6 +132,11 @@ class NodeMeta(type):
     ``check`` is a statement run at the end of ``__init__``, ``key`` is the type key used in JSON.
     """
 
+    if TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any: ...
+        def __setattr__(cls, name: str, value: Any) -> None: ...
+
     def __new__(mcs, name, bases, namespace, derived=None, check=None, key=None, converts=True, scope=None):
         own = dict(namespace.get("__annotations__", {}))
         inherited: list[tuple[str, str, Any]] = []
@@ -179,6 +184,7 @@ class Node(metaclass=NodeMeta):
         # checker sees neither, so every node may have any field.
         def __init__(self, *fields: Any, **keywords: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
     else:
 
         def __init__(self, span=None):

@@ -16,7 +16,7 @@ class Op(Node, key="Op"):
     name: str
     description: str = ""
     num_inputs: int = -1
-    attrs: dict | None = None
+    attrs: Any = None
 
     def __init__(self, name, description="", num_inputs=-1, attrs=None, span=None):
         self.name = name

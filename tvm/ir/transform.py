@@ -221,7 +221,7 @@ def _run_checked(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     try:
         new = pass_.run(mod, ctx)
     except Exception as error:
-        if hasattr(error, "add_note"):  # Python 3.11
+        if sys.version_info >= (3, 11):
             error.add_note(f"(in pass {pass_.info.name})")
         raise
     if not isinstance(new, IRModule):

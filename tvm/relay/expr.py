@@ -325,7 +325,7 @@ def bind(expr, binds):
     return apply(expr, binds)
 
 
-def Any() -> Any_:  # noqa: N802
+def Any() -> Any_:
     """An unknown dimension."""
     return Any_()
 

@@ -131,7 +131,7 @@ class _Builder:
             return BufferRegion(self.buffer(t), tuple(Range.from_min_extent(const(0, d.dtype), d) for d in t.shape))
 
         block = Block([], [whole(t) for t in op.inputs], [whole(t) for t in op.outputs], self.unique(op.name), body,
-                      annotations=dict(op.attrs))
+                      annotations=dict(op.attrs or {}))
         return BlockRealize([], True, block)
 
 

@@ -649,7 +649,7 @@ class Schedule:
         new.outputs = list(self.outputs)
         new.steps = list(self.steps)
         new._uids = self._uids
-        pairs: dict[Stage, Stage] = {}
+        pairs: dict[Any, Stage] = {}
         new.stages = []
         for stage in self.stages:
             twin = Stage.__new__(Stage)

@@ -5,7 +5,7 @@ The intrinsic's meaning is compared with what those loops compute, so a mismatch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..arith import intset as sets
 from ..error import ScheduleError
@@ -18,7 +18,7 @@ from ..tir.stmt import IfThenElse, Stmt, seq
 from . import axes as algebra
 from .bind_extern import bind_buffer
 from .schedule import Stage
-from .tensor import ComputeOp, Tensor
+from .tensor import Tensor
 from .tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Block:
 
     def __init__(self, lowering: Lowering, stage: Stage, axis: IterVar, loops: Loops):
         self.stage = stage
-        self.op: ComputeOp = stage.op
+        self.op: Any = stage.op
         self.bounds = lowering.bounds
         self.analyzer = lowering.bounds.analyzer
         where = stage.leaf_iter_vars.index(axis)

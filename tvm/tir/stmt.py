@@ -43,7 +43,7 @@ class For(Stmt, key="tir.For"):
     kind: ForKind
     body: Stmt
     thread_binding: IterVar | None = None
-    annotations: dict | None = None
+    annotations: Any = None
 
     def __init__(
         self, loop_var, min=None, extent=None, kind=0, body=None, thread_binding=None, annotations=None, span=None,
@@ -53,7 +53,7 @@ class For(Stmt, key="tir.For"):
         self.min = _index(min if min is not None else min_val, loop_var.dtype)
         self.extent = _index(extent, loop_var.dtype)
         self.kind = ForKind(kind)
-        self.body = body
+        self.body = body  # pyright: ignore[reportAttributeAccessIssue]
         self.thread_binding = thread_binding
         self.annotations = annotations or {}
         self.span = span
@@ -109,7 +109,7 @@ class Allocate(Stmt, key="tir.Allocate"):
     extents: tuple[PrimExpr, ...]
     condition: PrimExpr
     body: Stmt
-    annotations: dict | None = None
+    annotations: Any = None
 
     def __init__(self, buffer_var, dtype, extents, condition, body, annotations=None, span=None):
         self.buffer_var = buffer_var
@@ -129,7 +129,7 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
     extents: tuple[PrimExpr, ...]
     data_or_idx: Any
     body: Stmt
-    annotations: dict | None = None
+    annotations: Any = None
 
     @property
     def data(self):
@@ -205,7 +205,7 @@ class Block(Stmt, key="tir.Block"):
     init: Stmt | None = None
     alloc_buffers: tuple = ()
     match_buffers: tuple[MatchBufferRegion, ...] = ()
-    annotations: dict | None = None
+    annotations: Any = None
 
     def __init__(
         self, iter_vars, reads, writes, name_hint, body, init=None, alloc_buffers=None, match_buffers=None,

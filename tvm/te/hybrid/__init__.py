@@ -26,7 +26,7 @@ def script(pyfunc) -> Any:
             return parse(pyfunc, args)
         return runtime.run(pyfunc, args)
 
-    wrapped.__hybrid_script__ = pyfunc
+    setattr(wrapped, "__hybrid_script__", pyfunc)  # noqa: B010
     return wrapped
 
 

@@ -34,7 +34,7 @@ def scope_of(var: Var) -> str:
     return getattr(var.type_annotation, "storage_scope", "") or "global"
 
 
-def constant_bytes(node: Allocate) -> int | None:
+def constant_bytes(node: Allocate) -> Any:
     size = info(node.dtype).bytes * info(node.dtype).lanes
     for extent in node.extents:
         if not isinstance(extent, IntImm):
