@@ -22,7 +22,7 @@ def duals(*rows: tuple) -> list[tuple]:
         if text is None:
             return None
         parts = text.replace("(", " ( ").split(" ")
-        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")
+        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")  # pyright: ignore[reportCallIssue]
 
     return [*rows, *[(flip(p), flip(r), flip(w), s) for p, r, w, s in rows]]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...ir.transform import FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ...ir.module import IRModule
+from ...ir.transform import FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ..expr import Function
 from ..infer import infer_module
 
@@ -24,6 +24,6 @@ def _infer(mod: IRModule, ctx: PassContext) -> IRModule:
     return infer_module(mod)
 
 
-def InferType() -> ModulePass:  # noqa: N802
+def InferType() -> ModulePass:
     """Fill in the type of every expression."""
     return ModulePass(_infer, PassInfo(0, "InferType"))

@@ -313,7 +313,7 @@ def fuse_function(function: Function, level: int) -> Function:
     return _Rebuild(graph).run(function)
 
 
-def FuseOps(fuse_opt_level: int = -1) -> RelayFunctionPass:  # noqa: N802
+def FuseOps(fuse_opt_level: int = -1) -> RelayFunctionPass:
     """Group operators into kernels; level 0 leaves every operator alone."""
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
@@ -339,7 +339,7 @@ def defuse_function(function: Function) -> Function:
     return rewrite(function, post)
 
 
-def DefuseOps() -> RelayFunctionPass:  # noqa: N802
+def DefuseOps() -> RelayFunctionPass:
     """The reverse of FuseOps."""
 
     @function_pass(opt_level=0, name="DefuseOps", required=["InferType"])
