@@ -1,0 +1,81 @@
+"""How operations read their inputs: which axes run along memory, which are reused, how much work there is."""
+
+from __future__ import annotations
+
+from ...arith import detect_linear_equation
+from ...ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var
+from ...ir.visit import post_order
+from ...te.tensor import ComputeOp, Tensor
+
+# Intrinsics that cost a few instructions; any other call of mathematics is worth computing once.
+CHEAP_CALLS = frozenset({"tir.likely", "tir.fabs", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
+                         "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.floor", "tir.ceil", "tir.trunc",
+                         "tir.reinterpret", "tir.sqrt", "tir.round", "tir.nearbyint"})
+
+
+def extent_of(axis: IterVar) -> int | None:
+    """The constant extent of an axis, None if it is symbolic."""
+    e = axis.dom.extent
+    return e.value if isinstance(e, IntImm) else None
+
+
+def elements(shape) -> int:
+    """Elements of a shape; symbolic dimensions count as 64."""
+    total = 1
+    for d in shape:
+        total *= d.value if isinstance(d, IntImm) else 64
+    return total
+
+
+def loads(body) -> list[ProducerLoad]:
+    """The tensor elements an operation reads."""
+    found: dict[int, ProducerLoad] = {}
+    for b in body:
+        for root in (b.source if isinstance(b, Reduce) else (b,)):
+            for node in post_order(root):
+                if type(node) is ProducerLoad and isinstance(node.producer, Tensor):
+                    found[id(node)] = node
+    return list(found.values())
+
+
+def is_cheap(op: ComputeOp) -> bool:
+    """Whether computing an element again costs about as much as loading it: no conditions, no functions."""
+    for b in op.body:
+        for node in post_order(b):
+            if isinstance(node, Select) or isinstance(node, Call) and node.op.name not in CHEAP_CALLS:
+                return False
+    return True
+
+
+def stride_along(index: PrimExpr, var: Var) -> int | None:
+    """By how much an index grows with a variable; None if that is not a constant."""
+    if not any(n is var for n in post_order(index)):
+        return 0
+    found = detect_linear_equation(index, [var])
+    if not found:
+        return None
+    step = found[0]
+    return step.value if isinstance(step, IntImm) else None
+
+
+def runs_along(load: ProducerLoad, var: Var) -> str:
+    """"same" where the element does not depend on the axis, "next" where neighbours lie side by side, else "far"."""
+    if not load.indices:
+        return "same"
+    outer = [stride_along(i, var) for i in load.indices[:-1]]
+    last = stride_along(load.indices[-1], var)
+    if any(s != 0 for s in outer):
+        return "far"
+    return "same" if last == 0 else "next" if last == 1 else "far"
+
+
+def reads_per_element(op: ComputeOp, consumer: ComputeOp) -> float:
+    """How often the consumer reads each element of ``op``."""
+    points = elements([a.dom.extent for a in list(consumer.axis) + list(consumer.reduce_axis)])
+    uses = sum(1 for load in loads(consumer.body) if load.producer.op is op)
+    return uses * points / max(elements(op.output(0).shape), 1)
+
+
+def work(op: ComputeOp) -> int:
+    """Points an operation computes."""
+    return elements([a.dom.extent for a in list(op.axis) + list(op.reduce_axis)])

@@ -1,0 +1,284 @@
+"""Schedules for CPUs, by pattern: any graph of operators gets loops that are parallel outside and vectors inside.
+
+Producers that are cheap to compute again are inlined. A reduction keeps a tile of results in registers while it runs
+over the reduction, and what follows it element by element is done on the tile before it is stored.
+"""
+
+from __future__ import annotations
+
+from ...dtype import info
+from ...ir.prim import IterVar, ProducerLoad
+from ...target import Target
+from ...te.schedule import Schedule, Stage, create_schedule
+from ...te.tensor import ComputeOp, PlaceholderOp, Tensor
+from . import access
+
+# Points below which waking other threads costs more than they save.
+PARALLEL_POINTS = 1 << 14
+ACCUMULATORS = 24
+
+
+class Machine:
+    """What the schedules ask of a CPU."""
+
+    def __init__(self, target: Target):
+        features = target.features
+        self.vector_bytes = max(getattr(features, "vector_bits", 128) or 128, 128) // 8
+
+    def lanes(self, dtype: str) -> int:
+        return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
+
+
+def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
+    """A schedule for the operations that make ``outs``."""
+    s = create_schedule([t.op for t in outs])
+    Planner(s, Machine(target)).run()
+    return s
+
+
+class Planner:
+    def __init__(self, s: Schedule, machine: Machine):
+        self.s = s
+        self.machine = machine
+
+    def run(self) -> None:
+        self.inline()
+        live = [x for x in self.s.stages if x.attach_type != "inline" and isinstance(x.op, ComputeOp)]
+        plain = self.s.normalize()
+        fused: dict[Stage, Stage] = {}
+        for stage in live:
+            if stage.op.reduce_axis:
+                consumer = self.fusable_consumer(stage, plain)
+                if consumer is not None and consumer not in fused.values():
+                    fused[stage] = consumer
+        for stage in live:
+            if stage in fused:
+                self.reduction(stage, fused[stage])
+            elif stage.op.reduce_axis:
+                self.reduction(stage, None)
+            elif stage not in fused.values():
+                self.injective(stage)
+
+    # -- inlining ------------------------------------------------------------------------------------------------
+
+    def inline(self) -> None:
+        for stage in self.s.stages:
+            op = stage.op
+            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.attach_type == "scan":
+                continue
+            users = self.s.consumers(stage)
+            if not users or not all(isinstance(u.op, ComputeOp) for u in users):
+                continue
+            if any(t.op is op for u in users if not isinstance(u.op, ComputeOp) for t in u.op.input_tensors):
+                continue
+            if self.worth_inlining(op, [u.op for u in users]):
+                stage.compute_inline()
+
+    def worth_inlining(self, op: ComputeOp, users: list[ComputeOp]) -> bool:
+        if not op.axis or access.is_cheap(op):
+            return True
+        reads = sum(access.reads_per_element(op, u) for u in users)
+        return reads <= 1.01
+
+    # -- element by element ----------------------------------------------------------------------------------------
+
+    def injective(self, stage: Stage) -> None:
+        op = stage.op
+        if not op.axis:
+            return
+        axes = list(op.axis)
+        lanes = self.machine.lanes(op.output(0).dtype)
+        inner = self.vector_axis(axes, lanes)
+        points = access.work(op)
+        if inner is None:
+            self.parallel(stage, axes, points)
+            return
+        axis, factor = inner
+        outer, vector = stage.split(axis, factor=factor)
+        rest = [a for a in axes if a is not axis] + [outer]
+        stage.reorder(*rest, vector)
+        stage.vectorize(vector)
+        self.parallel(stage, rest, points)
+
+    def vector_axis(self, axes: list[IterVar], lanes: int) -> tuple[IterVar, int] | None:
+        """The last axis with more than one iteration and how many of them make a vector."""
+        for axis in reversed(axes):
+            n = access.extent_of(axis)
+            if n == 1:
+                continue
+            return axis, vector_factor(n, lanes)
+        return None
+
+    def parallel(self, stage: Stage, axes: list[IterVar], points: int) -> None:
+        """Spread the outer loops (given in order, outermost first) over threads if there is enough to do."""
+        if points < PARALLEL_POINTS or not axes:
+            return
+        chosen: list[IterVar] = []
+        count = 1
+        for axis in axes:
+            chosen.append(axis)
+            count *= self.extent_now(stage, axis)
+            if count >= 64:
+                break
+        stage.parallel(stage.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+
+    def extent_now(self, stage: Stage, axis: IterVar) -> int:
+        if axis.dom is not None:
+            return access.extent_of(axis) or 64
+        for r in stage.relations:
+            if getattr(r, "outer", None) is axis and getattr(r, "parent", None) is not None and r.factor is not None:
+                parent = self.extent_now(stage, r.parent)
+                return -(-parent // max(int(r.factor), 1))
+        return 1
+
+    # -- reductions --------------------------------------------------------------------------------------------------
+
+    def fusable_consumer(self, stage: Stage, plain: Schedule) -> Stage | None:
+        """The one operation that reads this reduction, element for element, if it can be computed on its tiles."""
+        twin = plain.stage_map[stage.op]
+        users = plain.consumers(twin)
+        if stage.is_output or len(users) != 1:
+            return None
+        user = users[0]
+        if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
+            return None
+        for load in access.loads(user.op.body):
+            if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
+                return None
+        return next(x for x in self.s.stages if x.uid == user.uid)
+
+    def reduction(self, stage: Stage, consumer: Stage | None) -> None:
+        op = stage.op
+        if not op.axis:
+            self.row_reduction(stage)
+            return
+        lanes = self.machine.lanes(op.output(0).dtype)
+        vector = self.data_vector(op, lanes)
+        if vector is None and self.row_vector(op, lanes) and consumer is None and op.num_outputs == 1:
+            self.row_reduction(stage)
+            return
+        if consumer is None and op.num_outputs == 1:
+            cache = self.s.cache_write(op.output(0), "local")
+            consumer, stage = stage, self.s[cache]
+        self.tiled(stage, consumer, vector)
+
+    def data_vector(self, op: ComputeOp, lanes: int) -> tuple[int, int] | None:
+        """The data axis to vectorize (its position) and the lanes: inputs must lie side by side or be the same."""
+        for place in reversed(range(len(op.axis))):
+            axis = op.axis[place]
+            n = access.extent_of(axis)
+            if n == 1:
+                continue
+            kinds = {access.runs_along(x, axis.var) for x in access.loads(op.body)}
+            if "far" in kinds and (n is None or n < 4 or self.row_vector(op, lanes)):
+                return None
+            return place, vector_factor(n, lanes)
+        return None
+
+    def row_vector(self, op: ComputeOp, lanes: int) -> bool:
+        """Whether the last reduction axis runs along memory and is long enough to be cut into vectors."""
+        axis = op.reduce_axis[-1]
+        n = access.extent_of(axis)
+        if n is None or n < 2 * lanes:
+            return False
+        return all(access.runs_along(x, axis.var) != "far" for x in access.loads(op.body))
+
+    def row_reduction(self, stage: Stage) -> None:
+        """Reduce along memory: vectors of partial results, joined at the end."""
+        op = stage.op
+        lanes = self.machine.lanes(op.output(0).dtype)
+        axis = op.reduce_axis[-1]
+        if self.row_vector(op, lanes) and op.num_outputs == 1:
+            outer, inner = stage.split(axis, factor=lanes)
+            factored = self.s.rfactor(op.output(0), inner, -1)
+            part = self.s[factored]
+            if stage.op.axis:
+                part.compute_at(stage, stage.op.axis[-1])
+            own = part.op.axis[-1]
+            part.reorder(*part.op.reduce_axis, own)
+            part.vectorize(own)
+        points = access.work(op)
+        data = list(stage.op.axis)
+        self.parallel(stage, data, points)
+
+    def tiled(self, stage: Stage, consumer: Stage | None, vector: tuple[int, int] | None) -> None:
+        op = stage.op
+        host = consumer or stage
+        axes = list(host.op.axis)
+        place, factor = vector if vector is not None else (None, 1)
+        tile = self.reuse_axis(op, place, factor)
+        outer, inner = [], []
+        for i, axis in enumerate(axes):
+            if i == place:
+                o, v = host.split(axis, factor=factor)
+                outer.append(o)
+                last = v
+            elif tile is not None and i == tile[0]:
+                o, t = host.split(axis, factor=tile[1])
+                outer.append(o)
+                inner.append(t)
+            else:
+                outer.append(axis)
+        if place is not None:
+            inner.append(last)
+            if consumer is not None:
+                host.vectorize(last)
+        if consumer is None:
+            host.reorder(*outer, *op.reduce_axis, *inner)
+            if place is not None:
+                host.vectorize(last)
+            self.parallel(host, outer, access.work(op))
+            return
+        host.reorder(*outer, *inner)
+        for t in inner[:-1] if place is not None else inner:
+            host.unroll(t)
+        stage.compute_at(host, outer[-1])
+        self.accumulate(stage, place, tile)
+        if len(outer) > 1:
+            self.parallel(host, outer[:-1], access.work(op))
+        elif access.work(op) >= PARALLEL_POINTS:
+            host.parallel(outer[0])
+
+    def accumulate(self, stage: Stage, place: int | None, tile) -> None:
+        """Inside the tile: reduction loops outside, the tile itself in registers."""
+        op = stage.op
+        axes = list(op.axis)
+        inside = ([axes[tile[0]]] if tile is not None else []) + ([axes[place]] if place is not None else [])
+        rest = [a for a in axes if a not in inside]
+        stage.reorder(*rest, *op.reduce_axis, *inside)
+        if tile is not None:
+            stage.unroll(axes[tile[0]])
+        if place is not None:
+            stage.vectorize(axes[place])
+        stage.set_scope("local")
+
+    def reuse_axis(self, op: ComputeOp, place: int | None, factor: int) -> tuple[int, int] | None:
+        """A second data axis to keep in registers: one along which some input stays the same."""
+        best = None
+        for i, axis in enumerate(op.axis):
+            n = access.extent_of(axis)
+            if i == place or n is None or n == 1:
+                continue
+            if any(access.runs_along(x, axis.var) == "same" for x in access.loads(op.body)):
+                size = largest_divisor(n, 8 if place is not None else 4)
+                if size > 1 and (best is None or size > best[1]):
+                    best = (i, size)
+        return best
+
+
+def _is_own_element(load: ProducerLoad, axes) -> bool:
+    return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
+
+
+def largest_divisor(n: int, limit: int) -> int:
+    return next(d for d in range(min(limit, n), 0, -1) if n % d == 0)
+
+
+def vector_factor(n: int | None, lanes: int) -> int:
+    """Lanes for an axis of ``n`` iterations: a divisor where there is a good one, so that no tail is left."""
+    if n is None:
+        return lanes
+    if n <= lanes:
+        return n
+    best = largest_divisor(n, lanes)
+    return best if best * 4 >= lanes else lanes
