@@ -1,0 +1,37 @@
+"""Activations."""
+
+from __future__ import annotations
+
+from ... import te, tir
+from ...error import TVMError
+from ..tag import BROADCAST, ELEMWISE
+from ..utils import get_const_int
+
+
+def relu(x):
+    """max(x, 0)"""
+    return te.compute(x.shape, lambda *i: te.max(x(*i), tir.const(0, x.dtype)), name="T_relu", tag=ELEMWISE)
+
+
+def leaky_relu(x, alpha):
+    """x where positive, alpha * x elsewhere"""
+
+    def body(*i):
+        v = x(*i)
+        return tir.Select(v > 0, v, v * tir.const(alpha, x.dtype))
+
+    return te.compute(x.shape, body, name="T_leaky_relu", tag=ELEMWISE)
+
+
+def prelu(x, slope, axis=1):
+    """leaky_relu with one slope for each place along ``axis``"""
+    if not 0 <= axis < len(x.shape):
+        raise TVMError(f"prelu: axis {axis} is not one of {len(x.shape)} dimensions")
+    if len(slope.shape) != 1 or get_const_int(slope.shape[0]) != get_const_int(x.shape[axis]):
+        raise TVMError("prelu: the slopes are a vector as long as the axis")
+
+    def body(*i):
+        v = x(*i)
+        return tir.Select(v > 0, v, v * slope(i[axis]))
+
+    return te.compute(x.shape, body, name="T_prelu", tag=BROADCAST)

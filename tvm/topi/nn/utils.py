@@ -1,0 +1,76 @@
+"""Padding and layouts of windowed operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...error import TVMError
+from ..utils import get_const_int, get_const_tuple
+
+
+def spatial(value: Any, n: int, what: str) -> tuple[int, ...]:
+    """One number for all spatial dimensions, or one for each."""
+    if isinstance(value, (tuple, list)) or hasattr(value, "__iter__"):
+        values = tuple(get_const_int(v) for v in value)
+        if len(values) == 1:
+            return values * n
+        if len(values) != n:
+            raise TVMError(f"{what}: {n} values are wanted, one for each spatial dimension, got {len(values)}")
+        return values
+    return (get_const_int(value),) * n
+
+
+def pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding before and after each spatial dimension. Forms: "VALID", "SAME", one number, n numbers, 2n numbers
+    (all befores, then all afters); ``kernel`` is the dilated size."""
+    if isinstance(padding, str):
+        if padding.upper() == "VALID":
+            return (0,) * n, (0,) * n
+        if padding.upper() == "SAME":
+            total = [k - 1 for k in kernel]
+            before = tuple((t + 1) // 2 for t in total)
+            return before, tuple(t - b for t, b in zip(total, before))
+        raise TVMError(f"{what}: padding is numbers, VALID or SAME, got '{padding}'")
+    if isinstance(padding, (tuple, list)) or hasattr(padding, "__iter__"):
+        values = tuple(get_const_int(p) for p in padding)
+        if len(values) == 1:
+            return values * n, values * n
+        if len(values) == n:
+            return values, values
+        if len(values) == 2 * n:
+            return values[:n], values[n:]
+        raise TVMError(f"{what}: padding takes 1, {n} or {2 * n} numbers, got {len(values)}")
+    p = get_const_int(padding)
+    return (p,) * n, (p,) * n
+
+
+def get_pad_tuple(padding, kernel):
+    """(top, left, bottom, right) of a 2-d operator."""
+    before, after = pads(padding, [get_const_int(k) for k in kernel], 2, "padding")
+    return (*before, *after)
+
+
+def get_pad_tuple1d(padding, kernel):
+    before, after = pads(padding, [get_const_int(k) for k in kernel], 1, "padding")
+    return (*before, *after)
+
+
+def get_pad_tuple3d(padding, kernel):
+    before, after = pads(padding, [get_const_int(k) for k in kernel], 3, "padding")
+    return (*before, *after)
+
+
+def get_pad_tuple_generic(padding, kernel):
+    """Padding before and after, for any number of dimensions."""
+    sizes = [get_const_int(k) for k in kernel]
+    return pads(padding, sizes, len(sizes), "padding")
+
+
+def infer_pad(data, data_pad):
+    """Rows and columns that were added on one side."""
+    if data_pad is None:
+        return 0, 0
+    _, _, ih, iw = get_const_tuple(data.shape)
+    _, _, th, tw = get_const_tuple(data_pad.shape)
+    return (th - ih) // 2, (tw - iw) // 2
