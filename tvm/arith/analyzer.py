@@ -23,6 +23,7 @@ from ..ir.prim import (
     IntImm,
     Max,
     Min,
+    Mod,
     Mul,
     Or,
     PrimExpr,
@@ -267,6 +268,22 @@ class Analyzer(Interner):
             return base, base
         return linear_bound(self, terms, base)
 
+    @contextmanager
+    def known_value(self, var: Var, bound: Bound, modulus: tuple[int, int]):
+        """Inside the block the variable of a let has the bounds of its value."""
+        saved = self.bounds, self.moduli, self.var_bounds.get(var), self.var_moduli.get(var)
+        self.bounds, self.moduli = {}, {}
+        self.var_bounds[var], self.var_moduli[var] = bound, modulus
+        try:
+            yield
+        finally:
+            self.bounds, self.moduli = saved[:2]
+            for table, old in ((self.var_bounds, saved[2]), (self.var_moduli, saved[3])):
+                if old is None:
+                    del table[var]
+                else:
+                    table[var] = old
+
     # --- questions the rules ask -------------------------------------------------------------------------------
 
     def is_const(self, e: PrimExpr) -> bool:
@@ -461,10 +478,10 @@ class Analyzer(Interner):
         )
         for terms, bound in self._as_fact(e) or ():
             self._learn(terms, bound)
-        if e.__class__ is EQ and e.a.__class__ is FloorMod and e.a.b.__class__ is IntImm and e.b.__class__ is IntImm:
-            c, rest = e.a.b.value, e.b.value
-            if c > 0:
-                self._learn_modulus(e.a.a, c, rest)
+        if e.__class__ is EQ and e.a.__class__ in (FloorMod, Mod) and e.b.__class__ is IntImm:
+            divisor = e.a.b
+            if divisor.__class__ is IntImm and divisor.value > 0:
+                self._learn_modulus(e.a.a, divisor.value, e.b.value)
 
     def _learn(self, terms: dict[PrimExpr, int], bound: Bound) -> None:
         if len(terms) == 1:
@@ -487,11 +504,10 @@ class Analyzer(Interner):
         if len(terms) == 1:
             ((atom, c),) = terms.items()
             if c == 1:
-                got = (coeff, (base - offset) % coeff)
-                old = self.mod_facts.get(atom)
-                self.mod_facts[atom] = got if old is None else intersect_moduli(old, got)
+                e, base = atom, base - offset
         got = (coeff, base % coeff)
-        self.mod_facts[e] = got
+        old = self.mod_facts.get(e)
+        self.mod_facts[e] = got if old is None else intersect_moduli(old, got)
 
     # --- public interface --------------------------------------------------------------------------------------
 

@@ -135,6 +135,9 @@ def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:
 
 def floormod_bound(a: Bound, b: Bound) -> Bound:
     lo, hi = b
+    if lo == 0 < hi:
+        # A zero divisor has no value, so it does not count.
+        lo = 1
     if lo > 0:
         if a[0] >= 0:
             return (a[0], a[1]) if a[1] < lo else (0, min(a[1], hi - 1))
@@ -264,13 +267,12 @@ def _var(an, e, depth):
 
 
 def _linear(an, e, depth):
-    if not is_index(e.dtype):
-        a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
-        return add_bounds(a, b if e.__class__ is Add else scale_bound(b, -1))
-    terms, base = an.linear(e)
-    if len(terms) == 1 and not base and terms.get(e) == 1:
-        return dtype_bound(e.dtype)
-    return linear_bound(an, terms, base, depth)
+    if is_index(e.dtype):
+        terms, base = an.linear(e)
+        if e not in terms:
+            return linear_bound(an, terms, base, depth)
+    a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
+    return add_bounds(a, b if e.__class__ is Add else scale_bound(b, -1))
 
 
 def _mul(an, e, depth):
@@ -368,6 +370,11 @@ def _bitwise_and(an, e, depth):
     return (0, min(tops)) if tops else dtype_bound(e.dtype)
 
 
+def _let(an, e, depth):
+    with an.known_value(e.var, bound_of(an, e.value, depth + 1), an.modular(e.value, depth + 1)):
+        return bound_of(an, e.body, depth + 1)
+
+
 _CALLS = {
     "tir.likely": lambda an, e, depth: bound_of(an, e.args[0], depth + 1),
     "tir.if_then_else": lambda an, e, depth: _either(an, e.args[1], e.args[2], depth),
@@ -399,7 +406,7 @@ _BOUNDS = {
     Broadcast: _broadcast,
     Ramp: _ramp,
     Call: _call,
-    Let: lambda an, e, depth: bound_of(an, e.body, depth + 1),
+    Let: _let,
     **dict.fromkeys((EQ, NE, LT, LE, GT, GE, And, Or, Not), _truth),
 }
 _WRAPS = frozenset({Add, Sub, Mul, Div, FloorDiv, Ramp})

@@ -209,7 +209,7 @@ class _Evaluator:
             return e
         inner = _Evaluator({}, self.an)
         inner.domains, inner.active = self.domains, self.active
-        return self.simplify(inner.evaluate(e)[side])
+        return self.simplify(inner.evaluate(self.simplify(e))[side])
 
     # Signs are asked of simplified ends.
     def is_nonnegative(self, e) -> bool:
@@ -307,8 +307,9 @@ def _remainder(ev, e, sets):
         if first is last or ev.an.can_prove_equal(first, last):
             whole = multiply(first, divisor)
             return subtract(a[0], whole), subtract(a[1], whole)
-    if a[1] is not None and ev.is_nonnegative(a[0]) and isinstance(ev.simplify(a[1]), IntImm):
-        return zero, minimum(ev.simplify(a[1]), top)
+    last = ev.simplify(a[1])
+    if isinstance(last, IntImm) and isinstance(divisor, IntImm) and ev.is_nonnegative(a[0]):
+        return zero, minimum(last, top)
     return zero, top
 
 

@@ -110,10 +110,8 @@ def _divide(an, e, depth):
     c = b.value
     if coeff % c:
         return ANYTHING
-    if e.__class__ is FloorDiv or base == 0 or base % c == 0:
-        return normal(coeff // c, base // c)
-    # Truncation agrees with flooring only where the dividend and the divisor are known to be of one sign.
-    if c > 0 and an.bound(e.a, depth)[0] >= 0:
+    # Truncation agrees with flooring only where nothing is left over or the dividend is known not to be negative.
+    if e.__class__ is FloorDiv or base == 0 or (c > 0 and an.bound(e.a, depth)[0] >= 0):
         return normal(coeff // c, base // c)
     return ANYTHING
 
@@ -123,17 +121,10 @@ def _remainder(an, e, depth):
     if b.__class__ is not IntImm or b.value == 0:
         return ANYTHING
     coeff, base = modular_of(an, e.a, depth)
-    c = abs(b.value)
-    step = gcd(coeff, c)
-    if step == c:
-        # The remainder is a constant, unless its sign depends on the dividend.
-        if e.__class__ is FloorMod:
-            return 0, base % b.value
-        if base % c == 0:
-            return 0, 0
-        if an.bound(e.a, depth)[0] >= 0:
-            return 0, base % c
-    return normal(step, base)
+    step = gcd(coeff, b.value)
+    if e.__class__ is FloorMod or base % step == 0 or an.bound(e.a, depth)[0] >= 0:
+        return normal(step, base)
+    return ANYTHING
 
 
 def _extreme(an, e, depth):
@@ -170,6 +161,11 @@ def _call(an, e, depth):
     return ANYTHING
 
 
+def _let(an, e, depth):
+    with an.known_value(e.var, an.bound(e.value, depth), modular_of(an, e.value, depth)):
+        return modular_of(an, e.body, depth)
+
+
 _MODULI = {
     Var: _var,
     SizeVar: _var,
@@ -185,5 +181,5 @@ _MODULI = {
     Select: _select,
     Cast: _cast,
     Call: _call,
-    Let: lambda an, e, depth: modular_of(an, e.body, depth),
+    Let: _let,
 }
