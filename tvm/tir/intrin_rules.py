@@ -2,7 +2,8 @@
 
 ``DEFAULT`` rules hold for every back end (attribute ``default.FLowerIntrinsic``). ``FALLBACK`` rules are for back ends
 that lack an instruction or library function; a back end registers those it wants with ``use_fallback``.
-Each rule takes the call and gives an expression. Operands occur several times in a result: they are shared, not copied.
+Each rule takes the call and gives an expression, or the call itself where it stays as it is. Operands occur several
+times in a result: they are shared, not copied.
 """
 
 from __future__ import annotations
@@ -277,6 +278,18 @@ def use_fallback(target: str, names: Iterable[str]) -> None:
     for name in names:
         register_intrin_lowering("tir." + name, target, f=FALLBACK[name])
 
+
+# Intrinsics with a default rule that a back end has functions of its own for.
+KEPT = {
+    "llvm": (
+        "exp10", "sigmoid", "rsqrt", "hypot", "ldexp", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "isinf",
+        "isfinite",
+    ),
+}  # fmt: skip
+
+for _target, _names in KEPT.items():
+    for _name in _names:
+        register_intrin_lowering("tir." + _name, _target, f=lambda call: call, level=5)
 
 for _name, _rule in DEFAULT.items():
     # Low priority: a rule a user registers under "default" takes the place of ours.

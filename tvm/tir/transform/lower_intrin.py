@@ -117,7 +117,9 @@ class IntrinLowerer(StmtRewriter):
             return None
         for rule in self.rules_of(node.op):
             new = rule(node)
-            if new is not None and new is not node:
+            if new is node:
+                return None
+            if new is not None:
                 return self.again(new)
         return None
 
@@ -130,7 +132,9 @@ class IntrinLowerer(StmtRewriter):
             if type(n) is Call and isinstance(n.op, Op):
                 for rule in lowerer.rules_of(n.op):
                     new = rule(n)
-                    if new is not None and new is not n:
+                    if new is n:
+                        return None
+                    if new is not None:
                         return lowerer.again(new, rounds - 1)
                 return None
             handler = DIVISIONS.get(type(n))
