@@ -18,7 +18,7 @@ from tvm.codegen import backend, llvm, llvm_jit, symbols
 from tvm.error import TVMError
 from tvm.ir.module import IRModule
 from tvm.ir.op import Op
-from tvm.ir.prim import BufferLoad, Call, Cast, Ramp, Var, const
+from tvm.ir.prim import BufferLoad, Call, Cast, Ramp, StringImm, Var, const
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 from tvm.tir import pipeline
@@ -218,3 +218,39 @@ def test_statically_linked_code_registers_itself(tmp_path):
     left = undefined_symbols(code.object, tmp_path / "static.o") - {"_GLOBAL_OFFSET_TABLE_"}
     assert left == {"TVMBackendRegisterSystemLibSymbol"}
     assert b".init_array" in code.object or b".ctors" in code.object
+
+
+def _dot(name):
+    a, b, out = buffer("a", "uint8", 64), buffer("b", "int8", 64), buffer("out", "int32", 16)
+    zero, one = const(0, "int32"), const(1, "int32")
+
+    def packed(source):
+        value = BufferLoad(source, [Ramp(zero, one, 64)])
+        return Call("int32x16", Op.get("tir.reinterpret"), (value,))
+
+    at = [Ramp(zero, one, 16)]
+    args = (StringImm(name), BufferLoad(out, at), packed(a), packed(b))
+    value = Call("int32x16", Op.get("tir.call_llvm_pure_intrin"), args)
+    return prim_func([a, b, out], BufferStore(out, value, at))
+
+
+def test_missing_instruction_is_refused():
+    function = _dot("llvm.x86.avx512.vpdpbusd.512")
+    with pytest.raises(TVMError, match=r"vpdpbusd.512 is .* of x86; the target \(-mcpu=haswell\) lacks avx512vnni"):
+        emit(function, "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+    with pytest.raises(TVMError, match="the target .* is aarch64"):
+        emit(function, "llvm -mtriple=aarch64-linux-gnu")
+    text, cpu = emit(function, "llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake")
+    assert "vpdpbusd" in llvm_jit.machine_for(cpu).emit_assembly(llvm_jit.optimized(text, cpu))
+
+
+def test_dot_product_instruction_of_aarch64():
+    a, b, out = buffer("a", "int8", 16), buffer("b", "int8", 16), buffer("out", "int32", 4)
+    zero, one = const(0, "int32"), const(1, "int32")
+    at = [Ramp(zero, one, 4)]
+    whole = [Ramp(zero, one, 16)]
+    args = (StringImm("llvm.aarch64.neon.sdot"), BufferLoad(out, at), BufferLoad(a, whole), BufferLoad(b, whole))
+    value = Call("int32x4", Op.get("tir.call_llvm_pure_intrin"), args)
+    function = prim_func([a, b, out], BufferStore(out, value, at))
+    text, cpu = emit(function, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1")
+    assert "sdot" in llvm_jit.machine_for(cpu).emit_assembly(llvm_jit.optimized(text, cpu))

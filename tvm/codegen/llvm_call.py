@@ -12,6 +12,7 @@ from ..target import codegen as target_codegen
 from . import llvm_math, llvm_memory
 from .llvm_builder import Builder
 from .llvm_cast import convert, widen
+from .llvm_intrinsic import check_available, full_name
 from .llvm_runtime import leave, runtime_call
 from .llvm_struct import STRUCT_CALLS
 from .llvm_value import choose, value
@@ -354,7 +355,8 @@ def _llvm_intrinsic(pure: bool) -> Callable[[Builder, Call], str]:
             args = args[1:]
         text, kinds = _arguments(b, args)
         result = b.types[node.dtype]
-        full = b.module.overloaded(name, result, [b.types[a.dtype] for a in args])
+        check_available(name, b.module.cpu)
+        full = full_name(name, result, [b.types[a.dtype] for a in args])
         function = b.module.declare(full, result, kinds)
         call = f"call {result} {function}({text})"
         if pure and result != "void":

@@ -6,21 +6,11 @@ import re
 
 from ..dtype import info, with_lanes
 from ..target.cpu import ResolvedCPU
+from .llvm_intrinsic import mangled
 from .llvm_types import Types, byte_string
 
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
-# Intrinsics whose name ends in the type of their result, or of their last operand.
-_BY_RESULT = frozenset(
-    "abs bitreverse bswap ceil copysign cos ctlz ctpop cttz exp exp2 exp10 fabs floor fma fmuladd fshl fshr log log10 "
-    "log2 maximum maxnum minimum minnum nearbyint pow rint round roundeven sadd.sat sin smax smin sqrt ssub.sat trunc "
-    "uadd.sat umax umin usub.sat canonicalize".split()
-)
-_BY_ARGUMENT = frozenset(
-    "vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or vector.reduce.xor vector.reduce.smax "
-    "vector.reduce.smin vector.reduce.umax vector.reduce.umin vector.reduce.fmax vector.reduce.fmin vector.reduce.fadd "
-    "vector.reduce.fmul prefetch".split()
-)
 _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
@@ -112,15 +102,6 @@ class ModuleText:
     def symbol(self, name: str) -> str:
         return symbol(name)
 
-    def overloaded(self, name: str, result: str, arguments: list[str]) -> str:
-        """The full name of an intrinsic given without its type suffix."""
-        base = name.removeprefix("llvm.")
-        if base in _BY_RESULT:
-            return f"{name}.{mangled(result)}"
-        if base in _BY_ARGUMENT and arguments:
-            return f"{name}.{mangled(arguments[-1])}"
-        return name
-
     def import_text(self, text: str) -> None:
         """Link a user's LLVM text (or the .ll file it names) into the module."""
         if text not in self.imported:
@@ -181,14 +162,6 @@ class ModuleText:
         lines.append("attributes #3 = { nobuiltin nounwind }")
         lines += self.metadata
         return "\n".join(lines) + "\n"
-
-
-def mangled(type_text: str) -> str:
-    """The suffix LLVM gives overloaded intrinsics: v16f32, i32, p0."""
-    if type_text[0] == "<":
-        lanes, _, inner = type_text[1:-1].partition(" x ")
-        return f"v{lanes}{mangled(inner)}"
-    return {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(type_text, type_text)
 
 
 def _is_32_bit(triple: str) -> bool:
