@@ -90,11 +90,45 @@ def test_cblas_product_inside_a_program():
     np.testing.assert_allclose(out.numpy(), x @ y.T + 1, rtol=1e-5)
 
 
-def test_clang_is_named_when_it_is_missing(monkeypatch):
+def test_a_missing_c_compiler_is_named(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CLANG", raising=False)
+    for name in ("CLANG", "CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(TVMError, match="clang was not found; install it"):
+        clang.find_clang()
+    with pytest.raises(TVMError, match="needs a C compiler|ziglang"):
         clang.create_llvm("int f() { return 1; }")
+
+
+C_STEP = 'extern "C" int step(float *x, int n) { for (int i = 0; i < n; ++i) x[i] += 1.5f; return 0; }\n'
+C_CLEAR = 'extern "C" int clear(float *x, int n) { for (int i = 0; i < n; ++i) x[i] = 0; return 0; }\n'
+
+
+@pytest.mark.parametrize("only_cc", [False, True])
+def test_c_functions_are_called_from_generated_code(monkeypatch, tmp_path, only_cc):
+    if only_cc:
+        monkeypatch.setattr(clang, "find_clang", lambda required=True: [])
+    a = te.placeholder((8,), name="A")
+
+    def body(ins, outs):
+        calls = [tvm.tir.call_extern("int32", f, outs[0].access_ptr("rw"), 8) for f in ("clear", "step", "step")]
+        return tvm.tir.stmt_seq(*[tvm.tir.Evaluate(c) for c in calls])
+
+    b = te.extern((8,), [a], body, name="B")
+    c = te.compute((8,), lambda i: b[i] + a[i], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], factor=4)
+    # Both texts have ``step``: the second import leaves it out.
+    s[c].pragma(outer, "import_llvm", clang.create_llvm(C_STEP, output=str(tmp_path / "step.ll")))
+    s[c].pragma(inner, "import_llvm", clang.create_llvm(C_STEP + C_CLEAR))
+    assert (tmp_path / "step.ll").stat().st_size > 0
+    f = tvm.build(s, [a, c], "llvm")
+    f.export_library(str(tmp_path / "f.so"))
+    x = np.arange(8, dtype="float32")
+    for g in (f, tvm.runtime.load_module(str(tmp_path / "f.so"))):
+        out = tvm.nd.array(np.zeros(8, "float32"))
+        g(tvm.nd.array(x), out)
+        np.testing.assert_array_equal(out.numpy(), x + 3)
 
 
 def test_download_keeps_what_is_there_and_leaves_nothing_half_done(tmp_path):

@@ -42,10 +42,18 @@ def parse(text: str, imports: Iterable[str] = ()):
     try:
         module = llvm.parse_assembly(text, context)
         for other in imports:
-            module.link_in(llvm.parse_assembly(other, context))
+            module.link_in(_mergeable(llvm.parse_assembly(other, context)))
         module.verify()
     except RuntimeError as error:
         raise TVMError(f"LLVM refused a module: {error}") from None
+    return module
+
+
+def _mergeable(module):
+    """A user's module whose functions may come with another import again: the first is kept."""
+    for function in module.functions:
+        if not function.is_declaration and str(function.linkage).endswith("external"):
+            function.linkage = "linkonce_odr"
     return module
 
 

@@ -1,8 +1,14 @@
-"""C sources to LLVM text, for ``pragma import_llvm``."""
+"""C sources to LLVM text, for ``pragma import_llvm``.
+
+clang gives LLVM text. Where only another C compiler is at hand, its assembly is wrapped in LLVM text: that can be
+called but not inlined, and is for this machine only.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import tempfile
 
@@ -20,22 +26,59 @@ def find_clang(required: bool = True) -> list[str]:
 
 
 def create_llvm(inputs, output=None, options=None, cc=None) -> str:
-    """The LLVM text of C sources, given as text or as file names; also written to ``output`` if named."""
+    """The LLVM text of a C or C++ source, given as text or as a file name; also written to ``output`` if named."""
     sources = [inputs] if isinstance(inputs, str) else list(inputs)
-    compiler = cc or find_clang()[0]
+    if len(sources) != 1:
+        raise TVMError("create_llvm takes one source; link the texts of several by calling it for each")
+    source = sources[0]
+    if os.path.exists(source):
+        with open(source, encoding="utf-8") as f:
+            source = f.read()
+    found = [cc] if cc else find_clang(required=False)
     with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-        paths = []
-        for i, text in enumerate(sources):
-            if os.path.exists(text):
-                paths.append(text)
-                continue
-            paths.append(os.path.join(folder, f"input{i}.cc"))
-            with open(paths[-1], "w", encoding="utf-8") as f:
-                f.write(text)
-        if len(paths) != 1:
-            raise TVMError("create_llvm takes one source; link the texts of several by calling it for each")
-        result = output or os.path.join(folder, "output.ll")
-        command = [compiler, "-emit-llvm", "-O2", "-S", "-o", result, *(options or ()), paths[0]]
-        link.run_compiler(command, "compiling C to LLVM text")
-        with open(result, encoding="utf-8") as f:
-            return f.read()
+        if found:
+            text = _compile(folder, [found[0]], source, ["-emit-llvm", "-O2", "-S", *(options or ())])
+        else:
+            text = _wrapped(_compile(folder, link.find_compiler(), source, [*_ASSEMBLY_FLAGS, *(options or ())]))
+    if output is not None:
+        with open(output, "w", encoding="utf-8") as f:
+            f.write(text)
+    return text
+
+
+_ASSEMBLY_FLAGS = (
+    "-S", "-O2", "-fPIC", "-ffunction-sections", "-fno-asynchronous-unwind-tables", "-fno-exceptions",
+)  # fmt: skip
+
+
+def _compile(folder: str, compiler: list[str], source: str, flags: list[str]) -> str:
+    """What the compiler writes for a source: C++ if it says so, but plain C functions need no C++ compiler."""
+    plain = re.sub(r'extern\s+"C"\s+(?!\{)', "", source)
+    kind = "c++" if 'extern "C"' in plain or re.search(r"\b(template|namespace|class|std::)", plain) else "c"
+    path = os.path.join(folder, "input.cc" if kind == "c++" else "input.c")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(source if kind == "c++" else plain)
+    result = os.path.join(folder, "output")
+    link.run_compiler([*compiler, "-x", kind, *flags, "-o", result, path], "compiling C to LLVM text")
+    with open(result, encoding="utf-8") as f:
+        return f.read()
+
+
+def _wrapped(assembly: str) -> str:
+    """Assembly as LLVM text. A function that another import has brought already is left out, and labels are made
+    unique, so that texts with common functions can be imported together."""
+    mark = hashlib.sha256(assembly.encode()).hexdigest()[:12]
+    assembly = re.sub(r"\.L([A-Za-z0-9_]+)", rf".L\1_{mark}", assembly)
+    lines: list[str] = []
+    for part in re.split(r"(?m)^(?=\s*\.section\b)", assembly):
+        name = re.search(r"(?m)^\s*\.globl\s+(\S+)", part)
+        if name:
+            lines += [f".ifndef .Limported.{name[1]}", f".set .Limported.{name[1]}, 1"]
+        lines += part.splitlines()
+        if name:
+            lines.append(".endif")
+    quoted = (line.replace("\\", "\\5C").replace('"', "\\22").replace("\t", "\\09") for line in lines)
+    return "".join(f'module asm "{line}"\n' for line in quoted)
+
+
+__all__ = ["find_clang", "create_llvm"]

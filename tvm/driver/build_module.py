@@ -12,7 +12,7 @@ from ..ir.transform import PassContext
 from ..target import Target
 from ..te.infer import Bounds
 from ..te.lower import Lowering
-from ..te.postproc import argument_buffers, to_prim_func
+from ..te.postproc import argument_buffers, check_outputs, to_prim_func
 from ..te.schedule import Schedule
 from ..tir import pipeline
 from ..tir.function import PrimFunc
@@ -81,6 +81,7 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
     if isinstance(inputs, Schedule):
         if args is None:
             raise ValueError("build: the arguments (tensors and variables, in order) are needed beside a schedule")
+        check_outputs(inputs, args)
         return lower(inputs, args, name, binds)
     if isinstance(inputs, (PrimFunc, IRModule)):
         return lower(inputs, name=name)
@@ -102,6 +103,8 @@ def build_parts(parts: dict[Target, IRModule], host: Target):
     ctx = PassContext.current()
     host_mod = IRModule()
     devices = []
+    for target in parts:
+        backend.backend(target.kind.name)
     for target, mod in parts.items():
         host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
         host_mod.update(host_part)

@@ -50,6 +50,9 @@ def create_shared(
     """Link ``objects`` (object files, C sources, archives) into the shared library ``output``."""
     files = [objects] if isinstance(objects, str) else list(objects)
     flags = ["-shared", "-fPIC", "-O2"]
+    if sys.platform == "linux":
+        # A function of the library that is named like one of the C library stays the library's own.
+        flags.append("-Wl,-Bsymbolic")
     run_compiler([*find_compiler(cc), *flags, "-o", output, *files, *(options or ()), "-lm"], f"linking {output}")
 
 

@@ -19,6 +19,7 @@ def binding():
         return None
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
     return llvm
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..error import ScheduleError
 from ..ir.prim import IterVar
-from .schedule import Schedule, Stage
+from .schedule import AttachType, Schedule, Stage
 
 # Storage scopes and thread tags by how far they reach: a scope is shared by the threads of equal or higher rank.
 STORAGE_RANK = {"global": 0, "shared": 1, "shared.dyn": 1, "warp": 2, "local": 3}
@@ -24,7 +24,7 @@ def storage_rank(scope: str) -> int:
 
 def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
     """The stage and loop inside which this stage is computed, None at the root."""
-    if stage.attach_type in ("scope", "scan"):
+    if stage.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
         return stage.attach_stage, _leaf_of(stage.attach_stage, stage.attach_ivar)
     if stage.group is not None:
         # Inside a scan: computed in every step.

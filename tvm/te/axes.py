@@ -112,6 +112,25 @@ def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) ->
             values[r.inner] = _shift(floormod(value, extent), ranges[r.inner].min)
 
 
+def pass_down_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
+    """Values of the axes made by relations from those of their parents."""
+    for r in relations:
+        if isinstance(r, Split):
+            if r.parent not in values:
+                continue
+            low, extent = ranges[r.parent].min, ranges[r.inner].extent
+            value = values[r.parent] if _is_zero(low) else values[r.parent] - low
+            values[r.outer], values[r.inner] = floordiv(value, extent), floormod(value, extent)
+        elif isinstance(r, Fuse):
+            if r.outer not in values or r.inner not in values:
+                continue
+            outer, inner = (v if _is_zero(low) else v - low for v, low in (
+                (values[r.outer], ranges[r.outer].min), (values[r.inner], ranges[r.inner].min)))
+            values[r.fused] = outer * ranges[r.inner].extent + inner
+        else:
+            values[r.iter] = zero()
+
+
 def _is_zero(e: PrimExpr) -> bool:
     return getattr(e, "value", None) == 0
 

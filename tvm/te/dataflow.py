@@ -9,7 +9,7 @@ from ..ir.primop import logical_and
 from ..ir.subst import substitute
 from . import axes as algebra
 from .normalize import Substitution, replace_in_stages
-from .schedule import Schedule, Stage
+from .schedule import AttachType, Schedule, Stage
 from .steps import Step
 from .tensor import ComputeOp, PlaceholderOp, Tensor
 
@@ -81,10 +81,20 @@ def cache_write(schedule: Schedule, tensor, scope: str):
         raise ScheduleError(
             f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together"
         )
-    if stage.relations:
-        raise ScheduleError(f"cache_write of {stage.name}: its loops are split or fused already; make the cache first")
     step = Step("cache_write", -1, (
         tuple(schedule.encode(t) for t in tensors) if several else schedule.encode(current), scope))
+    data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
+    if stage.relations or data != list(op.axis):
+        cache = _relayout(schedule, stage, data, scope)
+    else:
+        cache = _same_layout(schedule, stage, scope)
+    schedule.steps.append(step)
+    outputs = cache.outputs
+    return outputs if several else outputs[0]
+
+
+def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> ComputeOp:
+    op = stage.op
     axes = [IterVar(a.dom, Var(a.var.name + ".c", a.var.dtype), a.iter_type) for a in op.axis]
     body = _moved_body(op, {a.var: n.var for a, n in zip(op.axis, axes)})
     cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, axes, body)
@@ -99,18 +109,56 @@ def cache_write(schedule: Schedule, tensor, scope: str):
         if axis in stage.iter_var_attrs:
             new.iter_var_attrs[axis] = stage.iter_var_attrs.pop(axis)
     _swap_op(schedule, stage, out, skip={new})
-    schedule.steps.append(step)
-    outputs = cache.outputs
-    return outputs if several else outputs[0]
+    return cache
 
 
-def _moved_body(op: ComputeOp, values: dict) -> tuple:
-    """The body over other variables; a reduction keeps its axes and shares its sources between outputs."""
+def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str) -> ComputeOp:
+    """A cache whose dimensions are the loops over data, in their order; the copy out of it has plain loops again."""
+    op = stage.op
+    marked = [a.var.name for a in data if stage.peek(a) is not None]
+    if marked:
+        raise ScheduleError(
+            f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes the loops over; "
+            "make the cache first, then annotate"
+        )
+    analyzer = Analyzer()
+    ranges = {a: a.dom for a in list(op.axis) + list(op.reduce_axis)}
+    algebra.pass_down_domain(stage.relations, ranges, analyzer)
+    axes = [IterVar(ranges[a], Var(a.var.name + ".c", a.var.dtype), IterVar.DataPar) for a in data]
+    values = {a: n.var for a, n in zip(data, axes)}
+    algebra.pass_up_index(stage.relations, ranges, values)
+    condition = const(True, "bool")
+    guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)
+    for root in op.axis:
+        if root in guards:
+            condition = logical_and(condition, values[root] < root.dom.min + root.dom.extent)
+    body = _moved_body(op, {a.var: values[a] for a in op.axis}, condition)
+    cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, axes, body)
+    places = {a: a.var for a in op.axis}
+    algebra.pass_down_index(stage.relations, ranges, places)
+    copy_body = tuple(t(*[places[a] for a in data]) for t in cache.outputs)
+    out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
+    new = schedule._add_stage(cache, schedule.stages.index(stage))
+    new.scope, new.group = scope, stage.group
+    new.relations = [r for r in stage.relations if _is_reduction(getattr(r, "parent", getattr(r, "outer", None)))]
+    new.leaf_iter_vars = axes + [a for a in stage.leaf_iter_vars if _is_reduction(a)]
+    new.all_iter_vars = axes + [a for a in stage.all_iter_vars if _is_reduction(a)]
+    new.iter_var_attrs = {a: v for a, v in stage.iter_var_attrs.items() if _is_reduction(a)}
+    stage.relations, stage.iter_var_attrs = [], {}
+    stage.all_iter_vars, stage.leaf_iter_vars = list(op.axis), list(op.axis)
+    _swap_op(schedule, stage, out, skip={new})
+    return cache
+
+
+def _moved_body(op: ComputeOp, values: dict, where=None) -> tuple:
+    """The body over other variables, only computed where a condition holds; a reduction keeps its axes and shares its
+    sources between outputs."""
+    where = const(True, "bool") if where is None else where
     if not op.reduce_axis:
-        return tuple(substitute(b, values) for b in op.body)
+        return tuple(_guarded(substitute(b, values), where, const(0, b.dtype)) for b in op.body)
     first = op.body[0]
     source = tuple(substitute(s, values) for s in first.source)
-    condition = substitute(first.condition, values)
+    condition = logical_and(where, substitute(first.condition, values))
     init = tuple(substitute(i, values) for i in first.init)
     axis = first.axis
     return tuple(Reduce(first.combiner, source, axis, condition, b.value_index, init) for b in op.body)
@@ -133,7 +181,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     op = stage.op
     _check_rfactor(stage, axis)
     for other in schedule.stages:
-        if other.attach_type == "scope" and other.attach_stage is stage and _is_reduction(other.attach_ivar):
+        if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and _is_reduction(other.attach_ivar):
             raise ScheduleError(
                 f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
                 f"{other.attach_ivar.var.name}, which the factored reduction takes away; use rfactor first"
@@ -168,8 +216,8 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _is_reduction(axis: IterVar) -> bool:
-    return axis.iter_type == IterVar.CommReduce
+def _is_reduction(axis) -> bool:
+    return isinstance(axis, IterVar) and axis.iter_type == IterVar.CommReduce
 
 
 def _check_rfactor(stage: Stage, axis) -> None:
@@ -194,17 +242,11 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
         IterVar.DataPar,
     )
     values = {axis: new_axis.var + ranges[axis].min}
-    reduced = []
-    for leaf in stage.leaf_iter_vars:
-        if not _is_reduction(leaf) or leaf is axis:
-            continue
-        if leaf in op.reduce_axis:
-            reduced.append(leaf)
-            values[leaf] = leaf.var
-        else:
-            fresh = IterVar(ranges[leaf], Var(leaf.var.name, leaf.var.dtype), IterVar.CommReduce)
-            reduced.append(fresh)
-            values[leaf] = fresh.var
+    leaves = [leaf for leaf in stage.leaf_iter_vars if _is_reduction(leaf) and leaf is not axis]
+    # Axes that were never divided come first and stay the same objects.
+    reduced = [leaf for leaf in leaves if leaf in op.reduce_axis]
+    reduced += [IterVar(ranges[leaf], leaf.var, IterVar.CommReduce) for leaf in leaves if leaf not in op.reduce_axis]
+    values.update({leaf: leaf.var for leaf in leaves})
     algebra.pass_up_index(stage.relations, ranges, values)
     guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)
     data = [IterVar(a.dom, Var(a.var.name, a.var.dtype), a.iter_type) for a in op.axis]

@@ -23,7 +23,7 @@ from ..tir.stmt import (
 )
 from . import axes as algebra
 from .infer import Bounds
-from .schedule import Schedule, Stage
+from .schedule import AttachType, Schedule, Stage
 from .tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp
 
 FOR_KIND = {
@@ -210,7 +210,7 @@ class Lowering:
                 if attrs is not None and attrs.dim_align_factor:
                     body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
                         const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
-            if stage.is_output or stage.attach_type == "scan":
+            if stage.is_output or stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
             if isinstance(op, ComputeOp):
                 region = tuple(self.bounds.ranges[a] for a in op.axis)
@@ -367,7 +367,7 @@ def _substitute_all(values, table: dict) -> list[PrimExpr]:
 
 def schedule_ops(schedule: Schedule, ranges: dict[IterVar, Range] | None = None) -> Stmt:
     """The statement of a schedule, over tensors."""
-    if any(s.attach_type == "inline" for s in schedule.stages):
+    if any(s.attach_type == AttachType.INLINE for s in schedule.stages):
         schedule = schedule.normalize()
     bounds = Bounds(schedule)
     bounds.run()

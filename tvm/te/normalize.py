@@ -8,14 +8,14 @@ from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
 from .axes import Fuse, Split
-from .schedule import Schedule, Stage
+from .schedule import AttachType, Schedule, Stage
 from .tensor import ComputeOp, ExternOp, HybridOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 
 def normalize(schedule: Schedule) -> Schedule:
     new = schedule.copy()
     for stage in new.stages:
-        if stage.attach_type == "scope":
+        if stage.attach_type == AttachType.SCOPE:
             stage.attach_ivar = _live_axis(stage.attach_stage, stage.attach_ivar)
     _inline_all(new)
     return new
@@ -151,7 +151,7 @@ def _inline_all(schedule: Schedule) -> None:
     change = Substitution()
     for stage in schedule.stages:
         op = change.apply(stage.op)
-        if stage.attach_type == "inline":
+        if stage.attach_type == AttachType.INLINE:
             for tensor, old, value in zip(op.outputs, stage.op.outputs, op.body):
                 change.inlined[tensor] = change.inlined[old] = (op.axis, value)
             schedule.stage_map[op] = stage
@@ -164,4 +164,4 @@ def _inline_all(schedule: Schedule) -> None:
                 schedule.outputs[schedule.outputs.index(stage.op)] = op
             stage.op = op
             schedule.stage_map[op] = stage
-    schedule.stages = [s for s in schedule.stages if s.attach_type != "inline"]
+    schedule.stages = [s for s in schedule.stages if s.attach_type != AttachType.INLINE]

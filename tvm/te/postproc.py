@@ -46,6 +46,8 @@ class ToBuffers:
 
     def __init__(self, table: dict[Tensor, Buffer], schedule: Schedule):
         self.table: dict[Tensor, Buffer] = {}
+        # The caller gives the memory of arguments, also of those the schedule computes on the way to its outputs.
+        self.given = {id(buffer) for buffer in table.values()}
         for tensor, buffer in table.items():
             self.table[tensor] = buffer
             stage = schedule.stage_map.get(tensor.op)
@@ -81,7 +83,8 @@ class ToBuffers:
         if kind is ProducerStore and isinstance(node.producer, Tensor):
             return BufferStore(self.buffer(node.producer), node.value, node.indices)
         if kind is ProducerRealize and isinstance(node.producer, Tensor):
-            return BufferRealize(self.buffer(node.producer), node.bounds, node.condition, node.body)
+            buffer = self.buffer(node.producer)
+            return node.body if id(buffer) in self.given else BufferRealize(buffer, node.bounds, node.condition, node.body)
         if kind is AttrStmt:
             return self._attribute(node)
         return None
@@ -98,15 +101,21 @@ class ToBuffers:
         return None
 
 
+def check_outputs(schedule: Schedule, args) -> None:
+    """A compiled function needs memory for every output; one that is only looked at does not."""
+    if any(isinstance(a, Buffer) for a in args):
+        return
+    given = {(schedule[a], a.value_index) for a in args if isinstance(a, Tensor) and a in schedule}
+    for stage in schedule.stages:
+        for tensor in stage.op.outputs if stage.is_output else ():
+            if (stage, tensor.value_index) not in given:
+                raise TVMError(f"output {tensor.name} of the schedule is not among the arguments of the function")
+
+
 def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
     """A function of the given arguments around the statement of a schedule."""
     convert = ToBuffers(table, schedule)
     body = convert(stmt)
-    given = {id(b) for b in args if isinstance(b, Buffer)}
-    for stage in schedule.stages:
-        for tensor in stage.op.outputs:
-            if stage.is_output and id(convert.table.get(tensor)) not in given:
-                raise TVMError(f"output {tensor.name} of the schedule is not among the arguments of the function")
     params: list[Var] = []
     buffers: dict[Var, Buffer] = {}
     for arg in args:

@@ -6,10 +6,13 @@ was. Every move that succeeds is kept as a Step, and ``replay(steps, ops)`` make
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from ..error import ScheduleError
-from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const, convert
+from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
+from ..runtime.container import Map
+from ..tir.buffer import Buffer
 from . import axes as axis_algebra
 from .axes import Fuse, Relation, Singleton, Split
 from .graph import post_order_ops, scan_body
@@ -21,6 +24,15 @@ ITER_TYPE_NAMES = {
     IterVar.Ordered: "ordered", IterVar.DimInfo: "opaque", IterVar.Unrolled: "unrolled",
     IterVar.Vectorized: "vectorized", IterVar.Parallelized: "parallel", IterVar.Tensorized: "tensorized",
 }
+
+
+class AttachType(IntEnum):
+    """Where a stage is computed."""
+
+    GROUP_ROOT = 1
+    INLINE = 2
+    SCOPE = 4
+    SCAN_UPDATE = 5
 
 
 class AxisAttributes:
@@ -48,7 +60,7 @@ class AxisAttributes:
 
     @property
     def pragma_keys(self):
-        return [k for k, _ in self.pragmas]
+        return [StringImm(k) for k, _ in self.pragmas]
 
     @property
     def pragma_values(self):
@@ -67,7 +79,7 @@ class Stage:
         self.leaf_iter_vars: list[IterVar] = list(self.all_iter_vars)
         self.relations: list[Relation] = []
         self.iter_var_attrs: dict[IterVar, AxisAttributes] = {}
-        self.attach_type = ""  # "", "root", "inline", "scope", "scan"
+        self.attach_type = AttachType.GROUP_ROOT
         self.attach_ivar: IterVar | None = None
         self.attach_stage: Stage | None = None
         self.scope = ""
@@ -410,18 +422,18 @@ class Stage:
             self._fail(
                 "compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}"
             )
-        if self.group is not parent.group and parent.group is not None and self.attach_type == "scan":
+        if self.group is not parent.group and parent.group is not None and self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_at", "the update of a scan is computed by its scan")
-        if self.attach_type == "scan":
+        if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_at", "the update of a scan is computed by its scan")
         outer: Stage | None = parent
         while outer is not None:
             if outer is self:
                 self._fail("compute_at", f"stage {parent.name} is itself computed inside {self.name}")
-            outer = outer.attach_stage if outer.attach_type in ("scope", "scan") else None
+            outer = outer.attach_stage if outer.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE) else None
         if not self._schedule.reaches(self, parent):
             self._fail("compute_at", f"stage {parent.name} does not use it, directly or through others")
-        self.attach_type, self.attach_stage, self.attach_ivar = "scope", parent, scope
+        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
         self._record("compute_at", parent, (parent.uid, scope))
 
     def compute_inline(self) -> None:
@@ -433,17 +445,17 @@ class Stage:
             self._fail("compute_inline", "it is a reduction")
         if self.is_output:
             self._fail("compute_inline", "it is an output of the program")
-        if self.attach_type == "scan":
+        if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_inline", "the update of a scan is computed by its scan")
-        self.attach_type, self.attach_stage, self.attach_ivar = "inline", None, None
+        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.INLINE, None, None
         self._record("compute_inline")
 
     def compute_root(self) -> None:
         """Compute the whole of it, before its users."""
         self._require_compute("compute_root")
-        if self.attach_type == "scan":
+        if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_root", "the update of a scan is computed by its scan")
-        self.attach_type, self.attach_stage, self.attach_ivar = "root", None, None
+        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.GROUP_ROOT, None, None
         self._record("compute_root")
 
 
@@ -458,7 +470,7 @@ class Group(Stage):
         self.origin_op = self.op
         self.all_iter_vars, self.leaf_iter_vars, self.relations = [], [], []
         self.iter_var_attrs = {}
-        self.attach_type, self.attach_ivar, self.attach_stage = "", None, None
+        self.attach_type, self.attach_ivar, self.attach_stage = AttachType.GROUP_ROOT, None, None
         self.scope, self.is_output = "", False
         self.group = None
         self.num_child_stages = len(members)
@@ -478,25 +490,25 @@ class Group(Stage):
             self._fail(primitive, "a group of stages can only be moved: compute_at or compute_root")
 
     def compute_at(self, parent, scope) -> None:
-        roots = [m for m in self.members if m.attach_type in ("", "root") or m.attach_stage not in self.members]
+        roots = [m for m in self.members if m.attach_type == AttachType.GROUP_ROOT or m.attach_stage not in self.members]
         saved = [(m, m.attach_type, m.attach_stage, m.attach_ivar) for m in roots]
         kept = len(self._schedule.steps)
         try:
             for m in roots:
-                if m.attach_type != "inline":
+                if m.attach_type != AttachType.INLINE:
                     m.compute_at(parent, scope)
         except ScheduleError:
             for m, kind, stage, ivar in saved:
                 m.attach_type, m.attach_stage, m.attach_ivar = kind, stage, ivar
             del self._schedule.steps[kept:]
             raise
-        self.attach_type, self.attach_stage, self.attach_ivar = "scope", parent, scope
+        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
 
     def compute_root(self) -> None:
         for m in self.members:
-            if m.attach_type == "scope" and m.attach_stage is self.attach_stage:
+            if m.attach_type == AttachType.SCOPE and m.attach_stage is self.attach_stage:
                 m.compute_root()
-        self.attach_type, self.attach_stage, self.attach_ivar = "root", None, None
+        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.GROUP_ROOT, None, None
 
 
 def root_axes(op: Operation) -> list[IterVar]:
@@ -535,7 +547,7 @@ class Schedule:
             scan_stage.num_child_stages += 1
         for tensor in scan.update:
             stage = self.stage_map[tensor.op]
-            stage.attach_type, stage.attach_stage, stage.attach_ivar = "scan", scan_stage, scan.scan_axis
+            stage.attach_type, stage.attach_stage, stage.attach_ivar = AttachType.SCAN_UPDATE, scan_stage, scan.scan_axis
 
     # -- lookup ----------------------------------------------------------------------------------------------------
 
@@ -736,11 +748,11 @@ def create_schedule(ops) -> Schedule:
     return Schedule(outputs)
 
 
-def InferBound(sch: Schedule) -> dict[IterVar, Range]:
+def InferBound(sch: Schedule) -> Map:
     """The range of every axis of every stage."""
     from .infer import infer_bound
 
-    return infer_bound(sch)
+    return Map(infer_bound(sch))
 
 
 def ScheduleOps(sch: Schedule, bounds, debug_keep_trivial_loop: bool = False):
@@ -750,5 +762,13 @@ def ScheduleOps(sch: Schedule, bounds, debug_keep_trivial_loop: bool = False):
     return schedule_ops(sch, bounds)
 
 
-__all__ = ["Schedule", "Stage", "Group", "create_schedule", "replay", "InferBound", "ScheduleOps", "Split", "Fuse",
+def __getattr__(name: str):
+    if name.startswith("AutoInline"):
+        from . import auto_inline
+
+        return getattr(auto_inline, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+__all__ = ["Buffer", "Schedule", "Stage", "Group", "create_schedule", "replay", "InferBound", "ScheduleOps", "Split", "Fuse",
            "Singleton", "ProducerLoad", "axis_algebra"]

@@ -417,3 +417,9 @@ def identity_after(x, sleep):
 
 def terminate_self():
     sys.exit(-1)
+
+
+def install_request_hook(depth: int) -> None:
+    """Published scripts call this before they download; downloads here go where they say, so nothing is changed."""
+    if depth < 0:
+        raise ValueError(f"install_request_hook: depth counts folders up to the repository, got {depth}")
