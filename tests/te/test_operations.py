@@ -303,14 +303,6 @@ def test_tensorize_of_the_wrong_size_names_both():
 # -- caches and factored reductions ----------------------------------------------------------------------------------
 
 
-def test_cache_write_refuses_after_a_split():
-    a, b, c = gemm(4, 4, 4)
-    s = te.create_schedule(c.op)
-    s[c].split(c.op.axis[0], factor=2)
-    with pytest.raises(ScheduleError, match="split or fused already; make the cache first"):
-        s.cache_write(c, "local")
-
-
 def test_cache_read_refuses_a_stage_that_does_not_read():
     a, b, c = gemm(4, 4, 4)
     d = te.compute((4, 4), lambda i, j: c[i, j] + 1, name="D")

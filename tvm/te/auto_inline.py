@@ -36,7 +36,9 @@ def _scheduled(stage: Stage) -> bool:
 def _inline(sch: Schedule, wanted: Callable[[ComputeOp], bool]) -> None:
     for stage in sch.stages:
         op = stage.op
-        if isinstance(op, ComputeOp) and not op.reduce_axis and not stage.is_output and not _scheduled(stage) and wanted(op):
+        if not isinstance(op, ComputeOp) or op.reduce_axis or stage.is_output or _scheduled(stage):
+            continue
+        if wanted(op):
             stage.compute_inline()
 
 

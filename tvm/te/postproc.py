@@ -84,7 +84,9 @@ class ToBuffers:
             return BufferStore(self.buffer(node.producer), node.value, node.indices)
         if kind is ProducerRealize and isinstance(node.producer, Tensor):
             buffer = self.buffer(node.producer)
-            return node.body if id(buffer) in self.given else BufferRealize(buffer, node.bounds, node.condition, node.body)
+            if id(buffer) in self.given:
+                return node.body
+            return BufferRealize(buffer, node.bounds, node.condition, node.body)
         if kind is AttrStmt:
             return self._attribute(node)
         return None

@@ -490,7 +490,8 @@ class Group(Stage):
             self._fail(primitive, "a group of stages can only be moved: compute_at or compute_root")
 
     def compute_at(self, parent, scope) -> None:
-        roots = [m for m in self.members if m.attach_type == AttachType.GROUP_ROOT or m.attach_stage not in self.members]
+        free = AttachType.GROUP_ROOT
+        roots = [m for m in self.members if m.attach_type == free or m.attach_stage not in self.members]
         saved = [(m, m.attach_type, m.attach_stage, m.attach_ivar) for m in roots]
         kept = len(self._schedule.steps)
         try:
@@ -547,7 +548,8 @@ class Schedule:
             scan_stage.num_child_stages += 1
         for tensor in scan.update:
             stage = self.stage_map[tensor.op]
-            stage.attach_type, stage.attach_stage, stage.attach_ivar = AttachType.SCAN_UPDATE, scan_stage, scan.scan_axis
+            stage.attach_type = AttachType.SCAN_UPDATE
+            stage.attach_stage, stage.attach_ivar = scan_stage, scan.scan_axis
 
     # -- lookup ----------------------------------------------------------------------------------------------------
 
@@ -770,5 +772,7 @@ def __getattr__(name: str):
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-__all__ = ["Buffer", "Schedule", "Stage", "Group", "create_schedule", "replay", "InferBound", "ScheduleOps", "Split", "Fuse",
-           "Singleton", "ProducerLoad", "axis_algebra"]
+__all__ = [
+    "AttachType", "Buffer", "Schedule", "Stage", "Group", "create_schedule", "replay", "InferBound", "ScheduleOps",
+    "Split", "Fuse", "Singleton", "ProducerLoad", "axis_algebra",
+]
