@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.transform import Pass, PassContext, run_pipeline
 from . import transform
+from .function import PrimFunc
+from .verify import memory_errors
 
 # Targets whose code runs where the packed entries run.
 HOST_KINDS = ("llvm", "c", "stackvm")
@@ -55,6 +58,30 @@ HOST: tuple[Pass, ...] = (
 )
 
 
+# What threads of a device need before kernels are taken out of their functions, ...
+DEVICE: tuple[Pass, ...] = (
+    transform.ThreadSync("shared"),
+    transform.ThreadSync("shared.dyn"),
+    transform.LowerThreadAllreduce(),
+    transform.AnnotateDeviceRegions(),
+    transform.SplitHostDevice(),
+)
+
+# ... and then on the kernels and on the functions that launch them.
+KERNELS: tuple[Pass, ...] = (
+    transform.Simplify(),
+    transform.LowerDeviceStorageAccessInfo(),
+    transform.LowerIntrin(),
+)
+LAUNCHERS: tuple[Pass, ...] = (
+    transform.MakePackedAPI(),
+    transform.LowerTVMBuiltin(),
+    transform.LowerIntrin(),
+    transform.LowerDeviceStorageAccessInfo(),
+    transform.CombineContextCall(),
+)
+
+
 def user_passes(ctx: PassContext, phase: int) -> list[Pass]:
     """The passes of ``tir.add_lower_pass`` for a phase; plain functions on PrimFuncs become passes."""
     out = []
@@ -84,4 +111,18 @@ def split_host_device(
 ) -> tuple[IRModule, IRModule]:
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
     mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
-    return run_pipeline(mod, HOST, ctx), IRModule()
+    if target.kind.name in HOST_KINDS:
+        return run_pipeline(mod, HOST, ctx), IRModule()
+    for var, func in mod.functions.items():
+        problems = memory_errors(func) if isinstance(func, PrimFunc) else ()
+        if problems:
+            text = "; ".join(problems)
+            raise TVMError(f"{var.name_hint}: {text}. Did you forget to bind? Loops of a kernel are bound to threads")
+    mod = run_pipeline(mod, DEVICE, ctx)
+    is_kernel = {v: bool(f.attrs.get("tir.is_global_func")) for v, f in mod.functions.items()}
+    mod = run_pipeline(mod, (transform.LowerDeviceKernelLaunch(),), ctx)
+    kernels = mod.map_functions(lambda var, func: func if is_kernel[var] else None)
+    launchers = mod.map_functions(lambda var, func: None if is_kernel[var] else func)
+    launchers = run_pipeline(launchers, LAUNCHERS[:1], ctx)
+    launchers = launchers.map_functions(lambda var, func: func.with_attr("target", host))
+    return run_pipeline(launchers, LAUNCHERS[1:], ctx), run_pipeline(kernels, KERNELS, ctx)

@@ -166,6 +166,46 @@ def LowerBlocks() -> Pass:
     return PrimFuncPass(run, PassInfo(0, "tir.LowerBlocks"))
 
 
+def ThreadSync(storage_scope: str) -> Pass:
+    """Barriers between accesses of shared memory by different threads."""
+    return _on_functions("ThreadSync", "thread_sync", storage_scope)
+
+
+def LowerThreadAllreduce() -> Pass:
+    """Reductions over threads become trees over shared memory."""
+    return _on_functions("LowerThreadAllreduce", "lower_thread_allreduce")
+
+
+def AnnotateDeviceRegions() -> Pass:
+    """What runs on the device is marked with the device's target."""
+    return _on_functions("AnnotateDeviceRegions", "annotate_device_regions")
+
+
+def SplitHostDevice() -> Pass:
+    """Regions of the device become functions of their own."""
+    return _on_module("SplitHostDevice", "split_host_device")
+
+
+def LowerDeviceKernelLaunch() -> Pass:
+    """Calls of kernels become packed calls with the sizes of their grid."""
+    return _on_module("LowerDeviceKernelLaunch", "lower_device_kernel_launch")
+
+
+def LowerDeviceStorageAccessInfo() -> Pass:
+    """Pointers that say how memory is used become plain addresses."""
+    return _on_functions("LowerDeviceStorageAccessInfo", "lower_device_storage_access_info")
+
+
+def DecorateDeviceScope() -> Pass:
+    """The whole body of each function runs on the device."""
+    return _on_functions("DecorateDeviceScope", "decorate_device_scope")
+
+
+def CombineContextCall() -> Pass:
+    """Equal thread contexts are made once."""
+    return _on_functions("CombineContextCall", "combine_context_call")
+
+
 def RewriteUnsafeSelect() -> Pass:
     """A Select whose sides may not both be evaluated becomes if_then_else."""
     return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")
@@ -238,7 +278,7 @@ _PLAIN = tuple(
 def _register() -> None:
     """Passes that need no arguments can be required by name."""
     for make in _PLAIN:
-        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops", "BindTarget"):
+        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops", "BindTarget", "ThreadSync"):
             _REGISTERED.register("tir." + make.__name__, make)
 
 

@@ -112,6 +112,7 @@ class Entry:
         self.order: list[Var] = []
         self.steps: list[Any] = []  # statements, and (var, value) pairs that open a let
         self.device_type = device_type_of(func)
+        self.device_id: Var | None = None if self.device_type == 1 else Var("device_id", "int32")
 
     def let(self, var: Var, value: PrimExpr) -> Var:
         self.steps.append((var, value))
@@ -194,7 +195,18 @@ class Entry:
         if not complete:
             self.bind_sizes(index, buffer, tensor)
         self.bind_data(index, buffer, tensor)
+        if self.device_id is not None:
+            self.bind_device(index, buffer, tensor)
         return complete
+
+    def bind_device(self, index: int, buffer: Buffer, tensor: Var) -> None:
+        """All tensors live on one device; the first one says which."""
+        found = struct_get("int32", tensor, 0, ARRAY_DEVICE_ID)
+        if self.device_id not in self.bound:
+            self.bind(self.device_id, found)
+            return
+        text = "expected the device of the first array, got device number "
+        self.refuse_if(primop.not_equal(found, self.device_id), self.label(index, buffer.name) + text, found)
 
     def bind_sizes(self, index: int, buffer: Buffer, tensor: Var) -> None:
         shape = None
@@ -332,6 +344,20 @@ def returned_values(body: Stmt, entry: Entry) -> Stmt | None:
     return new if found else None
 
 
+def on_device(body: Stmt, entry: Entry) -> Stmt:
+    """The body with the device chosen first and named for what allocates memory."""
+    if entry.device_id is None:
+        return body
+    kind = const(entry.device_type, "int32")
+    device: PrimExpr = entry.device_id
+    if entry.device_id not in entry.bound:
+        device = const(0, "int32")
+    args = (StringImm("__tvm_set_device"), kind, device)
+    choose = Evaluate(Call("int32", Op.get("tir.tvm_call_packed"), args))
+    zero = const(0, "int32")
+    return AttrStmt(zero, "device_id", device, AttrStmt(zero, "device_type", kind, seq(choose, body)))
+
+
 def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
     """The raw function and the packed entry of one PrimFunc."""
     name = str(func.attrs["global_symbol"])
@@ -342,10 +368,10 @@ def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
     given = set(pointers) | set(scalars)
     sizes = [v for v in entry.order if v not in given]
     raw_params = list(dict.fromkeys(pointers + scalars + sizes))
-    body = returned_values(func.body, entry)
-    if body is None:
-        body = func.body
-    else:
+    body = on_device(func.body, entry)
+    returned = returned_values(body, entry)
+    if returned is not None:
+        body = returned
         raw_params += [entry.out_value, entry.out_code]
     missing = undefined_variables(body, raw_params)
     if missing:

@@ -1,0 +1,205 @@
+"""Kernels: barriers, reductions over threads, the division of host and device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_interpreter import run_kernel
+from lowered import of, var
+
+import tvm
+from tvm import te
+from tvm.error import TVMError
+from tvm.ir.module import GlobalVar, IRModule
+from tvm.ir.op import Op
+from tvm.ir.prim import Call, IterVar, StringImm, const
+from tvm.tir import pipeline
+from tvm.tir.buffer import decl_buffer
+from tvm.tir.function import PrimFunc
+from tvm.tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, seq
+from tvm.tir.transform.combine_context_call import combine_context_call
+from tvm.tir.transform.lower_device_storage_access_info import lower_device_storage_access_info
+from tvm.tir.transform.lower_thread_allreduce import lower_thread_allreduce
+from tvm.tir.transform.thread_sync import thread_sync
+
+CUDA = tvm.target.Target("cuda", host="llvm")
+
+
+def axis(tag, extent):
+    return IterVar((0, extent), var(tag.replace(".", "_")), IterVar.ThreadIndex, tag)
+
+
+def barriers(node):
+    return [c for c in of(Call, node) if getattr(c.op, "name", "") == "tir.tvm_storage_sync"]
+
+
+def kernel(make, threads=8, size=64):
+    """A kernel of one block; ``make(thread, shared, output)`` gives its body."""
+    tx = axis("threadIdx.x", threads)
+    s, b = decl_buffer((size,), "int32", "s", scope="shared"), decl_buffer((size,), "int32", "B")
+    body = Allocate(s.data, "int32", [size], const(True), make(tx.var, s, b))
+    return PrimFunc([b], AttrStmt(tx, "thread_extent", const(threads), body))
+
+
+def output(func, size=64):
+    got = np.zeros(size, "int32")
+    return got, run_kernel(func, got)
+
+
+def test_reading_what_another_thread_wrote_needs_a_barrier():
+    func = thread_sync(kernel(lambda t, s, b: seq(BufferStore(s, t * 10, [t]), BufferStore(b, s[7 - t], [t]))))
+    assert len(barriers(func)) == 1
+    np.testing.assert_array_equal(output(func)[0][:8], np.arange(8)[::-1] * 10)
+
+
+def test_own_elements_need_none():
+    func = kernel(lambda t, s, b: seq(BufferStore(s, t, [t]), BufferStore(b, s[t], [t])))
+    assert thread_sync(func).body is func.body
+
+
+def test_same_place_for_all_threads_is_not_their_own():
+    body = lambda t, s, b: seq(IfThenElse(t < 1, BufferStore(s, const(5), [0])), BufferStore(b, s[0], [t]))
+    func = thread_sync(kernel(body))
+    assert len(barriers(func)) == 1
+    assert (output(func)[0][:8] == 5).all()
+
+
+def test_loop_that_carries_shared_data():
+    i = var("i")
+    body = lambda t, s, b: For(i, 0, 4, 0, seq(BufferStore(s, t + i, [t]), BufferStore(b, b[t] + s[7 - t], [t])))
+    func = thread_sync(kernel(body))
+    assert len(barriers(func)) == 2
+    np.testing.assert_array_equal(output(func)[0][:8], [4 * (7 - t) + 6 for t in range(8)])
+
+
+def test_exchange_under_a_condition_of_threads_is_refused():
+    body = lambda t, s, b: IfThenElse(t < 4, seq(BufferStore(s, t, [t]), BufferStore(b, s[3 - t], [t])))
+    with pytest.raises(TVMError, match="under a condition that differs between them"):
+        thread_sync(kernel(body))
+
+
+def test_barrier_that_stands_already_is_counted():
+    sync = Evaluate(Call("int32", Op.get("tir.tvm_storage_sync"), (StringImm("shared"),)))
+    func = kernel(lambda t, s, b: seq(BufferStore(s, t, [t]), sync, BufferStore(b, s[7 - t], [t])))
+    assert thread_sync(func).body is func.body
+
+
+def scheduled(width, rows=3):
+    """Row sums, each by ``width`` threads, two rows to a block where they divide."""
+    a = te.placeholder((rows, width), "int32", "A")
+    k = te.reduce_axis((0, width), "k")
+    b = te.compute((rows,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("blockIdx.x" if rows % 2 else "threadIdx.y"))
+    s[b].bind(b.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    return tvm.lower(s, [a, b])["main"]
+
+
+@pytest.mark.parametrize(("width", "rows"), [(1, 3), (2, 3), (7, 3), (8, 3), (13, 4), (16, 2)])
+def test_reduction_over_threads(width, rows):
+    func = lower_thread_allreduce(scheduled(width, rows))
+    x = np.arange(rows * width, dtype="int32").reshape(rows, width)
+    y = np.zeros(rows, "int32")
+    run_kernel(func, x, y)
+    np.testing.assert_array_equal(y, x.sum(1))
+
+
+def test_reduction_of_pairs_over_threads():
+    def combine(a, b):
+        better = a[1] >= b[1]
+        return tvm.tir.Select(better, a[0], b[0]), tvm.tir.Select(better, a[1], b[1])
+
+    argmax = te.comm_reducer(combine, lambda t0, t1: (tvm.tir.const(-1, t0), te.min_value(t1)), name="argmax")
+    a = te.placeholder((2, 9), "int32", "A")
+    k = te.reduce_axis((0, 9), "k")
+    at, best = te.compute((2,), lambda i: argmax((k.var, a[i, k]), axis=k), name="best")
+    s = te.create_schedule(at.op)
+    s[at].bind(at.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[at].bind(at.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    func = lower_thread_allreduce(tvm.lower(s, [a, at, best])["main"])
+    x = np.array([[3, 1, 4, 1, 5, 9, 2, 6, 5], [8, 7, 6, 5, 4, 3, 2, 1, 0]], "int32")
+    found, value = np.zeros(2, "int32"), np.zeros(2, "int32")
+    run_kernel(func, x, found, value)
+    np.testing.assert_array_equal(found, x.argmax(1))
+    np.testing.assert_array_equal(value, x.max(1))
+
+
+def test_number_of_reducing_threads_must_be_known():
+    tx, n, b = axis("threadIdx.x", 8), var("n"), decl_buffer((1,), "int32", "B")
+    r = decl_buffer((1,), "int32", "r", scope="local")
+    x, y = var("x"), var("y")
+    reducer = tvm.tir.CommReducer([x], [y], [x + y], [const(0)])
+    call = Call("handle", Op.get("tir.tvm_thread_allreduce"), (const(1, "uint32"), tx.var, const(True), r.data, tx.var))
+    body = AttrStmt(reducer, "reduce_scope", const(0), Evaluate(call))
+    with pytest.raises(TVMError, match="needs a constant number of them; threadIdx.x has n"):
+        lower_thread_allreduce(PrimFunc([b, n], AttrStmt(tx, "thread_extent", n, body)))
+
+
+def shared_stage():
+    n = 32
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((n,), lambda i: b[n - 1 - i] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], 8)
+    bx, tx = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+    s[c].bind(outer, bx)
+    s[c].bind(inner, tx)
+    s[b].compute_at(s[c], outer)
+    s[b].set_scope("shared")
+    s[b].bind(b.op.axis[0], tx)
+    return tvm.lower(s, [a, c], name="stage")
+
+
+def test_host_and_device_are_divided():
+    host, device = pipeline.split_host_device(shared_stage(), CUDA, CUDA.host)
+    assert sorted(v.name_hint for v in host.functions) == ["stage", "stage_compute_"]
+    kernel_func = device["stage_kernel"]
+    assert kernel_func.attrs["calling_conv"] == 2
+    assert list(kernel_func.attrs["tir.kernel_launch_params"]) == ["blockIdx.x", "threadIdx.x"]
+    assert [p.name for p in kernel_func.params] == ["A", "C"] and len(barriers(kernel_func)) == 1
+    calls = [c for c in of(Call, host["stage_compute_"]) if hasattr(c.op, "name")]
+    launches = [c for c in calls if c.op.name == "tir.tvm_call_packed_lowered"]
+    assert [c.args[0].value for c in launches] == ["__tvm_set_device", "stage_kernel"]
+    x, y = np.arange(32, dtype="float32"), np.zeros(32, "float32")
+    run_kernel(kernel_func, x, y)
+    np.testing.assert_array_equal(y, (x[::-1] + 1) * 2)
+
+
+def test_unbound_loops_on_a_device_are_refused():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    mod = tvm.lower(te.create_schedule(b.op), [a, b])
+    with pytest.raises(TVMError, match="Did you forget to bind"):
+        pipeline.split_host_device(mod, CUDA, CUDA.host)
+
+
+def test_passes_by_hand_name_kernels_as_usual():
+    mod = tvm.tir.transform.BindTarget(CUDA)(shared_stage())
+    mod = tvm.tir.transform.SplitHostDevice()(tvm.tir.transform.AnnotateDeviceRegions()(mod))
+    assert "stage_kernel" in mod
+    calls = [c for c in of(Call, mod["stage"]) if isinstance(c.op, GlobalVar)]
+    assert [c.op.name_hint for c in calls] == ["stage_kernel"]
+
+
+def test_pointers_with_usage_become_addresses():
+    a = decl_buffer((8,), "float32", "A")
+    body = Evaluate(Call("int32", Op.get("tir.call_extern"), ("touch", a.access_ptr("w", offset=3))))
+    new = lower_device_storage_access_info(PrimFunc([a], body))
+    names = [c.op.name for c in of(Call, new)]
+    assert "tir.tvm_access_ptr" not in names and "tir.address_of" in names
+
+
+def test_equal_contexts_are_made_once():
+    n, i = var("n"), var("i")
+    device = lambda: Call("handle", Op.get("tir.call_extern"), ("device_context", n))
+    use = lambda: Evaluate(Call("int32", Op.get("tir.call_extern"), (
+        "f", Call("handle", Op.get("tir.tvm_thread_context"), (device(),)))))
+    new = combine_context_call(PrimFunc([n], For(i, 0, n, 0, seq(use(), use()))))
+    assert len(of(LetStmt, new)) == 1 and isinstance(new.body, LetStmt)
+
+
+def test_module_without_kernels_is_left_alone():
+    b = decl_buffer((4,), "int32", "B")
+    mod = IRModule({"f": PrimFunc([b], BufferStore(b, const(1), [0]), attrs={"global_symbol": "f", "target": CUDA})})
+    assert [v.name_hint for v in tvm.tir.transform.SplitHostDevice()(mod).functions] == ["f"]

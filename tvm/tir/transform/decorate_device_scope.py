@@ -1,0 +1,12 @@
+"""DecorateDeviceScope: the whole body of a function runs on the device."""
+
+from __future__ import annotations
+
+from ...ir.prim import const
+from ..function import PrimFunc
+from ..stmt import AttrStmt
+
+
+def decorate_device_scope(func: PrimFunc) -> PrimFunc:
+    zero = const(0, "int32")
+    return func.replace(body=AttrStmt(zero, "device_scope", zero, func.body))
