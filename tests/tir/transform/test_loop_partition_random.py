@@ -9,15 +9,17 @@ import pytest
 from lowered import of, same_result, var
 
 from tvm.ir.pass_config import LoopPartitionConfig
-from tvm.ir.prim import BufferLoad, Call, IterVar, Range, const
+from tvm.ir.prim import And, BufferLoad, Call, IntImm, IterVar, Range, Var, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
 from tvm.tir.op import likely
 from tvm.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, seq
 from tvm.tir.transform.loop_partition import loop_partition
+from tvm.tir.transform.simplify import simplify
 
 ALL = LoopPartitionConfig(partition_const_loop=True)
+HINTS = LoopPartitionConfig(unroll_loop_with_partition_hint_no_interval=True, no_unroll_loop_with_extent_one=True)
 LENGTH = 4000
 
 
@@ -74,13 +76,19 @@ class Nest:
         condition = self.condition(visible)
         if rng.random() < 0.3:
             condition = all_of(condition, self.condition(visible))
-        body = IfThenElse(likely(condition), body, self.note([const(-1), *inside]) if rng.random() < 0.5 else None)
+        if rng.random() < 0.8:
+            condition = likely(condition)
+        body = IfThenElse(condition, body, self.note([const(-1), *inside]) if rng.random() < 0.5 else None)
         if rng.random() < 0.2:
             body = seq(body, BufferStore(self.data, i + rng.randint(0, 4), (rng.choice([0, 1]),)))
         if let is not None:
             body = LetStmt(let, rng.choice(inside) * 2 - 1, body)
         kind = ForKind.UNROLLED if rng.random() < 0.1 else ForKind.SERIAL
-        return For(i, rng.choice([0, 0, 0, 2, -1]), self.extent(defined), kind, body)
+        extent = self.extent(defined)
+        if kind is ForKind.UNROLLED and not isinstance(extent, IntImm):
+            kind = ForKind.SERIAL
+        marks = {"pragma_loop_partition_hint": 1, "key": "value"} if rng.random() < 0.3 else {}
+        return For(i, rng.choice([0, 0, 0, 2, -1]), extent, kind, body, None, marks)
 
     def arrays(self) -> list:
         rng = self.rng
@@ -94,9 +102,11 @@ def test_random_nests_do_the_same_in_the_same_order(seed):
     divided = 0
     for _ in range(120):
         nest = Nest(rng)
-        for config in (ALL, LoopPartitionConfig()):
+        for config in (ALL, LoopPartitionConfig(), HINTS):
             new = same_result(lambda f, c=config: loop_partition(f, c), nest.func, *nest.arrays())
             divided += len(of(For, new)) > len(of(For, nest.func))
+            assert not any("pragma_loop_partition_hint" in f.annotations for f in of(For, new))
+            assert all(isinstance(f.extent, IntImm) for f in of(For, new) if f.kind is ForKind.UNROLLED)
     assert divided > 40
 
 
@@ -135,3 +145,64 @@ def test_thread_extents_are_relaxed_in_the_interior(n):
     func = PrimFunc([out, holder], AttrStmt(thread, "thread_extent", const(4), body))
     new = loop_partition(func)
     assert [c for c in of(Call, new) if c.op.name == "tir.likely"]
+
+
+def whole_loops(func, config=ALL):
+    """The function after division and simplification, without loops of one iteration."""
+    return simplify(loop_partition(func, config))
+
+
+@pytest.mark.parametrize("length,factor", [(21, 4), (60, 16), (130, 8)])
+def test_the_remainder_is_divided_as_well(length, factor):
+    out = decl_buffer((length,), "int32", "out")
+    i, j = var("i"), var("j")
+    store = IfThenElse(likely(i * factor + j < length), BufferStore(out, 1, (i * factor + j,)))
+    func = PrimFunc([out], For(i, 0, -(-length // factor), 0, For(j, 0, factor, 0, store)))
+    assert not of(IfThenElse, same_result(whole_loops, func, np.zeros(length, "int32")))
+
+
+def test_a_condition_that_never_holds_is_divided_off():
+    out = decl_buffer((130,), "int32", "out")
+    i, j = var("i"), var("j")
+    store = IfThenElse(likely(i * 8 + j < 2), BufferStore(out, 1, (i * 8 + j,)))
+    func = PrimFunc([out], For(i, 0, 16, 0, For(j, 0, 8, ForKind.UNROLLED, store)))
+    new = same_result(whole_loops, func, np.zeros(130, "int32"))
+    assert [int(f.extent) for f in of(For, new) if of(BufferStore, f)] == [2]
+
+
+def test_a_hint_divides_at_plain_conditions_until_none_is_left():
+    a, out = decl_buffer((160,), "int32", "a"), decl_buffer((160,), "int32", "out")
+    i = var("i")
+    inner = IfThenElse(And(10 <= i, i < 150), BufferStore(out, a[i] + 2, (i,)), BufferStore(out, a[i] + 3, (i,)))
+    body = IfThenElse(i < 10, BufferStore(out, a[i] + 1, (i,)), inner)
+    marks = {"pragma_loop_partition_hint": True, "key": "value"}
+    func = PrimFunc([a, out], For(i, 0, 160, 0, body, None, marks))
+    new = same_result(whole_loops, func, np.arange(160, dtype="int32"), np.zeros(160, "int32"))
+    loops = of(For, new)
+    assert [int(f.extent) for f in loops] == [10, 140, 10] and not of(IfThenElse, new)
+    assert all(f.annotations == {"key": "value"} for f in loops)
+
+
+def thread_nest(scope: str):
+    size = var("n")
+    out = decl_buffer((size,), "int32", "out")
+    scratch = decl_buffer((64,), "int32", "scratch", scope=scope)
+    j, t = var("j"), var("t")
+    thread = IterVar(Range(0, 8), t, IterVar.ThreadIndex, "threadIdx.x")
+    at = t * 4 + j
+    store = IfThenElse(likely(at < size), BufferStore(out, BufferLoad(scratch, (at,)) + 1, (at,)))
+    loop = For(j, 0, 4, ForKind.VECTORIZED, store)
+    return PrimFunc([out, scratch], AttrStmt(thread, "thread_extent", const(8), loop))
+
+
+def test_threads_with_complete_vectors_branch_off():
+    new = loop_partition(thread_nest("global"))
+    branch = new.body.body
+    assert isinstance(branch, IfThenElse) and not of(Call, branch.then_case) and of(Call, branch.else_case)
+    names = [v.name for v in of(Var, branch.condition)]
+    assert "t" in names and "j" not in names
+
+
+def test_threads_that_share_memory_stay_together():
+    func = thread_nest("shared")
+    assert isinstance(loop_partition(func).body.body, For)

@@ -14,10 +14,15 @@ from typing import Any
 
 from ...arith import Analyzer
 from ...arith.bound_deducer import deduce_bound
+from ...arith.compare import is_pure
 from ...arith.intset import IntSet, as_set, intersect
 from ...ir import primop
 from ...ir.pass_config import LoopPartitionConfig
 from ...ir.prim import (
+    GE,
+    GT,
+    LE,
+    LT,
     And,
     BufferLoad,
     Call,
@@ -30,18 +35,21 @@ from ...ir.prim import (
     PrimExpr,
     ProducerLoad,
     Range,
+    Select,
     Var,
     const,
 )
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
-from ..stmt import AttrStmt, For, ForKind, LetStmt, Stmt, seq
+from ..stmt import Allocate, AttrStmt, BufferRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from .facts import analyzer_of
 from .statement import StmtRewriter, int_value, is_call
 from .unroll_loop import rename_bound
 
 HINT = "pragma_loop_partition_hint"
+THREADS = ("thread_extent", "virtual_thread")
+OPPOSITE = {LT: GE, LE: GT, GT: LE, GE: LT}
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
@@ -61,7 +69,7 @@ def inner_ranges(body: Stmt) -> dict[Var, Range]:
     for n in post_order(body):
         if isinstance(n, For):
             out[n.loop_var] = Range.from_min_extent(n.min, n.extent)
-        elif isinstance(n, AttrStmt) and n.attr_key in ("thread_extent", "virtual_thread"):
+        elif isinstance(n, AttrStmt) and n.attr_key in THREADS:
             var = n.node.var
             out[var] = Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, n.value))
     return out
@@ -73,24 +81,35 @@ class Partitioner(StmtRewriter):
         self.config = config
         self.outer: dict[Var, IntSet] = {}
         self.hinted = False
+        # Variables of loops that stay as they are: parts of a loop of unknown length.
+        self.done: set[Var] = set()
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == HINT:
             self.hinted = True
             return self.stmt(node.body)
-        if node.attr_key in ("thread_extent", "virtual_thread"):
-            var = node.node.var
-            extent = primop.cast(var.dtype, node.value)
-            self.outer[var] = as_set(Range.from_min_extent(const(0, var.dtype), extent))
-        return self.keep(node)
+        if node.attr_key not in THREADS:
+            return self.keep(node)
+        var = node.node.var
+        extent = primop.cast(var.dtype, node.value)
+        self.outer[var] = as_set(Range.from_min_extent(const(0, var.dtype), extent))
+        return self.partition_thread(node, var) or self.keep(node)
 
     def on_For(self, node: For) -> Stmt:
-        hinted, self.hinted = self.hinted, False
+        hinted, self.hinted = self.hinted or bool(node.annotations.get(HINT)), False
+        if HINT in node.annotations:
+            node = node.replace(annotations={k: v for k, v in node.annotations.items() if k != HINT})
+        return self.loop(node, hinted, self.config.unroll_loop_with_partition_hint_no_interval)
+
+    def loop(self, node: For, hinted: bool, unroll: bool) -> Stmt:
+        """The loop, divided where that pays; a hinted loop that is not divided may be marked for unrolling."""
         # Lanes and threads belong together: such a loop stays whole.
-        whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING)
+        whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or node.loop_var in self.done
         got = None if whole else self.partition(node, hinted)
         if got is not None:
             return got
+        if hinted and unroll and node.kind is ForKind.SERIAL and int_value(node.extent) is not None:
+            node = node.replace(kind=ForKind.UNROLLED)
         self.outer[node.loop_var] = as_set(Range.from_min_extent(node.min, node.extent))
         new = self.keep(node)
         del self.outer[node.loop_var]
@@ -100,47 +119,58 @@ class Partitioner(StmtRewriter):
         """The conditions worth dividing this loop for."""
         if hinted or self.config.partition_const_loop or int_value(node.extent) is None:
             return conditions
-        vectors = {n.loop_var for n in post_order(node.body) if isinstance(n, For) and n.kind is ForKind.VECTORIZED}
-        if not vectors:
-            return []
-        return [c for c in conditions if any(v in vectors for v in post_order(c) if isinstance(v, Var))]
+        return concerning_vectors(node.body, conditions)
 
     def partition(self, node: For, hinted: bool) -> Stmt | None:
-        conditions = likely_conditions(node.body, node.loop_var)
+        conditions = conditions_on(node.body, node.loop_var, hinted)
         if not conditions:
             return None
-        inner = inner_ranges(node.body)
         conditions = self.wanted(node, conditions, hinted)
-        interval, certain = self.interior(node, inner, conditions)
-        if interval is None:
+        span = None
+        if int_value(node.min) is not None and int_value(node.extent) is not None:
+            span = as_set(Range.from_min_extent(node.min, node.extent))
+        interval, certain = self.interior(node.body, node.loop_var, span, conditions)
+        if interval is None or not certain:
             return None
-        return self.divide(node, interval, certain)
+        if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_ends(interval)):
+            # The parts of such a loop must have known lengths too.
+            return None
+        return self.divide(node, interval, certain, hinted)
 
-    def interior(self, node: For, inner: dict[Var, Range], conditions: list[PrimExpr]):
-        """The interval of the loop variable in which conditions hold, and which ones."""
-        relax = {v: as_set(r) for v, r in inner.items()}
-        bound_inside = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}
-        certain: list[PrimExpr] = []
-        interval: IntSet | None = None
-        for condition in conditions:
-            if not same_before_the_loop(condition, bound_inside):
+    def interior(self, body: Stmt, var: Var, interval: IntSet | None, conditions: list[PrimExpr]):
+        """The part of ``interval`` in which conditions are certain, and what they are there.
+
+        In a known interval a condition that never holds is as good as one that always does.
+        """
+        relax = {v: as_set(r) for v, r in inner_ranges(body).items()}
+        bound_inside = {n.var for n in post_order(body) if isinstance(n, (LetStmt, Let))}
+        hidden = bound_inside.union(relax, [var])
+        certain: dict[PrimExpr, bool] = {}
+        tries = [(c, c, True) for c in conditions]
+        if interval is not None:
+            tries += [(c, OPPOSITE[type(c)](c.a, c.b), False) for c in conditions if type(c) in OPPOSITE]
+        for condition, said, value in tries:
+            if condition in certain or not same_before_the_loop(condition, bound_inside):
                 continue
-            where = deduce_bound(node.loop_var, condition, self.outer, relax)
-            hidden = bound_inside.union(relax, [node.loop_var])
+            where = deduce_bound(var, said, self.outer, relax)
             if where.is_nothing() or not all(same_before_the_loop(end, hidden) for end in finite_ends(where)):
                 continue
             both = where if interval is None else intersect([interval, where])
             if both.is_nothing():
                 continue
             interval = both
-            certain.append(condition)
+            certain[condition] = value
         return interval, certain
 
-    def divide(self, node: For, interval: IntSet, certain: list[PrimExpr]) -> Stmt | None:
+    def analyzer(self) -> Analyzer:
         analyzer = analyzer_of(self.func)
         for var, values in self.outer.items():
             if values.has_lower_bound() and values.has_upper_bound():
                 analyzer.bind(var, values.range())
+        return analyzer
+
+    def divide(self, node: For, interval: IntSet, certain: dict[PrimExpr, bool], hinted: bool) -> Stmt | None:
+        analyzer = self.analyzer()
         dtype = node.loop_var.dtype
         begin, end = node.min, analyzer.simplify(node.min + node.extent)
         # The parts never overlap and cover the loop, whatever the symbolic values are.
@@ -152,24 +182,20 @@ class Partitioner(StmtRewriter):
         size = analyzer.simplify(after - middle)
         if isinstance(size, IntImm) and size.value <= 0:
             return None
-        gone = {id(c) for c in certain}
-        body = rewrite(node.body, lambda n: None, lambda n: const(True, "bool") if id(n) in gone else None)
-        body = drop_empty_likely(body)
-        before = self.piece(node, analyzer, begin, middle, node.body, fresh=True)
-        rest = self.piece(node, analyzer, after, end, node.body, fresh=True)
-        if (
-            before is None
-            and rest is None
-            and int_value(size) == int_value(node.extent)
-            and int_value(size) is not None
-        ):
-            return self.stmt(node.replace(body=body))
-        main = self.piece(node, analyzer, middle, after, body, fresh=False)
-        return seq(*[s for s in (before, main, rest) if s is not None])
+        body = without(node.body, certain)
+        if int_value(size) is not None and int_value(size) == int_value(node.extent):
+            return self.loop(node.replace(body=body), hinted, unroll=False)
+        parts = (
+            self.piece(node, analyzer, begin, middle, node.body, hinted, fresh=True),
+            self.piece(node, analyzer, middle, after, body, hinted, fresh=False),
+            self.piece(node, analyzer, after, end, node.body, hinted, fresh=True),
+        )
+        return seq(*[part for part in parts if part is not None])
 
     def piece(
-        self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, fresh: bool
+        self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, hinted: bool, fresh: bool
     ) -> Stmt | None:
+        """The iterations from ``low`` to ``high`` as a loop from zero; ``fresh`` if the body is used elsewhere too."""
         extent = analyzer.simplify(high - low)
         count = int_value(extent)
         if count is not None and count <= 0:
@@ -183,16 +209,61 @@ class Partitioner(StmtRewriter):
         zero = const(0, var.dtype)
         if fresh:
             shifted = rename_bound(shifted)
-        loop = For(var, zero, extent, node.kind, shifted, node.thread_binding, node.annotations)
         if count == 1 and not self.config.no_unroll_loop_with_extent_one:
-            loop = None
-            shifted = substitute(shifted, {var: zero})
-        if fresh:
-            return shifted if loop is None else loop
-        self.outer[var] = as_set(Range.from_min_extent(zero, extent))
-        done = self.stmt(shifted)
-        del self.outer[var]
-        return done if loop is None else loop.replace(body=done)
+            return self.stmt(substitute(shifted, {var: zero}))
+        if count is None:
+            self.done.add(var)
+        loop = For(var, zero, extent, node.kind, shifted, node.thread_binding, node.annotations)
+        return self.loop(loop, hinted, fresh and self.config.unroll_loop_with_partition_hint_no_interval)
+
+    def partition_thread(self, node: AttrStmt, var: Var) -> Stmt | None:
+        """Threads whose vectors are complete take a branch of their own, without the conditions on lanes."""
+        if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in post_order(node.body)):
+            return None
+        conditions = concerning_vectors(node.body, conditions_on(node.body, var, False))
+        if not conditions or meets_other_threads(node.body):
+            return None
+        interval, certain = self.interior(node.body, var, None, conditions)
+        if interval is None:
+            return None
+        analyzer = self.analyzer()
+        test: PrimExpr = const(True, "bool")
+        if interval.has_lower_bound():
+            test = primop.logical_and(test, analyzer.simplify(var >= primop.cast(var.dtype, interval.min_value)))
+        if interval.has_upper_bound():
+            test = primop.logical_and(test, analyzer.simplify(var <= primop.cast(var.dtype, interval.max_value)))
+        if isinstance(test, IntImm) and not test.value:
+            return None
+        complete = self.stmt(without(node.body, certain))
+        if isinstance(test, IntImm):
+            return node.replace(body=complete)
+        return node.replace(body=IfThenElse(test, complete, self.stmt(rename_bound(node.body))))
+
+
+def concerning_vectors(body: Stmt, conditions: list[PrimExpr]) -> list[PrimExpr]:
+    """The conditions that mention the variable of a vectorized loop in ``body``."""
+    vectors = {n.loop_var for n in post_order(body) if isinstance(n, For) and n.kind is ForKind.VECTORIZED}
+    if not vectors:
+        return []
+    return [c for c in conditions if any(v in vectors for v in post_order(c) if isinstance(v, Var))]
+
+
+def meets_other_threads(body: Stmt) -> bool:
+    """Whether threads work together in ``body``: it may then not stand in a branch that only some of them take."""
+    for n in post_order(body):
+        if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope() not in ("global", "local", ""):
+            return True
+        if isinstance(n, (Allocate, BufferRealize)) or (
+            isinstance(n, Call) and not is_call(n, "tir.likely", "tir.if_then_else") and not is_pure(n)
+        ):
+            return True
+    return False
+
+
+def without(body: Stmt, certain: dict[PrimExpr, bool]) -> Stmt:
+    """``body`` where the conditions are known."""
+    known = {c: const(value, "bool") for c, value in certain.items()}
+    return drop_empty_likely(rewrite(body, None, known.get))
 
 
 def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
@@ -205,13 +276,22 @@ def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) ->
     return analyzer.simplify(value)
 
 
-def likely_conditions(body: Stmt, var: Var) -> list[PrimExpr]:
-    """What stands in ``likely`` anywhere in the body and mentions ``var``."""
-    out = []
+def conditions_on(body: Stmt, var: Var, hinted: bool) -> list[PrimExpr]:
+    """What stands in ``likely`` anywhere in the body and mentions ``var``; with a hint, every other condition too."""
+    found = []
     for n in post_order(body):
         if is_call(n, "tir.likely"):
-            out.extend(c for c in conjuncts(n.args[0]) if any(v is var for v in post_order(c)))
-    return out
+            found.append(n.args[0])
+        elif hinted and is_call(n, "tir.if_then_else"):
+            found.append(n.args[0])
+        elif hinted and isinstance(n, (IfThenElse, Select)):
+            found.append(n.condition)
+    out: dict[PrimExpr, None] = {}
+    for condition in found:
+        for c in conjuncts(condition):
+            if not is_call(c, "tir.likely") and any(v is var for v in post_order(c)):
+                out[c] = None
+    return list(out)
 
 
 def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:
@@ -244,7 +324,12 @@ def drop_empty_likely(body: Stmt) -> Stmt:
 
 
 def loop_partition(func: PrimFunc, config: LoopPartitionConfig | None = None) -> PrimFunc:
-    if not any(is_call(n, "tir.likely") for n in post_order(func.body)):
+    if not any(
+        is_call(n, "tir.likely")
+        or (isinstance(n, AttrStmt) and n.attr_key == HINT)
+        or (isinstance(n, For) and HINT in n.annotations)
+        for n in post_order(func.body)
+    ):
         return func
     return func.replace(body=Partitioner(config or LoopPartitionConfig(), func).stmt(func.body))
 
