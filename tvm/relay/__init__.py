@@ -1,0 +1,38 @@
+"""The graph language: models as functions over tensors, the passes that improve them, and their compilation."""
+
+from ..ir import adt as _adt
+from ..ir import module as _module
+from ..ir.tensor_type import TensorType
+from ..ir.type import FuncType, IncompleteType, TupleType, TypeVar
+from . import expr, op
+from .expr import (
+    Any,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    TupleWrapper,
+    Var,
+    bind,
+    const,
+    var,
+)
+from .op import nn
+from .op.tensor import *  # noqa: F403
+from .substitute import free_vars
+
+
+def _call(op_, args):
+    return Call(op_, args)
+
+
+_module.RELAY_CALL[:] = [_call]
+_adt.CALL[:] = [_call]

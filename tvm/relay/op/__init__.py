@@ -1,0 +1,11 @@
+"""Operators: one record each."""
+
+from ...ir.op import Op, register_intrin_lowering, register_op_attr
+from . import nn, tensor
+from .record import OpPattern, as_expr, call, op
+from .tensor import *  # noqa: F403
+
+
+def get(op_name: str) -> Op:
+    """The operator of this name."""
+    return Op.get(op_name)

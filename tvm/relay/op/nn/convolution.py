@@ -1,0 +1,124 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....ir.prim import PrimExpr
+from ....ir.tensor_type import TensorType
+from ....topi.nn.convolution import SPATIAL
+from ....topi.nn.utils import pads, spatial
+from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import dims, tensor
+
+
+def _by_name(t: TensorType, layout: str, what: str) -> dict:
+    shape = dims(t)
+    if len(shape) != len(layout):
+        raise TypeError(f"{what} has {len(shape)} dimensions, its layout {layout} has {len(layout)}")
+    return dict(zip(layout, shape))
+
+
+def conv_type(attrs, types):
+    """The shape of a convolution's result, in the data's layout."""
+    data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
+    n = len(attrs.data_layout) - 2
+    names = SPATIAL[n]
+    data = _by_name(data_type, attrs.data_layout, "the data")
+    weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
+    if attrs.kernel_size is not None:
+        got = tuple(weight[c] for c in names)
+        if tuple(int(k) for k in attrs.kernel_size) != got:
+            raise TypeError(f"kernel_size says {tuple(attrs.kernel_size)}, the weight has {got}")
+    per_group = weight["I"]
+    filters = weight["O"]
+    if is_depthwise_layout(attrs):
+        filters, per_group = weight["O"] * weight["I"], 1
+    if isinstance(data["C"], int) and isinstance(per_group, int) and data["C"] != per_group * attrs.groups:
+        raise TypeError(
+            f"the data has {data['C']} channels, but the weight takes {per_group} for each of {attrs.groups} groups"
+        )
+    if attrs.channels is not None and int(attrs.channels) != filters:
+        raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
+    out = {"N": data["N"], "C": filters}
+    sizes = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
+    before, after = pads(attrs.padding, sizes, n, "padding")
+    for c, k, s, lo, hi in zip(names, sizes, attrs.strides, before, after):
+        if isinstance(data[c], PrimExpr):
+            out[c] = data[c] if s == 1 and lo + hi == k - 1 else (data[c] + (lo + hi - k)) // s + 1
+            continue
+        out[c] = (data[c] + lo + hi - k) // s + 1
+        if out[c] < 1:
+            raise TypeError(f"the kernel ({k} with dilation) is larger than the padded data ({data[c] + lo + hi}) along {c}")
+    return TensorType([out[c] for c in attrs.data_layout], attrs.out_dtype or data_type.dtype)
+
+
+def is_depthwise_layout(attrs) -> bool:
+    """HWOI: the kernel of a depthwise convolution as TensorFlow has it."""
+    return attrs.groups > 1 and attrs.kernel_layout == "HWOI"
+
+
+def conv_inputs(attrs, types):
+    """The weight's type from the attributes, for graphs built before their parameters."""
+    data = tensor(types[0], "the data")
+    if attrs.channels is None or attrs.kernel_size is None:
+        raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
+    layout = attrs.data_layout
+    by_name = dict(zip(layout, dims(data)))
+    names = SPATIAL[len(layout) - 2]
+    sizes = {"O": int(attrs.channels), "I": by_name["C"] // attrs.groups, **dict(zip(names, attrs.kernel_size))}
+    if is_depthwise_layout(attrs):
+        sizes["O"], sizes["I"] = by_name["C"], int(attrs.channels) // by_name["C"]
+    return [data, TensorType([int(sizes[c]) for c in attrs.kernel_layout], data.dtype)]
+
+
+def _conv_compute(attrs, inputs, out):
+    data, weight = inputs
+    channels = data.shape[attrs.data_layout.index("C")]
+    filters = out.shape[attrs.data_layout.index("C")]
+    depthwise = attrs.groups > 1 and getattr(channels, "value", 0) == attrs.groups and len(attrs.data_layout) == 4
+    if depthwise and attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and int(filters) == attrs.groups:
+        return topi.nn.depthwise_conv2d_nchw(data, weight, attrs.strides, attrs.padding, attrs.dilation, out.dtype)
+    if is_depthwise_layout(attrs):
+        return topi.nn.depthwise_conv2d_nhwc(data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype)
+    return topi.nn.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, attrs.data_layout,
+                        attrs.kernel_layout, out.dtype, f"conv{len(attrs.data_layout) - 2}d")
+
+
+def _build(name: str, n: int, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
+           kernel_layout, out_layout, out_dtype):
+    kernel = None if kernel_size is None else spatial(kernel_size, n, name + ": kernel_size")
+    padding = padding if isinstance(padding, str) else tuple(
+        int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
+    return call(
+        name, data, weight, strides=spatial(strides, n, name + ": strides"), padding=padding,
+        dilation=spatial(dilation, n, name + ": dilation"), groups=int(groups),
+        channels=None if channels is None else int(channels), kernel_size=kernel, data_layout=data_layout,
+        kernel_layout=kernel_layout, out_layout=out_layout, out_dtype=out_dtype,
+    )
+
+
+_FACTS = dict(pattern=OUT_ELEMWISE_FUSABLE, type_rule=conv_type, infer_inputs=conv_inputs, compute=_conv_compute)
+
+
+@op("nn.conv1d", 2, **_FACTS)
+def conv1d(data, weight, strides=1, padding=0, dilation=1, groups=1, channels=None, kernel_size=None, data_layout="NCW",
+           kernel_layout="OIW", out_layout="", out_dtype=""):
+    """Cross-correlation along one dimension."""
+    return _build("nn.conv1d", 1, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
+                  kernel_layout, out_layout, out_dtype)
+
+
+@op("nn.conv2d", 2, **_FACTS)
+def conv2d(data, weight, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, kernel_size=None,
+           data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype=""):
+    """Cross-correlation along two dimensions."""
+    return _build("nn.conv2d", 2, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
+                  kernel_layout, out_layout, out_dtype)
+
+
+@op("nn.conv3d", 2, **_FACTS)
+def conv3d(data, weight, strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1, channels=None,
+           kernel_size=None, data_layout="NCDHW", kernel_layout="OIDHW", out_layout="", out_dtype=""):
+    """Cross-correlation along three dimensions."""
+    return _build("nn.conv3d", 3, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
+                  kernel_layout, out_layout, out_dtype)

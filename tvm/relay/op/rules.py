@@ -1,0 +1,94 @@
+"""Type rules that many operators share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.prim import Any_, PrimExpr
+from ...ir.tensor_type import TensorType
+from ...ir.type import TupleType, Type
+from ..infer import dims
+
+
+def tensor(t: Type, what: str = "an input") -> TensorType:
+    if not isinstance(t, TensorType):
+        raise TypeError(f"{what} must be a tensor, got {t}")
+    return t
+
+
+def same_as_first(attrs, types) -> Type:
+    return tensor(types[0])
+
+
+def bool_like_first(attrs, types) -> Type:
+    return TensorType(tensor(types[0]).shape, "bool")
+
+
+def broadcast_dims(a, b) -> tuple:
+    """NumPy's rule for two shapes; unknown sizes stay unknown."""
+    n = max(len(a), len(b))
+    x, y = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
+    out = []
+    for p, q in zip(x, y):
+        if p == 1 if isinstance(p, int) else False:
+            out.append(q)
+        elif q == 1 if isinstance(q, int) else False:
+            out.append(p)
+        elif isinstance(p, PrimExpr) or isinstance(q, PrimExpr):
+            out.append(p if isinstance(p, int) else q if isinstance(q, int) else p)
+        elif p != q:
+            raise TypeError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: {p} beside {q}")
+        else:
+            out.append(p)
+    return tuple(out)
+
+
+def broadcast(attrs, types) -> Type:
+    a, b = tensor(types[0], "the left side"), tensor(types[1], "the right side")
+    if a.dtype != b.dtype:
+        raise TypeError(f"both sides must have one element type, got {a.dtype} and {b.dtype}; cast one of them")
+    return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
+
+
+def broadcast_bool(attrs, types) -> Type:
+    return TensorType(broadcast(attrs, types).shape, "bool")
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    axis = int(axis)
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is not within the {rank} dimensions")
+    return axis % rank
+
+
+def normalize_axes(axes: Any, rank: int) -> list[int]:
+    if isinstance(axes, int):
+        axes = [axes]
+    out = [normalize_axis(a, rank) for a in axes]
+    if len(set(out)) != len(out):
+        raise ValueError(f"an axis is given twice in {list(axes)}")
+    return out
+
+
+def concrete(t: Type, what: str) -> tuple[int, ...]:
+    d = dims(t)
+    if any(not isinstance(x, int) for x in d):
+        raise TypeError(f"{what} must have a known shape, got {d}")
+    return d
+
+
+def product(values) -> Any:
+    total: Any = 1
+    for v in values:
+        total = Any_() if isinstance(v, Any_) or isinstance(total, Any_) else total * v
+    return total
+
+
+def fields(t: Type) -> tuple:
+    if not isinstance(t, TupleType):
+        raise TypeError(f"a tuple of tensors is wanted, got {t}")
+    return t.fields
+
+
+__all__ = ["broadcast", "broadcast_bool", "broadcast_dims", "bool_like_first", "concrete", "dims", "fields",
+           "normalize_axes", "normalize_axis", "product", "same_as_first", "tensor"]

@@ -1,0 +1,121 @@
+"""Operators element by element: one row per operator."""
+
+from __future__ import annotations
+
+from ... import topi
+from ...dtype import canonical
+from ...ir.tensor_type import TensorType
+from ..expr import OPERATORS, Constant, RelayExpr, const
+from .record import BROADCAST, ELEMWISE, as_expr, call, op
+from .rules import bool_like_first, broadcast, broadcast_bool, same_as_first, tensor
+
+_UNARY = (
+    "log log2 log10 log1p exp sqrt rsqrt sigmoid tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh erf floor "
+    "ceil trunc round sign abs negative fast_exp fast_tanh fast_erf bitwise_not"
+).split()
+_TESTS = ("isnan", "isfinite", "isinf", "logical_not")
+_BINARY = (
+    "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power maximum minimum bitwise_and "
+    "bitwise_or bitwise_xor left_shift right_shift"
+).split()
+_COMPARE = "equal not_equal less less_equal greater greater_equal".split()
+_LOGICAL = "logical_and logical_or logical_xor".split()
+
+
+def _unary(name: str, type_rule):
+    function = getattr(topi, name)
+
+    @op(name, 1, pattern=ELEMWISE, type_rule=type_rule, compute=lambda attrs, inputs, out: function(inputs[0]))
+    def build(data):
+        return call(name, data)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = build.op.description = f"The {name.replace('_', ' ')} of every element."
+    return build
+
+
+def _two(lhs, rhs) -> tuple[RelayExpr, RelayExpr]:
+    """A Python number takes the element type of the expression beside it."""
+    from ..expr import _operand
+
+    if isinstance(lhs, RelayExpr):
+        return lhs, _operand(rhs, lhs) if not isinstance(rhs, RelayExpr) else rhs
+    if isinstance(rhs, RelayExpr):
+        return _operand(lhs, rhs), rhs
+    return as_expr(lhs), as_expr(rhs)
+
+
+def _binary(name: str, type_rule):
+    function = getattr(topi, name)
+
+    @op(name, 2, pattern=BROADCAST, type_rule=type_rule, infer_inputs=_like_the_other,
+        compute=lambda attrs, inputs, out: function(inputs[0], inputs[1]))
+    def build(lhs, rhs):
+        return call(name, *_two(lhs, rhs))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = build.op.description = f"The {name.replace('_', ' ')} of two tensors, broadcast to one shape."
+    return build
+
+
+def _like_the_other(attrs, types):
+    known = next(t for t in types if isinstance(t, TensorType))
+    return [known, known]
+
+
+for _name in _UNARY:
+    globals()[_name] = _unary(_name, same_as_first)
+for _name in _TESTS:
+    globals()[_name] = _unary(_name, bool_like_first)
+for _name in _BINARY:
+    globals()[_name] = _binary(_name, broadcast)
+for _name in _COMPARE:
+    globals()[_name] = _binary(_name, broadcast_bool)
+for _name in _LOGICAL:
+    globals()[_name] = _binary(_name, broadcast)
+
+for _name in (*_BINARY, *_COMPARE, "negative"):
+    OPERATORS[_name] = globals()[_name]
+
+
+@op("clip", 1, pattern=ELEMWISE, type_rule=same_as_first,
+    compute=lambda attrs, inputs, out: topi.clip(inputs[0], attrs.a_min, attrs.a_max))
+def clip(a, a_min, a_max):
+    """Every element brought into [a_min, a_max]."""
+    return call("clip", a, a_min=float(a_min), a_max=float(a_max))
+
+
+def _cast_type(attrs, types):
+    return TensorType(tensor(types[0]).shape, attrs.dtype)
+
+
+@op("cast", 1, pattern=ELEMWISE, type_rule=_cast_type, compute=lambda attrs, inputs, out: topi.cast(inputs[0], attrs.dtype))
+def cast(data, dtype):
+    """The same numbers as another element type."""
+    return call("cast", data, dtype=canonical(dtype))
+
+
+OPERATORS["cast"] = cast
+
+
+@op("copy", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.identity(inputs[0]))
+def copy(data):
+    """The same tensor in memory of its own."""
+    return call("copy", data)
+
+
+def zeros_like(data):
+    """Zeros of the shape and type of another tensor."""
+    return call("zeros_like", data)
+
+
+def ones_like(data):
+    return call("ones_like", data)
+
+
+for _name, _value, _build in (("zeros_like", 0, zeros_like), ("ones_like", 1, ones_like)):
+    op(_name, 1, pattern=ELEMWISE, type_rule=same_as_first,
+       compute=lambda attrs, inputs, out, value=_value: topi.full_like(inputs[0], value))(_build)
+
+__all__ = [*_UNARY, *_TESTS, *_BINARY, *_COMPARE, *_LOGICAL, "clip", "cast", "copy", "zeros_like", "ones_like",
+           "Constant", "const"]
