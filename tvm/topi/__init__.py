@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 
-from . import broadcast, math, tag, utils
+from . import broadcast, indexing, math, reduction, scatter, slicing, tag, transform, utils
 from .broadcast import *
 from .math import *
+from .reduction import *
+from .transform import *
 
 
 def __getattr__(name: str):

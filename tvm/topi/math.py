@@ -254,6 +254,7 @@ def elemwise_sum(xs):
 
     return te.compute(xs[0].shape, element, name="T_elemwise_sum", tag=tag.ELEMWISE)
 
+
 __all__ = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cast", "ceil", "ceil_log2", "clip", "cos", "cosh",
     "elemwise_sum", "erf", "exp", "exp10", "exp2", "fast_erf", "fast_exp", "fast_tanh", "fixed_point_multiply",

@@ -1,0 +1,190 @@
+"""Reductions: sums, products, extremes and their places along some axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import te, tir
+from ..dtype import info
+from ..error import ExprValueError
+from ..ir import primop
+from ..ir.prim import PrimExpr, const, convert
+from . import tag, utils
+from .utils import check_tensor, equal_const_int, normalize_axes, ravel_index
+
+
+def _least(dtype: str) -> PrimExpr:
+    return -tir.infinity(dtype) if info(dtype).is_float else te.min_value(dtype)
+
+
+def _greatest(dtype: str) -> PrimExpr:
+    return tir.infinity(dtype) if info(dtype).is_float else te.max_value(dtype)
+
+
+# Unlike te.max and te.min, these start from infinity where the type has one.
+_max = te.comm_reducer(lambda x, y: primop.maximum(x, y), _least, "max")
+_min = te.comm_reducer(lambda x, y: primop.minimum(x, y), _greatest, "min")
+_all = te.comm_reducer(lambda x, y: primop.logical_and(x, y), lambda dtype: const(True, dtype), "all")
+_any = te.comm_reducer(lambda x, y: primop.logical_or(x, y), lambda dtype: const(False, dtype), "any")
+
+
+def _reduced_shape(data: te.Tensor, axes: list[int], keepdims: bool) -> tuple:
+    one = convert(1)
+    if keepdims:
+        return tuple(one if place in axes else dim for place, dim in enumerate(data.shape))
+    return tuple(dim for place, dim in enumerate(data.shape) if place not in axes)
+
+
+def _reading(data: te.Tensor, axes: list[int], keepdims: bool) -> tuple[list, Callable[[tuple], list]]:
+    """One reduction axis for each of ``axes``, and the place read for an element of the result."""
+    reduced = [te.reduce_axis((0, data.shape[axis]), name=f"k{axis}") for axis in axes]
+    over = dict(zip(axes, reduced))
+
+    def place(indices: tuple) -> list:
+        left = list(indices)
+        result = []
+        for axis in range(len(data.shape)):
+            own = left.pop(0) if keepdims or axis not in over else None
+            result.append(over[axis].var if axis in over else own)
+        return result
+
+    return reduced, place
+
+
+def comm_reduce(data, axis=None, keepdims=False, func=te.sum, is_idx_reduce=False):
+    """``data`` reduced over ``axis`` (all, if None) by a reduction of te, or by one of pairs (place, value)."""
+    check_tensor(data, "reduction")
+    axes = sorted(normalize_axes(axis, len(data.shape), "reduction"))
+    if is_idx_reduce:
+        return _index_reduce(data, axes, keepdims, func)
+    name = f"T_{func.__name__}"
+    if not axes:
+        return te.compute(data.shape, lambda *i: data(*i), name=name, tag=tag.ELEMWISE)
+    reduced, place = _reading(data, axes, keepdims)
+    shape = _reduced_shape(data, axes, keepdims)
+    return te.compute(shape, lambda *i: func(data(*place(i)), axis=reduced), name=name, tag=tag.COMM_REDUCE)
+
+
+def _index_reduce(data, axes, keepdims, func):
+    if not axes:
+        return te.compute(data.shape, lambda *i: const(0, "int32"), name="T_place", tag=tag.ELEMWISE)
+    reduced, place = _reading(data, axes, keepdims)
+    dims = [data.shape[axis] for axis in axes]
+    shape = _reduced_shape(data, axes, keepdims)
+
+    def pair(*indices):
+        index = ravel_index([axis.var for axis in reduced], dims)
+        return func((primop.cast("int32", index), data(*place(indices))), axis=reduced)
+
+    places, _ = te.compute(shape, pair, name=f"{data.op.name}_{func.__name__}", tag=tag.COMM_REDUCE_IDX)
+    return te.compute(shape, lambda *i: places(*i), name=f"T_{func.__name__}", tag=tag.COMM_REDUCE)
+
+
+def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], last: bool) -> Callable:
+    """Reduces pairs (place, value) to the most extreme value; NaN is beyond all, as in NumPy. The order in which
+    pairs are combined does not matter: of equal values the first (or last) place wins."""
+
+    def combine(lhs, rhs):
+        farther, level = beyond(lhs[1], rhs[1]), primop.equal(lhs[1], rhs[1])
+        if info(lhs[1].dtype).is_float:
+            left, right = te.isnan(lhs[1]), te.isnan(rhs[1])
+            farther = tir.any(farther, tir.all(left, primop.logical_not(right)))
+            level = tir.any(level, tir.all(left, right))
+        sooner = lhs[0] > rhs[0] if last else lhs[0] < rhs[0]
+        chosen = tir.any(farther, tir.all(level, sooner))
+        return tir.Select(chosen, lhs[0], rhs[0]), tir.Select(chosen, lhs[1], rhs[1])
+
+    def identity(place, value):
+        return const(-1, place) if last else te.max_value(place), worst(value)
+
+    return te.comm_reducer(combine, identity, name=name)
+
+
+_ARGMAX = {last: _place_of("argmax", primop.greater, _least, last) for last in (False, True)}
+_ARGMIN = {last: _place_of("argmin", primop.less, _greatest, last) for last in (False, True)}
+
+
+def sum(data, axis=None, keepdims=False):
+    """The sum over some axes; 0 of nothing."""
+    return comm_reduce(data, axis, keepdims, te.sum)
+
+
+def prod(data, axis=None, keepdims=False):
+    """The product over some axes; 1 of nothing."""
+    return comm_reduce(data, axis, keepdims, te.prod)
+
+
+def max(data, axis=None, keepdims=False):
+    """The largest over some axes. With a NaN among floats the result is any of them."""
+    return comm_reduce(data, axis, keepdims, _max)
+
+
+def min(data, axis=None, keepdims=False):
+    """The smallest over some axes. With a NaN among floats the result is any of them."""
+    return comm_reduce(data, axis, keepdims, _min)
+
+
+def all(data, axis=None, keepdims=False):
+    """Are all elements true (or not zero)?"""
+    return comm_reduce(_as_bool(data), axis, keepdims, _all)
+
+
+def any(data, axis=None, keepdims=False):
+    """Is an element true (or not zero)?"""
+    return comm_reduce(_as_bool(data), axis, keepdims, _any)
+
+
+def _as_bool(data: Any) -> Any:
+    check_tensor(data, "reduction")
+    if info(data.dtype).is_bool:
+        return data
+    zero = const(0, data.dtype)
+    return te.compute(data.shape, lambda *i: primop.not_equal(data(*i), zero), name="T_truth", tag=tag.ELEMWISE)
+
+
+def argmax(data, axis=None, keepdims=False, select_last_index=False):
+    """The place (int32) of the largest over some axes, counted in row-major order; NaN counts as largest."""
+    return comm_reduce(data, axis, keepdims, _ARGMAX[bool(select_last_index)], is_idx_reduce=True)
+
+
+def argmin(data, axis=None, keepdims=False, select_last_index=False):
+    """The place (int32) of the smallest over some axes, counted in row-major order; NaN counts as smallest."""
+    return comm_reduce(data, axis, keepdims, _ARGMIN[bool(select_last_index)], is_idx_reduce=True)
+
+
+def mean(data, axis=None, keepdims=False):
+    """The mean over some axes."""
+    total = sum(data, axis, keepdims)
+    axes = normalize_axes(axis, len(data.shape), "mean")
+    count = primop.cast(data.dtype, convert(utils.prod(data.shape[a] for a in axes)))
+    return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=tag.ELEMWISE)
+
+
+def collapse_sum(data, target_shape):
+    """The sum over the axes along which ``target_shape`` would be broadcast to the shape of ``data``."""
+    check_tensor(data, "collapse_sum")
+    target = tuple(convert(dim) for dim in target_shape)
+    skip = len(data.shape) - len(target)
+    if skip < 0:
+        raise ExprValueError(f"collapse_sum: {list(target)} has more dimensions than {list(data.shape)}")
+    inner = []
+    for place, (dim, whole) in enumerate(zip(target, data.shape[skip:]), skip):
+        if utils.same_dim(dim, whole):
+            continue
+        if not equal_const_int(dim, 1):
+            raise ExprValueError(f"collapse_sum: {list(target)} does not broadcast to {list(data.shape)}")
+        inner.append(place)
+    if not inner and not skip:
+        return data
+    reduced, place = _reading(data, [*range(skip), *inner], False)
+    kept = {place - skip for place in inner}
+
+    def element(*indices):
+        left = [index for axis, index in enumerate(indices) if axis not in kept]
+        return te.sum(data(*place(tuple(left))), axis=reduced)
+
+    return te.compute(target, element, name="T_collapse_sum", tag=tag.COMM_REDUCE)
+
+
+__all__ = ["all", "any", "argmax", "argmin", "collapse_sum", "comm_reduce", "max", "mean", "min", "prod", "sum"]

@@ -1,0 +1,273 @@
+"""Values written to places given by index tensors. Written as loops: of two values for one place the later wins, and
+a place outside the tensor is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import te, tir
+from ..error import ExprTypeError, ExprValueError
+from ..ir import primop
+from ..ir.prim import IntImm, PrimExpr, Var, const, convert
+from ..tir.ir_builder import IRBuilder, create
+from . import utils
+from .indexing import _integers, as_index, from_end
+from .utils import check_tensor, get_const_int, normalize_axis
+
+# How a new value joins the one that is there.
+_JOIN: dict[str, Callable] = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": lambda old, new: te.min(old, new),
+    "max": lambda old, new: te.max(old, new),
+}
+
+
+def _join(name: str, what: str, known: Sequence[str] = (*_JOIN, "mean")) -> str:
+    if name not in known:
+        raise ExprValueError(f"{what}: how values are joined is one of {', '.join(known)}, got '{name}'")
+    return name
+
+
+def nest(ib: IRBuilder, shape: Sequence, body: Callable[[list], None], kind: str = "serial") -> None:
+    """Loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables."""
+    scopes, indices = [], []
+    for place, dim in enumerate(shape):
+        scope = ib.for_range(0, dim, name=f"i{place}", kind=kind if place == 0 else "serial")
+        indices.append(scope.__enter__())
+        scopes.append(scope)
+    body(indices)
+    for scope in reversed(scopes):
+        scope.__exit__(None, None, None)
+
+
+def _extern(data: te.Tensor, others: Sequence, statement: Callable, name: str, dtype: str | None = None, shape=None):
+    return te.extern(
+        [tuple(data.shape if shape is None else shape)],
+        [data, *others],
+        lambda ins, outs: statement(ins, outs[0]),
+        dtype=dtype or data.dtype,
+        name=name,
+        tag=name,
+    )
+
+
+def _copy(ib: IRBuilder, source: Any, target: Any) -> None:
+    from_, to = ib.buffer_ptr(source), ib.buffer_ptr(target)
+
+    def body(indices):
+        to[tuple(indices)] = from_[tuple(indices)]
+
+    nest(ib, source.shape, body)
+
+
+def scatter_elements(data, indices, updates, axis=0, reduction="update"):
+    """``data`` with data[indices[i, j]][j] = updates[i, j] along ``axis``, joined by ``reduction``: update, add, mul,
+    mean, min or max. Negative indices count from the end."""
+    check_tensor(data, "scatter_elements"), _integers(indices, "scatter_elements")
+    check_tensor(updates, "scatter_elements")
+    axis = normalize_axis(axis, len(data.shape), "scatter_elements")
+    _join(reduction, "scatter_elements")
+    if not len(indices.shape) == len(updates.shape) == len(data.shape):
+        raise ExprValueError(
+            f"scatter_elements: data, indices and updates have {len(data.shape)}, {len(indices.shape)} and "
+            f"{len(updates.shape)} dimensions"
+        )
+    _check_values(data, updates, "scatter_elements")
+    for place, (dim, own, new) in enumerate(zip(data.shape, indices.shape, updates.shape)):
+        _fits(place, own, new, "scatter_elements: the updates")
+        if place != axis:
+            _fits(place, own, dim, "scatter_elements: the data")
+
+    def statement(ins, out):
+        ib = create()
+        _copy(ib, ins[0], out)
+        where, new, result = ib.buffer_ptr(ins[1]), ib.buffer_ptr(ins[2]), ib.buffer_ptr(out)
+
+        def target(i):
+            place = from_end(as_index(where[tuple(i)]), data.shape[axis])
+            return (*i[:axis], place, *i[axis + 1 :])
+
+        _write(ib, out, result, indices.shape, target, lambda i: new[tuple(i)], reduction)
+        return ib.get()
+
+    return _extern(data, [indices, updates], statement, "scatter_elements")
+
+
+def _write(ib: IRBuilder, out, result, shape, target: Callable, value: Callable, reduction: str) -> None:
+    """result[target(i)] joined with value(i) for all i; a mean counts what came to each place, the first included."""
+    if reduction != "mean":
+
+        def body(i):
+            at = target(i)
+            with ib.if_scope(_within(at, out.shape)):
+                result[at] = _JOIN[reduction](result[at], value(i))
+
+        nest(ib, shape, body)
+        return
+    counts = ib.allocate("int32", out.shape, name="counts")
+
+    def start(i):
+        counts[tuple(i)] = 1
+
+    def add(i):
+        at = target(i)
+        with ib.if_scope(_within(at, out.shape)):
+            result[at] = result[at] + value(i)
+            counts[at] = counts[at] + 1
+
+    def divide(i):
+        at = tuple(i)
+        result[at] = primop.div(result[at], primop.cast(out.dtype, counts[at]))
+
+    nest(ib, out.shape, start)
+    nest(ib, shape, add)
+    nest(ib, out.shape, divide)
+
+
+def _within(places: Sequence, shape: Sequence) -> PrimExpr:
+    """Is a place inside? Loop variables are and need no question."""
+    asked = [(p, dim) for p, dim in zip(places, shape) if not isinstance(p, Var)]
+    return tir.all(*[tir.all(p >= 0, p < dim) for p, dim in asked]) if asked else const(True, "bool")
+
+
+def _fits(place: int, own: Any, other: Any, what: str) -> None:
+    if isinstance(own, IntImm) and isinstance(other, IntImm) and own.value > other.value:
+        raise ExprValueError(f"{what}: dimension {place} is {other.value}, that of the indices {own.value}")
+
+
+def _check_values(data: te.Tensor, updates: te.Tensor, what: str) -> None:
+    if data.dtype != updates.dtype:
+        raise ExprTypeError(f"{what}: the data is {data.dtype}, the updates are {updates.dtype}")
+
+
+def scatter_nd(data, indices, updates, mode="update"):
+    """``data`` with data[indices[0, y...], ..., indices[m-1, y...], x...] = updates[y..., x...], joined by ``mode``:
+    update, add, mul, min or max. Negative indices count from the end."""
+    check_tensor(data, "scatter_nd"), _integers(indices, "scatter_nd"), check_tensor(updates, "scatter_nd")
+    _join(mode, "scatter_nd", tuple(_JOIN))
+    _check_values(data, updates, "scatter_nd")
+    if not indices.shape:
+        raise ExprValueError("scatter_nd: the indices need at least one dimension")
+    depth, own = get_const_int(indices.shape[0]), len(indices.shape) - 1
+    if depth > len(data.shape):
+        raise ExprValueError(f"scatter_nd: {depth} indices for a tensor of {len(data.shape)} dimensions")
+    wanted = [*indices.shape[1:], *data.shape[depth:]]
+    if len(wanted) != len(updates.shape) or not all(map(utils.same_dim, wanted, updates.shape)):
+        if not utils.is_dynamic_shape([*wanted, *updates.shape]) or len(wanted) != len(updates.shape):
+            raise ExprValueError(f"scatter_nd: the updates have shape {list(updates.shape)}, expected {wanted}")
+
+    def statement(ins, out):
+        ib = create()
+        _copy(ib, ins[0], out)
+        where, new, result = ib.buffer_ptr(ins[1]), ib.buffer_ptr(ins[2]), ib.buffer_ptr(out)
+
+        def target(i):
+            places = [from_end(as_index(where[(const(m, "int32"), *i[:own])]), data.shape[m]) for m in range(depth)]
+            return (*places, *i[own:])
+
+        _write(ib, out, result, updates.shape, target, lambda i: new[tuple(i)], mode)
+        return ib.get()
+
+    return _extern(data, [indices, updates], statement, "scatter_nd")
+
+
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
+    """A tensor of ``default_value`` with ``sparse_values`` at the given places: one place, a list of places along one
+    axis, or a row of indices for each."""
+    _integers(sparse_indices, "sparse_to_dense"), check_tensor(sparse_values, "sparse_to_dense")
+    shape = [convert(dim) for dim in output_shape]
+    depth = len(sparse_indices.shape)
+    if depth > 2 or len(sparse_values.shape) > 1:
+        raise ExprValueError(
+            f"sparse_to_dense: indices of {depth} and values of {len(sparse_values.shape)} dimensions; at most 2 and 1"
+        )
+    width = get_const_int(sparse_indices.shape[1]) if depth == 2 else 1
+    if width != len(shape):
+        raise ExprValueError(f"sparse_to_dense: {width} indices for a result of {len(shape)} dimensions")
+    count = sparse_indices.shape[0] if depth else convert(1)
+    if sparse_values.shape and depth:
+        _fits(0, count, sparse_values.shape[0], "sparse_to_dense: the values")
+    extra = [default_value] if isinstance(default_value, te.Tensor) else []
+
+    def statement(ins, out):
+        ib = create()
+        values, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(out)
+        where = ib.buffer_ptr(ins[1])
+        if extra:
+            default = ib.buffer_ptr(ins[2])[tuple([0] * len(default_value.shape))]
+        else:
+            default = primop.cast(out.dtype, convert(default_value))
+
+        def fill(i):
+            result[tuple(i)] = default
+
+        def put(i):
+            at = i if depth else ()
+            places = [where[(*at, const(m, "int32"))] for m in range(width)] if depth == 2 else [where[tuple(at)]]
+            to = tuple(as_index(p) for p in places)
+            with ib.if_scope(_within(to, shape)):
+                result[to] = values[tuple(i) if sparse_values.shape else ()]
+
+        nest(ib, shape, fill)
+        nest(ib, [count], put)
+        return ib.get()
+
+    return _extern(sparse_values, [sparse_indices, *extra], statement, "sparse_to_dense", sparse_values.dtype, shape)
+
+
+def invert_permutation(data):
+    """The permutation that undoes ``data``."""
+    _integers(data, "invert_permutation")
+    if len(data.shape) != 1:
+        raise ExprValueError(f"invert_permutation: takes a vector, got {len(data.shape)} dimensions")
+
+    def statement(ins, out):
+        ib = create()
+        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(out)
+
+        def put(i):
+            to = as_index(source[i[0]])
+            with ib.if_scope(_within([to], data.shape)):
+                result[to] = i[0]
+
+        nest(ib, data.shape, put)
+        return ib.get()
+
+    return _extern(data, [], statement, "invert_permutation")
+
+
+def argwhere(output_shape, condition):
+    """The indices of the elements that are not zero, a row for each, in row-major order. ``output_shape`` (a shape, or
+    a tensor that has it) says how many rows there are."""
+    check_tensor(condition, "argwhere")
+    shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
+    if len(shape) != 2:
+        raise ExprValueError(f"argwhere: the result has rows of indices, so 2 dimensions, not {len(shape)}")
+
+    def statement(ins, out):
+        ib = create()
+        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(out)
+        count = ib.allocate("int32", (1,), name="count", scope="local")
+        count[0] = 0
+
+        def body(i):
+            value = source[tuple(i)]
+            found = tir.all(primop.not_equal(value, const(0, value.dtype)), count[0] < out.shape[0])
+            with ib.if_scope(found):
+                for place, index in enumerate(i):
+                    result[count[0], place] = primop.cast("int32", index)
+                count[0] = count[0] + 1
+
+        nest(ib, condition.shape, body)
+        return ib.get()
+
+    return te.extern(
+        [tuple(shape)], [condition], lambda ins, outs: statement(ins, outs[0]), dtype="int32", name="argwhere",
+        tag="argwhere",
+    )  # fmt: skip
+
+
+__all__ = ["argwhere", "invert_permutation", "scatter_elements", "scatter_nd", "sparse_to_dense"]
