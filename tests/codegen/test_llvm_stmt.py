@@ -28,6 +28,7 @@ from tvm.tir.stmt import (
     LetStmt,
     SeqStmt,
     While,
+    seq,
 )
 
 ZERO, ONE = const(0, "int32"), const(1, "int32")
@@ -290,6 +291,20 @@ def test_parallel_pragmas():
     module["f"](tvm.nd.array(numpy.zeros(50, "int32")), array)
     numpy.testing.assert_array_equal(array.numpy(), numpy.arange(98, -2, -2))
     assert module.get_source("ll").count("define") <= 4 + 2
+
+
+def test_memory_between_parallel_loops_of_one_launch_is_shared():
+    out, middle = buffer("out", "int32", 50), buffer("middle", "int32", 50)
+    i, j = int_var("i"), int_var("j")
+    first = For(i, 0, 50, ForKind.PARALLEL, BufferStore(middle, i * const(2, "int32"), [i]))
+    second = For(j, 0, 50, ForKind.PARALLEL, BufferStore(out, BufferLoad(middle, [const(49, "int32") - j]), [j]))
+    steps = seq(AttrStmt(i, "pragma_parallel_barrier_when_finish", ONE, first), second)
+    inside = Allocate(middle.data, "int32", [50], True, steps)
+    module = packed([out], AttrStmt(i, "pragma_parallel_launch_point", ONE, inside))
+    for _ in range(20):
+        array = tvm.nd.array(numpy.zeros(50, "int32"))
+        module["f"](array)
+        numpy.testing.assert_array_equal(array.numpy(), numpy.arange(98, -2, -2))
 
 
 def test_error_in_a_parallel_body_is_reported():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..dtype import info
 from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.prim import Var
-from ..ir.type import PrimType, TupleType
+from ..ir.type import PointerType, PrimType, TupleType
 from ..runtime.module import JitCode, Module, from_code
 from ..target import llvm_facts
 from ..target.cpu import ResolvedCPU, resolve_cpu
@@ -83,9 +84,14 @@ def _parameter(b: Builder, function: PrimFunc, param: Var, operand: str, noalias
     kind = b.types[var.dtype]
     if kind != "ptr":
         return f"{kind} {operand}"
+    promises = ""
     if noalias:
         b.private.add(var)
-    return f"ptr{' noalias' if noalias else ''} {operand}"
+        promises = " noalias"
+    if isinstance(var.type_annotation, PointerType):
+        # Arguments are checked to be aligned to their elements, no more.
+        promises += f" align {info(var.type_annotation.element_type.dtype).bytes}"
+    return f"ptr{promises} {operand}"
 
 
 def _zero(kind: str) -> str:

@@ -42,6 +42,7 @@ class ModuleText:
         # Functions of ours that others call: formulas for exp and the like, by symbol.
         self.helpers: dict[str, str] = {}
         self.entry_name = ""
+        self.parallel_regions = 0
         self.pointer_bytes = 4 if self.index_type == "i32" else 8
         # Functions of the module by the name other functions call them: (symbol, LLVM result type).
         self.callees: dict[str, tuple[str, str]] = {}
@@ -155,10 +156,13 @@ class ModuleText:
         lines += [text for name, text in self.declared.items() if name not in self.defined]
         lines += self.functions
         lines += self.helpers.values()
-        wide = f' "prefer-vector-width"="{self.cpu.vector_bits}"' if self.cpu.arch == "x86" else ""
-        lines.append(f"attributes #0 = {{ noinline nounwind{wide} }}")
-        lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){wide} }}")
-        lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){wide} }}")
+        # In the text as well as in the target machine: a saved .ll or .bc file is then complete.
+        cpu = f' "target-cpu"="{self.cpu.cpu}" "target-features"="{self.cpu.features_text}"'
+        if self.cpu.arch == "x86":
+            cpu += f' "prefer-vector-width"="{self.cpu.vector_bits}"'
+        lines.append(f"attributes #0 = {{ noinline nounwind{cpu} }}")
+        lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){cpu} }}")
+        lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){cpu} }}")
         lines.append("attributes #3 = { nobuiltin nounwind }")
         lines += self.metadata
         return "\n".join(lines) + "\n"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..error import TVMError
-from ..ir.prim import BufferLoad, Let, Var
-from ..ir.visit import pre_order
-from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
+from ..ir.prim import BufferLoad, Let, PrimExpr, Var
+from ..ir.visit import pre_order, rewrite
+from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, ForKind, LetStmt, Stmt, no_op
 from .llvm_builder import Builder
 from .llvm_loop import add_index, serial_loop
 from .llvm_memory import wide_value
@@ -52,7 +52,26 @@ def emit_parallel(b: Builder, stmt: For, emit) -> None:
 def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
     if b.parallel is not None:
         raise TVMError(f"{b.name}: a parallel_launch_point lies inside a parallel region")
-    _launch(b, stmt.body, lambda inner: emit(inner, stmt.body))
+    body, shared = _without_allocations(stmt.body)
+    for allocation in shared:
+        emit(b, allocation.replace(body=no_op()))
+    _launch(b, body, lambda inner: emit(inner, body))
+
+
+def _without_allocations(stmt: Stmt) -> tuple[Stmt, list[Allocate]]:
+    """Memory the tasks of a region share is allocated before they start; inside a parallel loop it is a task's own."""
+    found: list[Allocate] = []
+
+    def lift(node):
+        if isinstance(node, Allocate):
+            found.append(node)
+            return node.body
+        return None
+
+    def stop(node):
+        return node if isinstance(node, PrimExpr) or (isinstance(node, For) and node.kind is ForKind.PARALLEL) else None
+
+    return rewrite(stmt, lift, stop), found
 
 
 def emit_barrier_after(b: Builder, stmt: AttrStmt, emit) -> None:
@@ -139,6 +158,8 @@ def _launch(b: Builder, stmt: Stmt, write_body) -> None:
     captured = _captured(b, stmt)
     number = len(module.functions)
     body_name = f"{b.name}.parallel.{number}"
+    module.parallel_regions += 1
+    task_name = "__tvm_parallel_lambda" + (f".{module.parallel_regions - 1}" if module.parallel_regions > 1 else "")
     inner = Builder(module, body_name)
     parameters = ["i32 %task", "i32 %tasks", "ptr %environment"]
     for i, item in enumerate(captured):
@@ -151,7 +172,8 @@ def _launch(b: Builder, stmt: Stmt, write_body) -> None:
     write_body(inner)
     if not inner.terminated:
         inner.finish("ret i32 0")
-    module.functions[number] = _function_text(body_name, parameters, inner) + _unpacker(b, body_name, captured)
+    text = _function_text(body_name, parameters, inner)
+    module.functions[number] = text + _unpacker(b, task_name, body_name, captured)
     kinds = ", ".join(item.type_text for item in captured)
     closure = "null"
     if captured:
@@ -159,7 +181,7 @@ def _launch(b: Builder, stmt: Stmt, write_body) -> None:
         for i, item in enumerate(captured):
             place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
             b.line(f"store {item.type_text} {item.operand}, ptr {place}")
-    lambda_name = module.symbol(f"{body_name}.task")
+    lambda_name = module.symbol(task_name)
     status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", "0")])
     return_if_failed(b, status)
 
@@ -185,12 +207,12 @@ def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
     return "\n".join([head, *inner.entry, *inner.out, "}", ""])
 
 
-def _unpacker(b: Builder, body_name: str, captured: list[Captured]) -> str:
+def _unpacker(b: Builder, task_name: str, body_name: str, captured: list[Captured]) -> str:
     """The function the runtime calls: loads the closure and goes on to the body."""
     symbol = b.module.symbol
     kinds = ", ".join(item.type_text for item in captured)
     lines = [
-        f"define internal i32 {symbol(body_name + '.task')}(i32 %task, ptr %environment, ptr %closure) #0 {{",
+        f"define internal i32 {symbol(task_name)}(i32 %task, ptr %environment, ptr %closure) #0 {{",
         "entry:",
         "  %tasks = load i32, ptr %environment, align 4",
     ]

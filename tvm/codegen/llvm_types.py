@@ -55,7 +55,7 @@ class Types(dict):
                 return self.half
             if kind.bits in _FLOATS:
                 return _FLOATS[kind.bits]
-        if kind.code in ("int", "uint") and kind.bits in (8, 16, 32, 64):
+        if kind.code in ("int", "uint") and kind.bits in (1, 8, 16, 32, 64):
             return f"i{kind.bits}"
         if kind.is_handle:
             return "ptr"
