@@ -19,6 +19,7 @@ Build = Callable[["IRModule", "Target"], "Module"]
 # A row is a function, or "module:function" of one that is imported at its first use.
 BACKENDS: Registry[Build | str] = Registry("back end")
 BACKENDS.register("llvm", "tvm.codegen.llvm:build")
+BACKENDS.register("c", "tvm.codegen.c:build")
 
 
 def backend(kind: str) -> Build:
