@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from ..dtype import info, int_range
-from ..ir.prim import Add, Broadcast, Cast, Div, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, PrimExpr, Ramp, Sub, Var
+from ..ir.prim import (
+    Add,
+    Broadcast,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+)
 
 Interval = tuple[int, int]
 _DEPTH = 24

@@ -33,12 +33,32 @@ def emit_call(p: CLike, node: Call) -> str:
     if handler is not None:
         return handler(p, node)
     name = node.op.name.removeprefix("tir.")
+    if name in _FORMULAS and name not in p.math_functions:
+        return _FORMULAS[name](p, element(node.dtype), p.value(node.args[0]))
     if name in p.math_functions or name in c_expr.OWN_FUNCTIONS:
         return c_expr.math_call(p, name, element(node.dtype), [p.value(a) for a in node.args])
     raise TVMError(
         f"{p.name}: the {p.language} back end has no intrinsic {node.op.name}; give it a lowering rule with "
         "register_intrin_lowering"
     )
+
+
+def _sigmoid(p: CLike, dtype: str, x: str) -> str:
+    power = c_expr.math_call(p, "exp", dtype, [c_expr.arithmetic(p, "-", dtype, p.literal(dtype, -0.0), x)])
+    one = p.literal(dtype, 1.0)
+    return c_expr.arithmetic(p, "/", dtype, one, c_expr.arithmetic(p, "+", dtype, one, power))
+
+
+def _reciprocal_root(p: CLike, dtype: str, x: str) -> str:
+    return c_expr.arithmetic(p, "/", dtype, p.literal(dtype, 1.0), c_expr.math_call(p, "sqrt", dtype, [x]))
+
+
+# What the library lacks, in terms of what it has.
+_FORMULAS: dict[str, Callable[[CLike, str, str], str]] = {
+    "sigmoid": _sigmoid,
+    "rsqrt": _reciprocal_root,
+    "exp10": lambda p, dtype, x: c_expr.math_call(p, "pow", dtype, [p.literal(dtype, 10.0), x]),
+}
 
 
 # Choice

@@ -225,10 +225,11 @@ def _logical(p: CLike, node) -> str:
     """And/Or: the second operand is evaluated only if it decides."""
     both = type(node) is And
     x = p.value(node.a)
+    name = p.fresh("t")
     lines, y = p.branch(node.b)
     if not lines:
+        p.release(name)
         return f"({x} {'&&' if both else '||'} {y})"
-    name = p.fresh("t")
     p.line(f"{p.scalar_type('bool')} {name} = {bare(x)};")
     p.line(f"if ({name}) {{" if both else f"if (!{name}) {{")
     p.lines += lines
@@ -250,11 +251,13 @@ def _select(p: CLike, node: Select) -> str:
 def choose_lazily(p: CLike, dtype: str, flag: str, yes: PrimExpr, no: PrimExpr) -> str:
     """One of two values; only the chosen one is evaluated."""
     evaluate_common(p, yes, no)
+    # Taken first: the branches must not use the name for something of their own.
+    name = p.fresh("t")
     yes_lines, x = p.branch(yes)
     no_lines, y = p.branch(no)
     if not yes_lines and not no_lines:
+        p.release(name)
         return f"({flag} ? {x} : {y})"
-    name = p.fresh("t")
     p.line(f"{p.scalar_type(element(dtype))} {name};")
     p.line(f"if ({bare(flag)}) {{")
     p.lines += yes_lines

@@ -1,8 +1,8 @@
 """Statements and expressions as text of the C family.
 
-``CLike`` writes one function. A language of the family is a subclass of it: most of what differs is in the tables at the
-top of the class (types, qualifiers, barriers, names of functions), the rest are methods with short default bodies. How
-each node is written is in tables too (``expressions``, ``calls``, ``statements``, ``attributes``), which a subclass
+``CLike`` writes one function. A language of the family is a subclass of it: most of what differs is in the tables at
+the top of the class (types, qualifiers, barriers, names of functions), the rest are methods with short default bodies.
+How each node is written is in tables too (``expressions``, ``calls``, ``statements``, ``attributes``), which a subclass
 extends by ``{**CLike.calls, ...}``.
 
 Expressions become text in place; a part used twice, or one that would make a line too long, becomes a constant of its
@@ -111,6 +111,7 @@ class CLike:
         self.arrays: dict[int, str] = {}
         self.names: dict[Var, str] = {}
         self.taken: dict[str, bool] = {}
+        self._counts: dict[str, int] = {}
         self._log: list[tuple[dict, Any]] = []
         self._block_log: list[tuple[dict, Any]] = []
         self._marks: list[tuple[int, int]] = []
@@ -220,13 +221,17 @@ class CLike:
     def fresh(self, hint: str) -> str:
         """A name not used where the text stands."""
         name = hint
-        number = 1
         while name in self.taken or name in self.source.taken:
+            # Numbers are not used again, or finding the next one would take longer and longer.
+            number = self._counts[hint] = self._counts.get(hint, 0) + 1
             name = f"{hint}{'_' if hint[-1:].isdigit() else ''}{number}"
-            number += 1
         self.taken[name] = True
         self._block_log.append((self.taken, name))
         return name
+
+    def release(self, name: str) -> None:
+        """Give back a name that was not written."""
+        self.taken.pop(name, None)
 
     def bind(self, var: Var, name: str | None = None) -> str:
         """Give a variable its name in C, for the rest of the block."""
@@ -281,16 +286,16 @@ class CLike:
         got = self.memo.get(id(node))
         if got is not None:
             return got
-        if self.depth >= _DEEP:
-            return self._bottom_up(node)
         handler = self.expressions.get(type(node))
         if handler is None:
             raise TVMError(f"the {self.language} back end cannot emit {type(node).__name__}: {node}")
+        if type(node) in _LEAVES:
+            return handler(self, node)
+        if self.depth >= _DEEP:
+            return self._bottom_up(node)
         self.depth += 1
         text = handler(self, node)
         self.depth -= 1
-        if type(node) in _LEAVES:
-            return text
         if self._wants_name(node, text):
             text = self.temporary(node.dtype, text)
         self.put(self.memo, id(node), text)
