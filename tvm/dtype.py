@@ -130,7 +130,8 @@ def numpy_name(dtype: str) -> str:
 def int_range(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype."""
     i = info(dtype)
-    if i.code == "bool":
+    if i.bits == 1:
+        # Conditions, also where LLVM's i1 is written as int1.
         return 0, 1
     if i.code == "uint":
         return 0, (1 << i.bits) - 1
