@@ -43,6 +43,7 @@ int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMVal
 /* Drops what a returned value owns (arrays, modules, functions, objects). */
 void tvm_release_value(TVMValue value, int code);
 void tvm_register_builtins(void);
+void tvm_register_graph(void);
 void tvm_builtin(const char *name, TVMBackendPackedCFunc code);
 void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child */
 void tvm_pool_fork_child(void);

@@ -77,4 +77,5 @@ void tvm_register_builtins(void) {
   tvm_builtin("runtime.NumThreads", builtin_num_threads);
   tvm_builtin("runtime.SystemLib", builtin_system_lib);
   tvm_builtin("cache_flush_cpu_non_first_arg", tvm_flush_arguments);
+  tvm_register_graph();
 }

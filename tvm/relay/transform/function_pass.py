@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir.module import IRModule
-from ...ir.transform import FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
+from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ..expr import Function
 from ..infer import infer_module
 
@@ -27,3 +27,6 @@ def _infer(mod: IRModule, ctx: PassContext) -> IRModule:
 def InferType() -> ModulePass:
     """Fill in the type of every expression."""
     return ModulePass(_infer, PassInfo(0, "InferType"))
+
+
+PASSES.register("InferType", InferType)

@@ -1,0 +1,198 @@
+"""The graph executor's Python face: a compiled model with its inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..error import TVMError
+from ..runtime import ndarray
+from ..runtime.benchmark import BenchmarkResult
+from ..runtime.registry import get_global_func
+
+
+def _device(device):
+    if isinstance(device, (list, tuple)):
+        if len(device) != 1:
+            raise ValueError("the graph executor runs on one device; give one")
+        return device[0]
+    return device
+
+
+def create(graph_json_str, libmod, device) -> GraphModule:
+    """An executor of a graph (JSON text) over a compiled module."""
+    if not isinstance(graph_json_str, str):
+        raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
+    dev = _device(device)
+    _load(libmod)
+    made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, dev.device_type, dev.device_id)
+    return GraphModule(made, keep=libmod)
+
+
+def _load(module) -> None:
+    """Bring code that is compiled when first asked for into memory: the executor looks functions up by itself."""
+    module._load()
+    for part in module.imported_modules:
+        _load(part)
+
+
+class GraphModule:
+    """A model that can be run: ``set_input``, ``run``, ``get_output``."""
+
+    def __init__(self, module, keep: Any = None):
+        self.module = module
+        self._keep = keep
+        names = ("set_input", "run", "get_output", "get_input", "get_num_inputs", "get_num_outputs", "get_input_index",
+                 "get_input_name", "load_params", "set_input_zero_copy", "set_output_zero_copy", "share_arrays")
+        for name in names:
+            setattr(self, "_" + name, module[name])
+        count = self._get_num_inputs()
+        self._input_names = [self._get_input_name(i) for i in range(count)]
+
+    def _index(self, key) -> int:
+        if isinstance(key, int):
+            if not 0 <= key < len(self._input_names):
+                raise RuntimeError(f"there is no input {key}; there are {len(self._input_names)}")
+            return key
+        found = self._get_input_index(str(key))
+        if found < 0:
+            raise RuntimeError(f"there is no input named '{key}'; the inputs are {', '.join(self._input_names)}")
+        return found
+
+    def set_input(self, key=None, value=None, **params) -> None:
+        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is refused."""
+        if key is not None:
+            self._set(self._index(key), value)
+        # Large arrays first: their copies need the most memory.
+        known = set(self._input_names)
+        for name in sorted(params, key=lambda k: -_size(params[k])):
+            if name in known:
+                self._set(self._get_input_index(name), params[name])
+
+    def _set(self, index: int, value) -> None:
+        wanted = self._get_input(index)
+        if not isinstance(value, ndarray.NDArray):
+            import numpy as np
+
+            array = np.asarray(value)
+            if tuple(array.shape) != tuple(wanted.shape):
+                raise ValueError(
+                    f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(array.shape)}"
+                )
+            wanted.copyfrom(array)
+            value = wanted
+        elif value.dtype != wanted.dtype:
+            self._set(index, value.numpy())
+            return
+        elif tuple(value.shape) != tuple(wanted.shape):
+            raise ValueError(f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(value.shape)}")
+        if value is not wanted:
+            self._set_input(index, value)
+
+    def set_input_zero_copy(self, key=None, value=None, **params) -> None:
+        """Read inputs where they lie; they must be aligned to 64 bytes and stay alive."""
+        pairs = [] if key is None else [(self._index(key), value)]
+        pairs += [(self._index(k), v) for k, v in params.items()]
+        self._lent = getattr(self, "_lent", {})
+        for index, array in pairs:
+            self._set_input_zero_copy(index, array)
+            self._lent[index] = array
+
+    def set_output_zero_copy(self, key, value) -> None:
+        self._set_output_zero_copy(int(key), value)
+        self._lent_outputs = {**getattr(self, "_lent_outputs", {}), key: value}
+
+    def run(self, **input_dict) -> None:
+        """Run the model, after setting the given inputs."""
+        if input_dict:
+            self.set_input(**input_dict)
+        self._run()
+
+    def get_num_outputs(self) -> int:
+        return self._get_num_outputs()
+
+    def get_num_inputs(self) -> int:
+        return self._get_num_inputs()
+
+    def get_input(self, index, out=None):
+        array = self._get_input(self._index(index))
+        if out is not None:
+            array.copyto(out)
+            return out
+        return array
+
+    def get_input_index(self, name: str) -> int:
+        return self._get_input_index(name)
+
+    def get_input_info(self) -> tuple[dict, dict]:
+        """Shapes and element types of the inputs, by name."""
+        arrays = {n: self._get_input(i) for i, n in enumerate(self._input_names)}
+        return {n: tuple(a.shape) for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()}
+
+    def get_output(self, index: int, out=None):
+        """Result ``index``, as an array of the executor's or copied into ``out``."""
+        if out is None:
+            return self._get_output(index)
+        self._get_output(index, out)
+        return out
+
+    def debug_get_output(self, node, out):
+        raise NotImplementedError("use tvm.contrib.debugger.debug_executor for results of single nodes")
+
+    def load_params(self, params_bytes) -> None:
+        """Set the parameters from a blob."""
+        self._load_params(bytearray(params_bytes))
+
+    def share_params(self, other: GraphModule, params_bytes) -> None:
+        """Use the parameters of another executor of the same model, without a copy."""
+        from ..runtime.params import load_param_dict
+
+        args: list = []
+        for name in load_param_dict(params_bytes):
+            if name in self._input_names:
+                args += [name, other._get_input(other._index(name))]
+        self._share_arrays(*args)
+
+    def __getitem__(self, key: str):
+        return self.module[key]
+
+    def benchmark(
+        self, device, func_name="run", repeat=5, number=5, min_repeat_ms=None, limit_zero_time_iterations=100,
+        end_to_end=False, cooldown_interval_ms=0, repeats_to_cooldown=1, **kwargs,
+    ) -> BenchmarkResult:
+        """Times of whole runs; ``end_to_end`` adds setting inputs and copying outputs."""
+        if min_repeat_ms is None and number is None:
+            number = 1
+        if end_to_end:
+            return self._end_to_end(kwargs, repeat, number)
+        if kwargs:
+            self.set_input(**kwargs)
+        return self.module.time_evaluator(
+            func_name, device, repeat=repeat, number=number, min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations, cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )()
+
+    def _end_to_end(self, inputs: dict, repeat: int, number: int) -> BenchmarkResult:
+        import time
+
+        outputs = range(self.get_num_outputs())
+        results = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            for _ in range(number):
+                self.set_input(**inputs)
+                self.run()
+                for i in outputs:
+                    self.get_output(i).numpy()
+            results.append((time.perf_counter() - start) / number)
+        return BenchmarkResult(results)
+
+
+def _size(value) -> int:
+    total = 1
+    for d in getattr(value, "shape", ()):
+        total *= int(d)
+    return total
+
+
+__all__ = ["GraphModule", "TVMError", "create"]

@@ -1,0 +1,96 @@
+"""From a graph to a deployable module: ``relay.build``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from ..driver.build_module import build_parts
+from ..error import TVMError
+from ..ir.module import IRModule
+from ..ir.transform import PassContext, run_pipeline
+from ..runtime import ndarray
+from ..target import Target
+from .backend.executor_factory import GraphExecutorFactoryModule
+from .backend.graph import GraphCodegen
+from .backend.te_compiler import KernelCompiler
+from .expr import Constant, Function
+from .infer import infer_module
+from .pipeline import OPTIMIZE
+from .substitute import bind
+from .transform.fuse_ops import FuseOps
+
+
+def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
+    """Parameters of the function replaced by constants, by their names; names it does not have are ignored."""
+    names = {p.name_hint for p in func.params}
+    twice = [n for n in names if sum(p.name_hint == n for p in func.params) > 1 and n in params]
+    if twice:
+        raise ValueError(f"several parameters of the function are named '{twice[0]}'")
+    table = {n: _constant(v) for n, v in params.items() if n in names}
+    return bind(func, table) if table else func
+
+
+def _constant(value) -> Constant:
+    return value if isinstance(value, Constant) else Constant(value if isinstance(value, ndarray.NDArray) else ndarray.array(value))
+
+
+def _as_module(ir_mod) -> IRModule:
+    if isinstance(ir_mod, Function):
+        warnings.warn("pass an IRModule to relay.build; a plain function is deprecated", DeprecationWarning, stacklevel=3)
+        return IRModule.from_expr(ir_mod)
+    if not isinstance(ir_mod, IRModule):
+        raise ValueError(f"relay.build: an IRModule is wanted, got {type(ir_mod).__name__}")
+    return ir_mod
+
+
+def _targets(target, target_host) -> tuple[Target, Target]:
+    if isinstance(target, Mapping):
+        kinds = list(target.values())
+        if len(kinds) != 1:
+            raise TVMError("relay.build: several targets in one model are not supported; give one")
+        target = kinds[0]
+    target = target if target is not None else Target.current(allow_none=True) or "llvm"
+    target = Target(target) if target_host is None else Target(target, target_host)
+    return target, target.host or (target if target.kind.name in ("llvm", "c") else Target("llvm"))
+
+
+def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
+    """The module after the graph passes."""
+    mod = _as_module(mod)
+    if params:
+        mod = mod.clone()
+        mod["main"] = bind_params_by_name(mod["main"], params)
+    target, _ = _targets(target, None)
+    with target:
+        mod = run_pipeline(infer_module(mod), OPTIMIZE, PassContext.current())
+    return infer_module(mod), dict(params or {})
+
+
+def build(
+    ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
+    constant_memory_pools=None, params=None, mod_name="default",
+) -> GraphExecutorFactoryModule:
+    """Compile the function ``main``; the result makes executors: ``lib["default"](device)``."""
+    target, host = _targets(target, target_host)
+    mod, _ = optimize(ir_mod, target, params)
+    ctx = PassContext.current()
+    fused = infer_module(run_pipeline(mod, (FuseOps(),), ctx))
+    compiler = KernelCompiler(target, f"tvmgen_{mod_name}")
+    graph = GraphCodegen(compiler)
+    with target:
+        graph.run(fused["main"])
+    kernels = IRModule()
+    for kernel in compiler.kernels.values():
+        kernels.update(kernel.module)
+    lib = build_parts({target: kernels}, host) if len(kernels) else build_parts({target: _empty()}, host)
+    return GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan)
+
+
+def _empty() -> IRModule:
+    """A model may be nothing but reshapes; its library still needs a function."""
+    from ..tir.function import PrimFunc
+    from ..tir.stmt import no_op
+
+    return IRModule({"tvmgen_nothing": PrimFunc([], no_op(), None, {}, {"global_symbol": "tvmgen_nothing"})})
