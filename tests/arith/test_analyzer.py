@@ -4,8 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from tvm.arith import Analyzer, ConstIntBound, IntervalSet, IntSet, ModularSet, eval_set, expr_deep_equal
-from tvm.ir.prim import IntImm, Range, SizeVar, Var
+from tvm.arith import (
+    Analyzer,
+    ConstIntBound,
+    IntervalSet,
+    IntSet,
+    ModularSet,
+    eval_set,
+    expr_deep_equal,
+    stats,
+)
+from tvm.ir.prim import (
+    LT,
+    And,
+    Cast,
+    CommReducer,
+    IterVar,
+    Let,
+    Min,
+    Not,
+    PrimExpr,
+    Range,
+    Reduce,
+    Select,
+    SizeVar,
+    Var,
+    const,
+)
 
 
 @pytest.fixture
@@ -85,11 +110,59 @@ def test_sets_of_points_and_vectors():
     assert IntSet.everything().is_everything()
 
 
-def test_deep_chain_does_not_recurse():
+DEEP = 20000
+
+
+def _deep(step, depth: int) -> PrimExpr:
+    e = Var("x")
+    for k in range(depth):
+        e = step(e, k)
+    return e
+
+
+def test_deep_chains_do_not_recurse():
+    j, p = Var("j"), Var("p", "bool")
+    zero = const(0, "int32")
+    chains = [
+        (DEEP, lambda e, k: e + j if k % 2 else e * 2 % 7),
+        (DEEP // 4, lambda e, k: Select(LT(j, const(k, "int32")), e, zero)),
+        (DEEP, lambda e, k: Min(e, Var("m"))),
+        (DEEP // 4, lambda e, k: Let(Var("v"), const(k, "int32"), e + 1)),
+        (DEEP // 4, lambda e, k: Let(Var("v"), j * j + k, e)),
+        (DEEP // 20, lambda e, k: (e - j) // 2 + (e - j) % 2),
+    ]
+    for depth, step in chains:
+        an = Analyzer()
+        e = _deep(step, depth)
+        assert an.simplify(e).dtype == "int32"
+        an.const_int_bound(e)
+        an.modular_set(e)
+        assert an.can_prove_equal(e, e)
+    condition = p
+    for k in range(DEEP):
+        condition = And(condition, LT(j, const(k, "int32"))) if k % 3 else Not(condition)
+    assert Analyzer().simplify(condition).dtype == "bool"
+
+
+def test_shared_operands_are_visited_once():
     an = Analyzer()
-    x, j = Var("x"), Var("j")
-    e = x
-    for step in range(20000):
-        e = e + j if step % 2 else e * 2 % 7
-    assert an.simplify(e).dtype == "int32"
-    assert isinstance(an.simplify(e - e), IntImm)
+    e = Var("x")
+    for _ in range(200):
+        e = Select(LT(e, const(3, "int32")), e + e, e * e)
+    stats.reset()
+    an.simplify(e)
+    assert stats.visits < 400_000
+
+
+def test_axes_keep_their_identity():
+    k = IterVar(Range(0, 8), "k", IterVar.CommReduce)
+    x, y = Var("x", "float32"), Var("y", "float32")
+    combiner = CommReducer((x,), (y,), (x + y,), (const(0.0, "float32"),))
+    total = Reduce(combiner, (Cast("float32", k.var + 0),), (k,), const(True, "bool"))
+    assert Analyzer().simplify(total).axis[0] is k
+
+
+def test_let_variables_of_one_name_and_two_values():
+    v = Var("v")
+    one, two = Let(v, const(1, "int32"), v + 1), Let(v, const(2, "int32"), v + 1)
+    assert Analyzer().simplify(one * 10 + two).value == 23

@@ -136,6 +136,7 @@ class Analyzer(Interner):
         "ranges",
         "rewritten",
         "scopes",
+        "stays",
         "sums",
         "truths",
         "values",
@@ -158,6 +159,8 @@ class Analyzer(Interner):
         self.products: dict[frozenset, tuple[PrimExpr, PrimExpr]] = {}
         # Symbolic ranges of bound variables, for int_set.
         self.ranges: dict[Var, Range] = {}
+        # Branches of choices that are simplified in the context around them.
+        self.stays: dict[PrimExpr, bool] = {}
         self.depth = 0
         self.scopes = 0
         self.epoch = 0
@@ -228,20 +231,28 @@ class Analyzer(Interner):
         kind = rewrite.KINDS[e.dtype]
         if depth > MAX_LINEAR_DEPTH or not (kind.is_scalar and kind.is_index):
             return {e: 1}, 0
+        got = None
         if cls is Add or cls is Sub:
             got = self._combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
-            if len(got[0]) > MAX_TERMS or abs(got[1]) > POS_INF:
-                got = {e: 1}, 0
         elif cls is Mul and e.b.__class__ is IntImm:
             terms, base = self.linear(e.a, depth + 1)
             c = e.b.value
             got = ({t: k * c for t, k in terms.items()} if c else {}), base * c
-            if abs(got[1]) > POS_INF or any(abs(k) > POS_INF for k in got[0].values()):
-                got = {e: 1}, 0
-        else:
+        if got is None or len(got[0]) > MAX_TERMS or not self.fits(got, e.dtype):
             got = {e: 1}, 0
         self.forms[e] = got
         return got
+
+    @staticmethod
+    def fits(form: tuple[dict[PrimExpr, int], int], dtype: str) -> bool:
+        """Whether the coefficients are values of the type: sums that overflow stay as they are written."""
+        low, high = dtype_bound(dtype)
+        if not low <= form[1] <= high:
+            return False
+        for c in form[0].values():
+            if not low <= c <= high:
+                return False
+        return True
 
     @staticmethod
     def _combine(a, b, sign: int) -> tuple[dict[PrimExpr, int], int]:
@@ -614,6 +625,16 @@ class Analyzer(Interner):
                     lo, hi = bound
                     self._learn(terms, (lo if lo == NEG_INF else lo - base, hi if hi == POS_INF else hi - base))
         self._changed()
+
+    def bind_axis(self, axis) -> None:
+        """Bounds of a reduction axis met inside an expression; what is known already is kept."""
+        var, dom = axis.var, axis.dom
+        if dom is None or var in self.var_bounds or var in self.values:
+            return
+        low, extent = self.bound(self.intern(dom.min)), self.bound(self.intern(dom.extent))
+        top = add_bounds(add_bounds(low, extent), (-1, -1))[1]
+        self.var_bounds[var] = intersect(dtype_bound(var.dtype), (low[0], max(top, low[0])))
+        self.bounds.pop(var, None)
 
     def _forget(self, var: Var) -> None:
         """Drop what is known of a variable."""

@@ -79,7 +79,7 @@ def canonical_expr(an, root: PrimExpr) -> PrimExpr:
         elif cls in rewrite.LEAVES:
             done[n] = n
         else:
-            missing = [c for c in rewrite.operands(an, n) if c not in done and c not in sums]
+            missing = [c for c in rewrite.operands(an, n, view) if c not in done and c not in sums]
             if missing:
                 missing.reverse()
                 stack.extend(missing)
@@ -134,6 +134,7 @@ class _Exprs:
 
 def _binary(an, n, cls, view: _Exprs) -> None:
     """Canonical form of a two-operand node whose operands are done."""
+    rewrite.stats.visits += 1
     dtype = n.a.dtype
     kind = rewrite.KINDS[dtype]
     if not (kind.is_index and kind.is_scalar):
@@ -141,7 +142,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
         return
     if cls is Add or cls is Sub:
         got = add(an, view.sum(n.a), view.sum(n.b), 1 if cls is Add else -1)
-        if len(got[0]) <= MAX_TERMS and fits(got, dtype):
+        if len(got[0]) <= MAX_TERMS and an.fits(got, dtype):
             view.sums[n] = got
             return
     elif cls is Mul:
@@ -152,7 +153,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
             view.sums[n] = to_sum(an, _product(an, view[n.a], view[n.b]))
             return
         got = scale(a, b[1])
-        if fits(got, dtype):
+        if an.fits(got, dtype):
             view.sums[n] = got
             return
     elif cls in _DIVISIONS:
@@ -162,7 +163,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
                 got = _DIVIDE[cls](an, view.sum(n.a), b[1], dtype)
             except LiteralOverflow:
                 got = None
-            if got is not None and fits(got, dtype):
+            if got is not None and an.fits(got, dtype):
                 view.sums[n] = got
                 return
         got = _symbolic_division(an, cls, view[n.a], view[n.b])
@@ -231,17 +232,6 @@ def add(an, a: Sum, b: Sum, sign: int) -> Sum:
             break
     got = out, a[1] + sign * b[1]
     return join(an, got) if mixed and len(out) > 1 else got
-
-
-def fits(s: Sum, dtype: str) -> bool:
-    """Whether the factors and the constant are values of the type."""
-    low, high = dtype_bound(dtype)
-    if not low <= s[1] <= high:
-        return False
-    for c in s[0].values():
-        if not low <= c <= high:
-            return False
-    return True
 
 
 def scale(s: Sum, c: int) -> Sum:
@@ -320,9 +310,10 @@ def _order(item):
 
 def to_expr(an, s: Sum, dtype: str) -> PrimExpr:
     """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
-    terms, base = s = refine(an, s, dtype)
+    fine = refine(an, s, dtype)
+    terms, base = s = fine if an.fits(fine, dtype) else s
     high = dtype_bound(dtype)[1]
-    if not fits(s, dtype):
+    if not an.fits(s, dtype):
         raise LiteralOverflow
     if not terms:
         return an.literal(base, dtype)
@@ -754,7 +745,7 @@ def _equal(an, cls: type, n, view: _Exprs) -> PrimExpr:
         x, y = (left, max(base, 0) if right else 0), (right, max(-base, 0) if right else -base)
     else:
         x, y = (right, 0), ({}, base)
-    if not (fits(x, dtype) and fits(y, dtype)):
+    if not (an.fits(x, dtype) and an.fits(y, dtype)):
         return rewrite.make(an, cls, view[n.a], view[n.b])
     return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
 

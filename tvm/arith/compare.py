@@ -25,6 +25,7 @@ from ..ir.prim import (
     FloorDiv,
     FloorMod,
     IntImm,
+    IterVar,
     Max,
     Min,
     Mod,
@@ -185,6 +186,9 @@ class Interner:
                     got = node if a is node.a and b is node.b else cls(a, b)
                     nodes[key] = got
                     known[got] = got
+            elif cls is IterVar:
+                # An axis is an identity to the layers above: it is kept as it is, domain and all.
+                got = node
             else:
                 missing = [c for c in node.children() if c not in known]
                 if missing:

@@ -25,3 +25,12 @@ __all__ = [
     "union",
     "union_lower_bound",
 ]
+
+
+def __getattr__(name: str):
+    # Region estimates need iterator maps, which need integer sets.
+    if name.startswith("estimate_region_"):
+        from . import region
+
+        return getattr(region, name)
+    raise AttributeError(f"module 'tvm.arith.int_set' has no attribute '{name}'")

@@ -45,10 +45,10 @@ from ..ir.prim import (
 )
 from ..ir.primop import BUILD, cast
 from ..ir.primop import literal as literal_value
-from ..ir.subst import substitute
+from ..ir.subst import substitute, variables
 from ..ir.visit import post_order
 from . import rules
-from .compare import BINARY, DIVISIONS
+from .compare import BINARY, DIVISIONS, is_pure
 from .rule_compiler import LiteralOverflow, RuleTable
 
 
@@ -407,6 +407,14 @@ def _branches(an, condition, yes, no, done):
     return yes, no
 
 
+def _stays(an, e: PrimExpr) -> bool:
+    """Whether the branch of a choice is worth no context of its own: a leaf, or too large."""
+    got = an.stays.get(e)
+    if got is None:
+        got = an.stays[e] = e.__class__ in LEAVES or isinstance(e, Var) or not _is_small(e)
+    return got
+
+
 def _is_small(e: PrimExpr) -> bool:
     """Whether an expression has few nodes (counted with repetition, up to the limit)."""
     stack, count = [e], 0
@@ -478,7 +486,9 @@ def _cast(an, n, done):
 
 def _let(an, n, done):
     value = done[n.value]
-    if isinstance(value, (IntImm, FloatImm, Var)):
+    if isinstance(value, _INLINED):
+        if an.values.get(n.var) is value:
+            return done[n.body]
         return an.walk(an, an.intern(substitute(n.body, {n.var: value})))
     body = done[n.body]
     if value is n.value and body is n.body:
@@ -486,12 +496,70 @@ def _let(an, n, done):
     return an.add(Let(n.var, value, body))
 
 
+_INLINED = (IntImm, FloatImm, Var)
+
+
+def _let_operands(an, n, done) -> list:
+    """The value, then the body with a short value in place of the variable."""
+    value = done.get(n.value)
+    if value is None:
+        return [n.value]
+    if isinstance(value, _INLINED):
+        if n.var not in an.values and n.var not in done:
+            an.values[n.var] = value
+        if an.values.get(n.var) is not value:
+            # The variable has another value elsewhere, or was met outside: `_let` substitutes.
+            return []
+    return [n.body]
+
+
 def _reduce(an, n, done):
     source = tuple([done[s] for s in n.source])
     init = tuple([done[s] for s in n.init])
     condition = done[n.condition]
-    same = condition is n.condition and all(x is y for x, y in zip(source + init, n.source + n.init))
-    return an.add(n if same else n.replace(source=source, condition=condition, init=init))
+    if not n.axis:
+        value, other = source, init or n.combiner.identity_element
+        if init:
+            value = n.combiner(init, source)
+        return make_select(an, condition, an.intern(value[n.value_index]), an.intern(other[n.value_index]))
+    combiner, kept = _combiner(an, n.combiner, source, n.value_index)
+    if len(kept) < len(source):
+        source = tuple([source[k] for k in kept])
+        init = tuple([init[k] for k in kept]) if init else ()
+    same = condition is n.condition and combiner is n.combiner
+    if same and all(x is y for x, y in zip(source + init, n.source + n.init)):
+        return an.add(n)
+    return an.add(
+        n.replace(
+            combiner=combiner, source=source, condition=condition, init=init, value_index=kept.index(n.value_index)
+        )
+    )
+
+
+def _combiner(an, c, source: tuple, wanted: int) -> tuple:
+    """The combiner simplified, without the components that ``wanted`` does not need; and which were kept."""
+    results = [an.walk(an, an.intern(r)) for r in c.result]
+    identities = [an.walk(an, an.intern(e)) for e in c.identity_element]
+    place = {v: k for k, (a, b) in enumerate(zip(c.lhs, c.rhs)) for v in (a, b)}
+    needed, todo = set(), [wanted, *[k for k, s in enumerate(source) if not _is_removable(s)]]
+    while todo:
+        k = todo.pop()
+        if k not in needed:
+            needed.add(k)
+            todo.extend(place[v] for v in variables(results[k]) if v in place)
+    kept = sorted(needed)
+    old = (*c.result, *c.identity_element)
+    if len(kept) == len(source) and all(x is y for x, y in zip(old, (*results, *identities))):
+        return c, kept
+
+    def pick(items):
+        return tuple([items[k] for k in kept])
+
+    return c.replace(lhs=pick(c.lhs), rhs=pick(c.rhs), result=pick(results), identity_element=pick(identities)), kept
+
+
+def _is_removable(e: PrimExpr) -> bool:
+    return not any(isinstance(n, Call) and not is_pure(n) for n in post_order(e))
 
 
 def _generic(an, n, done):
@@ -519,7 +587,7 @@ _HANDLERS = {
 LEAVES = frozenset({IntImm, FloatImm, StringImm})
 
 
-def operands(an, n) -> list:
+def operands(an, n, done) -> list:
     """The children that must be simplified before ``n`` in the present context."""
     cls = n.__class__
     if cls is Select:
@@ -527,13 +595,17 @@ def operands(an, n) -> list:
     elif cls is Call and getattr(n.op, "name", None) == "tir.if_then_else":
         branches = list(n.args[1:])
     elif cls is Reduce:
+        for axis in n.axis:
+            an.bind_axis(axis)
         return [*n.source, n.condition, *n.init]
+    elif cls is Let:
+        return _let_operands(an, n, done)
     else:
         return n.children()
     condition = n.condition if cls is Select else n.args[0]
     if an.scopes >= MAX_SCOPES:
         return [condition, *branches]
-    return [condition, *[b for b in branches if not _is_small(b)]]
+    return [condition, *[b for b in branches if _stays(an, b)]]
 
 
 def node(an, n: PrimExpr, done) -> PrimExpr:
@@ -573,7 +645,7 @@ def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
         elif cls in LEAVES:
             got = n
         else:
-            missing = [c for c in operands(an, n) if c not in done]
+            missing = [c for c in operands(an, n, done) if c not in done]
             if missing:
                 missing.reverse()
                 stack.extend(missing)

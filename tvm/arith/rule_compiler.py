@@ -415,4 +415,4 @@ class RuleTable:
     def _compiled(self, rule: Rule) -> None:
         """A rule has its closure now: lists that hold the old one are made again when next needed."""
         root = rule.pattern.head
-        self.index = {k: v for k, v in self.index.items() if k[0] is not root}
+        self.index = {k: v for k, v in list(self.index.items()) if k[0] is not root}
