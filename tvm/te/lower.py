@@ -110,8 +110,11 @@ class Loops:
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
         out: list[PrimExpr] = []
         op = self.stage.op
-        if op.reduce_axis and not skip_reduction:
+        if op.reduce_axis:
             for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer):
+                # A repeated start would undo updates that were made in the meantime.
+                if skip_reduction and axis.iter_type == IterVar.CommReduce:
+                    continue
                 test = self.values[axis] < ranges[axis].min + ranges[axis].extent
                 if not analyzer.can_prove(test):
                     out.append(analyzer.simplify(test))

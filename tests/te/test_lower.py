@@ -1,0 +1,27 @@
+"""Loops of reductions: starts and updates under the same guards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import te
+
+
+@pytest.mark.parametrize("order", ["as split", "inner first"])
+def test_a_start_is_not_repeated_by_loops_that_run_past_their_extent(order):
+    a = te.placeholder((13, 5), "int32", "a")
+    k = te.reduce_axis((0, 5), "k")
+    b = te.compute((13,), lambda i: te.sum(a[i, k], k), "b")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], 2)
+    first, second = s[b].split(outer, 3)
+    # Two times two iterations for the three of ``second``: the fourth is the first of the next ``first``.
+    high, low = s[b].split(second, nparts=2)
+    if order == "inner first":
+        s[b].reorder(high, low, first, inner, k)
+    data = np.arange(65, dtype="int32").reshape(13, 5)
+    out = tvm.nd.array(np.full(13, -7, "int32"))
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
+    np.testing.assert_array_equal(out.numpy(), data.sum(1))
