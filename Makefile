@@ -14,7 +14,7 @@ demo: setup ## compile and run a scheduled matmul, compare its speed with NumPy
 	@$(BIN)/python examples/demo_matmul.py
 
 test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
-	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --dist loadgroup --hypothesis-seed=$(SEED)
+	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --hypothesis-seed=$(SEED)
 
 fuzz: setup ## a long run of random schedules (CASES=20000)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)

@@ -51,13 +51,19 @@ def test_the_inner_loop_stores_nothing_and_spills_nothing(name):
     block = hot_loop(tvm.build(schedule, args, "llvm", name="kernel").get_source("asm"))
     for line in block:
         operands = line.split(None, 1)[1] if " " in line or "\t" in line else ""
-        target = operands.split(",")[-1].strip() if not operands.endswith(")") else operands[operands.rfind(",", 0, operands.rfind("(")) + 1 :]
+        target = (
+            operands.split(",")[-1].strip()
+            if not operands.endswith(")")
+            else operands[operands.rfind(",", 0, operands.rfind("(")) + 1 :]
+        )
         is_store = line.startswith("v") and target.strip().endswith(")") and "mov" in line.split()[0]
         assert not is_store, f"a store in the inner loop: {line}"
         assert "rsp" not in line, f"the stack in the inner loop: {line}"
 
 
-@pytest.mark.parametrize("name, check", [("conv2d_nchwc", tensor_programs._check_conv), ("matmul", tensor_programs._check_matmul)])
+@pytest.mark.parametrize(
+    "name, check", [("conv2d_nchwc", tensor_programs._check_conv), ("matmul", tensor_programs._check_matmul)]
+)
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64"])
 def test_kernels_are_right_for_every_vector_width(name, check, target):
     if Target("llvm").kind.name and resolve_cpu(Target("llvm")).triple.split("-")[0] != "x86_64" and "x86" in target:

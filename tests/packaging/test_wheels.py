@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheels")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "architecture"))
+from test_layers import LAYERS
 
 EXPORT = """
 import sys, numpy, tvm
@@ -50,7 +51,9 @@ def run(*command: object, cwd: Path) -> str:
 
 
 def build(source: Path, folder: Path) -> Path:
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
+    folder.mkdir()
+    options = ["--quiet", "--no-deps", "--wheel-dir", folder, "--config-settings", f"build-dir={folder / 'build'}"]
+    run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
@@ -62,39 +65,30 @@ def install(wheel: Path, folder: Path) -> Path:
     return python
 
 
-@pytest.fixture(scope="module")
-def wheels(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    sources = {"full": root, "runtime": root / "packaging" / "runtime"}
-    return {name: build(source, tmp_path_factory.mktemp(name)) for name, source in sources.items()}
+@pytest.mark.slow
+def test_both_wheels_work_in_empty_environments(root: Path, tmp_path: Path):
+    """One test, so that each wheel is built once: the full one compiles, exports and runs; the small one runs that."""
+    library = tmp_path / "affine.so"
+    full = install(build(root, tmp_path / "full"), tmp_path / "full_environment")
+    run(full, "-c", EXPORT, library, cwd=tmp_path)
+    assert "full_environment" in run(full, "-c", RUN, library, cwd=tmp_path)
 
-
-@pytest.fixture(scope="module")
-def exported(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The Python of an environment with the full wheel, and a library compiled there."""
-    folder = tmp_path_factory.mktemp("full_environment")
-    python = install(wheels["full"], folder / "venv")
-    library = folder / "affine.so"
-    run(python, "-c", EXPORT, library, cwd=folder)
-    return python, library
-
-
-def test_full_wheel_compiles_exports_and_runs(exported: tuple[Path, Path], tmp_path: Path):
-    python, library = exported
-    assert str(python.parent.parent) in run(python, "-c", RUN, library, cwd=tmp_path)
-
-
-def test_runtime_wheel_runs_what_the_compiler_exported(wheels, exported: tuple[Path, Path], tmp_path: Path):
-    python = install(wheels["runtime"], tmp_path / "venv")
-    assert str(tmp_path / "venv") in run(python, "-c", RUN, exported[1], cwd=tmp_path)
+    wheel = build(root / "packaging" / "runtime", tmp_path / "runtime")
+    python = install(wheel, tmp_path / "runtime_environment")
+    assert "runtime_environment" in run(python, "-c", RUN, library, cwd=tmp_path)
     assert "llvmlite" not in run(python, "-m", "pip", "list", cwd=tmp_path)
     said = run(python, "-c", COMPILER_NAMES, cwd=tmp_path).splitlines()
     assert len(said) == 4
     assert all("pytvm-runtime, the runtime alone" in line and "pip install pytvm" in line for line in said)
+    assert wheel.stat().st_size < 500_000
 
 
-def test_runtime_wheel_is_small_and_holds_the_two_lowest_layers(wheels):
-    with zipfile.ZipFile(wheels["runtime"]) as archive:
-        parts = {name.split("/")[1] for name in archive.namelist() if name.startswith("tvm/")}
-    modules = {"__init__.py", "_runtime_only.py", "dtype.py", "error.py", "registry.py"}
-    assert parts == modules | {"runtime", "_ffi", "lib", "include"}
-    assert wheels["runtime"].stat().st_size < 500_000
+def test_runtime_wheel_takes_every_file_of_the_two_lowest_layers(root: Path):
+    text = (root / "CMakeLists.txt").read_text(encoding="utf-8")
+    (files,) = re.findall(r"install\(FILES (tvm/__init__.py .*?) DESTINATION tvm\)", text)
+    lowest = [name.split(".")[1] for name, layer in LAYERS.items() if layer <= 1]
+    top_level = {f"tvm/{name}.py" for name in lowest}
+    wanted = {name for name in top_level if (root / name).exists()} | {"tvm/__init__.py"}
+    assert set(files.split()) == wanted
+    (folders,) = re.findall(r"install\(DIRECTORY (.*?) DESTINATION tvm ", text)
+    assert set(folders.split()) == {name[:-3] for name in top_level if (root / name[:-3]).is_dir()}
