@@ -29,8 +29,8 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         variables = []
         buffers = dict(buffer_map or {})
         for p in params:
-            if hasattr(p, "asobject"):
-                p = p.asobject()
+            if hasattr(p, "as_parameter"):
+                p = p.as_parameter()
             if isinstance(p, Buffer):
                 handle = Var(f"{p.name}_handle", "handle")
                 buffers[handle] = p

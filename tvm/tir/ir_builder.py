@@ -43,10 +43,11 @@ class BufferVar(ExprOp):
     """A buffer that is read and written with square brackets. ``content_type`` decides how many elements one access
     takes: "float32x4" loads and stores four at a time."""
 
-    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: str):
+    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: str, is_pointer: bool = False):
         self._builder = builder
         self._buffer = buffer
         self._content_type = content_type
+        self._is_pointer = is_pointer
 
     @property
     def dtype(self) -> str:
@@ -54,6 +55,10 @@ class BufferVar(ExprOp):
 
     def asobject(self) -> Buffer:
         return self._buffer
+
+    def as_parameter(self) -> Buffer | Var:
+        """What stands for it among the parameters of a function: memory of unknown size is a plain pointer."""
+        return self._buffer.data if self._is_pointer else self._buffer
 
     def _indices(self, index: Any) -> tuple[PrimExpr, ...]:
         indices = list(index) if isinstance(index, (list, tuple)) else [index]
@@ -193,7 +198,7 @@ class IRBuilder:
         content_type = canonical(content_type)
         element = with_lanes(content_type, 1)
         data = Var(name, PointerType(PrimType(element), scope or "global"))
-        return BufferVar(self, decl_buffer((1,), element, name, data=data), content_type)
+        return BufferVar(self, decl_buffer((1,), element, name, data=data), content_type, is_pointer=True)
 
     def buffer_ptr(self, buf: Buffer) -> BufferVar:
         """Access to an existing buffer, with one flat index or one index per dimension."""

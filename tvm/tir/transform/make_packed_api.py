@@ -59,7 +59,7 @@ ARRAY_DEVICE_ID, ARRAY_DEVICE_TYPE, VALUE_CONTENT = 9, 10, 12
 DEFAULT, C_PACKED, DEVICE_KERNEL = 0, 1, 2
 
 # Type codes of packed values.
-INT, UINT, FLOAT, HANDLE, NULL, BOOL = 0, 1, 2, 3, 4, 15
+INT, UINT, FLOAT, HANDLE, NULL, TENSOR, NDARRAY, BOOL = 0, 1, 2, 3, 4, 7, 13, 15
 
 COMPUTE_SUFFIX = "_compute_"
 
@@ -83,6 +83,10 @@ def handle_to(dtype: str, name: str) -> Var:
 
 def array_over(data: Var, dtype: str) -> Buffer:
     return Buffer(data, dtype, (const(1, "int32"),), (), const(0, "int32"), data.name)
+
+
+def is_data_pointer(param: Var) -> bool:
+    return isinstance(param.type_annotation, PointerType)
 
 
 def device_type_of(func: PrimFunc) -> int:
@@ -141,7 +145,8 @@ class Entry:
         if kind.is_handle:
             number = primop.logical_or(code <= 2, primop.equal(code, BOOL))
             self.refuse_if(number, label + "expected a handle, got type code ", code)
-            self.bind(param, struct_get("handle", self.args, index, VALUE_CONTENT))
+            value = struct_get("handle", self.args, index, VALUE_CONTENT)
+            self.bind(param, self.data_pointer(param, value, code) if is_data_pointer(param) else value)
         elif kind.is_float:
             good = primop.logical_or(primop.equal(code, FLOAT), primop.equal(code, INT))
             self.refuse_if(primop.logical_not(good), label + f"expected {param.dtype}, got type code ", code)
@@ -162,6 +167,15 @@ class Entry:
                 self.refuse_if(outside, label + f"expected a value that fits {param.dtype}, got ", wide)
                 value = wide
             self.bind(param, primop.cast(param.dtype, value))
+
+    def data_pointer(self, param: Var, value: PrimExpr, code: Var) -> PrimExpr:
+        """A pointer to elements may be given as such or as a tensor, whose data it then is."""
+        given = self.let(Var(f"{param.name}_given", "handle"), value)
+        offset = primop.cast("int64", struct_get("uint64", given, 0, ARRAY_BYTE_OFFSET))
+        data = struct_get("handle", given, 0, ARRAY_DATA)
+        data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, offset))
+        tensor = primop.logical_or(primop.equal(code, TENSOR), primop.equal(code, NDARRAY))
+        return Call("handle", Op.get("tir.if_then_else"), (tensor, data, given))
 
     # Tensors --------------------------------------------------------------------------------------------------
     def known(self, e: PrimExpr) -> PrimExpr | None:

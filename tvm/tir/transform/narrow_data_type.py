@@ -45,7 +45,10 @@ class Narrower(StmtRewriter):
         self.dtype = make("int", bits)
         self.analyzer = analyzer
         self.variables: dict[Var, Var] = {}
+        self.kept: set[Var] = set()  # loops whose variable is used where it would have to be widened again
         self.memo: dict = {}
+
+        self.failed: set[Var] = set()
 
     def fits(self, e: PrimExpr) -> bool:
         bound = self.analyzer.const_int_bound(e)
@@ -98,6 +101,7 @@ class Narrower(StmtRewriter):
             got = self.narrow(index)
             if got is not None:
                 return got
+            self.failed.update(n for n in post_order(index) if isinstance(n, Var))
         return self.expr(index)
 
     def after(self, node: Any):
@@ -118,6 +122,8 @@ class Narrower(StmtRewriter):
         if min_value is None or count is None or (last is not None and last > self.limit):
             return self.keep(node)
         if last is None and not self.fits(node.min + node.extent):
+            return self.keep(node)
+        if var in self.kept:
             return self.keep(node)
         new = Var(var.name, self.dtype)
         self.variables[var] = new
@@ -163,5 +169,13 @@ def has_wide_integers(node: Node, bits: int) -> bool:
 def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not has_wide_integers(func.body, target_bits):
         return func
-    return func.replace(body=Narrower(target_bits, analyzer_of(func)).stmt(func.body))
+    kept: set[Var] = set()
+    while True:
+        narrower = Narrower(target_bits, analyzer_of(func))
+        narrower.kept = kept
+        body = narrower.stmt(func.body)
+        again = {v for v in narrower.failed if v in narrower.variables}
+        if not again:
+            return func.replace(body=body)
+        kept = kept | again
 
