@@ -109,3 +109,14 @@ def test_passes_can_be_called_by_hand():
     x, y = np.arange(16, dtype="float32"), np.zeros(16, "float32")
     run(mod["main"], x, y)
     np.testing.assert_array_equal(y, x + 1)
+
+
+def test_long_chains_of_stages_lower():
+    n = 300
+    tensor = first = te.placeholder((4,), name="A")
+    for i in range(n):
+        tensor = te.compute((4,), lambda k, t=tensor: t[3 - k] + 1.0, name=f"T{i}")
+    func = tvm.lower(te.create_schedule(tensor.op), [first, tensor])["main"]
+    x, y = np.zeros(4, "float32"), np.zeros(4, "float32")
+    run(func, x, y)
+    np.testing.assert_array_equal(y, np.full(4, n))

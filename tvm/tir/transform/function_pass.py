@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from ...ir.transform import FunctionPass, function_pass_factory
+import sys
+
+from ...ir.module import IRModule
+from ...ir.transform import FunctionPass, PassContext, function_pass_factory
 from ..function import PrimFunc
+
+# Passes recurse over statements (never over expressions). A chain of a few hundred stages nests as deep, at several
+# frames a level, which Python's own limit of 1000 does not allow for.
+STATEMENT_DEPTH = 10_000
 
 
 class PrimFuncPass(FunctionPass):
     """A pass that treats the PrimFuncs of a module one by one: a function ``(func, mod, ctx) -> func``."""
 
     function_type = PrimFunc
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        if sys.getrecursionlimit() < STATEMENT_DEPTH:
+            sys.setrecursionlimit(STATEMENT_DEPTH)
+        return super().run(mod, ctx)
 
 
 prim_func_pass = function_pass_factory(PrimFuncPass, "prim_func_pass")

@@ -114,6 +114,7 @@ class Entry:
         self.codes = array_over(self.type_codes, "int32")
         self.bound: set[Var] = set()
         self.order: list[Var] = []
+        self.data: dict[Var, PrimExpr] = {}  # data pointers, given to the raw function and used for nothing else
         self.steps: list[Any] = []  # statements, and (var, value) pairs that open a let
         self.device_type = device_type_of(func)
         self.device_id: Var | None = None if self.device_type == 1 else Var("device_id", "int32")
@@ -130,8 +131,13 @@ class Entry:
         self.order.append(var)
         self.let(var, value)
 
-    def code_of(self, index: int, param: Var) -> Var:
-        return self.let(Var(f"{param.name}_code", "int32"), BufferLoad(self.codes, (const(index, "int32"),)))
+    # Codes, tensors and data pointers are read where they are used and not named: a name for each would nest the body
+    # as deep as the function has arguments.
+    def code_of(self, index: int) -> PrimExpr:
+        return BufferLoad(self.codes, (const(index, "int32"),))
+
+    def value_of(self, index: int, dtype: str = "handle") -> PrimExpr:
+        return struct_get(dtype, self.args, index, VALUE_CONTENT)
 
     def label(self, index: int, name: str) -> str:
         return f"{self.name}: argument {index} ({name}): "
@@ -139,18 +145,18 @@ class Entry:
     # Scalars --------------------------------------------------------------------------------------------------
     def scalar(self, index: int, param: Var) -> None:
         kind = info(param.dtype)
-        code = self.code_of(index, param)
+        code = self.code_of(index)
         label = self.label(index, param.name)
-        whole = struct_get("int64", self.args, index, VALUE_CONTENT)
+        whole = self.value_of(index, "int64")
         if kind.is_handle:
             number = primop.logical_or(code <= 2, primop.equal(code, BOOL))
             self.refuse_if(number, label + "expected a handle, got type code ", code)
-            value = struct_get("handle", self.args, index, VALUE_CONTENT)
-            self.bind(param, self.data_pointer(param, value, code) if is_data_pointer(param) else value)
+            value = self.value_of(index)
+            self.bind(param, self.data_pointer(value, code) if is_data_pointer(param) else value)
         elif kind.is_float:
             good = primop.logical_or(primop.equal(code, FLOAT), primop.equal(code, INT))
             self.refuse_if(primop.logical_not(good), label + f"expected {param.dtype}, got type code ", code)
-            real = struct_get("float64", self.args, index, VALUE_CONTENT)
+            real = self.value_of(index, "float64")
             value = Call(
                 "float64", Op.get("tir.if_then_else"), (primop.equal(code, FLOAT), real, primop.cast("float64", whole))
             )
@@ -168,9 +174,8 @@ class Entry:
                 value = wide
             self.bind(param, primop.cast(param.dtype, value))
 
-    def data_pointer(self, param: Var, value: PrimExpr, code: Var) -> PrimExpr:
+    def data_pointer(self, given: PrimExpr, code: PrimExpr) -> PrimExpr:
         """A pointer to elements may be given as such or as a tensor, whose data it then is."""
-        given = self.let(Var(f"{param.name}_given", "handle"), value)
         offset = primop.cast("int64", struct_get("uint64", given, 0, ARRAY_BYTE_OFFSET))
         data = struct_get("handle", given, 0, ARRAY_DATA)
         data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, offset))
@@ -186,14 +191,15 @@ class Entry:
             return primop.cast("int64", e)
         return None
 
-    def check_tensor(self, index: int, buffer: Buffer, value: PrimExpr, code: PrimExpr) -> bool:
+    def check_tensor(self, index: int, buffer: Buffer) -> bool:
         """Emit the check of one tensor; false when a part of its shape has no value yet."""
         anything = const(-1, "int64")
         shape = [self.known(e) for e in buffer.shape]
         strides = [self.known(s) for s in buffer.strides]
         complete = all(e is not None for e in shape + strides)
         args = (
-            StringImm(self.name), StringImm(buffer.name), const(index, "int32"), value, code,
+            StringImm(self.name), StringImm(buffer.name), const(index, "int32"), self.value_of(index),
+            self.code_of(index),
             type_annotation(buffer.dtype), const(self.device_type, "int32"),
             const(info(buffer.dtype).bytes, "int32"), const(len(shape), "int32"),
             *(anything if e is None else e for e in shape), const(len(strides), "int32"),
@@ -202,18 +208,17 @@ class Entry:
         self.steps.append(IfThenElse(primop.not_equal(Call("int32", CHECK_TENSOR, args), 0), ret(const(-1, "int32"))))
         return complete
 
-    def tensor(self, index: int, param: Var, buffer: Buffer) -> bool:
-        code = self.code_of(index, param)
-        tensor = self.let(param, struct_get("handle", self.args, index, VALUE_CONTENT))
-        complete = self.check_tensor(index, buffer, tensor, code)
+    def tensor(self, index: int, buffer: Buffer) -> bool:
+        tensor = self.value_of(index)
+        complete = self.check_tensor(index, buffer)
         if not complete:
             self.bind_sizes(index, buffer, tensor)
-        self.bind_data(index, buffer, tensor)
+        self.bind_data(buffer, tensor)
         if self.device_id is not None:
             self.bind_device(index, buffer, tensor)
         return complete
 
-    def bind_device(self, index: int, buffer: Buffer, tensor: Var) -> None:
+    def bind_device(self, index: int, buffer: Buffer, tensor: PrimExpr) -> None:
         """All tensors live on one device; the first one says which."""
         found = struct_get("int32", tensor, 0, ARRAY_DEVICE_ID)
         if self.device_id not in self.bound:
@@ -222,7 +227,7 @@ class Entry:
         text = "expected the device of the first array, got device number "
         self.refuse_if(primop.not_equal(found, self.device_id), self.label(index, buffer.name) + text, found)
 
-    def bind_sizes(self, index: int, buffer: Buffer, tensor: Var) -> None:
+    def bind_sizes(self, index: int, buffer: Buffer, tensor: PrimExpr) -> None:
         shape = None
         if any(isinstance(e, Var) and e not in self.bound for e in (*buffer.shape, *buffer.strides)):
             shape = array_over(handle_to("int64", f"{buffer.name}_shape"), "int64")
@@ -262,7 +267,7 @@ class Entry:
         )
         self.bind(var, primop.cast(var.dtype, wide))
 
-    def bind_data(self, index: int, buffer: Buffer, tensor: Var) -> None:
+    def bind_data(self, buffer: Buffer, tensor: PrimExpr) -> None:
         data = struct_get("handle", tensor, 0, ARRAY_DATA)
         offset = primop.cast("int64", struct_get("uint64", tensor, 0, ARRAY_BYTE_OFFSET))
         size = info(buffer.dtype).bytes * info(buffer.dtype).lanes
@@ -272,7 +277,7 @@ class Entry:
         else:
             start = primop.cast("int64", buffer.elem_offset) * size
             data = Call("handle", Op.get("tir.handle_add_byte_offset"), (data, primop.subtract(offset, start)))
-        self.bind(buffer.data, data)
+        self.data[buffer.data] = data
 
     # The whole ------------------------------------------------------------------------------------------------
     def collect(self) -> None:
@@ -286,12 +291,11 @@ class Entry:
         again = []
         for index, param in enumerate(params):
             buffer = self.func.buffer_map.get(param)
-            if buffer is not None and not self.tensor(index, param, buffer):
-                again.append((index, param, buffer))
-        for index, param, buffer in again:
+            if buffer is not None and not self.tensor(index, buffer):
+                again.append((index, buffer))
+        for index, buffer in again:
             if has_repeats(buffer):
-                code = self.code_of(index, param)
-                if not self.check_tensor(index, buffer, param, code):
+                if not self.check_tensor(index, buffer):
                     parts = (*buffer.shape, *buffer.strides)
                     missing = [v.name for e in parts for v in variables(e) if v not in self.bound]
                     raise TVMError(
@@ -397,7 +401,8 @@ def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
     attrs = {**func.attrs, "global_symbol": name + COMPUTE_SUFFIX, "calling_conv": DEFAULT}
     attrs.pop("tir.is_entry_func", None)
     raw = PrimFunc(raw_params, seq(body, ret(const(0, "int32"))), PrimType("int32"), {}, attrs)
-    call = Call("int32", GlobalVar(name + COMPUTE_SUFFIX), tuple(raw_params))
+    given = tuple(entry.data.get(p, p) for p in raw_params)
+    call = Call("int32", GlobalVar(name + COMPUTE_SUFFIX), given)
     return raw, entry.build(call)
 
 
