@@ -26,8 +26,12 @@ from .expr import (
     var,
 )
 from .op import nn
+from .op.reduce import *  # noqa: F403
 from .op.tensor import *  # noqa: F403
+from .op.transform import *  # noqa: F403
+from .build_module import build, optimize
 from .substitute import free_vars
+from .transform.function_pass import InferType
 
 
 def _call(op_, args):

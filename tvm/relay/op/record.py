@@ -5,7 +5,8 @@
         \"\"\"max(x, 0), element by element.\"\"\"
         return call("nn.relu", data)
 
-``type_rule(attrs, types)`` gives the type of the result from the types of the inputs, or raises TypeError in words.
+``type_rule(attrs, types)`` gives the type of the result from the types of the inputs, or raises TypeError in words;
+without one, the computation is asked.
 ``infer_inputs(attrs, types)`` fills in input types that are not known yet (weights of a convolution).
 ``compute(attrs, inputs, out_type)`` gives the tensor, or a list of tensors.
 """
@@ -76,7 +77,12 @@ def op(
         record.attrs.update(facts)
         record.attrs["TOpPattern"] = pattern
         record.attrs["num_inputs"] = num_inputs
-        for key, value in (("type_rule", type_rule), ("compute", compute), ("infer_inputs", infer_inputs)):
+        rule = type_rule
+        if rule is None and compute is not None and "type_rule" not in record.attrs:
+            from .rules import by_compute
+
+            rule = by_compute(compute)
+        for key, value in (("type_rule", rule), ("compute", compute), ("infer_inputs", infer_inputs)):
             if value is not None:
                 record.attrs[key] = value
         build.op = record

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim import Any_, PrimExpr
+from ... import te
+from ...ir.prim import Any_, PrimExpr, SizeVar
+from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType, Type
 from ..infer import dims
@@ -90,5 +92,34 @@ def fields(t: Type) -> tuple:
     return t.fields
 
 
-__all__ = ["broadcast", "broadcast_bool", "broadcast_dims", "bool_like_first", "concrete", "dims", "fields",
+
+def by_compute(compute):
+    """A type rule that asks the computation itself: it is run on placeholders of the inputs' types."""
+
+    def rule(attrs, types) -> Type:
+        inputs = []
+        unknown: set = set()
+        for t in types:
+            for part in t.fields if isinstance(t, TupleType) else (t,):
+                shape = []
+                for d in tensor(part).shape:
+                    if isinstance(d, Any_):
+                        d = SizeVar("any")
+                        unknown.add(d)
+                    shape.append(d)
+                inputs.append(te.placeholder(shape, part.dtype))
+        got = compute(attrs, inputs, None)
+        if isinstance(got, (list, tuple)):
+            return TupleType(tuple(_type_of(t, unknown) for t in got))
+        return _type_of(got, unknown)
+
+    return rule
+
+
+def _type_of(t, unknown: set) -> TensorType:
+    shape = [Any_() if unknown and any(n in unknown for n in variables(d)) else d for d in t.shape]
+    return TensorType(shape, t.dtype)
+
+
+__all__ = ["broadcast", "by_compute", "broadcast_bool", "broadcast_dims", "bool_like_first", "concrete", "dims", "fields",
            "normalize_axes", "normalize_axis", "product", "same_as_first", "tensor"]
