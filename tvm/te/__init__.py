@@ -80,6 +80,7 @@ from .tensor import (
     PlaceholderOp,
     ScanOp,
     Tensor,
+    TensorComputeOp,
     TensorSlice,
 )
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin

@@ -24,11 +24,14 @@ def storage_rank(scope: str) -> int:
 
 def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
     """The stage and loop inside which this stage is computed, None at the root."""
-    if stage.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
-        return stage.attach_stage, _leaf_of(stage.attach_stage, stage.attach_ivar)
-    if stage.group is not None:
-        # Inside a scan: computed in every step.
-        return stage.group, _leaf_of(stage.group, stage.group.op.scan_axis)
+    node: Stage | None = stage
+    while node is not None:
+        if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
+            return node.attach_stage, _leaf_of(node.attach_stage, node.attach_ivar)
+        node = node.group
+        if node is not None and not node.is_group:
+            # Inside a scan: computed in every step.
+            return node, _leaf_of(node, node.op.scan_axis)
     return None
 
 

@@ -11,7 +11,7 @@ from . import axes as algebra
 from .normalize import Substitution, replace_in_stages
 from .schedule import AttachType, Schedule, Stage
 from .steps import Step
-from .tensor import ComputeOp, PlaceholderOp, Tensor
+from .tensor import BaseComputeOp, ComputeOp, PlaceholderOp, Tensor, TensorComputeOp
 
 SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")
 
@@ -73,7 +73,7 @@ def cache_write(schedule: Schedule, tensor, scope: str):
     stage, current = _current(schedule, tensors[0], "cache_write")
     _check_scope("cache_write", stage.name, scope)
     op = stage.op
-    if not isinstance(op, ComputeOp):
+    if not isinstance(op, BaseComputeOp):
         raise ScheduleError(
             f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}"
         )
@@ -84,7 +84,8 @@ def cache_write(schedule: Schedule, tensor, scope: str):
     step = Step("cache_write", -1, (
         tuple(schedule.encode(t) for t in tensors) if several else schedule.encode(current), scope))
     data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
-    if stage.relations or data != list(op.axis):
+    loops = op.axis[: op.schedulable_ndim] if isinstance(op, TensorComputeOp) else op.axis
+    if stage.relations or data != list(loops):
         cache = _relayout(schedule, stage, data, scope)
     else:
         cache = _same_layout(schedule, stage, scope)
@@ -93,11 +94,21 @@ def cache_write(schedule: Schedule, tensor, scope: str):
     return outputs if several else outputs[0]
 
 
-def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> ComputeOp:
+def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
+    """The operation over other axes, to be held in ``scope``."""
+    name, values = f"{op.name}.{scope}", {a.var: n.var for a, n in zip(op.axis, axes)}
+    if isinstance(op, ComputeOp):
+        return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
+    move = lambda e: substitute(e, values)  # noqa: E731
+    regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
+    return TensorComputeOp(name, op.tag, op.attrs, axes, op.reduce_axis, op.schedulable_ndim, op.intrin, op.inputs,
+                           regions, [move(e) for e in op.scalar_inputs])
+
+
+def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
     op = stage.op
     axes = [IterVar(a.dom, Var(a.var.name + ".c", a.var.dtype), a.iter_type) for a in op.axis]
-    body = _moved_body(op, {a.var: n.var for a, n in zip(op.axis, axes)})
-    cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, axes, body)
+    cache = _moved(op, scope, axes)
     copy_body = tuple(t(*[a.var for a in op.axis]) for t in cache.outputs)
     out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
     new = schedule._add_stage(cache, schedule.stages.index(stage))
@@ -108,6 +119,7 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> ComputeOp:
         stage.all_iter_vars.remove(axis)
         if axis in stage.iter_var_attrs:
             new.iter_var_attrs[axis] = stage.iter_var_attrs.pop(axis)
+    stage.leaf_iter_vars += [a for a in op.axis if a not in stage.leaf_iter_vars]
     _swap_op(schedule, stage, out, skip={new})
     return cache
 
@@ -115,6 +127,8 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> ComputeOp:
 def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str) -> ComputeOp:
     """A cache whose dimensions are the loops over data, in their order; the copy out of it has plain loops again."""
     op = stage.op
+    if not isinstance(op, ComputeOp):
+        raise ScheduleError(f"cache_write of {stage.name}: loops around its intrinsic are changed; make the cache first")
     marked = [a.var.name for a in data if stage.peek(a) is not None]
     if marked:
         raise ScheduleError(

@@ -14,7 +14,7 @@ from ..ir.visit import post_order
 from . import axes as algebra
 from .attach import Attachments
 from .schedule import Schedule, Stage
-from .tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Tensor
+from .tensor import BaseComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 
 class Bounds:
@@ -46,7 +46,7 @@ class Bounds:
         op = stage.op
         for axis in op.reduce_axis:
             self.ranges[axis] = axis.dom
-        full = not isinstance(op, ComputeOp) or stage.is_output and not self.attach.path(stage)
+        full = not isinstance(op, BaseComputeOp) or stage.is_output and not self.attach.path(stage)
         if full or not any(t in self.readers for t in op.outputs):
             for axis in op.axis:
                 self.ranges[axis] = axis.dom
@@ -58,6 +58,8 @@ class Bounds:
                     needed[i] = region if needed[i] is None else sets.union([needed[i], region], self.analyzer)
         for axis, region in zip(op.axis, needed):
             self.ranges[axis] = self._range_of(stage, axis, region)
+        if isinstance(op, TensorComputeOp):
+            self.ranges.update({axis: axis.dom for axis in op.axis[op.schedulable_ndim :]})
 
     def _range_of(self, stage: Stage, axis: IterVar, region) -> Range:
         dom = axis.dom
@@ -89,24 +91,34 @@ class Bounds:
             return [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
         if isinstance(op, ScanOp):
             return self._scan_region(op, tensor, doms)
-        outer = [(p, a) for p, a in self.attach.path(reader) if a not in fixed or self.attach.shares(stage, p, a)]
+        outer = [
+            (p, a) for p, a in self.attach.path(reader)
+            if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
+        ]
         relax = {a.var: sets.from_range(self.ranges[a]) for _, a in outer}
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
-        seen = set()
-        for load in self._loads_of(reader):
-            if load.producer is not tensor:
-                continue
-            for i, index in enumerate(load.indices):
-                if (i, id(index)) in seen:
-                    continue
-                seen.add((i, id(index)))
-                got = sets.eval_set(index, dom_map, self.analyzer)
-                if relax:
-                    got = self._relax(got, relax)
-                got = self._clip(got, tensor.shape[i])
-                regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
+        for i, index in self._indices_of(reader, tensor):
+            got = sets.eval_set(index, dom_map, self.analyzer)
+            if relax:
+                got = self._relax(got, relax)
+            got = self._clip(got, tensor.shape[i])
+            regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
+
+    def _indices_of(self, reader: Stage, tensor: Tensor) -> list[tuple[int, PrimExpr]]:
+        """Dimension and index of every read of ``tensor``, each once; of a region its first and last."""
+        op = reader.op
+        found: dict[tuple[int, int], tuple[int, PrimExpr]] = {}
+        if isinstance(op, TensorComputeOp):
+            for source, region in zip(op.inputs, op.input_regions):
+                for i, r in enumerate(region if source is tensor else ()):
+                    last = self.analyzer.simplify(r.min + r.extent - const(1, r.min.dtype))
+                    found.update({(i, id(e)): (i, e) for e in (r.min, last)})
+        for load in self._loads_of(reader):
+            if load.producer is tensor:
+                found.update({(i, id(e)): (i, e) for i, e in enumerate(load.indices)})
+        return list(found.values())
 
     def _relax(self, region, relax: dict):
         low = sets.eval_set(region.min_value, relax, self.analyzer) if region.has_lower_bound() else None
@@ -143,13 +155,25 @@ class Bounds:
             r = self.ranges.get(axis)
             if r is None:
                 continue
-            if axis in fixed and not self.attach.shares(stage, reader, axis):
+            if axis in fixed and not self.attach.shares(stage, reader, axis) or self._same_thread(stage, reader, axis):
                 state[axis] = sets.IntSet.single_point(axis.var)
             else:
                 state[axis] = sets.from_range(r)
         algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
         roots = list(reader.op.axis) + list(reader.op.reduce_axis)
         return {axis: state.get(axis) or sets.from_range(self.ranges[axis]) for axis in roots}
+
+    def _same_thread(self, stage: Stage, reader: Stage, axis: IterVar) -> bool:
+        """Whether a loop of a reader is carried by a thread that is around the stage and has its memory to itself:
+        such a thread reads its own part only."""
+        thread = self.attach.bound_thread(reader, axis)
+        if thread is None or thread.thread_tag == "vthread" or self.attach.shares(stage, reader, axis):
+            return False
+        for parent, outer in self.attach.path(stage):
+            around = self.attach.bound_thread(parent, outer)
+            if around is not None and around.thread_tag == thread.thread_tag:
+                return self.analyzer.can_prove_equal(self.ranges[around].extent, self.ranges[axis].extent)
+        return False
 
     def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict) -> list:
         whole = [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
@@ -161,7 +185,8 @@ class Bounds:
         got = self._loads.get(stage.uid)
         if got is None:
             got, seen = [], set()
-            for body in stage.op.body:
+            op = stage.op
+            for body in op.scalar_inputs if isinstance(op, TensorComputeOp) else op.body:
                 for node in post_order(body):
                     if type(node) is ProducerLoad and id(node) not in seen:
                         seen.add(id(node))

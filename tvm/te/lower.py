@@ -24,7 +24,7 @@ from ..tir.stmt import (
 from . import axes as algebra
 from .infer import Bounds
 from .schedule import AttachType, Schedule, Stage
-from .tensor import ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp
+from .tensor import BaseComputeOp, ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 
 FOR_KIND = {
     IterVar.Unrolled: ForKind.UNROLLED,
@@ -118,7 +118,10 @@ class Loops:
                 test = self.values[axis] < ranges[axis].min + ranges[axis].extent
                 if not analyzer.can_prove(test):
                     out.append(analyzer.simplify(test))
-        for axis in list(op.axis) + ([] if skip_reduction else list(op.reduce_axis)):
+        roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
+        for axis in roots:
+            if skip_reduction and axis in op.reduce_axis:
+                continue
             value, r, dom = self.values[axis], ranges[axis], axis.dom
             end = dom.min + dom.extent
             if axis in need:
@@ -208,14 +211,14 @@ class Lowering:
     def realize(self, stage: Stage, body: Stmt) -> Stmt:
         op = stage.op
         for index, tensor in enumerate(op.outputs):
-            for dim, axis in enumerate(op.axis if isinstance(op, ComputeOp) else ()):
+            for dim, axis in enumerate(op.axis if isinstance(op, BaseComputeOp) else ()):
                 attrs = stage.peek(axis)
                 if attrs is not None and attrs.dim_align_factor:
                     body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
                         const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
             if stage.is_output or stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
-            if isinstance(op, ComputeOp):
+            if isinstance(op, BaseComputeOp):
                 region = tuple(self.bounds.ranges[a] for a in op.axis)
             else:
                 region = tuple(Range(min=const(0, d.dtype), extent=d) for d in tensor.shape)
@@ -235,6 +238,10 @@ class Lowering:
 
                 return tensorized_stage(self, stage, tensorized)
             return self.reduction(stage) if op.reduce_axis else self.elementwise(stage)
+        if isinstance(op, TensorComputeOp):
+            from .tensorize import tensor_compute_stage
+
+            return tensor_compute_stage(self, stage)
         if isinstance(op, ScanOp):
             return self.scan(stage)
         if isinstance(op, ExternOp):

@@ -9,7 +9,7 @@ from ..ir.subst import substitute
 from ..ir.visit import rewrite
 from .axes import Fuse, Split
 from .schedule import AttachType, Schedule, Stage
-from .tensor import ComputeOp, ExternOp, HybridOp, Operation, PlaceholderOp, ScanOp, Tensor
+from .tensor import ComputeOp, ExternOp, HybridOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 
 def normalize(schedule: Schedule) -> Schedule:
@@ -104,6 +104,8 @@ class Substitution:
         get = lambda tensors: tuple(self.replaced.get(t, t) for t in tensors)
         if not any(t in self.replaced for t in op.input_tensors):
             return op
+        if isinstance(op, TensorComputeOp):
+            return op.with_inputs(get(op.inputs), self(op.scalar_inputs))
         if isinstance(op, ScanOp):
             return ScanOp(op.name, op.tag, op.attrs, op.scan_axis, get(op.init), get(op.update), op.state_placeholder,
                           get(op.inputs), op.spatial_axis_)

@@ -11,7 +11,8 @@ from ..ir.visit import post_order
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.stmt import Evaluate, Stmt
 from .tag import TagScope
-from .tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorSlice
+from .tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, TensorSlice
+from .tensor_intrin import TensorIntrinCall
 
 
 def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
@@ -66,7 +67,7 @@ def _axis_names(fcompute, ndim: int, what: str) -> list[str]:
         if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
             if parameter.default is inspect.Parameter.empty or len(names) < ndim:
                 names.append(parameter.name)
-    if len(names) != ndim:
+    if len(names) > ndim:
         raise ValueError(f"{what}: the function takes {len(names)} indices but the shape has {ndim} dimensions")
     return names
 
@@ -82,8 +83,17 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     names = _axis_names(fcompute, len(dims), what)
     if varargs_names:
         names = list(names[: len(dims) - len(varargs_names)]) + list(varargs_names)
+    # A call of a tensor intrinsic makes the dimensions that the function does not name.
+    loops = len(names)
+    names = list(names) + [f"ax{i}" for i in range(loops, len(dims))]
     axis = [IterVar(Range.from_min_extent(_zero(d), d), Var(n, d.dtype), IterVar.DataPar) for n, d in zip(names, dims)]
-    result = fcompute(*[a.var for a in axis])
+    result = fcompute(*[a.var for a in axis[:loops]])
+    if isinstance(result, TensorIntrinCall):
+        op = TensorComputeOp(name, tag, attrs, axis, result.reduce_axis, loops, result.intrin, result.tensors,
+                             result.regions, result.scalar_inputs)
+        return op.output(0) if op.num_outputs == 1 else tuple(op.outputs)
+    if loops != len(dims):
+        raise ValueError(f"{what}: the function takes {loops} indices but the shape has {len(dims)} dimensions")
     several = isinstance(result, (list, tuple))
     body = tuple(_element(b, what) for b in (result if several else (result,)))
     check_body(body, what)

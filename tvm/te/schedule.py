@@ -17,7 +17,7 @@ from . import axes as axis_algebra
 from .axes import Fuse, Relation, Singleton, Split
 from .graph import post_order_ops, scan_body
 from .steps import AxisRef, StageRef, Step, TensorRef
-from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 ITER_TYPE_NAMES = {
     IterVar.DataPar: "data parallel", IterVar.ThreadIndex: "thread", IterVar.CommReduce: "reduction",
@@ -76,7 +76,7 @@ class Stage:
         self.op = op
         self.origin_op = op
         self.all_iter_vars: list[IterVar] = root_axes(op)
-        self.leaf_iter_vars: list[IterVar] = list(self.all_iter_vars)
+        self.leaf_iter_vars: list[IterVar] = list(op.loops if isinstance(op, TensorComputeOp) else self.all_iter_vars)
         self.relations: list[Relation] = []
         self.iter_var_attrs: dict[IterVar, AxisAttributes] = {}
         self.attach_type = AttachType.GROUP_ROOT
@@ -140,7 +140,7 @@ class Stage:
                     why = f"was fused into {r.fused.var.name}"
                     break
             else:
-                why = "is no loop any more"
+                why = "is made by an intrinsic" if isinstance(self.op, TensorComputeOp) else "is no loop any more"
             self._fail(primitive, f"axis {axis.var.name} {why}; the loops are {self._axis_names()}")
         self._fail(primitive, f"axis {axis.var.name} is not an axis of this stage; the loops are {self._axis_names()}")
         raise AssertionError
@@ -406,8 +406,7 @@ class Stage:
 
     # -- where the stage is computed -------------------------------------------------------------------------------
 
-    def compute_at(self, parent, scope) -> None:
-        """Compute what ``parent`` needs inside its loop ``scope``."""
+    def _check_compute_at(self, parent, scope) -> None:
         self._require_compute("compute_at")
         if not isinstance(parent, Stage):
             self._fail("compute_at", f"a stage is wanted, got {type(parent).__name__}; write s[C] rather than C")
@@ -419,20 +418,31 @@ class Stage:
             self._fail("compute_at", "a stage cannot be computed inside itself")
         if not isinstance(scope, IterVar) or scope not in parent.leaf_iter_vars:
             name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
-            self._fail(
-                "compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}"
-            )
-        if self.group is not parent.group and parent.group is not None and self.attach_type == AttachType.SCAN_UPDATE:
-            self._fail("compute_at", "the update of a scan is computed by its scan")
+            self._fail("compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}")
         if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_at", "the update of a scan is computed by its scan")
-        outer: Stage | None = parent
-        while outer is not None:
-            if outer is self:
-                self._fail("compute_at", f"stage {parent.name} is itself computed inside {self.name}")
-            outer = outer.attach_stage if outer.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE) else None
+        if self in parent.computed_inside():
+            self._fail("compute_at", f"stage {parent.name} is itself computed inside {self.name}")
         if not self._schedule.reaches(self, parent):
             self._fail("compute_at", f"stage {parent.name} does not use it, directly or through others")
+
+    def computed_inside(self) -> list[Stage]:
+        """The stages in whose loops this one is computed, innermost first."""
+        found: list[Stage] = []
+        node: Stage | None = self
+        while node is not None:
+            if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
+                node = node.attach_stage
+                found.append(node)
+            else:
+                node = node.group
+                if node is not None and not node.is_group:
+                    found.append(node)
+        return found
+
+    def compute_at(self, parent, scope) -> None:
+        """Compute what ``parent`` needs inside its loop ``scope``."""
+        self._check_compute_at(parent, scope)
         self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
         self._record("compute_at", parent, (parent.uid, scope))
 
@@ -459,59 +469,6 @@ class Stage:
         self._record("compute_root")
 
 
-class Group(Stage):
-    """Stages handled together: compute_at on the group moves all of them."""
-
-    def __init__(self, schedule: Schedule, uid: int, members: list[Stage]):
-        self._schedule = schedule
-        self.uid = uid
-        self.members = members
-        self.op = members[0].op
-        self.origin_op = self.op
-        self.all_iter_vars, self.leaf_iter_vars, self.relations = [], [], []
-        self.iter_var_attrs = {}
-        self.attach_type, self.attach_ivar, self.attach_stage = AttachType.GROUP_ROOT, None, None
-        self.scope, self.is_output = "", False
-        self.group = None
-        self.num_child_stages = len(members)
-        self.double_buffered = self.rolling = False
-        self.env_thread_axes, self.store_predicate, self.output_layouts = [], None, {}
-
-    @property
-    def is_group(self) -> bool:
-        return True
-
-    @property
-    def name(self) -> str:
-        return "group(" + ", ".join(m.name for m in self.members) + ")"
-
-    def _require_compute(self, primitive: str) -> None:
-        if primitive not in ("compute_at", "compute_root"):
-            self._fail(primitive, "a group of stages can only be moved: compute_at or compute_root")
-
-    def compute_at(self, parent, scope) -> None:
-        free = AttachType.GROUP_ROOT
-        roots = [m for m in self.members if m.attach_type == free or m.attach_stage not in self.members]
-        saved = [(m, m.attach_type, m.attach_stage, m.attach_ivar) for m in roots]
-        kept = len(self._schedule.steps)
-        try:
-            for m in roots:
-                if m.attach_type != AttachType.INLINE:
-                    m.compute_at(parent, scope)
-        except ScheduleError:
-            for m, kind, stage, ivar in saved:
-                m.attach_type, m.attach_stage, m.attach_ivar = kind, stage, ivar
-            del self._schedule.steps[kept:]
-            raise
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
-
-    def compute_root(self) -> None:
-        for m in self.members:
-            if m.attach_type == AttachType.SCOPE and m.attach_stage is self.attach_stage:
-                m.compute_root()
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.GROUP_ROOT, None, None
-
-
 def root_axes(op: Operation) -> list[IterVar]:
     return list(op.axis) + list(op.reduce_axis)
 
@@ -522,7 +479,7 @@ class Schedule:
     def __init__(self, outputs: list[Operation]):
         self.outputs: list[Operation] = outputs
         self.stages: list[Stage] = []
-        self.groups: list[Group] = []
+        self.groups: list[Stage] = []
         self.stage_map: dict[Operation, Stage] = {}
         self.steps: list[Step] = []
         self._uids = 0
@@ -612,39 +569,11 @@ class Schedule:
 
         return rfactor(self, tensor, axis, factor_axis)
 
-    def create_group(self, outputs, inputs, include_inputs=False) -> Group:
+    def create_group(self, outputs, inputs, include_inputs=False) -> Stage:
         """Handle the stages between ``inputs`` and ``outputs`` together."""
-        outputs = [outputs] if isinstance(outputs, (Tensor, Operation)) else list(outputs)
-        inputs = [inputs] if isinstance(inputs, (Tensor, Operation)) else list(inputs)
-        stop = {self[t] for t in inputs}
-        members: list[Stage] = []
-        todo = [self[t] for t in outputs]
-        while todo:
-            stage = todo.pop()
-            if stage in members or isinstance(stage.op, PlaceholderOp):
-                continue
-            if stage in stop:
-                if include_inputs:
-                    members.append(stage)
-                continue
-            members.append(stage)
-            todo.extend(self.stage_map[t.op] for t in stage.op.input_tensors if t.op in self.stage_map)
-        if not members:
-            raise ScheduleError("create_group: no stage lies between the given inputs and outputs")
-        taken = [m.name for m in members if any(m in g.members for g in self.groups)]
-        if taken:
-            raise ScheduleError(f"create_group: stage {taken[0]} is in a group already")
-        members.sort(key=self.stages.index)
-        group = Group(self, self._uids, members)
-        self._uids += 1
-        self.groups.append(group)
-        self.steps.append(Step("create_group", -1, (
-            tuple(self.encode(self._as_tensor(t)) for t in outputs),
-            tuple(self.encode(self._as_tensor(t)) for t in inputs), include_inputs)))
-        return group
+        from .group import create_group
 
-    def _as_tensor(self, t) -> Tensor:
-        return t if isinstance(t, Tensor) else t.output(0)
+        return create_group(self, outputs, inputs, include_inputs)
 
     def normalize(self) -> Schedule:
         """A copy ready for bound inference: inlined stages gone, attach points on loops that exist."""
@@ -675,16 +604,11 @@ class Schedule:
             twin.iter_var_attrs = {a: v.copy() for a, v in stage.iter_var_attrs.items()}
             pairs[stage] = twin
             new.stages.append(twin)
-        for twin in new.stages:
+        new.groups = [group.twin(new, pairs) for group in self.groups]
+        for twin in new.stages + new.groups:
             twin.attach_stage = pairs.get(twin.attach_stage, twin.attach_stage)
             twin.group = pairs.get(twin.group, twin.group)
         new.stage_map = {op: pairs[stage] for op, stage in self.stage_map.items() if stage in pairs}
-        new.groups = []
-        for group in self.groups:
-            twin_group = Group(new, group.uid, [pairs[m] for m in group.members])
-            twin_group.attach_type, twin_group.attach_ivar = group.attach_type, group.attach_ivar
-            twin_group.attach_stage = pairs.get(group.attach_stage, group.attach_stage)
-            new.groups.append(twin_group)
         return new
 
     # -- steps -------------------------------------------------------------------------------------------------------
@@ -773,6 +697,6 @@ def __getattr__(name: str):
 
 
 __all__ = [
-    "AttachType", "Buffer", "Schedule", "Stage", "Group", "create_schedule", "replay", "InferBound", "ScheduleOps",
+    "AttachType", "Buffer", "Schedule", "Stage", "create_schedule", "replay", "InferBound", "ScheduleOps",
     "Split", "Fuse", "Singleton", "ProducerLoad", "axis_algebra",
 ]

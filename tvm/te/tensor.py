@@ -227,6 +227,56 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
         return ComputeOp(self.name, self.tag, self.attrs, self.axis_, body)
 
 
+class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs": "[]"}):
+    """Computed tile by tile by an intrinsic: the first ``schedulable_ndim`` axes and ``reduce_axis`` are loops, the
+    others are what one call makes. ``input_regions`` says which part of each input a call reads."""
+
+    axis_: tuple
+    reduce_axis_: tuple
+    schedulable_ndim: int
+    intrin: Any
+    inputs: tuple
+    input_regions: tuple
+    scalar_inputs: tuple
+
+    def __init__(self, name, tag, attrs, axis, reduce_axis, schedulable_ndim, intrin, inputs, input_regions,
+                 scalar_inputs, span=None):
+        self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
+        self.axis_, self.reduce_axis_ = tuple(axis), tuple(reduce_axis)
+        self.schedulable_ndim = schedulable_ndim
+        self.intrin = intrin
+        self.inputs = tuple(inputs)
+        self.input_regions = tuple(tuple(r) for r in input_regions)
+        self.scalar_inputs = tuple(scalar_inputs)
+        self._outputs = []
+        self.span = span
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        return self.axis_
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        return self.reduce_axis_
+
+    @property
+    def loops(self) -> tuple[IterVar, ...]:
+        """The axes that are loops around the intrinsic."""
+        return self.axis_[: self.schedulable_ndim] + self.reduce_axis_
+
+    def with_inputs(self, inputs, scalar_inputs) -> TensorComputeOp:
+        return TensorComputeOp(self.name, self.tag, self.attrs, self.axis_, self.reduce_axis_, self.schedulable_ndim,
+                               self.intrin, inputs, self.input_regions, scalar_inputs)
+
+    def output_types(self):
+        shape = tuple(a.dom.extent for a in self.axis_)
+        return [(shape, t.dtype) for t in self.intrin.op.outputs]
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return list(dict.fromkeys((*self.inputs, *tensors_in(self.scalar_inputs))))
+
+
 class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
     """state[t] for t in the scan axis: ``init`` gives the first rows, ``update`` the others from earlier ones."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arith import Analyzer
 from ..error import ScheduleError
-from ..ir.prim import PrimExpr, Range, Reduce, convert
+from ..ir.prim import IterVar, PrimExpr, Range, Reduce, const, convert
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.stmt import Evaluate, Stmt
-from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice
 
 
 class TensorIntrin:
@@ -28,14 +29,57 @@ class TensorIntrin:
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args, reduce_axis=None) -> TensorIntrinCall:
+        """A call inside te.compute: slices of tensors for the inputs, expressions for the scalar parameters."""
+        slices = [a for a in args if isinstance(a, (Tensor, TensorSlice))]
+        scalars = [convert(a) for a in args if not isinstance(a, (Tensor, TensorSlice))]
+        if len(slices) != len(self.inputs) or len(scalars) != len(self.scalar_params):
+            raise ScheduleError(
+                f"tensor intrinsic {self.name}: it takes {len(self.inputs)} tensors and {len(self.scalar_params)} "
+                f"scalars, got {len(slices)} and {len(scalars)}"
+            )
+        inputs = [a if isinstance(a, Tensor) else a.tensor for a in slices]
+        regions = [_get_region(() if isinstance(a, Tensor) else a.indices, t, self.name) for a, t in zip(slices, inputs)]
+        if reduce_axis is None:
+            reduce_axis = ()
+        elif isinstance(reduce_axis, IterVar):
+            reduce_axis = (reduce_axis,)
+        if reduce_axis and self.reduce_update is None:
+            raise ScheduleError(
+                f"tensor intrinsic {self.name}: reducing over {', '.join(r.var.name for r in reduce_axis)} needs an "
+                "update (fcompute returning body, reset, update)"
+            )
+        return TensorIntrinCall(self, inputs, regions, tuple(reduce_axis), scalars)
+
+
+class TensorIntrinCall:
+    """What a call of an intrinsic inside te.compute gives: its inputs, their parts, and the loops that accumulate."""
+
+    def __init__(self, intrin, tensors, regions, reduce_axis, scalar_inputs):
+        self.intrin: TensorIntrin = intrin
+        self.tensors, self.regions = tensors, regions
+        self.reduce_axis, self.scalar_inputs = reduce_axis, scalar_inputs
+
+
+def _get_region(indices, tensor: Tensor, name: str) -> list[Range]:
+    """One range per dimension: a slice, a point, or the whole where nothing is said."""
+    if len(indices) > len(tensor.shape):
         raise ScheduleError(
-            f"tensor intrinsic {self.name}: it is used with stage.tensorize(axis, intrinsic), not called in a compute"
+            f"tensor intrinsic {name}: {tensor.name} has {len(tensor.shape)} dimensions; {len(indices)} are given"
         )
-
-
-def _get_region(slices) -> list[Range]:
-    return [Range(s.start, s.stop) if isinstance(s, slice) else Range.from_min_extent(s, 1) for s in slices]
+    out = []
+    for i, dim in enumerate(tensor.shape):
+        at = indices[i] if i < len(indices) else slice(None)
+        if not isinstance(at, slice):
+            at = at.var if isinstance(at, IterVar) else convert(at)
+            out.append(Range.from_min_extent(at, const(1, at.dtype)))
+            continue
+        if at.step not in (None, 1):
+            raise ScheduleError(f"tensor intrinsic {name}: the region of {tensor.name} must have step 1")
+        begin = convert(0 if at.start is None else at.start)
+        end = dim if at.stop is None else convert(at.stop)
+        out.append(Range.from_min_extent(begin, Analyzer().simplify(end - begin)))
+    return out
 
 
 def _statement(value, name: str) -> Stmt | None:
@@ -86,4 +130,4 @@ def _inputs(op: ComputeOp) -> list[Tensor]:
     return list(seen)
 
 
-__all__ = ["TensorIntrin", "decl_tensor_intrin"]
+__all__ = ["TensorIntrin", "TensorIntrinCall", "decl_tensor_intrin"]

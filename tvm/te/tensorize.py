@@ -5,6 +5,8 @@ The intrinsic's meaning is compared with what those loops compute, so a mismatch
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..arith import intset as sets
@@ -18,7 +20,7 @@ from ..tir.stmt import IfThenElse, Stmt, seq
 from . import axes as algebra
 from .bind_extern import bind_buffer
 from .schedule import Stage
-from .tensor import Tensor
+from .tensor import Tensor, TensorComputeOp
 from .tensor_intrin import TensorIntrin
 
 if TYPE_CHECKING:
@@ -236,20 +238,58 @@ def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
             "intrinsic needs an update (fcompute returning body, reset, update)"
         )
     if intrin.reduce_init is None:
-        return lowering.nest(
-            stage, loops, block.outer, guarded(guards, _first_or_update(match, loops, outer_reduction))
-        )
+        body = _first_or_update(match.bind, intrin, loops, outer_reduction)
+        return lowering.nest(stage, loops, block.outer, guarded(guards, body))
     update = lowering.nest(stage, loops, block.outer[first:], guarded(guards, match.bind(intrin.reduce_update)))
     data = [a for a in block.outer[first:] if a in inner_data]
     start = lowering.nest(stage, loops, data, match.bind(intrin.reduce_init), attached=False)
     return lowering.nest(stage, loops, block.outer[:first], seq(start, update))
 
 
-def _first_or_update(match: Match, loops: Loops, reduction: list[IterVar]) -> Stmt:
+def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
+    """The loops of a compute that calls an intrinsic, around the call."""
+    from .lower import Loops, guarded, reduction_split
+
+    op: TensorComputeOp = stage.op
+    loops = Loops(lowering, stage)
+    values = {axis.var: loops.values[axis] for axis in op.loops}
+    bind = functools.partial(_bind_call, op, values, lowering.bounds.ranges)
+    guards = loops.guards()
+    intrin = op.intrin
+    if not op.reduce_axis:
+        return lowering.nest(stage, loops, stage.leaf_iter_vars, guarded(guards, bind(intrin.body)))
+    first, inner_data = reduction_split(stage)
+    reduction = [a for a in stage.leaf_iter_vars[first:] if a not in inner_data]
+    if intrin.reduce_init is None:
+        body = _first_or_update(bind, intrin, loops, reduction)
+        return lowering.nest(stage, loops, stage.leaf_iter_vars, guarded(guards, body))
+    update = lowering.nest(stage, loops, stage.leaf_iter_vars[first:], guarded(guards, bind(intrin.reduce_update)))
+    start = guarded(loops.guards(skip_reduction=True), bind(intrin.reduce_init))
+    start = lowering.nest(stage, loops, inner_data, start, attached=False)
+    return lowering.nest(stage, loops, stage.leaf_iter_vars[:first], seq(start, update))
+
+
+def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[IterVar, Range], stmt: Stmt) -> Stmt:
+    """A statement of the intrinsic with its buffers bound to the regions of one call."""
+    intrin = op.intrin
+    scalars = {p: substitute(v, values).astype(p.dtype) for p, v in zip(intrin.scalar_params, op.scalar_inputs)}
+    stmt = substitute(stmt, scalars) if scalars else stmt
+    own = []
+    for i, axis in enumerate(op.axis):
+        whole = (ranges[axis].min, ranges[axis].extent)
+        own.append((values[axis.var], const(1, axis.var.dtype)) if i < op.schedulable_ndim else whole)
+    move = lambda e: substitute(e, values)  # noqa: E731
+    regions = [[(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
+    pairs = list(zip(op.inputs, regions)) + [(t, own) for t in op.outputs]
+    for (tensor, region), buffer in reversed(list(zip(pairs, intrin.buffers))):
+        stmt = bind_buffer(buffer, tensor, region, stmt)
+    return stmt
+
+
+def _first_or_update(bind: Callable[[Stmt], Stmt], intrin: TensorIntrin, loops: Loops, reduction: list[IterVar]) -> Stmt:
     """Without a reset, the body does the first step of the outer reduction and the update the others."""
     test: PrimExpr = const(True, "bool")
     for axis in reduction:
         variable = loops.variables[axis]
         test = logical_and(test, variable.equal(const(0, variable.dtype)))
-    intrin = match.intrin
-    return IfThenElse(test, match.bind(intrin.body), match.bind(intrin.reduce_update))
+    return IfThenElse(test, bind(intrin.body), bind(intrin.reduce_update))
