@@ -268,17 +268,6 @@ def test_classification():
         numpy.testing.assert_array_equal(got, function(x), err_msg=name)
 
 
-def test_fixed_point_product(rng):
-    x, y = rng.integers(-(2**31), 2**31, 50, dtype="int32"), rng.integers(2**30, 2**31, 50, dtype="int32")
-    for shift in (-5, 0):
-        got = run_elementwise(
-            lambda a, b, s=shift: call("q_multiply_shift", a, b, const(31, "int32"), const(s, "int32")), [x, y], "int32"
-        )
-        total = 31 - shift
-        want = [(int(a) * int(b) + (1 << (total - 1))) >> total for a, b in zip(x, y)]
-        numpy.testing.assert_array_equal(got, want)
-
-
 def test_fma_and_ldexp(rng):
     x, y, z = (rng.standard_normal(40).astype("float32") for _ in range(3))
     want = (x.astype("float64") * y.astype("float64") + z.astype("float64")).astype("float32")

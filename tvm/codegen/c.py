@@ -206,6 +206,4 @@ def build(mod: IRModule, target: Target) -> Module:
     source = emit_source(prim_functions(mod))
     names = tuple(dict.fromkeys(row.symbol for row in source.signatures.values()))
     code = CompiledSource(source_text(source, entry), names, target)
-    return from_code(
-        code.load, names, type_key="c", format="c", entry_name=entry, source=code.source, save=code.save
-    )
+    return from_code(code.load, names, type_key="c", format="c", entry_name=entry, source=code.source, save=code.save)

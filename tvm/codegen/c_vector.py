@@ -140,6 +140,7 @@ def is_crossing(p: CLike, node: PrimExpr) -> bool:
 
 def _has_crossing(p: CLike, root: PrimExpr) -> bool:
     """Whether something below ``root`` needs lines of its own in front of a loop, or must happen once."""
+
     def look() -> bool:
         for node in pre_order(root):
             if isinstance(node, Shuffle) or (isinstance(node, Call) and c_expr.has_effect(node)):

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..dtype import info, make
+from ..dtype import info
 from ..error import TVMError
 from ..ir.module import GlobalVar
-from ..ir.prim import And, BufferLoad, Call, IntImm, Let, Or, PrimExpr, StringImm
+from ..ir.prim import (
+    And,
+    BufferLoad,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Mod,
+    Or,
+    PrimExpr,
+    StringImm,
+)
+from ..ir.primop import literal
 from ..target import codegen as target_codegen
 from . import llvm_math, llvm_memory
 from .llvm_builder import Builder
@@ -109,6 +123,9 @@ _HARMLESS = frozenset(
 )  # fmt: skip
 
 
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+
+
 def is_speculatable(b: Builder, root: PrimExpr, limit: int = 24) -> bool:
     """Whether evaluating ``root`` early can do no harm and costs little: no memory, calls or division by a register."""
     known = b.module.speculatable.get(id(root))
@@ -122,10 +139,8 @@ def is_speculatable(b: Builder, root: PrimExpr, limit: int = 24) -> bool:
             safe = False
         elif isinstance(node, Call):
             safe = getattr(node.op, "name", "") in _HARMLESS
-        elif type(node).__name__ in ("Div", "Mod", "FloorDiv", "FloorMod") and not info(node.dtype).is_float:
-            divisor = getattr(node.b, "value", None)
-            divisor = getattr(divisor, "value", divisor)
-            safe = isinstance(divisor, int) and divisor != 0
+        elif isinstance(node, _DIVISIONS) and not info(node.dtype).is_float:
+            safe = bool(literal(node.b))
         stack.extend(node.children())
     b.module.speculatable[id(root)] = (root, safe)
     return safe
@@ -166,31 +181,6 @@ def _reinterpret(b: Builder, node: Call) -> str:
 def _large_uint(b: Builder, node: Call) -> str:
     low, high = node.args[0].value, node.args[1].value
     return b.types.literal(node.dtype, (high << 32) | (low & 0xFFFFFFFF))
-
-
-def _multiply_shift(b: Builder, node: Call) -> str:
-    """Fixed point product of int32: x * y * 2^(s - q), rounded up at the half."""
-    x, y, q, s = node.args
-    if not isinstance(q, IntImm) and not isinstance(getattr(q, "value", None), IntImm):
-        raise TVMError(f"q_multiply_shift: the number of fraction bits must be a literal, got {q}")
-    lanes = info(node.dtype).lanes
-    wide_type = make("int", 64, lanes)
-    wide, narrow = b.types[wide_type], b.types[node.dtype]
-    fraction = getattr(q, "value", q)
-    fraction = fraction.value if isinstance(fraction, IntImm) else fraction
-    shift = getattr(s, "value", s)
-    shift = shift.value if isinstance(shift, IntImm) else shift
-    if not isinstance(shift, int):
-        raise TVMError(f"q_multiply_shift: the shift must be a literal, got {s}")
-    a = b.op(f"sext {narrow} {value(b, x)} to {wide}")
-    if shift > 0:
-        a = b.op(f"shl {wide} {a}, {b.types.literal(wide_type, shift)}")
-    c = b.op(f"sext {narrow} {value(b, y)} to {wide}")
-    product = b.op(f"mul {wide} {a}, {c}")
-    total = fraction + max(-shift, 0)
-    half = b.types.literal(wide_type, 1 << (total - 1))
-    moved = b.op(f"ashr {wide} {b.op(f'add {wide} {product}, {half}')}, {b.types.literal(wide_type, total)}")
-    return b.op(f"trunc {wide} {moved} to {narrow}")
 
 
 def _count(name: str) -> Callable[[Builder, Call], str]:
@@ -436,7 +426,6 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.shift_right": _shift_right,
     "tir.reinterpret": _reinterpret,
     "tir.large_uint_imm": _large_uint,
-    "tir.q_multiply_shift": _multiply_shift,
     "tir.clz": _count("ctlz"),
     "tir.popcount": _count("ctpop"),
     "tir.fma": _fma,

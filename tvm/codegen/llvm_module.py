@@ -38,7 +38,6 @@ class ModuleText:
         self.imported: list[str] = []
         self.speculatable: dict[int, tuple] = {}
         self.accesses: dict[int, tuple] = {}
-        self.kept: list = []
         # Functions of ours that others call: formulas for exp and the like, by symbol.
         self.helpers: dict[str, str] = {}
         self.entry_name = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dtype import info
 from ..error import TVMError
-from ..ir.prim import Add, BufferLoad, Call, IntImm, Max, Min, Mul, Or, PrimExpr, StringImm, Sub, Var
+from ..ir.prim import Add, And, BufferLoad, Call, IntImm, Mul, PrimExpr, StringImm, Sub, Var
 from ..tir.stmt import (
     Allocate,
     AllocateConst,
@@ -64,23 +64,20 @@ def _store(b: Builder, stmt: BufferStore) -> None:
     b.pop_iteration()
 
 
-_REDUCTIONS = (Add, Sub, Max, Min)
-
-
 def _relax_reduction(b: Builder, stmt: BufferStore) -> None:
     """Mark the arithmetic of ``C[i] = C[i] + ...``: its sums and products may be contracted and reordered."""
     root = stmt.value
     if not isinstance(root, (Add, Sub)) or not info(root.dtype).is_float or id(root) in b.relaxed:
         return
     index = llvm_memory.access_of(b, stmt.indices[0])
-    if not any(_is_same_element(b, part, stmt, index) for part in (root.a, root.b)):
+    parts = (root.a, root.b) if isinstance(root, Add) else (root.a,)
+    if not any(_is_same_element(b, part, stmt, index) for part in parts):
         return
     stack: list[PrimExpr] = [root]
     while stack:
         node = stack.pop()
         if isinstance(node, (Add, Sub, Mul)) and id(node) not in b.relaxed:
             b.relaxed.add(id(node))
-            b.module.kept.append(node)
             stack.append(node.a)
             stack.append(node.b)
 
@@ -174,11 +171,8 @@ def _while(b: Builder, stmt: While) -> None:
 
 
 def _if(b: Builder, stmt: IfThenElse) -> None:
-    condition, expected = stmt.condition, False
-    if isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely":
-        condition, expected = condition.args[0], True
     b.push_iteration()
-    flag = value(b, condition)
+    flag = value(b, stmt.condition)
     b.pop_iteration()
     if flag in ("true", "false"):
         chosen = stmt.then_case if flag == "true" else stmt.else_case
@@ -187,7 +181,7 @@ def _if(b: Builder, stmt: IfThenElse) -> None:
         return
     yes, done = b.label("then"), b.label("endif")
     no = b.label("else") if stmt.else_case is not None else done
-    b.branch_if(flag, yes, no, b.module.likely() if expected or _contains_likely(condition) else "")
+    b.branch_if(flag, yes, no, b.module.likely() if _contains_likely(stmt.condition) else "")
     _branch_body(b, yes, stmt.then_case, done)
     if stmt.else_case is not None:
         _branch_body(b, no, stmt.else_case, done)
@@ -195,12 +189,16 @@ def _if(b: Builder, stmt: IfThenElse) -> None:
 
 
 def _contains_likely(condition: PrimExpr) -> bool:
-    """A conjunction with a likely part; a chance below is no reason to look far."""
-    while isinstance(condition, (Or,)) or type(condition).__name__ == "And":
-        if isinstance(condition.b, Call) and getattr(condition.b.op, "name", "") == "tir.likely":
+    """Whether a conjunction has a part marked likely."""
+    while isinstance(condition, And):
+        if is_likely(condition.b):
             return True
         condition = condition.a
-    return isinstance(condition, Call) and getattr(condition.op, "name", "") == "tir.likely"
+    return is_likely(condition)
+
+
+def is_likely(node: PrimExpr) -> bool:
+    return isinstance(node, Call) and getattr(node.op, "name", "") == "tir.likely"
 
 
 def _branch_body(b: Builder, label: str, stmt: Stmt, done: str) -> None:
