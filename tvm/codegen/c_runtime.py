@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ..dtype import CODES, info
 from ..error import TVMError
-from ..ir.prim import BufferLoad, Call, IntImm, Let, PrimExpr, StringImm, Var
-from ..ir.visit import pre_order
-from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, LetStmt, Stmt
+from ..ir.prim import Call, IntImm, PrimExpr, StringImm, Var
+from ..tir.stmt import AttrStmt, For, Stmt, no_op
 from . import c_expr, c_stmt
 from .c_like import CLike
 from .c_names import bare, clean, quoted
+from .region import outer_variables, without_allocations
 
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
@@ -309,7 +309,10 @@ def parallel_loop(p: CLike, stmt: For) -> None:
 def _launch_point(p: CLike, stmt: AttrStmt) -> None:
     if p.parallel is not None:
         raise TVMError(f"{p.name}: a parallel_launch_point lies inside a parallel region")
-    _launch(p, stmt.body, lambda inner: inner.stmt(stmt.body))
+    body, shared = without_allocations(stmt.body)
+    for allocation in shared:
+        p.stmt(allocation.replace(body=no_op()))
+    _launch(p, body, lambda inner: inner.stmt(body))
 
 
 def _barrier_after(p: CLike, stmt: AttrStmt) -> None:
@@ -354,23 +357,8 @@ def _share(p: CLike, stmt: For) -> None:
 
 def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
     """Variables of the enclosing function that ``stmt`` uses, in order of first use."""
-    used: dict[Var, None] = {}
-    own: set[Var] = set()
-    for node in pre_order(stmt):
-        if isinstance(node, Var):
-            used.setdefault(node)
-        elif isinstance(node, (BufferLoad, BufferStore)):
-            used.setdefault(node.buffer.data)
-        elif isinstance(node, (LetStmt, Let)):
-            own.add(node.var)
-        elif isinstance(node, For):
-            own.add(node.loop_var)
-        elif isinstance(node, (Allocate, AllocateConst)):
-            own.add(node.buffer_var)
     out = []
-    for var in used:
-        if var in own:
-            continue
+    for var in outer_variables(stmt):
         array = p.arrays.get(id(var))
         if array is not None:
             out.append(Captured(var, p.variable_type(var) + "*", array, True))

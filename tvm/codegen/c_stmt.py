@@ -318,6 +318,7 @@ def _refuse_llvm(p: CLike, stmt: AttrStmt) -> Stmt:
 ATTRIBUTES: dict[str, Callable] = {
     "thread_extent": _thread_axis,
     "virtual_thread": _thread_axis,
+    "pragma_debug_skip_region": lambda p, stmt: None,
     "pragma_import_c": _import_text,
     "pragma_import_llvm": _refuse_llvm,
 }

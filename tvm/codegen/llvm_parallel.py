@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..error import TVMError
-from ..ir.prim import BufferLoad, Let, PrimExpr, Var
-from ..ir.visit import pre_order, rewrite
-from ..tir.stmt import Allocate, AllocateConst, AttrStmt, BufferStore, For, ForKind, LetStmt, Stmt, no_op
+from ..ir.prim import Var
+from ..tir.stmt import AttrStmt, For, Stmt, no_op
 from .llvm_builder import Builder
 from .llvm_loop import add_index, serial_loop
 from .llvm_memory import wide_value
 from .llvm_runtime import return_if_failed, runtime_call
 from .llvm_sign import is_nonnegative
 from .llvm_value import value
+from .region import outer_variables, without_allocations
 
 
 class Region(NamedTuple):
@@ -52,26 +52,10 @@ def emit_parallel(b: Builder, stmt: For, emit) -> None:
 def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
     if b.parallel is not None:
         raise TVMError(f"{b.name}: a parallel_launch_point lies inside a parallel region")
-    body, shared = _without_allocations(stmt.body)
+    body, shared = without_allocations(stmt.body)
     for allocation in shared:
         emit(b, allocation.replace(body=no_op()))
     _launch(b, body, lambda inner: emit(inner, body))
-
-
-def _without_allocations(stmt: Stmt) -> tuple[Stmt, list[Allocate]]:
-    """Memory the tasks of a region share is allocated before they start; inside a parallel loop it is a task's own."""
-    found: list[Allocate] = []
-
-    def lift(node):
-        if isinstance(node, Allocate):
-            found.append(node)
-            return node.body
-        return None
-
-    def stop(node):
-        return node if isinstance(node, PrimExpr) or (isinstance(node, For) and node.kind is ForKind.PARALLEL) else None
-
-    return rewrite(stmt, lift, stop), found
 
 
 def emit_barrier_after(b: Builder, stmt: AttrStmt, emit) -> None:
@@ -128,22 +112,9 @@ def _to_index(b: Builder, operand: str) -> str:
 
 def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
     """Variables of the enclosing function that ``stmt`` uses, in order of first use."""
-    used: dict[Var, None] = {}
-    own: set[Var] = set()
-    for node in pre_order(stmt):
-        if isinstance(node, Var):
-            used.setdefault(node)
-        elif isinstance(node, (BufferLoad, BufferStore)):
-            used.setdefault(node.buffer.data)
-        elif isinstance(node, (LetStmt, Let)):
-            own.add(node.var)
-        elif isinstance(node, For):
-            own.add(node.loop_var)
-        elif isinstance(node, (Allocate, AllocateConst)):
-            own.add(node.buffer_var)
     out = []
-    for var in used:
-        if var in own or var in b.constants:
+    for var in outer_variables(stmt):
+        if var in b.constants:
             continue
         if var in b.wide:
             out.append(Captured(var, b.index, b.wide[var], True))
