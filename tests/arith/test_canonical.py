@@ -169,3 +169,14 @@ def test_fused_symbolic_index_splits_back():
     an.bind(j, Range(const(0, "int32"), n))
     assert an.simplify((i * n + j) // n) is i
     assert an.simplify((i * n + j) % n) is j
+
+
+def test_guard_of_a_fused_symbolic_loop_needs_no_division():
+    an = Analyzer()
+    f, n, m = Var("f"), SizeVar("n"), SizeVar("m")
+    an.bind(f, Range(const(0, "int32"), n * m))
+    assert an.can_prove(f // m < n)
+    an = Analyzer()
+    g = Var("g")
+    an.bind(g, Range(const(0, "int32"), (n * m + 31) // 32))
+    assert show(an.simplify((g * 32) // m < n)) == "((g * 32) < (n * m))"

@@ -458,6 +458,10 @@ x // 2 < 3 -> x < 6
 3 < x // 2 -> 7 < x
 -3 < x // 2 -> -5 < x
 x // 3 >= 0 -> 0 <= x
+x % y < y -> True where y >= 0
+x % y <= y - 1 -> True where y >= 0
+x % y < y -> x % y < y
+x // y < z -> x // y < z where y >= 0
 x // 2 >= -1 -> -2 <= x
 x // 2 <= 1 -> x <= 3
 x // 2 <= -1 -> x <= -1

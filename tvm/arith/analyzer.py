@@ -331,6 +331,10 @@ class Analyzer(Interner):
         lo, hi = self.difference_bound(a, b)
         return hi < 0 or lo >= 0
 
+    def has_product(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether the program multiplies these two already, so that the product is known to fit its type."""
+        return (Mul, a, b) in self.nodes or (Mul, b, a) in self.nodes
+
     def in_chain(self, chain: PrimExpr, e: PrimExpr, is_min: bool) -> bool:
         """Whether ``e`` is an operand of a chain of min (or max) nodes."""
         cls = Min if is_min else Max

@@ -100,6 +100,11 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
     min_value: PrimExpr
     max_value: PrimExpr
 
+    def __str__(self):
+        return f"IntervalSet[{self.min_value}, {self.max_value}]"
+
+    __repr__ = __str__
+
     def is_nothing(self) -> bool:
         if self.min_value is _POS_INF or self.max_value is _NEG_INF:
             return True

@@ -89,6 +89,7 @@ _QUERIES = _NUMBERS | {
     "below",
     "decided",
     "finite",
+    "has_product",
     "implied",
     "in_chain",
     "in_conjunction",

@@ -399,6 +399,8 @@ LESS = [
     row("c1 < truncdiv(x, c2)", "c1 * c2 < x", "c1 < 0 and c2 > 0"),
     row("c1 < truncdiv(x, c2)", "(c1 + 1) * c2 - 1 < x", "c1 >= 0 and c2 > 0"),
     row("x // c1 < c2", "x < c1 * c2", "c1 > 0"),
+    row("x % y < y", "True", "lo(y) >= 0"),
+    row("x // y < z", "x < z * y", "not is_const(y) and lo(y) >= 0 and has_product(z, y)"),
     row("c1 < x // c2", "(c1 + 1) * c2 - 1 < x", "c2 > 0"),
 ]
 for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
