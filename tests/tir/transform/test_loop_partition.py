@@ -75,3 +75,18 @@ def test_no_variable_is_defined_twice():
     new = loop_partition(PrimFunc([a, b], copy(a, b, m, (m + 3) // 4, 4)))
     names = [f.loop_var for f in of(For, new)]
     assert len(names) == 4 and len({id(n) for n in names}) == 4
+
+
+def test_padding_of_a_vectorized_loop_leaves_a_whole_interior():
+    a, b = decl_buffer((20,), "int32", "A"), decl_buffer((24,), "int32", "B")
+    i, j = var("i"), var("j")
+    at = i * 4 + j
+    value = if_then_else(at >= 2, if_then_else(at < 22, a[at - 2], const(0)), const(0))
+    func = PrimFunc([a, b], For(i, 0, 6, 0, For(j, 0, 4, ForKind.VECTORIZED, BufferStore(b, value, [at]))))
+    new = same_result(loop_partition, func, np.arange(20, dtype="int32"), np.zeros(24, "int32"))
+    interior = [f for f in of(For, new) if f.kind is ForKind.SERIAL]
+    assert [int(f.extent) for f in interior] == [4]
+    assert not [c for c in of(Call, interior[0]) if c.op.name == "tir.if_then_else"]
+    # With no vector in the way the loop stays whole.
+    serial = PrimFunc([a, b], For(i, 0, 6, 0, For(j, 0, 4, 0, BufferStore(b, value, [at]))))
+    assert loop_partition(serial).body is serial.body

@@ -122,10 +122,13 @@ class Partitioner(StmtRewriter):
         return concerning_vectors(node.body, conditions)
 
     def partition(self, node: For, hinted: bool) -> Stmt | None:
-        conditions = conditions_on(node.body, node.loop_var, hinted)
+        conditions = self.wanted(node, conditions_on(node.body, node.loop_var, hinted), hinted)
+        if not hinted:
+            # Any choice that differs between lanes keeps a vector from being loaded or stored whole.
+            every = concerning_vectors(node.body, conditions_on(node.body, node.loop_var, True))
+            conditions = list(dict.fromkeys(conditions + every))
         if not conditions:
             return None
-        conditions = self.wanted(node, conditions, hinted)
         span = None
         if int_value(node.min) is not None and int_value(node.extent) is not None:
             span = as_set(Range.from_min_extent(node.min, node.extent))
@@ -318,6 +321,10 @@ def drop_empty_likely(body: Stmt) -> Stmt:
             return node.args[0]
         if isinstance(node, And):
             return primop.logical_and(node.a, node.b)
+        if is_call(node, "tir.if_then_else") and isinstance(node.args[0], IntImm):
+            return node.args[1] if node.args[0].value else node.args[2]
+        if isinstance(node, Select) and isinstance(node.condition, IntImm):
+            return node.true_value if node.condition.value else node.false_value
         return None
 
     return rewrite(body, post)
@@ -327,7 +334,7 @@ def loop_partition(func: PrimFunc, config: LoopPartitionConfig | None = None) ->
     if not any(
         is_call(n, "tir.likely")
         or (isinstance(n, AttrStmt) and n.attr_key == HINT)
-        or (isinstance(n, For) and HINT in n.annotations)
+        or (isinstance(n, For) and (HINT in n.annotations or n.kind is ForKind.VECTORIZED))
         for n in post_order(func.body)
     ):
         return func
