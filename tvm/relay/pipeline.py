@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
+from .transform.fold_constant import FoldConstant
 from .transform.function_pass import InferType
+from .transform.simplify_inference import SimplifyInference
 
 OPTIMIZE: tuple[Pass, ...] = (
     InferType(),
+    SimplifyInference(),
+    FoldConstant(),
 )

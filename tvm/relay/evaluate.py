@@ -1,0 +1,104 @@
+"""Operators on arrays: in NumPy where a row says how, compiled otherwise. Constant folding and the debug executor use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dtype import info
+from ..ir.tensor_type import TensorType
+from ..ir.type import TupleType
+from ..target import Target
+from .expr import Call, Function, Var
+
+_TABLE: dict[str, Callable[..., Any]] = {}
+_COMPILED: dict[Any, Any] = {}
+
+
+def _rows() -> dict[str, Callable[..., Any]]:
+    """name -> function(attrs, arrays, out_type), for operators whose NumPy form is plain."""
+    if _TABLE:
+        return _TABLE
+    import numpy as np
+
+    unary = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "abs": np.abs, "negative": np.negative,
+             "floor": np.floor, "ceil": np.ceil, "sin": np.sin, "cos": np.cos, "logical_not": np.logical_not,
+             "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
+    binary = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum,
+              "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal, "less": np.less,
+              "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal,
+              "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}
+    for name, f in unary.items():
+        _TABLE[name] = lambda attrs, a, out, f=f: f(a[0])
+    for name, f in binary.items():
+        _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
+    _TABLE["rsqrt"] = lambda attrs, a, out: (1 / np.sqrt(a[0])).astype(a[0].dtype)
+    _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.trunc(
+        np.divide(a[0], a[1])).astype(a[0].dtype)
+    _TABLE["cast"] = lambda attrs, a, out: a[0].astype(attrs.dtype)
+    _TABLE["reshape"] = lambda attrs, a, out: a[0].reshape([int(d) for d in out.shape])
+    for name in ("squeeze", "expand_dims", "nn.batch_flatten"):
+        _TABLE[name] = _TABLE["reshape"]
+    _TABLE["transpose"] = lambda attrs, a, out: np.ascontiguousarray(np.transpose(a[0], attrs.axes))
+    _TABLE["concatenate"] = lambda attrs, a, out: np.concatenate(a, attrs.axis)
+    _TABLE["broadcast_to"] = lambda attrs, a, out: np.broadcast_to(a[0], [int(d) for d in out.shape]).copy()
+    _TABLE["full"] = lambda attrs, a, out: np.full([int(d) for d in out.shape], a[0], out.dtype)
+    _TABLE["zeros_like"] = lambda attrs, a, out: np.zeros_like(a[0])
+    _TABLE["ones_like"] = lambda attrs, a, out: np.ones_like(a[0])
+    _TABLE["where"] = lambda attrs, a, out: np.where(a[0], a[1], a[2])
+    _TABLE["shape_of"] = lambda attrs, a, out: np.array(a[0].shape, attrs.dtype)
+    _TABLE["copy"] = lambda attrs, a, out: a[0].copy()
+    return _TABLE
+
+
+def evaluate_call(node: Call, arrays: list) -> Any:
+    """The result of an operator (an array, or a list of them) on arrays of its inputs, tuples taken apart."""
+    import numpy as np
+
+    plain = _rows().get(node.op.name)
+    out = node.checked_type_
+    if plain is not None and isinstance(out, TensorType) and not info(out.dtype).code == "bfloat":
+        with np.errstate(all="ignore"):
+            return np.asarray(plain(node.attrs, arrays, out)).astype(out.dtype, copy=False)
+    return _run_compiled(node, arrays)
+
+
+def _run_compiled(node: Call, arrays: list) -> Any:
+    import numpy as np
+
+    from ..driver.build_module import build_parts
+    from ..ir.structural import structural_key
+    from ..runtime import ndarray
+    from .backend.te_compiler import KernelCompiler, flatten_type
+
+    params, args = [], []
+    for arg in node.args:
+        t = arg.checked_type_
+        if isinstance(t, TupleType):
+            from .expr import Tuple
+
+            parts = [Var(f"p{len(params) + i}", f) for i, f in enumerate(t.fields)]
+            params += parts
+            made = Tuple(parts)
+            made.checked_type_ = t
+            args.append(made)
+        else:
+            params.append(Var(f"p{len(params)}", t))
+            args.append(params[-1])
+    body = Call(node.op, tuple(args), node.attrs)
+    body.checked_type_ = node.checked_type_
+    function = Function(params, body, node.checked_type_, (), {"Primitive": 1})
+    key = structural_key(function)
+    if key not in _COMPILED:
+        target = Target("llvm")
+        kernel = KernelCompiler(target, "fold").lower(function)
+        _COMPILED[key] = (build_parts({target: kernel.module}, target), kernel.name)
+    lib, name = _COMPILED[key]
+    types = flatten_type(node.checked_type_)
+    outs = [ndarray.empty([int(d) for d in t.shape], t.dtype) for t in types]
+    lib[name](*[ndarray.array(np.ascontiguousarray(a)) for a in arrays], *outs)
+    results = [o.numpy() for o in outs]
+    return results if isinstance(node.checked_type_, TupleType) else results[0]
+
+
+__all__ = ["evaluate_call"]
