@@ -95,7 +95,15 @@ def test_workspace_is_aligned_and_distinct(kernels):
     assert kernels["use_workspace"]() == 0
 
 
-def test_ctrl_c_stops_a_timing_loop(kernels):
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises, as at a terminal; a program started in the background inherits that it is ignored."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, old)
+
+
+def test_ctrl_c_stops_a_timing_loop(kernels, interruptible):
     evaluator = kernels.time_evaluator("sleep_ms", runtime.cpu(0), number=10000)
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     start = time.monotonic()
@@ -105,7 +113,7 @@ def test_ctrl_c_stops_a_timing_loop(kernels):
     assert time.monotonic() - start < 2
 
 
-def test_ctrl_c_in_a_callback_surfaces(kernel_path):
+def test_ctrl_c_in_a_callback_surfaces(kernel_path, interruptible):
     def interrupt():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
