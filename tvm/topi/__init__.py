@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 
-from . import broadcast, indexing, math, reduction, scatter, slicing, tag, transform, utils
+from . import broadcast, indexing, math, random, reduction, scan, scatter, slicing, tag, transform, utils
 from .broadcast import *
 from .math import *
 from .reduction import *
 from .transform import *
+from .scan import *
+
+# These files have the name of a function of theirs; the function is what the name means.
+from .einsum import *
+from .sort import *
 
 
 def __getattr__(name: str):

@@ -1,0 +1,74 @@
+"""Einstein summation."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .. import te
+from ..error import ExprValueError
+from ..ir.prim import const, convert
+from . import tag
+from .broadcast import broadcast_dim
+from .utils import check_tensor, equal_const_int
+
+# Labels that "..." stands for, one for each dimension it covers, counted from the last.
+_DOTS = [chr(0x3B1 + i) for i in range(24)]
+
+
+def _terms(subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, one character per dimension."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ExprValueError(f"einsum '{subscripts}': {len(terms)} terms for {len(ranks)} tensors")
+    labels, widest = [], 0
+    for term, rank in zip(terms, ranks):
+        plain = term.replace("...", "", 1)
+        if any(not c.isalpha() or not c.isascii() for c in plain):
+            raise ExprValueError(f"einsum '{subscripts}': '{term}' has something other than letters and one '...'")
+        covered = rank - len(plain)
+        if covered < 0 or (covered and "..." not in term):
+            raise ExprValueError(f"einsum '{subscripts}': '{term}' does not name the {rank} dimensions of its tensor")
+        widest = max(widest, covered)
+        labels.append(term.replace("...", "".join(_DOTS[:covered][::-1])))
+    dots = "".join(_DOTS[:widest][::-1])
+    if arrow:
+        result = right.replace("...", dots)
+    else:
+        seen = Counter("".join(term.replace("...", "") for term in terms))
+        result = dots + "".join(sorted(label for label, times in seen.items() if times == 1))
+    if len(set(result)) != len(result) or not set(result) <= set("".join(labels)):
+        raise ExprValueError(f"einsum '{subscripts}': the result names a label twice or one no tensor has")
+    return labels, result
+
+
+def einsum(subscripts, *operand):
+    """NumPy's einsum: products of elements summed over the labels that the result does not name."""
+    tensors = list(operand[0]) if len(operand) == 1 and isinstance(operand[0], (list, tuple)) else list(operand)
+    for tensor in tensors:
+        check_tensor(tensor, "einsum")
+    labels, result = _terms(subscripts, [len(t.shape) for t in tensors])
+    extents: dict = {}
+    for term, tensor in zip(labels, tensors):
+        for label, dim in zip(term, tensor.shape):
+            extents[label] = broadcast_dim(extents.get(label, convert(1)), dim, f"einsum '{subscripts}'")
+    summed = [label for label in extents if label not in result]
+    over = {label: te.reduce_axis((0, extents[label]), name=f"k{n}") for n, label in enumerate(summed)}
+
+    def element(*indices):
+        at = dict(zip(result, indices)) | {label: axis.var for label, axis in over.items()}
+        value = None
+        for term, tensor in zip(labels, tensors):
+            own = [
+                const(0, dim.dtype) if equal_const_int(dim, 1) and not equal_const_int(extents[label], 1) else at[label]
+                for label, dim in zip(term, tensor.shape)
+            ]
+            value = tensor(*own) if value is None else value * tensor(*own)
+        return te.sum(value, axis=list(over.values())) if over else value
+
+    shape = [extents[label] for label in result]
+    return te.compute(shape, element, name="T_einsum", tag="einsum" if over else tag.INJECTIVE)
+
+
+__all__ = ["einsum"]

@@ -1,0 +1,284 @@
+"""Sorting along an axis. Stable: equal elements keep their order, upwards and downwards. NaN counts as the greatest:
+last upwards, first downwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import te, tir
+from ..dtype import canonical, info
+from ..error import ExprValueError
+from ..ir import primop
+from ..ir.prim import IntImm, PrimExpr, const, convert
+from ..tir.ir_builder import BufferVar, IRBuilder, create
+from . import utils
+from .scatter import nest
+from .utils import check_tensor, normalize_axis
+
+# Fewer elements than this are sorted sooner by one thread than threads are woken.
+_PARALLEL = 1 << 15
+
+
+def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
+    """Must ``a`` stand before ``b``? False for equal ones."""
+    if not info(a.dtype).is_float:
+        return a < b if ascend else a > b
+    if ascend:
+        return tir.any(a < b, tir.all(te.isnan(b), primop.logical_not(te.isnan(a))))
+    return tir.any(a > b, tir.all(te.isnan(a), primop.logical_not(te.isnan(b))))
+
+
+def merge_sort(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, ascend: bool) -> PrimExpr:
+    """Sort the first ``n`` of ``keys`` and ``places`` with them. Both have room for twice as many; the result begins
+    at the place that is returned."""
+    # Runs of ``width`` are merged two by two from one half of the room into the other, until one run is left.
+    width, source, left, right = (
+        ib.allocate("int32", (1,), name=name, scope="local") for name in ("width", "source", "left", "right")
+    )
+    width[0], source[0] = 1, 0
+    room = utils.simplify(keys._buffer.shape[0] // 2)
+    with ib.while_loop(width[0] < n):
+        other = room - source[0]
+        with ib.for_range(0, tir.ceildiv(n, width[0] * 2), name="run") as run:
+            begin = run * width[0] * 2
+            middle, end = te.min(begin + width[0], n), te.min(begin + width[0] * 2, n)
+            left[0], right[0] = begin, middle
+            with ib.for_range(0, end - begin, name="step") as step:
+                at_left, at_right = source[0] + left[0], source[0] + right[0]
+                right_first = te.if_then_else(
+                    left[0] >= middle,
+                    const(True, "bool"),
+                    te.if_then_else(
+                        right[0] >= end, const(False, "bool"), comes_before(keys[at_right], keys[at_left], ascend)
+                    ),
+                )
+                with ib.if_scope(right_first):
+                    keys[other + begin + step] = keys[at_right]
+                    places[other + begin + step] = places[at_right]
+                    right[0] = right[0] + 1
+                with ib.else_scope():
+                    keys[other + begin + step] = keys[at_left]
+                    places[other + begin + step] = places[at_left]
+                    left[0] = left[0] + 1
+        source[0] = other
+        width[0] = width[0] * 2
+    return source[0]
+
+
+def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort") -> list[te.Tensor]:
+    """The first ``count`` of the sorted elements: "values", "indices" or both, each with its type."""
+    axis = normalize_axis(axis, len(data.shape), name)
+    n = data.shape[axis]
+    others = [dim for place, dim in enumerate(data.shape) if place != axis]
+    shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
+
+    def statement(ins, outs):
+        ib = create()
+        source = ib.buffer_ptr(ins[0])
+        results = {kind: ib.buffer_ptr(out) for kind, out in zip(outputs, outs)}
+
+        def line(indices):
+            keys = ib.allocate(data.dtype, (n * 2,), name="keys")
+            places = ib.allocate("int32", (n * 2,), name="places")
+            with ib.for_range(0, n, name="fill") as i:
+                keys[i] = source[(*indices[:axis], i, *indices[axis:])]
+                places[i] = i
+            length = n
+            if valid_count is not None:
+                given = ib.buffer_ptr(ins[1])[tuple(indices[: len(valid_count.shape)])]
+                length = te.max(te.min(primop.cast("int32", given), n), 0)
+            begin = merge_sort(ib, keys, places, length, ascend)
+            with ib.for_range(0, te.min(convert(count), n), name="out") as i:
+                # Beyond the valid ones every element stays where it is.
+                at = begin + i if valid_count is None else te.if_then_else(i < length, begin + i, i)
+                target = (*indices[:axis], i, *indices[axis:])
+                if "values" in results:
+                    results["values"][target] = keys[at]
+                if "indices" in results:
+                    results["indices"][target] = primop.cast(outputs["indices"], places[at])
+
+        nest(ib, others, line, "parallel" if _worth_threads(data.shape, others) else "serial")
+        return ib.get()
+
+    inputs = [data] if valid_count is None else [data, valid_count]
+    shapes, dtypes = [tuple(shape)] * len(outputs), list(outputs.values())
+    made = te.extern(shapes, inputs, statement, dtype=dtypes, name=name, tag=name)
+    return made if isinstance(made, list) else [made]
+
+
+def _worth_threads(shape: Any, others: list) -> bool:
+    known = all(isinstance(dim, IntImm) for dim in shape)
+    return known and bool(others) and others[0].value > 1 and utils.prod(d.value for d in shape) >= _PARALLEL
+
+
+def _check(data: Any, name: str) -> None:
+    check_tensor(data, name)
+    if not data.shape:
+        raise ExprValueError(f"{name}: a tensor of 0 dimensions has no axis to sort along")
+
+
+def sort(data, axis=-1, is_ascend=1):
+    """The elements along ``axis`` in order."""
+    _check(data, "sort")
+    n = data.shape[normalize_axis(axis, len(data.shape), "sort")]
+    return _sorted(data, axis, bool(is_ascend), n, {"values": data.dtype})[0]
+
+
+def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32"):
+    """The places of the elements along ``axis`` in order. With ``valid_count`` only so many of each line are sorted;
+    the others stay."""
+    _check(data, "argsort")
+    n = data.shape[normalize_axis(axis, len(data.shape), "argsort")]
+    if valid_count is not None and len(valid_count.shape) >= len(data.shape):
+        raise ExprValueError(f"argsort: {len(valid_count.shape)} dimensions of counts for {len(data.shape)} of data")
+    outputs = {"indices": canonical(dtype)}
+    return _sorted(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort")[0]
+
+
+def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64"):
+    """The ``k`` largest (or smallest) along ``axis`` in order: values, indices or both. All if k is below 1."""
+    _check(data, "topk")
+    if ret_type not in ("both", "values", "indices"):
+        raise ExprValueError(f"topk: ret_type is both, values or indices, got '{ret_type}'")
+    n = data.shape[normalize_axis(axis, len(data.shape), "topk")]
+    outputs = {}
+    if ret_type != "indices":
+        outputs["values"] = data.dtype
+    if ret_type != "values":
+        outputs["indices"] = canonical(dtype)
+    made = _sorted(data, axis, bool(is_ascend), _count(k, n), outputs, name="topk")
+    return made if ret_type == "both" else made[0]
+
+
+def _count(k: Any, n: PrimExpr) -> PrimExpr:
+    if isinstance(k, te.Tensor):
+        return te.size_var("k")
+    k = convert(k)
+    if not isinstance(k, IntImm):
+        return k
+    if k.value < 1:
+        return n
+    if isinstance(n, IntImm) and k.value > n.value:
+        raise ExprValueError(f"topk: {k.value} elements are asked for of a dimension of {n.value}")
+    return k
+
+
+def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
+    """Where each value would be put in, in a sorted vector or in the row beside it: before equal elements, or after
+    them if ``right``."""
+    check_tensor(sorted_sequence, "searchsorted"), check_tensor(values, "searchsorted")
+    if not sorted_sequence.shape:
+        raise ExprValueError("searchsorted: the sorted sequence needs at least one dimension")
+    rows = len(sorted_sequence.shape) - 1
+    if rows and len(values.shape) != rows + 1:
+        raise ExprValueError(f"searchsorted: sequences of {rows + 1} and values of {len(values.shape)} dimensions")
+    n = sorted_sequence.shape[-1]
+    out_dtype = canonical(out_dtype)
+
+    def statement(ins, outs):
+        ib = create()
+        sequence, wanted, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+
+        def one(indices):
+            value = wanted[tuple(indices)]
+            low, high = (ib.allocate("int32", (1,), name=name, scope="local") for name in ("low", "high"))
+            low[0], high[0] = 0, n
+            with ib.while_loop(low[0] < high[0]):
+                middle = (low[0] + high[0]) // 2
+                element = sequence[(*indices[:rows], middle)]
+                passed = primop.logical_not(comes_before(value, element, True)) if right else None
+                with ib.if_scope(passed if right else comes_before(element, value, True)):
+                    low[0] = middle + 1
+                with ib.else_scope():
+                    high[0] = middle
+            result[tuple(indices)] = primop.cast(out_dtype, low[0])
+
+        nest(ib, values.shape, one)
+        return ib.get()
+
+    return te.extern(
+        [tuple(values.shape)], [sorted_sequence, values], statement, dtype=out_dtype, name="searchsorted",
+        tag="searchsorted",
+    )  # fmt: skip
+
+
+def unique(data, is_sorted=True, return_counts=False):
+    """The different elements of a vector: [elements, place of the first of each, for each element the number of its
+    value, how many values there are, (how often each occurs)]. All have the length of ``data``; what is beyond the
+    number of values is zero. In order if ``is_sorted``, else in order of appearance."""
+    check_tensor(data, "unique")
+    if len(data.shape) != 1:
+        raise ExprValueError(f"unique: takes a vector, got {len(data.shape)} dimensions")
+    n = data.shape[0]
+    whole, one = (n,), (convert(1),)
+    shapes = [whole, whole, whole, one, *([whole] if return_counts else [])]
+    dtypes = [data.dtype, *["int32"] * (len(shapes) - 1)]
+    statement = _unique_statement(data, n, is_sorted)
+    return te.extern(shapes, [data], statement, dtype=dtypes, name="unique", tag="unique")
+
+
+def _unique_statement(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> Callable:
+    def statement(ins, outs):
+        ib = create()
+        source = ib.buffer_ptr(ins[0])
+        elements, firsts, inverse, total, *counts = [ib.buffer_ptr(out) for out in outs]
+        with ib.for_range(0, n, name="clear") as i:
+            elements[i], firsts[i] = const(0, data.dtype), 0
+            if counts:
+                counts[0][i] = 0
+        keys, places = ib.allocate(data.dtype, (n * 2,), name="keys"), ib.allocate("int32", (n * 2,), name="places")
+        with ib.for_range(0, n, name="fill") as i:
+            keys[i], places[i] = source[i], i
+        begin = merge_sort(ib, keys, places, n, True)
+        # Groups of equal elements in sorted order; the sort is stable, so each begins with its first occurrence.
+        group, ranks = ib.allocate("int32", (1,), name="group", scope="local"), None
+        group[0] = -1
+        if not is_sorted:
+            ranks = _ranks_by_appearance(ib, keys, places, n, begin)
+        with ib.for_range(0, n, name="scan") as i:
+            fresh = _fresh(keys, begin, i)
+            with ib.if_scope(fresh):
+                group[0] = group[0] + 1
+            place = places[begin + i]
+            number = group[0] if ranks is None else ranks[group[0]]
+            with ib.if_scope(fresh):
+                elements[number] = keys[begin + i]
+                firsts[number] = place
+            inverse[place] = number
+            if counts:
+                counts[0][number] = counts[0][number] + 1
+        total[0] = group[0] + 1
+        return ib.get()
+
+    return statement
+
+
+def _fresh(keys: BufferVar, begin: PrimExpr, i: PrimExpr) -> PrimExpr:
+    """Is the ``i``-th of the sorted elements the first of its value?"""
+    before = keys[begin + te.max(i - 1, 0)]
+    return tir.any(i < 1, comes_before(before, keys[begin + i], True))
+
+
+def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, begin: PrimExpr) -> BufferVar:
+    """For each group in sorted order, how many groups appear before it in the data."""
+    is_first, ranks = ib.allocate("int32", (n,), name="is_first"), ib.allocate("int32", (n,), name="ranks")
+    group = ib.allocate("int32", (1,), name="ranked", scope="local")
+    with ib.for_range(0, n, name="mark") as i:
+        is_first[i] = 0
+    with ib.for_range(0, n, name="mark") as i:
+        with ib.if_scope(_fresh(keys, begin, i)):
+            is_first[places[begin + i]] = 1
+    group[0] = 0
+    with ib.for_range(0, n, name="count") as i:
+        group[0] = group[0] + is_first[i]
+        is_first[i] = group[0] - 1
+    group[0] = 0
+    with ib.for_range(0, n, name="rank") as i:
+        with ib.if_scope(_fresh(keys, begin, i)):
+            ranks[group[0]] = is_first[places[begin + i]]
+            group[0] = group[0] + 1
+    return ranks
+
+
+__all__ = ["argsort", "searchsorted", "sort", "topk", "unique"]
