@@ -33,6 +33,7 @@ truncdiv(ramp(x * 8 + 15, 1, 4), 8) -> truncdiv(ramp(x * 8 + 15, 1, 4), 8)
 truncmod(broadcast(y, 2), broadcast(x, 2)) -> broadcast(truncmod(y, x), 2)
 truncmod(ramp(x, 4, 4), 2) -> broadcast(truncmod(x, 2), 4) where x >= 0
 truncmod(ramp(x * 8 + 1, 1, 4), 8) -> ramp(1, 1, 4) where x >= 0
+truncmod(ramp(x * 8 + 1, 15, 4), 8) -> truncmod(ramp(1, 15, 4), 8) where x >= 0
 broadcast(y, 2) // broadcast(x, 2) -> broadcast(y // x, 2)
 ramp(x, 4, 4) // 2 -> ramp(x // 2, 2, 4)
 ramp(x * 8 + 1, 1, 4) // 8 -> broadcast(x, 4)

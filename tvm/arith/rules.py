@@ -539,6 +539,11 @@ _RAMP = {
             "ramp(truncmod(b, c2), c1, lanes)",
             "c2 > 0 and lo(b) >= 0 and one_bucket(b, c1, lanes, c2)",
         ),
+        row(
+            "truncmod(ramp(b, c1, lanes), broadcast(c2, lanes))",
+            "truncmod(ramp(congruent(b, c2), c1, lanes), broadcast(c2, lanes))",
+            "c2 > 0 and c1 >= 0 and lo(b) >= 0 and not is_const(b) and is_congruent(b, c2)",
+        ),
     ],
     FloorDiv: [
         row("ramp(b, c1, lanes) // broadcast(c2, lanes)", "ramp(b // c2, c1 // c2, lanes)", "c1 % c2 == 0"),
