@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.transform import Pass, PassContext, run_pipeline
 from . import transform
-from .function import PrimFunc
-from .verify import memory_errors
 
 # Targets whose code runs where the packed entries run.
 HOST_KINDS = ("llvm", "c", "stackvm")
@@ -60,6 +57,7 @@ HOST: tuple[Pass, ...] = (
 
 # What threads of a device need before kernels are taken out of their functions, ...
 DEVICE: tuple[Pass, ...] = (
+    transform.VerifyMemory(),
     transform.ThreadSync("shared"),
     transform.ThreadSync("shared.dyn"),
     transform.LowerThreadAllreduce(),
@@ -69,6 +67,7 @@ DEVICE: tuple[Pass, ...] = (
 
 # ... and then on the kernels and on the functions that launch them.
 KERNELS: tuple[Pass, ...] = (
+    transform.MergeDynamicSharedMemoryAllocations(),
     transform.Simplify(),
     transform.LowerDeviceStorageAccessInfo(),
     transform.LowerIntrin(),
@@ -113,11 +112,6 @@ def split_host_device(
     mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
     if target.kind.name in HOST_KINDS:
         return run_pipeline(mod, HOST, ctx), IRModule()
-    for var, func in mod.functions.items():
-        problems = memory_errors(func) if isinstance(func, PrimFunc) else ()
-        if problems:
-            text = "; ".join(problems)
-            raise TVMError(f"{var.name_hint}: {text}. Did you forget to bind? Loops of a kernel are bound to threads")
     mod = run_pipeline(mod, DEVICE, ctx)
     is_kernel = {v: bool(f.attrs.get("tir.is_global_func")) for v, f in mod.functions.items()}
     mod = run_pipeline(mod, (transform.LowerDeviceKernelLaunch(),), ctx)

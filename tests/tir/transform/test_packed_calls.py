@@ -20,6 +20,10 @@ def arrays(n=8, dtype="float32"):
     return [tvm.nd.array(np.arange(n, dtype=dtype)) for _ in range(3)]
 
 
+def zeros(*shape):
+    return tvm.nd.array(np.zeros(shape, "float32"))
+
+
 @pytest.fixture(scope="module")
 def add():
     return vector_add()
@@ -30,8 +34,8 @@ def add():
     [
         (lambda a, b, c: (a, b), "add: expected 3 arguments, got 2"),
         (lambda a, b, c: (a, tvm.nd.array(np.zeros(8)), c), "add: argument 1 (B): expected float32, got float64"),
-        (lambda a, b, c: (a, b, tvm.nd.array(np.zeros(5, "float32"))), "add: argument 2 (C): expected shape[0] == 8, got 5"),
-        (lambda a, b, c: (tvm.nd.array(np.zeros((2, 4), "float32")), b, c), "argument 0 (A): expected 1 dimensions, got 2"),
+        (lambda a, b, c: (a, b, zeros(5)), "add: argument 2 (C): expected shape[0] == 8, got 5"),
+        (lambda a, b, c: (zeros(2, 4), b, c), "add: argument 0 (A): expected 1 dimensions, got 2"),
         (lambda a, b, c: (a, 3, c), "add: argument 1 (B): expected an array"),
     ],
 )

@@ -10,8 +10,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from ...error import TVMError
 from ...ir.transform import PASSES as _REGISTERED
 from ...ir.transform import ModulePass, Pass, PassInfo
+from ..verify import memory_errors
 from .function_pass import PrimFuncPass, prim_func_pass
 
 
@@ -19,12 +21,14 @@ def _load(file: str, function: str) -> Callable:
     return getattr(importlib.import_module("." + file, __name__), function)
 
 
-def _on_functions(name: str, file: str, *args: Any, config: str | None = None, **options: Any) -> Pass:
+def _on_functions(
+    name: str, file: str, *args: Any, config: str | None = None, function: str | None = None, **options: Any
+) -> Pass:
     """A pass that runs the function named as its file on every PrimFunc, with its options from the context."""
 
     def run(func, mod, ctx):
         given = {"config": ctx.get_config(config)} if config else {}
-        return _load(file, file)(func, *args, **options, **given)
+        return _load(file, function or file)(func, *args, **options, **given)
 
     return PrimFuncPass(run, PassInfo(0, "tir." + name))
 
@@ -204,6 +208,59 @@ def DecorateDeviceScope() -> Pass:
 def CombineContextCall() -> Pass:
     """Equal thread contexts are made once."""
     return _on_functions("CombineContextCall", "combine_context_call")
+
+
+def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
+    """Expressions that occur more than once get a name."""
+    return _on_functions("CommonSubexprElimTIR", "common_subexpr_elim", enable_cse_tir, identify_equiv_terms)
+
+
+def ConvertSSA() -> Pass:
+    """Variables that are defined more than once are told apart."""
+    return _on_functions("ConvertSSA", "convert_ssa")
+
+
+def RemoveAssume() -> Pass:
+    """Drops statements that only tell the compiler something."""
+    return _on_functions("RemoveAssume", "remove_assume")
+
+
+def BF16ComputeLegalize() -> Pass:
+    """Arithmetic on bfloat16 is done in float32 and rounded back."""
+    return _on_functions("BF16ComputeLegalize", "bf16_legalize", function="bf16_compute_legalize")
+
+
+def BF16StorageLegalize() -> Pass:
+    """bfloat16 is kept as 16-bit words, casts become bit operations."""
+    return _on_functions("BF16StorageLegalize", "bf16_legalize", function="bf16_storage_legalize")
+
+
+def ForceNarrowIndexToInt32() -> Pass:
+    """Every index in 32 bits, or a refusal."""
+    return _on_functions("ForceNarrowIndexToInt32", "force_narrow_index_to_int32")
+
+
+def MergeDynamicSharedMemoryAllocations() -> Pass:
+    """One piece of dynamic shared memory per kernel."""
+    name = "MergeDynamicSharedMemoryAllocations"
+    return _on_functions(name, "merge_dynamic_shared_memory_allocations")
+
+
+def MakeUnpackedAPI() -> Pass:
+    """Functions of plain pointers and scalars, without checks."""
+    return _on_module("MakeUnpackedAPI", "make_unpacked_api")
+
+
+def VerifyMemory() -> Pass:
+    """Refuses functions for a device that touch its memory from the host."""
+
+    def run(func, mod, ctx):
+        problems = memory_errors(func)
+        if problems:
+            raise TVMError(f"{'; '.join(problems)}. Did you forget to bind? Loops of a kernel are bound to threads")
+        return func
+
+    return PrimFuncPass(run, PassInfo(0, "tir.VerifyMemory"))
 
 
 def RewriteUnsafeSelect() -> Pass:

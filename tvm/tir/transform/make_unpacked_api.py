@@ -1,0 +1,30 @@
+"""MakeUnpackedAPI: a function of plain pointers and scalars, without checks, for callers that know the signature."""
+
+from __future__ import annotations
+
+from ...error import TVMError
+from ...ir.module import IRModule
+from ...ir.prim import const
+from ...ir.type import PrimType
+from ..function import PrimFunc
+from ..stmt import seq
+from .make_packed_api import DEFAULT, ret, undefined_variables
+
+
+def make_unpacked_api(mod: IRModule) -> IRModule:
+    def one(var, func):
+        if not isinstance(func, PrimFunc) or func.attrs.get("calling_conv", DEFAULT) != DEFAULT:
+            return func
+        if "global_symbol" not in func.attrs:
+            return func
+        params = [func.buffer_map[p].data if p in func.buffer_map else p for p in func.params]
+        missing = undefined_variables(func.body, params)
+        if missing:
+            names = ", ".join(v.name for v in missing)
+            raise TVMError(
+                f"{var.name_hint}: the unpacked interface has no place for the sizes {names}; give them as arguments"
+            )
+        body = seq(func.body, ret(const(0, "int32")))
+        return PrimFunc(params, body, PrimType("int32"), {}, func.attrs)
+
+    return mod.map_functions(one)
