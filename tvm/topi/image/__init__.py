@@ -1,0 +1,5 @@
+"""Images: resizing, cropping, sampling at given places, morphological dilation."""
+
+from .dilation2d import dilation2d_nchw, dilation2d_nhwc
+from .grid_sample import affine_grid, grid_sample
+from .resize import crop_and_resize, resize1d, resize2d, resize3d

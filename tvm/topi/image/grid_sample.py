@@ -1,0 +1,148 @@
+"""Sampling images at places given by a grid."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from ... import te, tir
+from ...error import ExprValueError
+from ...ir import primop
+from ...ir.prim import PrimExpr, const
+from .. import tag
+from ..utils import check_tensor, get_const_int, same_dim
+from .resize import _cubic_weight
+
+_LAYOUTS = {"NCHW": 2, "NCDHW": 3}
+_METHODS = ("bilinear", "nearest", "bicubic")
+_PADDING = ("zeros", "border", "reflection")
+
+
+def affine_grid(data, target_shape, align_corners=True):
+    """The places that matrices (N, d, d + 1) send the places of an image of ``target_shape`` to: a grid for
+    grid_sample. Places run from -1 to 1; those are the middles of the outermost elements, or the image's edges."""
+    check_tensor(data, "affine_grid")
+    target = [get_const_int(size) for size in target_shape]
+    number = len(target)
+    if number not in (2, 3) or len(data.shape) != 3:
+        raise ExprValueError(
+            f"affine_grid: takes matrices (N, d, d + 1) and d sizes, d being 2 or 3; got {number} sizes"
+        )
+
+    def element(n, coordinate, *indices):
+        # Coordinates count from the last axis: x, y, z.
+        value = data(n, coordinate, number)
+        for place, (index, size) in enumerate(zip(reversed(indices), reversed(target))):
+            value = value + data(n, coordinate, place) * _centred(index, size, align_corners, data.dtype)
+        return value
+
+    return te.compute((data.shape[0], number, *target), element, name="T_affine_grid", tag=tag.INJECTIVE)
+
+
+def _centred(index: PrimExpr, size: int, align_corners: bool, dtype: str) -> PrimExpr:
+    """An index as a place between -1 and 1."""
+    at = primop.cast(dtype, index)
+    if align_corners:
+        return at * const(2.0 / (size - 1), dtype) - const(1, dtype) if size > 1 else const(0, dtype)
+    return (at * const(2, dtype) + const(1, dtype)) * const(1.0 / size, dtype) - const(1, dtype)
+
+
+class _Sampler:
+    """How places beyond an axis are treated, and places between its elements."""
+
+    def __init__(self, padding_mode: str, align_corners: bool, dtype: str):
+        self.padding, self.align, self.dtype = padding_mode, align_corners, dtype
+
+    def number(self, value: float) -> PrimExpr:
+        return const(value, self.dtype)
+
+    def position(self, place: PrimExpr, size: PrimExpr) -> PrimExpr:
+        """A place of -1 to 1 in elements."""
+        length, one, half = primop.cast(self.dtype, size), self.number(1), self.number(0.5)
+        if self.align:
+            return (place + one) * half * (length - one)
+        return ((place + one) * length - one) * half
+
+    def bounded(self, position: PrimExpr, size: PrimExpr) -> PrimExpr:
+        """The position after padding: kept inside, or mirrored at the ends; zeros leave it."""
+        if self.padding == "zeros":
+            return position
+        last = primop.cast(self.dtype, size) - self.number(1)
+        if self.padding == "reflection":
+            low = self.number(0.0 if self.align else -0.5)
+            span = last if self.align else last + self.number(1)
+            away = te.abs(position - low)
+            turns = te.floor(away / te.max(span, self.number(1e-20)))
+            rest = away - turns * span
+            even = primop.equal(turns - self.number(2) * te.floor(turns * self.number(0.5)), self.number(0))
+            position = tir.Select(even, rest + low, span - rest + low)
+            position = tir.Select(primop.equal(span, self.number(0)), self.number(0), position)
+        return te.min(te.max(position, self.number(0)), last)
+
+    def taps(self, place: PrimExpr, size: PrimExpr, method: str) -> list[tuple[PrimExpr, PrimExpr | None]]:
+        """(index, weight) of the elements around a place; indices may be outside only where zeros are padded."""
+        position = self.position(place, size)
+        if method == "nearest":
+            return [(self._index(te.nearbyint(self.bounded(position, size))), None)]
+        if method == "bilinear":
+            position = self.bounded(position, size)
+            low = te.floor(position)
+            share = position - low
+            return [(self._index(low), self.number(1) - share), (self._index(low) + 1, share)]
+        low = te.floor(position)
+        share = position - low
+        taps = []
+        for offset in (-1, 0, 1, 2):
+            at = self.bounded(low + self.number(offset), size)
+            distance = self.number(offset) - share if offset > 0 else share - self.number(offset)
+            taps.append((self._index(at), _cubic_weight(distance, -0.75)))
+        return taps
+
+    def _index(self, position: PrimExpr) -> PrimExpr:
+        # Far places are brought near first: they are outside all the same, and a float beyond int32 has no value there.
+        near = te.min(te.max(position, self.number(-4.0)), self.number(2.0**24))
+        return primop.cast("int32", near)
+
+
+def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
+    """Elements of ``data`` at the places of ``grid`` (N, d, out...), whose second axis is x, y (, z) from -1 to 1."""
+    check_tensor(data, "grid_sample"), check_tensor(grid, "grid_sample")
+    if layout not in _LAYOUTS or len(data.shape) != _LAYOUTS[layout] + 2:
+        raise ExprValueError(f"grid_sample: takes NCHW or NCDHW, got {layout} and {len(data.shape)} dimensions")
+    for value, known, name in ((method, _METHODS, "method"), (padding_mode, _PADDING, "padding mode")):
+        if value not in known:
+            raise ExprValueError(f"grid_sample: the {name} is one of {', '.join(known)}, got '{value}'")
+    number = _LAYOUTS[layout]
+    if method == "bicubic" and number == 3:
+        raise ExprValueError("grid_sample: bicubic is for images of two axes")
+    if len(grid.shape) != number + 2 or get_const_int(grid.shape[1]) != number:
+        raise ExprValueError(
+            f"grid_sample: the grid of {layout} has shape (N, {number}, out...), got {list(grid.shape)}"
+        )
+    sampler = _Sampler(padding_mode, align_corners, grid.dtype)
+    sizes = data.shape[2:]
+
+    def element(*indices):
+        n, channel, out = indices[0], indices[1], indices[2:]
+        choices = [sampler.taps(grid(n, number - 1 - axis, *out), sizes[axis], method) for axis in range(number)]
+        total = None
+        for picked in itertools.product(*choices):
+            part = _read(data, (n, channel), [index for index, _ in picked], sizes)
+            for _, weight in picked:
+                part = part if weight is None else part * primop.cast(data.dtype, weight)
+            total = part if total is None else total + part
+        return total
+
+    shape = [data.shape[0], data.shape[1], *grid.shape[2:]]
+    if not same_dim(data.shape[0], grid.shape[0]):
+        raise ExprValueError(f"grid_sample: {data.shape[0]} images and {grid.shape[0]} grids")
+    return te.compute(shape, element, name="T_grid_sample", tag=tag.INJECTIVE)
+
+
+def _read(data: te.Tensor, front: tuple, places: Sequence[PrimExpr], sizes: Sequence[PrimExpr]) -> PrimExpr:
+    """An element, zero outside. The second neighbour of a place at the end is outside too; its weight is zero."""
+    inside = tir.all(*[tir.all(place >= 0, place < size) for place, size in zip(places, sizes)])
+    return te.if_then_else(inside, data(*front, *places), const(0, data.dtype))
+
+
+__all__ = ["affine_grid", "grid_sample"]

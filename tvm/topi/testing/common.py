@@ -1,0 +1,48 @@
+"""Which schedule a test takes for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import te
+from ...target import Target
+from .. import nn
+from ..schedule import schedule_for
+
+
+def dispatch(target, dispatch_map):
+    """The entry for the first key of the target that the map has, else that for "generic"."""
+    for key in Target(target).keys:
+        if key in dispatch_map:
+            return dispatch_map[key]
+    return dispatch_map["generic"]
+
+
+def _schedule(target) -> Callable:
+    own = Target(target)
+
+    def schedule(outs):
+        return schedule_for([outs] if isinstance(outs, te.Tensor) else list(outs), own)
+
+    return schedule
+
+
+def get_injective_schedule(target) -> Callable:
+    return _schedule(target)
+
+
+def get_elemwise_schedule(target) -> Callable:
+    return _schedule(target)
+
+
+def get_broadcast_schedule(target) -> Callable:
+    return _schedule(target)
+
+
+def get_reduce_schedule(target) -> Callable:
+    return _schedule(target)
+
+
+def get_conv2d_nchw_implement(target) -> tuple[Callable, Callable]:
+    """(compute, schedule)"""
+    return nn.conv2d_nchw, _schedule(target)
