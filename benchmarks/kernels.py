@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import te
 
 # 256-bit vectors and 16 registers: blocks of 8 channels, 4 x 2 accumulators.
-CONV_AVX2 = {"block": 8, "tile_w": 4, "tile_k": 2, "unroll_c": 4}
+CONV_AVX2 = {"block": 8, "tile_w": 4, "tile_k": 2, "unroll_c": 8}
 
 
 def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14, tile_k=2, unroll_c=4, parallel=True):
@@ -46,7 +46,7 @@ def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14
     return s, [data, weight, out]
 
 
-def matmul(n=1024, tile_m=8, tile_n=32, vector=16, unroll_k=4, parallel=True):
+def matmul(n=1024, tile_m=4, tile_n=64, vector=16, unroll_k=4, parallel=True):
     """A packed matrix product: B is packed into column panels, a register tile accumulates over all of K."""
     a = te.placeholder((n, n), name="A")
     b = te.placeholder((n, n), name="B")
