@@ -9,7 +9,7 @@ from ...dtype import info, int_range
 from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const
-from ...ir.visit import post_order
+from ...ir.visit import post_order, rewrite
 from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import SeqStmt, Stmt, seq
@@ -161,6 +161,20 @@ def uses_any(node: Node, variables: Iterable[Var]) -> bool:
 def has_effect(e: PrimExpr) -> bool:
     """Whether evaluating ``e`` may change something."""
     return any(type(n) is Call and effect_of(n) > CallEffectKind.ReadState for n in post_order(e))
+
+
+def substitute_folding(node: Node, values: dict[Var, PrimExpr]) -> Any:
+    """``node`` with variables replaced, and arithmetic done where numbers meet."""
+
+    def post(n: Any):
+        if isinstance(n, Var):
+            return values.get(n)
+        build = primop.BUILD.get(type(n))
+        if build is not None and (type(n.a) is IntImm or type(n.b) is IntImm):
+            return build(n.a, n.b)
+        return None
+
+    return rewrite(node, post)
 
 
 def has_blocks(node: Stmt) -> bool:

@@ -11,7 +11,6 @@ from ...error import TVMError
 from ...ir.node import Node
 from ...ir.pass_config import UnrollLoopConfig
 from ...ir.prim import BufferLoad, Var, const
-from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..stmt import (
@@ -26,7 +25,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
-from .statement import StmtRewriter, int_value
+from .statement import StmtRewriter, int_value, substitute_folding
 
 
 class Unroller(StmtRewriter):
@@ -129,7 +128,7 @@ def expand(node: For, count: int) -> Stmt:
     """The body once per iteration, in order; variables bound in it are made anew for each."""
     copies = []
     for i in range(count):
-        body = substitute(node.body, {node.loop_var: node.min + const(i, node.loop_var.dtype)})
+        body = substitute_folding(node.body, {node.loop_var: node.min + const(i, node.loop_var.dtype)})
         copies.append(body if i == 0 else rename_bound(body))
     return seq(*copies)
 
