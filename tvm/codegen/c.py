@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..error import TVMError
 from ..ir.module import IRModule
+from ..ir.prim import Var
 from ..ir.type import PrimType, TupleType
 from ..runtime import _lib, link
 from ..runtime.module import JitCode, Module, from_code, load_module
@@ -67,8 +68,9 @@ def emit_source(functions: Iterable[tuple[str, PrimFunc]], dialect: type[CLike] 
         if symbol in source.signatures:
             raise TVMError(f"two functions of the module have the symbol '{symbol}'")
         printer = dialect(source, symbol, _result_type(dialect, function))
-        printer.look_at(function.params, function.body)
-        kinds = tuple(printer.variable_type(p) for p in function.params)
+        params = [_data_of(function, param) for param in function.params]
+        printer.look_at(params, function.body)
+        kinds = tuple(printer.variable_type(var) for var in params)
         row = source.declare(name, symbol, printer.result, kinds)
         printer.name = row.name
         rows.append((row, printer, function))
@@ -87,16 +89,19 @@ def _result_type(dialect: type[CLike], function: PrimFunc) -> str:
     raise TVMError(f"the {dialect.language} back end cannot return a value of type {kind}")
 
 
+def _data_of(function: PrimFunc, param: Var) -> Var:
+    """A buffer parameter that was not unpacked by MakePackedAPI is its data pointer."""
+    buffer = (function.buffer_map or {}).get(param)
+    return param if buffer is None else buffer.data
+
+
 def _emit_function(source: Source, row, printer: CLike, function: PrimFunc) -> None:
     noalias = bool(function.attrs.get("tir.noalias"))
     parameters = []
     for param in function.params:
-        buffer = (function.buffer_map or {}).get(param)
-        # A buffer parameter that was not unpacked by MakePackedAPI is its data pointer.
-        var = param if buffer is None else buffer.data
+        var = _data_of(function, param)
         parameters.append(printer.parameter(var, noalias))
-        if buffer is not None:
-            printer.bind(param, printer.names[var])
+        printer.bind(param, printer.names[var])
     printer.stmt(function.body)
     if not printer.lines or not printer.lines[-1].startswith("  return"):
         printer.line("return;" if row.result == "void" else "return 0;")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.prim import PrimExpr
 from . import c_helpers
-from .c_names import DECLARED, RESERVED, clean, unique
+from .c_names import DECLARED, RESERVED, clean, quoted, unique
 
 if TYPE_CHECKING:
     from .c_like import CLike
+
+
+_PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 class Signature(NamedTuple):
@@ -105,10 +109,15 @@ class Source:
         """Prototypes of the module's functions, so that their order does not matter."""
         lines = []
         for row in {id(r): r for r in self.signatures.values()}.values():
-            label = f' __asm__("{row.symbol}")' if row.name != row.symbol else ""
+            label = f" __asm__({_label(row.symbol)})" if row.name != row.symbol else ""
             qualifier = self.dialect.function_qualifier
             lines.append(f"{qualifier}{row.result} {row.name}({', '.join(row.parameters) or 'void'}){label};")
         return lines
+
+
+def _label(symbol: str) -> str:
+    """A symbol for the assembler, which wants the unusual ones in quotes of their own."""
+    return quoted(symbol if _PLAIN.match(symbol) else f'"{symbol}"')
 
 
 def comment(text: str) -> str:
