@@ -206,7 +206,7 @@ def test_calls_happen_in_order_and_once():
     body = SeqStmt((
         BufferStore(out, BufferLoad(n, [ZERO]) * 100 + bump[0] * 10 + bump[1], [const(7, "int32")]),
         BufferStore(out, prim.Broadcast(bump[2], 4) + prim.Broadcast(bump[2], 4), eight),
-        BufferStore(out, call("if_then_else", BufferLoad(n, [ZERO]) > 3, bump[3], ZERO, dtype="int32"), [const(6, "int32")]),
+        BufferStore(out, call("if_then_else", BufferLoad(n, [ZERO]) > 3, bump[3], ZERO, dtype="int32"), [ONE + 5]),
     ))  # fmt: skip
     counter, got = numpy.zeros(1, "int32"), numpy.zeros(8, "int32")
     compile_raw(prim_func([n, out], AttrStmt(n.data, "pragma_import_c", StringImm(text), body)))(counter, got)
@@ -316,7 +316,7 @@ def test_extern_operation_hands_tensors_to_a_packed_function(rng):
 
     A = te.placeholder((5, 6), name="A")
     B = te.compute((5, 6), lambda i, j: A[i, j] * 2, name="B")
-    C = te.extern((5, 6), [B], lambda ins, outs: tvm.tir.call_packed("test.codegen_c.add_one", ins[0], outs[0]), name="C")
+    C = te.extern((5, 6), [B], lambda ins, outs: tvm.tir.call_packed("test.codegen_c.add_one", *ins, *outs), name="C")
     module = tvm.build(te.create_schedule(C.op), [A, C], "c")
     given = rng.standard_normal((5, 6)).astype("float32")
     array = tvm.nd.array(numpy.zeros((5, 6), "float32"))

@@ -7,8 +7,8 @@ import random
 import numpy as np
 
 import tvm
-from fuzz import oracle
-from fuzz.generator import Program, RandomSchedule
+from tests.fuzz import oracle
+from tests.fuzz.generator import Program, RandomSchedule
 from tvm.error import ScheduleError
 
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from fuzz.run import Case
+from tests.fuzz.run import Case
 
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "500"))
 BATCH = 25

@@ -22,8 +22,8 @@ from .c_runtime import CONTEXT, RECORDS, TABLE
 from .c_source import Source, comment
 from .llvm import prim_functions
 
-# Math functions need not set errno, and products are not contracted with sums: results are those of other back ends.
-_FLAGS = ("-x", "c", "-std=gnu11", "-fPIC", "-fno-math-errno", "-ffp-contract=off", "-w")
+# Products are not contracted with sums: results are those of other back ends.
+_FLAGS = ("-x", "c", "-std=gnu11", "-fPIC", *link.SOURCE_FLAGS, "-ffp-contract=off", "-w")
 
 _HEAD = """\
 #include <math.h>
@@ -31,7 +31,7 @@ _HEAD = """\
 #include <string.h>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("no-math-errno", "fp-contract=off")
+#pragma GCC optimize("fp-contract=off")
 #elif defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -85,7 +85,7 @@ def _result_type(dialect: type[CLike], function: PrimFunc) -> str:
     if isinstance(kind, PrimType) and kind.dtype not in ("void", ""):
         return dialect.scalar_type(kind.dtype)
     if kind is None or isinstance(kind, (PrimType, TupleType)):
-        return "int32_t"
+        return dialect.scalar_type("int32")
     raise TVMError(f"the {dialect.language} back end cannot return a value of type {kind}")
 
 

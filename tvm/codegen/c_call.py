@@ -294,7 +294,7 @@ def _ret(p: CLike, node: Call) -> str:
     if p.result == "void" or not node.args:
         p.line("return;")
         return "0"
-    p.line(f"return {bare(p.value(node.args[0]))};")
+    p.line(f"return {bare(p.last_value(node.args[0]))};")
     return "0"
 
 

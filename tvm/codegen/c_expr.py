@@ -85,6 +85,10 @@ def reads_state(node: Call) -> bool:
     return effect_of(node) is CallEffectKind.ReadState
 
 
+def is_return(node: Call) -> bool:
+    return effect_of(node) is CallEffectKind.ControlJump
+
+
 # Literals and variables
 
 

@@ -254,7 +254,8 @@ class CLike:
         self._roots.append((self.uses, self.plain, self.strict, len(self._log)))
         uses: dict[int, int] = {}
         plain: set[int] = set()
-        effects = 0
+        effects: list[Call] = []
+        reads: list[PrimExpr] = []
         seen: set[int] = set()
         for root in roots:
             uses[id(root)] = uses.get(id(root), 0) + 1
@@ -267,11 +268,15 @@ class CLike:
                 kind = type(node)
                 if kind is BufferLoad:
                     mark_index(plain, node.indices)
+                    reads.append(node)
                 elif kind is Call:
-                    effects += c_expr.has_effect(node) and node is not roots[0]
+                    if c_expr.reads_state(node):
+                        reads.append(node)
+                    elif c_expr.has_effect(node) and not c_expr.is_return(node):
+                        effects.append(node)
                     if getattr(node.op, "name", "") == "tir.tvm_access_ptr":
                         mark_index(plain, node.args[2:3])
-        self.uses, self.plain, self.strict = uses, plain, effects > 0
+        self.uses, self.plain, self.strict = uses, plain, _order_matters(effects, reads)
 
     def end(self) -> None:
         self.uses, self.plain, self.strict, mark = self._roots.pop()
@@ -280,6 +285,12 @@ class CLike:
     def put(self, table: dict, key: Any, text: str) -> None:
         table[key] = text
         self._log.append((table, key))
+
+    def last_value(self, node: PrimExpr) -> str:
+        """The value of a node that is the last of its statement: a call need not be given a name."""
+        if type(node) is Call and not self.strict and self.uses.get(id(node), 0) == 1 and id(node) not in self.memo:
+            return c_call.emit_call(self, node)
+        return self.value(node)
 
     def value(self, node: PrimExpr) -> str:
         """The text of a node's value; in a loop over lanes, of one lane of it."""
@@ -432,6 +443,14 @@ def _unwind(log: list[tuple[dict, Any]], mark: int) -> None:
     while len(log) > mark:
         table, key = log.pop()
         table.pop(key, None)
+
+
+def _order_matters(effects: list[Call], reads: list[PrimExpr]) -> bool:
+    """Whether something is read that is no operand of the only call with an effect: it has to stay where it is."""
+    if len(effects) != 1:
+        return len(effects) > 1
+    operands = {id(node) for node in pre_order(effects[0])}
+    return any(id(node) not in operands for node in reads)
 
 
 def mark_index(plain: set[int], indices: Iterable[PrimExpr]) -> None:

@@ -68,7 +68,7 @@ def _store(p: CLike, stmt: BufferStore) -> None:
     if info(index.dtype).lanes * info(buffer.dtype).lanes > 1:
         c_vector.store(p, stmt)
     else:
-        text = p.value(stmt.value)
+        text = p.last_value(stmt.value)
         p.line(f"{c_expr.place(p, buffer, index)} = {bare(text)};")
     p.end()
 
@@ -84,7 +84,7 @@ def _let(p: CLike, stmt: LetStmt) -> Stmt:
         return stmt.body
     if var not in p.pointees and var.dtype == "handle":
         p.pointees[var] = p.declared_pointee(var)
-    text = p.value(value)
+    text = p.last_value(value)
     kind = p.variable_type(var)
     promise = ""
     if var.dtype == "handle":

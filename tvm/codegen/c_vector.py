@@ -35,7 +35,7 @@ def lane_loop(p: CLike, lanes: int) -> Iterator[None]:
     if p.lane is not None:
         raise InternalError(f"{p.name}: a loop over lanes inside another")
     name = p.fresh("lane")
-    p.open(f"for (int32_t {name} = 0; {name} < {lanes}; ++{name}) {{")
+    p.open(f"for ({p.scalar_type('int32')} {name} = 0; {name} < {lanes}; ++{name}) {{")
     p.lane = name
     yield
     p.lane = None

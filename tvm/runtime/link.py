@@ -16,6 +16,10 @@ from ..error import TVMError
 _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
 
 
+# For C sources: without the first, a square root is an instruction and a call that sets errno.
+SOURCE_FLAGS = ("-fno-math-errno",)
+
+
 def find_compiler(asked: str | None = None) -> list[str]:
     """The command of the compiler: ``asked``, else CC or CXX, else what PATH has, else the package ziglang."""
     for choice in (asked, os.environ.get("CC"), os.environ.get("CXX")):
@@ -49,7 +53,7 @@ def create_shared(
 ) -> None:
     """Link ``objects`` (object files, C sources, archives) into the shared library ``output``."""
     files = [objects] if isinstance(objects, str) else list(objects)
-    flags = ["-shared", "-fPIC", "-O2"]
+    flags = ["-shared", "-fPIC", "-O2", *(SOURCE_FLAGS if any(f.endswith(".c") for f in files) else ())]
     if sys.platform == "linux":
         # A function of the library that is named like one of the C library stays the library's own.
         flags.append("-Wl,-Bsymbolic")
@@ -69,5 +73,6 @@ def combine_objects(
             made.append(source)
             continue
         made.append(source + ".o")
-        run_compiler([*compiler, "-fPIC", "-O2", "-c", "-o", made[-1], source, *(options or ())], f"compiling {source}")
+        flags = ["-fPIC", "-O2", *SOURCE_FLAGS, "-c"]
+        run_compiler([*compiler, *flags, "-o", made[-1], source, *(options or ())], f"compiling {source}")
     run_compiler([*compiler, "-r", "-nostdlib", "-o", output, *made], f"combining {output}")

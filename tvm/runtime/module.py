@@ -396,24 +396,25 @@ def from_functions(
 
 
 _LIBRARY_FORMATS = {"so", "dll", "dylib"}
+_LINKED_FORMATS = {"o", "tar", "c"}
 # Formats that need the compiler: suffix -> function of (path, format).
 FILE_LOADERS: dict[str, Callable[[str, str], Module]] = {}
 
 
 def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
-    """Load a library that ``export_library`` wrote; objects and archives are linked first."""
+    """Load a library that ``export_library`` wrote; objects, archives and C sources are linked first."""
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(f"load_module: there is no file '{name}'")
     kind = fmt or os.path.splitext(name)[1].lstrip(".")
-    if kind in ("o", "tar"):
+    if kind in _LINKED_FORMATS:
         from .export import link_objects
 
         return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
         loader = FILE_LOADERS.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
         if loader is None:
-            known = ", ".join(sorted(_LIBRARY_FORMATS | {"o", "tar"} | set(FILE_LOADERS)))
+            known = ", ".join(sorted(_LIBRARY_FORMATS | _LINKED_FORMATS | set(FILE_LOADERS)))
             raise TVMError(f"load_module: no loader for files of format '{kind}' ({name}); known: {known}")
         return loader(name, kind)
     return Module(_lib.module_load(name, kind))

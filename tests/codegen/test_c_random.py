@@ -1,0 +1,43 @@
+"""Random schedules and random programs through the c back end. Each case runs the C compiler, so there are few."""
+
+from __future__ import annotations
+
+import collections
+import os
+
+import numpy
+import pytest
+
+from tests.codegen.c_raw import compile_raw
+from tests.codegen.test_llvm_random import Program, _data
+from tests.fuzz.run import Case
+from tests.tir.interpreter import run as interpret
+from tvm.tir.function import PrimFunc
+
+CASES = int(os.environ.get("TVM_FUZZ_C_CASES", "30"))
+
+
+def test_random_schedules_give_the_result_of_the_plain_program(seed):
+    outcomes: collections.Counter = collections.Counter()
+    for number in range(seed, seed + CASES):
+        case = Case(number, "c")
+        try:
+            outcomes[case.run()] += 1
+        except Exception as error:
+            steps = "\n".join(str(s) for s in case.made.schedule.steps)
+            raise AssertionError(f"seed {number} (TVM_TEST_SEED={number}): {error}\nsteps:\n{steps}") from error
+    assert outcomes["ok"] >= CASES // 3, f"too few legal cases: {outcomes}"
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_random_program(case, rng):
+    program = Program(rng)
+    arguments = list(program.buffers)
+    function = PrimFunc(arguments, program.block(3), attrs={"global_symbol": "f", "tir.noalias": True})
+    given = [_data(rng, b.dtype) for b in arguments]
+    want, got = [g.copy() for g in given], [g.copy() for g in given]
+    with numpy.errstate(all="ignore"):
+        interpret(function, *want)
+    compile_raw(function)(*got)
+    for b, x, y in zip(arguments, got, want):
+        numpy.testing.assert_array_equal(x, y, err_msg=f"{b.name}\n{function}")
