@@ -71,6 +71,8 @@ class BaseFunc(RelayExpr):
 class IRModule(Node, key="IRModule"):
     """Functions by name. The one mutable node: passes build a new module, users may add to one."""
 
+    _mutable = True
+
     functions: dict
     type_definitions: dict
     attrs: dict

@@ -178,6 +178,8 @@ class Node(metaclass=NodeMeta):
     """Base of every record in every IR."""
 
     _type_key = ""
+    # True for a class whose public interface changes it in place.
+    _mutable = False
 
     if TYPE_CHECKING:
         # The metaclass writes the constructors, which convert their arguments, and dispatch is on type(node): a type
@@ -231,6 +233,10 @@ class Node(metaclass=NodeMeta):
 if _FROZEN:
 
     def _refuse(self, name, value):
+        # Names with an underscore hold what is worked out from the fields on demand.
+        if self._mutable or name.startswith("_"):
+            object.__setattr__(self, name, value)
+            return
         slot = getattr(type(self), name)
         try:
             slot.__get__(self)

@@ -1,0 +1,38 @@
+"""Nodes are not written to. ``TVM_DEBUG=1`` refuses it, so a compile under it shows that no part of the compiler does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+COMPILE = """
+import numpy, tvm
+from tvm import te
+n = te.var("n")
+A = te.placeholder((n, 64), name="A")
+B = te.compute((n, 64), lambda i, j: A[i, j] * 2.0 + 1.0, name="B")
+k = te.reduce_axis((0, 64), name="k")
+C = te.compute((n,), lambda i: te.sum(B[i, k], axis=k), name="C")
+s = te.create_schedule(C.op)
+cache = s.cache_read(A, "global", [B])
+outer, inner = s[C].split(C.op.axis[0], 8)
+s[C].parallel(outer)
+s[B].compute_at(s[C], inner)
+s[cache].compute_at(s[C], inner)
+s[B].vectorize(s[B].split(B.op.axis[1], 16)[1])
+f = tvm.build(s, [A, C], "llvm")
+x = numpy.random.rand(20, 64).astype("float32")
+out = tvm.nd.empty((20,))
+f(tvm.nd.array(x), out)
+numpy.testing.assert_allclose(out.numpy(), (x * 2 + 1).sum(1), rtol=1e-4)
+"""
+
+def run(program: str) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "TVM_DEBUG": "1"}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+
+
+def test_compiling_writes_to_no_node():
+    done = run(COMPILE)
+    assert done.returncode == 0, done.stderr
