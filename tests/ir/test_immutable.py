@@ -1,4 +1,4 @@
-"""Nodes are not written to. ``TVM_DEBUG=1`` refuses it, so a compile under it shows that no part of the compiler does."""
+"""Nodes are not written to: ``TVM_DEBUG=1`` refuses it, and a compile under it shows that the compiler does not."""
 
 from __future__ import annotations
 
