@@ -130,3 +130,21 @@ def test_empty_tensors():
     a, b, c = (tvm.nd.array(np.zeros(0, "float32")) for _ in range(3))
     add(a, b, c)
     assert c.shape == (0,)
+
+
+def test_functions_of_a_module_call_each_other():
+    twice = tvm.ir.GlobalVar("twice")
+    a = tvm.tir.decl_buffer((4,), "float32", "A")
+    i = te.var("i")
+    inner = tvm.tir.PrimFunc([a], tvm.tir.For(i, 0, 4, 0, tvm.tir.BufferStore(a, a[i] * 2.0, [i])))
+    b = tvm.tir.decl_buffer((4,), "float32", "B")
+    call = tvm.tir.Evaluate(tvm.tir.Call("int32", twice, [b.data]))
+    outer = tvm.tir.PrimFunc([b], tvm.tir.SeqStmt([call, call]))
+    mod = tvm.IRModule({twice: inner.with_attr("global_symbol", "twice")})
+    mod[tvm.ir.GlobalVar("four")] = outer.with_attr("global_symbol", "four")
+    built = tvm.build(mod, target="llvm")
+    x = tvm.nd.array(np.arange(4, dtype="float32"))
+    built["four"](x)
+    np.testing.assert_array_equal(x.numpy(), np.arange(4) * 4)
+    built["twice"](x)
+    np.testing.assert_array_equal(x.numpy(), np.arange(4) * 8)

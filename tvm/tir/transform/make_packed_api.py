@@ -39,7 +39,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
-from .statement import is_call
+from .statement import StmtRewriter, is_call
 
 
 def _register(name: str, operands: int) -> Op:
@@ -406,18 +406,56 @@ def make_packed_api(func: PrimFunc) -> tuple[PrimFunc, PrimFunc]:
     return raw, entry.build(call)
 
 
+def is_public(func: Any) -> bool:
+    """Whether a function gets a packed entry."""
+    if not isinstance(func, PrimFunc) or "global_symbol" not in func.attrs:
+        return False
+    if func.attrs.get("calling_conv", DEFAULT) != DEFAULT:
+        return False
+    made = str(func.attrs["global_symbol"]).endswith(COMPUTE_SUFFIX) and func.ret_type == PrimType("int32")
+    return not (made and not func.buffer_map)
+
+
+class RawCalls(StmtRewriter):
+    """Calls of functions of the module go to their raw form; a failure is passed on."""
+
+    def __init__(self, caller: str, callees: dict[str, PrimFunc]):
+        self.caller = caller
+        self.callees = callees
+
+    def on_Evaluate(self, node: Evaluate) -> Stmt:
+        call = node.value
+        if not (type(call) is Call and isinstance(call.op, GlobalVar) and call.op.name_hint in self.callees):
+            return node
+        callee = self.callees[call.op.name_hint]
+        name = str(callee.attrs["global_symbol"])
+        if len(call.args) != len(callee.params):
+            raise TVMError(
+                f"{self.caller}: {name} takes {len(callee.params)} arguments, it is called with {len(call.args)}"
+            )
+        given = dict(zip(callee.params, call.args))
+        pointers = [given[p] for p in callee.params if p in callee.buffer_map]
+        scalars = [given[p] for p in callee.params if p not in callee.buffer_map]
+        sizes = {v for b in callee.buffer_map.values() for e in (*b.shape, *b.strides) for v in variables(e)}
+        if sizes - set(callee.params):
+            names = ", ".join(sorted(v.name for v in sizes - set(callee.params)))
+            raise TVMError(
+                f"{self.caller}: {name} takes the sizes {names} from its tensors and cannot be called directly"
+            )
+        raw = Call("int32", GlobalVar(name + COMPUTE_SUFFIX), (*pointers, *scalars))
+        return IfThenElse(primop.not_equal(raw, 0), ret(const(-1, "int32")))
+
+
 def make_packed_api_module(mod: IRModule) -> IRModule:
     new = IRModule(None, mod.type_definitions, mod.attrs)
+    public = {var.name_hint: func for var, func in mod.functions.items() if is_public(func)}
     for var, func in mod.functions.items():
-        public = isinstance(func, PrimFunc) and "global_symbol" in func.attrs
-        if not public or func.attrs.get("calling_conv", DEFAULT) != DEFAULT:
-            new[var] = func
-            continue
-        if str(func.attrs["global_symbol"]).endswith(COMPUTE_SUFFIX) and not func.buffer_map and \
-                func.ret_type == PrimType("int32"):
-            new[var] = func
+        calls = RawCalls(var.name_hint, public)
+        if var.name_hint not in public:
+            new[var] = func.replace(body=calls.stmt(func.body)) if isinstance(func, PrimFunc) else func
             continue
         raw, entry = make_packed_api(func)
-        new[GlobalVar(raw.attrs["global_symbol"])] = raw
+        # Only now: a `ret` of the function's own was its value, one of a failed call is a status.
+        new[GlobalVar(raw.attrs["global_symbol"])] = raw.replace(body=calls.stmt(raw.body))
         new[var] = entry
     return new
