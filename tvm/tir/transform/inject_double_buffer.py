@@ -17,9 +17,9 @@ from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
+from .occurrence import mentions
 from .statement import StmtRewriter, int_value, is_call
 from .storage_flatten import product
-from .storage_use import mentions
 from .unroll_loop import rename_bound
 
 SCOPE = "double_buffer_scope"

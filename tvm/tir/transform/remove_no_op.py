@@ -18,8 +18,8 @@ from ..stmt import (
     no_op,
     seq,
 )
+from .occurrence import mentions
 from .statement import StmtRewriter, has_effect, int_value
-from .storage_use import mentions
 
 
 class NoOpRemover(StmtRewriter):

@@ -8,7 +8,7 @@ from typing import Any
 from ...dtype import info, int_range
 from ...ir import primop
 from ...ir.node import Node
-from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const
+from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Sub, Var, const
 from ...ir.visit import post_order, rewrite
 from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
@@ -153,7 +153,7 @@ def as_sum(e: PrimExpr) -> Sum | None:
 
 
 def uses_any(node: Node, variables: Iterable[Var]) -> bool:
-    """Whether any of the variables occurs in ``node`` (also in shapes of the buffers it accesses: no)."""
+    """Whether any of the variables occurs in ``node``; the buffers it accesses are not looked into."""
     wanted = {id(v) for v in variables}
     return any(id(n) in wanted for n in post_order(node))
 
@@ -186,8 +186,3 @@ def has_blocks(node: Stmt) -> bool:
             return True
         stack.extend(c for c in here.children() if isinstance(c, Stmt))
     return False
-
-
-def scalar_of(index: PrimExpr) -> PrimExpr:
-    """The first lane of an index."""
-    return index.base if isinstance(index, Ramp) else index

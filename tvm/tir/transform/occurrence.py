@@ -1,13 +1,11 @@
-"""Which memory a statement reads and writes."""
+"""Where a variable occurs."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from ...ir.node import Node
 from ...ir.prim import BufferLoad, Var
 from ...ir.visit import post_order
-from ..stmt import Allocate, AttrStmt, BufferStore
+from ..stmt import AttrStmt, BufferStore
 
 
 def mentions(node: Node, var: Var) -> bool:
@@ -27,14 +25,3 @@ def uses_in_buffer(buffer, var: Var) -> bool:
         return True
     fields = (*buffer.shape, *buffer.strides, buffer.elem_offset)
     return any(m is var for f in fields for m in post_order(f))
-
-
-def pointers(node: Node) -> Iterator[Var]:
-    """Pointer variables touched in ``node``: of buffers accessed and pointers passed to calls."""
-    for n in post_order(node):
-        if isinstance(n, (BufferLoad, BufferStore)):
-            yield n.buffer.data
-        elif isinstance(n, Var) and n.dtype == "handle":
-            yield n
-        elif isinstance(n, Allocate):
-            yield n.buffer_var
