@@ -82,6 +82,14 @@ def test_condition_leaves_the_loops_it_does_not_depend_on():
     assert isinstance(new.body, For) and isinstance(new.body.body, IfThenElse)
 
 
+def test_condition_that_fails_where_the_loop_does_not_run_stays():
+    a, b = buffers()
+    i, n = var("i"), var("n")
+    nest = For(i, 0, n, 0, IfThenElse(12 // n > 2, BufferStore(b, a[i], [i])))
+    new = same_result(hoist_if_then_else, PrimFunc([a, b, n], nest), *arrays(), np.int32(3))
+    assert isinstance(new.body, For)
+
+
 def test_condition_on_memory_stays():
     a, b = buffers()
     i = var("i")

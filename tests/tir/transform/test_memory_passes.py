@@ -90,6 +90,20 @@ def test_double_buffer_fills_ahead():
         assert not [s for s in of(AttrStmt, new) if s.attr_key == "double_buffer_scope"]
 
 
+def test_double_buffer_of_an_empty_loop_fills_nothing():
+    n = te.size_var("n")
+    a, b, t = decl_buffer((n,), "int32", "A"), decl_buffer((n,), "int32", "B"), flat(1, name="t")
+
+    def body(i):
+        inner = seq(BufferStore(t, a[i], [0]), BufferStore(b, t[0] + 1, [i]))
+        return Allocate(t.data, "int32", [1], ONE, AttrStmt(t.data, "double_buffer_scope", const(1), inner))
+
+    for size in (0, 1, 5):
+        func = PrimFunc([a, b], loop(n, body))
+        new = same_result(inject_double_buffer, func, np.arange(size, dtype="int32"), np.zeros(size, "int32"))
+        assert isinstance(new.body, Allocate)
+
+
 def test_double_buffer_is_left_out_where_filling_reads_what_is_written():
     b, t = flat(64, name="B"), flat(8, name="t")
 

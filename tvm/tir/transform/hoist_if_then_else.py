@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim import BufferLoad, PrimExpr
+from ...ir import primop
+from ...ir.prim import BufferLoad, Div, FloorDiv, FloorMod, Mod, PrimExpr
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt
@@ -37,10 +38,16 @@ class Hoister(StmtRewriter):
 
 
 def invariant(condition: PrimExpr, loop: For) -> bool:
-    """The value is the same in every iteration: it reads neither the loop variable nor memory."""
+    """The value is the same in every iteration, and can be had even if there is none: no memory, no division that may
+    fail."""
     if uses_any(condition, (loop.loop_var,)) or has_effect(condition):
         return False
-    return not any(isinstance(n, BufferLoad) for n in post_order(condition))
+    for n in post_order(condition):
+        if isinstance(n, BufferLoad):
+            return False
+        if isinstance(n, (Div, Mod, FloorDiv, FloorMod)) and primop.literal(n.b) in (None, 0):
+            return False
+    return True
 
 
 def hoist_if_then_else(func: PrimFunc, config: Any = None) -> PrimFunc:

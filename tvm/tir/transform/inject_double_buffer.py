@@ -130,7 +130,9 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> Stmt
     body = seq(ahead, used)
     for statement in reversed([*around, *inner]):
         body = statement.replace(body=body)
-    doubled = AttrStmt(data, "double_buffer_write", const(1, "int32"), first)
+    doubled: Stmt = AttrStmt(data, "double_buffer_write", const(1, "int32"), first)
+    if int_value(loop.extent) is None:
+        doubled = IfThenElse(likely(loop.extent > 0), doubled)
     return allocation.replace(extents=(size * 2,), body=seq(doubled, loop.replace(body=body)))
 
 
