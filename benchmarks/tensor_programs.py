@@ -175,7 +175,9 @@ def build_seconds(kernel: str) -> float:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     times = []
     for _ in range(6):
-        out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=HERE.parent, env=env)
+        out = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=HERE.parent, env=env
+        )
         times.append(float(out.stdout))
     return percentile(times[1:], 20)
 

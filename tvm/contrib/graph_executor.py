@@ -84,7 +84,9 @@ class GraphModule:
             self._set(index, value.numpy())
             return
         elif tuple(value.shape) != tuple(wanted.shape):
-            raise ValueError(f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(value.shape)}")
+            raise ValueError(
+                f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(value.shape)}"
+            )
         if value is not wanted:
             self._set_input(index, value)
 

@@ -26,9 +26,9 @@ from .expr import (
     var,
 )
 from .op import nn
-from .op.reduce import *  # noqa: F403
-from .op.tensor import *  # noqa: F403
-from .op.transform import *  # noqa: F403
+from .op.reduce import *
+from .op.tensor import *
+from .op.transform import *
 from .build_module import build, optimize
 from .substitute import free_vars
 from .transform.function_pass import InferType

@@ -33,12 +33,18 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
 
 
 def _constant(value) -> Constant:
-    return value if isinstance(value, Constant) else Constant(value if isinstance(value, ndarray.NDArray) else ndarray.array(value))
+    return (
+        value
+        if isinstance(value, Constant)
+        else Constant(value if isinstance(value, ndarray.NDArray) else ndarray.array(value))
+    )
 
 
 def _as_module(ir_mod) -> IRModule:
     if isinstance(ir_mod, Function):
-        warnings.warn("pass an IRModule to relay.build; a plain function is deprecated", DeprecationWarning, stacklevel=3)
+        warnings.warn(
+            "pass an IRModule to relay.build; a plain function is deprecated", DeprecationWarning, stacklevel=3
+        )
         return IRModule.from_expr(ir_mod)
     if not isinstance(ir_mod, IRModule):
         raise ValueError(f"relay.build: an IRModule is wanted, got {type(ir_mod).__name__}")

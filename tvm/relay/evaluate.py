@@ -1,4 +1,5 @@
-"""Operators on arrays: in NumPy where a row says how, compiled otherwise. Constant folding and the debug executor use it."""
+"""Operators on arrays: in NumPy where a row says how, compiled otherwise. Constant folding and the debug executor use
+it."""
 
 from __future__ import annotations
 

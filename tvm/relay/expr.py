@@ -325,13 +325,31 @@ def bind(expr, binds):
     return apply(expr, binds)
 
 
-def Any() -> Any_:
+def Any() -> Any_:  # noqa: F811 - the public name
     """An unknown dimension."""
     return Any_()
 
 
 __all__ = [
-    "Call", "Constant", "ExprWithOp", "FuncType", "Function", "GlobalVar", "If", "Let", "RefCreate", "RefRead", "RefWrite",
-    "RelayExpr", "TempExpr", "Tuple", "TupleGetItem", "TupleWrapper", "Var", "bind", "const", "var",
+    "Call",
+    "Constant",
+    "ExprWithOp",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "If",
+    "Let",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
+    "RelayExpr",
+    "TempExpr",
+    "Tuple",
+    "TupleGetItem",
+    "TupleWrapper",
+    "Var",
+    "bind",
+    "const",
+    "var",
 ]
 Expr = RelayExpr

@@ -332,7 +332,7 @@ def infer_module(mod: IRModule) -> IRModule:
     """The module with the types of all its graph functions."""
     new = mod.clone()
     work = Inference(mod)
-    for var, function in mod.functions.items():
+    for function in mod.functions.values():
         if isinstance(function, Function):
             work.infer(function)
     for var, function in mod.functions.items():

@@ -99,7 +99,7 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
     name, values = f"{op.name}.{scope}", {a.var: n.var for a, n in zip(op.axis, axes)}
     if isinstance(op, ComputeOp):
         return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
-    move = lambda e: substitute(e, values)  # noqa: E731
+    move = lambda e: substitute(e, values)
     regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
     return TensorComputeOp(name, op.tag, op.attrs, axes, op.reduce_axis, op.schedulable_ndim, op.intrin, op.inputs,
                            regions, [move(e) for e in op.scalar_inputs])
@@ -128,7 +128,9 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     """A cache whose dimensions are the loops over data, in their order; the copy out of it has plain loops again."""
     op = stage.op
     if not isinstance(op, ComputeOp):
-        raise ScheduleError(f"cache_write of {stage.name}: loops around its intrinsic are changed; make the cache first")
+        raise ScheduleError(
+            f"cache_write of {stage.name}: loops around its intrinsic are changed; make the cache first"
+        )
     marked = [a.var.name for a in data if stage.peek(a) is not None]
     if marked:
         raise ScheduleError(

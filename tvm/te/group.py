@@ -59,7 +59,9 @@ def create_group(schedule: Schedule, outputs, inputs, include_inputs: bool = Fal
     for group in inner:
         if not set(group.members) <= set(members):
             taken = next(m for m in members if m in group.members)
-            raise ScheduleError(f"create_group: stage {taken.name} is in a group already, of which others would be left out")
+            raise ScheduleError(
+                f"create_group: stage {taken.name} is in a group already, of which others would be left out"
+            )
     members.sort(key=schedule.stages.index)
     new = Group(schedule, schedule._uids, members)
     schedule._uids += 1

@@ -418,7 +418,9 @@ class Stage:
             self._fail("compute_at", "a stage cannot be computed inside itself")
         if not isinstance(scope, IterVar) or scope not in parent.leaf_iter_vars:
             name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
-            self._fail("compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}")
+            self._fail(
+                "compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}"
+            )
         if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_at", "the update of a scan is computed by its scan")
         if self in parent.computed_inside():

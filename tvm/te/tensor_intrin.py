@@ -39,7 +39,9 @@ class TensorIntrin:
                 f"scalars, got {len(slices)} and {len(scalars)}"
             )
         inputs = [a if isinstance(a, Tensor) else a.tensor for a in slices]
-        regions = [_get_region(() if isinstance(a, Tensor) else a.indices, t, self.name) for a, t in zip(slices, inputs)]
+        regions = [
+            _get_region(() if isinstance(a, Tensor) else a.indices, t, self.name) for a, t in zip(slices, inputs)
+        ]
         if reduce_axis is None:
             reduce_axis = ()
         elif isinstance(reduce_axis, IterVar):

@@ -278,7 +278,7 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     for i, axis in enumerate(op.axis):
         whole = (ranges[axis].min, ranges[axis].extent)
         own.append((values[axis.var], const(1, axis.var.dtype)) if i < op.schedulable_ndim else whole)
-    move = lambda e: substitute(e, values)  # noqa: E731
+    move = lambda e: substitute(e, values)
     regions = [[(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
     pairs = list(zip(op.inputs, regions)) + [(t, own) for t in op.outputs]
     for (tensor, region), buffer in reversed(list(zip(pairs, intrin.buffers))):
@@ -286,7 +286,9 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     return stmt
 
 
-def _first_or_update(bind: Callable[[Stmt], Stmt], intrin: TensorIntrin, loops: Loops, reduction: list[IterVar]) -> Stmt:
+def _first_or_update(
+    bind: Callable[[Stmt], Stmt], intrin: TensorIntrin, loops: Loops, reduction: list[IterVar]
+) -> Stmt:
     """Without a reset, the body does the first step of the outer reduction and the update the others."""
     test: PrimExpr = const(True, "bool")
     for axis in reduction:

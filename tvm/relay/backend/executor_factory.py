@@ -12,7 +12,9 @@ from ...runtime.registry import get_global_func
 class GraphExecutorFactoryModule:
     """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params."""
 
-    def __init__(self, ir_mod, target, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any], plan=None):
+    def __init__(
+        self, ir_mod, target, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any], plan=None
+    ):
         self.ir_mod = ir_mod
         self.target = target
         self.graph_json_str = graph_json_str

@@ -84,7 +84,9 @@ class GraphCodegen:
         for arg in node.args:
             value = self.values[id(arg)]
             inputs.extend(value if isinstance(value, list) else [value])
-        types = [static(t, "the result of a kernel") for t in flatten_type(node.op.body.checked_type_ or node.op.ret_type)]
+        types = [
+            static(t, "the result of a kernel") for t in flatten_type(node.op.body.checked_type_ or node.op.ret_type)
+        ]
         if is_reshape(node.op) and len(inputs) == 1:
             self.nodes.append(Node("reshape_nop", types, inputs, nop=True))
         else:

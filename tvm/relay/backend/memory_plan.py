@@ -36,7 +36,8 @@ class Plan:
     def summary(self) -> str:
         before, after = self.unshared_bytes, self.planned_bytes
         saved = 100.0 * (1 - after / before) if before else 0.0
-        return f"memory of intermediate results: {after / 2**20:.1f} MiB in place of {before / 2**20:.1f} MiB ({saved:.0f} % saved)"
+        sizes = f"{after / 2**20:.1f} MiB in place of {before / 2**20:.1f} MiB"
+        return f"memory of intermediate results: {sizes} ({saved:.0f} % saved)"
 
 
 def plan(steps: list[tuple[list[int], list[int]]], entries: list[Entry], alias: dict[int, int]) -> Plan:

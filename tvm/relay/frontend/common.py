@@ -49,4 +49,6 @@ class Converters:
         if missing:
             rows = [f"  {n} (operator set {version}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
                     for n, w in sorted(missing.items())]
-            raise OpNotImplemented(f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows))
+            raise OpNotImplemented(
+                f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
+            )

@@ -3,9 +3,9 @@
 from ...ir.op import Op, register_intrin_lowering, register_op_attr
 from . import nn, reduce, tensor, transform
 from .record import OpPattern, as_expr, call, op
-from .reduce import *  # noqa: F403
-from .tensor import *  # noqa: F403
-from .transform import *  # noqa: F403
+from .reduce import *
+from .tensor import *
+from .transform import *
 
 
 def get(op_name: str) -> Op:

@@ -1,6 +1,7 @@
 """One record per operator: everything that is true of it is written in one place.
 
-    @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
+    @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first,
+        compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
     def relu(data):
         \"\"\"max(x, 0), element by element.\"\"\"
         return call("nn.relu", data)

@@ -121,5 +121,18 @@ def _type_of(t, unknown: set) -> TensorType:
     return TensorType(shape, t.dtype)
 
 
-__all__ = ["broadcast", "by_compute", "broadcast_bool", "broadcast_dims", "bool_like_first", "concrete", "dims", "fields",
-           "normalize_axes", "normalize_axis", "product", "same_as_first", "tensor"]
+__all__ = [
+    "broadcast",
+    "by_compute",
+    "broadcast_bool",
+    "broadcast_dims",
+    "bool_like_first",
+    "concrete",
+    "dims",
+    "fields",
+    "normalize_axes",
+    "normalize_axis",
+    "product",
+    "same_as_first",
+    "tensor",
+]

@@ -89,7 +89,13 @@ def _cast_type(attrs, types):
     return TensorType(tensor(types[0]).shape, attrs.dtype)
 
 
-@op("cast", 1, pattern=ELEMWISE, type_rule=_cast_type, compute=lambda attrs, inputs, out: topi.cast(inputs[0], attrs.dtype))
+@op(
+    "cast",
+    1,
+    pattern=ELEMWISE,
+    type_rule=_cast_type,
+    compute=lambda attrs, inputs, out: topi.cast(inputs[0], attrs.dtype),
+)
 def cast(data, dtype):
     """The same numbers as another element type."""
     return call("cast", data, dtype=canonical(dtype))

@@ -83,7 +83,9 @@ def _reshape_type(attrs, types):
 def reshape(data, newshape, allowzero=False):
     """The same elements in another shape."""
     if isinstance(newshape, RelayExpr) and not isinstance(newshape, Constant):
-        raise TypeError("reshape: the shape must be known when compiling; run DynamicToStatic, or use the virtual machine")
+        raise TypeError(
+            "reshape: the shape must be known when compiling; run DynamicToStatic, or use the virtual machine"
+        )
     return call("reshape", data, newshape=_ints(newshape), allowzero=bool(allowzero))
 
 
@@ -164,8 +166,15 @@ def _where_type(attrs, types):
     return TensorType(broadcast_dims(broadcast_dims(dims(c), dims(x)), dims(y)), x.dtype)
 
 
-@op("where", 3, pattern=BROADCAST, type_rule=_where_type,
-    compute=lambda attrs, inputs, out: topi.where(*[topi.broadcast_to(i, out.shape) if len(out.shape) else i for i in inputs]))
+@op(
+    "where",
+    3,
+    pattern=BROADCAST,
+    type_rule=_where_type,
+    compute=lambda attrs, inputs, out: topi.where(
+        *[topi.broadcast_to(i, out.shape) if len(out.shape) else i for i in inputs]
+    ),
+)
 def where(condition, x, y):
     """x where the condition holds, y elsewhere."""
     return call("where", condition, x, y)
@@ -188,7 +197,9 @@ def tile(data, reps):
     return call("tile", data, reps=_ints(reps))
 
 
-@op("repeat", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.repeat(inputs[0], attrs.repeats, attrs.axis))
+@op(
+    "repeat", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.repeat(inputs[0], attrs.repeats, attrs.axis)
+)
 def repeat(data, repeats, axis):
     """Every element repeated along an axis."""
     return call("repeat", data, repeats=int(repeats), axis=int(axis))
@@ -264,13 +275,39 @@ def pad(data, pad_width, pad_value=0, pad_mode="constant"):
     return call("nn.pad", data, value, pad_width=tuple((int(a), int(b)) for a, b in pad_width), pad_mode=pad_mode)
 
 
-@op("shape_of", 1, pattern=OPAQUE, type_rule=lambda attrs, types: TensorType((len(tensor(types[0]).shape),), attrs.dtype),
-    compute=lambda attrs, inputs, out: topi.shape(inputs[0], attrs.dtype))
+@op(
+    "shape_of",
+    1,
+    pattern=OPAQUE,
+    type_rule=lambda attrs, types: TensorType((len(tensor(types[0]).shape),), attrs.dtype),
+    compute=lambda attrs, inputs, out: topi.shape(inputs[0], attrs.dtype),
+)
 def shape_of(data, dtype="int32"):
     """The shape of a tensor, as a tensor."""
     return call("shape_of", data, dtype=dtype)
 
 
-__all__ = ["broadcast_to", "concatenate", "expand_dims", "full", "gather", "gather_nd", "layout_transform", "new_shape",
-           "ones", "repeat", "reshape", "reverse", "shape_of", "split", "squeeze", "stack", "strided_slice", "take", "tile",
-           "transpose", "where", "zeros"]
+__all__ = [
+    "broadcast_to",
+    "concatenate",
+    "expand_dims",
+    "full",
+    "gather",
+    "gather_nd",
+    "layout_transform",
+    "new_shape",
+    "ones",
+    "repeat",
+    "reshape",
+    "reverse",
+    "shape_of",
+    "split",
+    "squeeze",
+    "stack",
+    "strided_slice",
+    "take",
+    "tile",
+    "transpose",
+    "where",
+    "zeros",
+]

@@ -88,7 +88,7 @@ def fold_function(func: Function, mod: IRModule | None = None) -> Function:
     return infer_function(rewrite(func, _Fold()), mod)
 
 
-def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:  # noqa: N802
+def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
     """Compute the parts of a graph that depend on constants only."""
 
     @function_pass(opt_level=2, name="FoldConstant", required=["InferType"])
@@ -98,6 +98,6 @@ def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:  # noqa: N802
     return fold
 
 
-def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> RelayExpr:  # noqa: N802
+def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> RelayExpr:
     """One expression with its constant parts computed."""
     return rewrite(expr, _Fold())

@@ -72,7 +72,7 @@ def infer_inputs(node: Call, types: dict) -> Call:
     return node
 
 
-def SimplifyInference() -> RelayFunctionPass:  # noqa: N802
+def SimplifyInference() -> RelayFunctionPass:
     """Batch normalization and dropout as they are when predicting."""
 
     @function_pass(opt_level=0, name="SimplifyInference", required=["InferType"])

@@ -123,7 +123,10 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
     """One set of filters for each channel; the kernel is (channels, multiplier, height, width)."""
     out_dtype = out_dtype or Input.dtype
     channels, multiplier = Filter.shape[0], Filter.shape[1]
-    strides, dilations = spatial(stride, 2, "depthwise_conv2d: strides"), spatial(dilation, 2, "depthwise_conv2d: dilation")
+    strides, dilations = (
+        spatial(stride, 2, "depthwise_conv2d: strides"),
+        spatial(dilation, 2, "depthwise_conv2d: dilation"),
+    )
     height, width = Filter.shape[2], Filter.shape[3]
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip((height, width), dilations)]
     before, after = pads(padding, sizes, 2, "depthwise_conv2d")
@@ -150,7 +153,10 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
     swap = kernel_layout == "HWIO"
     height, width = Filter.shape[0], Filter.shape[1]
     channels, multiplier = (Filter.shape[3], Filter.shape[2]) if swap else (Filter.shape[2], Filter.shape[3])
-    strides, dilations = spatial(stride, 2, "depthwise_conv2d: strides"), spatial(dilation, 2, "depthwise_conv2d: dilation")
+    strides, dilations = (
+        spatial(stride, 2, "depthwise_conv2d: strides"),
+        spatial(dilation, 2, "depthwise_conv2d: dilation"),
+    )
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip((height, width), dilations)]
     before, after = pads(padding, sizes, 2, "depthwise_conv2d")
     source = pad(Input, (0, *before, 0), (0, *after, 0), name="PaddedInput") if any(before + after) else Input

@@ -35,7 +35,9 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
     return out
 
 
-def dense(data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
+def dense(
+    data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None
+):
     """data . weight^T + bias"""
     return matmul(data, weight, bias, out_dtype, False, True)
 
@@ -44,7 +46,9 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
                  auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
     """Products of matrices along the first dimension; a batch of one is used for all."""
     if len(tensor_a.shape) != 3 or len(tensor_b.shape) != 3:
-        raise TVMError(f"batch_matmul: three dimensions are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)}")
+        raise TVMError(
+            f"batch_matmul: three dimensions are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)}"
+        )
     out_dtype = out_dtype or tensor_a.dtype
     ba, bb = tensor_a.shape[0], tensor_b.shape[0]
     one_a, one_b = getattr(ba, "value", 0) == 1, getattr(bb, "value", 0) == 1

@@ -10,7 +10,7 @@ from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import Schedule, Stage, create_schedule
-from ...te.tensor import ComputeOp, PlaceholderOp, Tensor
+from ...te.tensor import ComputeOp, Tensor
 from . import access
 
 # Points below which waking other threads costs more than they save.

@@ -37,8 +37,16 @@ def conv(ctx, inputs, attrs):
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
-    out = function(data, weight, strides=tuple(strides), padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
-                   dilation=tuple(dilations), groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(kernel))
+    out = function(
+        data,
+        weight,
+        strides=tuple(strides),
+        padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
+        dilation=tuple(dilations),
+        groups=attrs.get("group", 1),
+        channels=shape[0],
+        kernel_size=tuple(kernel),
+    )
     if len(inputs) > 2 and inputs[2] is not None:
         out = relay.nn.bias_add(out, inputs[2])
     return out
@@ -159,7 +167,9 @@ def softmax(ctx, inputs, attrs):
 
 @op("Pad")
 def pad_2(ctx, inputs, attrs):
-    return _pad(inputs[0], attrs.get("pads", attrs.get("paddings")), attrs.get("value", 0.0), attrs.get("mode", "constant"))
+    return _pad(
+        inputs[0], attrs.get("pads", attrs.get("paddings")), attrs.get("value", 0.0), attrs.get("mode", "constant")
+    )
 
 
 @op("Pad", since=11)
@@ -184,7 +194,9 @@ def _pad(data, amounts, value, mode: str):
 @op("HardSigmoid")
 def hard_sigmoid(ctx, inputs, attrs):
     dtype = ctx.dtype(inputs[0])
-    out = relay.add(relay.multiply(inputs[0], const(attrs.get("alpha", 0.2), dtype)), const(attrs.get("beta", 0.5), dtype))
+    out = relay.add(
+        relay.multiply(inputs[0], const(attrs.get("alpha", 0.2), dtype)), const(attrs.get("beta", 0.5), dtype)
+    )
     return relay.clip(out, 0.0, 1.0)
 
 

@@ -185,14 +185,16 @@ class Importer:
             try:
                 got = convert(context, inputs, context.attributes)
             except TVMError as problem:
-                raise type(problem)(f"{where}: {problem}") if not str(problem).startswith(where) else problem
+                if str(problem).startswith(where):
+                    raise
+                raise type(problem)(f"{where}: {problem}") from problem
             except (TypeError, ValueError, IndexError, KeyError) as problem:
                 raise TVMError(f"{where}: {problem}") from problem
             self.outputs(node, got, where)
 
     def outputs(self, node, got, where: str) -> None:
         results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
-        wanted = [o for o in node.output]
+        wanted = list(node.output)
         if len(results) < len([o for o in wanted if o]):
             raise TVMError(f"{where} should give {len(wanted)} results, {len(results)} are supported")
         for name, value in zip(wanted, results):

@@ -48,7 +48,9 @@ def conv_type(attrs, types):
             continue
         out[c] = (data[c] + lo + hi - k) // s + 1
         if out[c] < 1:
-            raise TypeError(f"the kernel ({k} with dilation) is larger than the padded data ({data[c] + lo + hi}) along {c}")
+            raise TypeError(
+                f"the kernel ({k} with dilation) is larger than the padded data ({data[c] + lo + hi}) along {c}"
+            )
     return TensorType([out[c] for c in attrs.data_layout], attrs.out_dtype or data_type.dtype)
 
 
@@ -79,7 +81,9 @@ def _conv_compute(attrs, inputs, out):
     if depthwise and attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and int(filters) == attrs.groups:
         return topi.nn.depthwise_conv2d_nchw(data, weight, attrs.strides, attrs.padding, attrs.dilation, out.dtype)
     if is_depthwise_layout(attrs):
-        return topi.nn.depthwise_conv2d_nhwc(data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype)
+        return topi.nn.depthwise_conv2d_nhwc(
+            data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype
+        )
     return topi.nn.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, attrs.data_layout,
                         attrs.kernel_layout, out.dtype, f"conv{len(attrs.data_layout) - 2}d")
 
@@ -97,7 +101,12 @@ def _build(name: str, n: int, data, weight, strides, padding, dilation, groups, 
     )
 
 
-_FACTS = dict(pattern=OUT_ELEMWISE_FUSABLE, type_rule=conv_type, infer_inputs=conv_inputs, compute=_conv_compute)
+_FACTS = {
+    "pattern": OUT_ELEMWISE_FUSABLE,
+    "type_rule": conv_type,
+    "infer_inputs": conv_inputs,
+    "compute": _conv_compute,
+}
 
 
 @op("nn.conv1d", 2, **_FACTS)

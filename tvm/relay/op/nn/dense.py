@@ -57,8 +57,15 @@ def _matmul_type(attrs, types):
     return TensorType((*x[:-2], m, n), attrs.out_dtype or a.dtype)
 
 
-@op("nn.matmul", 2, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_matmul_type, compute=lambda attrs, inputs, out: topi.nn.matmul(
-    inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b))
+@op(
+    "nn.matmul",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_matmul_type,
+    compute=lambda attrs, inputs, out: topi.nn.matmul(
+        inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b
+    ),
+)
 def matmul(tensor_a, tensor_b, units=None, out_dtype="", transpose_a=False, transpose_b=False):
     """The product of two matrices, either of them transposed."""
     return call("nn.matmul", tensor_a, tensor_b, units=units, out_dtype=out_dtype, transpose_a=transpose_a,

@@ -48,18 +48,35 @@ def _padding(padding) -> tuple[int, ...]:
 def max_pool2d(data, pool_size=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
                ceil_mode=False):
     """The largest element of each window."""
-    return call("nn.max_pool2d", data, pool_size=spatial(pool_size, 2, "pool_size"), strides=spatial(strides, 2, "strides"),
-                dilation=spatial(dilation, 2, "dilation"), padding=_padding(padding), layout=layout, out_layout=out_layout,
-                ceil_mode=bool(ceil_mode))
+    return call(
+        "nn.max_pool2d",
+        data,
+        pool_size=spatial(pool_size, 2, "pool_size"),
+        strides=spatial(strides, 2, "strides"),
+        dilation=spatial(dilation, 2, "dilation"),
+        padding=_padding(padding),
+        layout=layout,
+        out_layout=out_layout,
+        ceil_mode=bool(ceil_mode),
+    )
 
 
 @op("nn.avg_pool2d", 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_pool_type, compute=_pool("avg"))
 def avg_pool2d(data, pool_size=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
                ceil_mode=False, count_include_pad=False):
     """The mean of each window."""
-    return call("nn.avg_pool2d", data, pool_size=spatial(pool_size, 2, "pool_size"), strides=spatial(strides, 2, "strides"),
-                dilation=spatial(dilation, 2, "dilation"), padding=_padding(padding), layout=layout, out_layout=out_layout,
-                ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad))
+    return call(
+        "nn.avg_pool2d",
+        data,
+        pool_size=spatial(pool_size, 2, "pool_size"),
+        strides=spatial(strides, 2, "strides"),
+        dilation=spatial(dilation, 2, "dilation"),
+        padding=_padding(padding),
+        layout=layout,
+        out_layout=out_layout,
+        ceil_mode=bool(ceil_mode),
+        count_include_pad=bool(count_include_pad),
+    )
 
 
 def _global_type(attrs, types):
