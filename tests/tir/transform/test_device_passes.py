@@ -203,3 +203,51 @@ def test_module_without_kernels_is_left_alone():
     b = decl_buffer((4,), "int32", "B")
     mod = IRModule({"f": PrimFunc([b], BufferStore(b, const(1), [0]), attrs={"global_symbol": "f", "target": CUDA})})
     assert [v.name_hint for v in tvm.tir.transform.SplitHostDevice()(mod).functions] == ["f"]
+
+
+def tiled_matmul(n=16, block=8, threads=2, step=4):
+    """The classic schedule: tiles in shared memory fetched by all threads, virtual threads, local accumulators."""
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), "k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    shared = [s.cache_read(t, "shared", [c]) for t in (a, b)]
+    local = [s.cache_read(t, "local", [c]) for t in shared]
+    acc = s.cache_write(c, "local")
+    blocks = [te.thread_axis(f"blockIdx.{x}") for x in "yx"]
+    lanes = [te.thread_axis((0, threads), f"threadIdx.{x}") for x in "yx"]
+    virtual = [te.thread_axis((0, 2), "vthread", name=f"v{x}") for x in "yx"]
+    order = []
+    for axis, bind, thread, vthread in zip(c.op.axis, blocks, lanes, virtual):
+        outer, inner = s[c].split(axis, factor=block)
+        v, inner = s[c].split(inner, nparts=2)
+        t, inner = s[c].split(inner, nparts=threads)
+        s[c].bind(outer, bind)
+        s[c].bind(v, vthread)
+        s[c].bind(t, thread)
+        order.append((outer, v, t, inner))
+    s[c].reorder(*[group[i] for i in range(4) for group in order])
+    s[acc].compute_at(s[c], order[1][2])
+    ko, ki = s[acc].split(s[acc].op.reduce_axis[0], factor=step)
+    s[acc].reorder(ko, ki, *s[acc].op.axis)
+    for t in shared:
+        s[t].compute_at(s[acc], ko)
+        y, rest = s[t].split(s[t].fuse(*s[t].op.axis), nparts=threads)
+        x, rest = s[t].split(rest, nparts=threads)
+        s[t].bind(y, lanes[0])
+        s[t].bind(x, lanes[1])
+    for t in local:
+        s[t].compute_at(s[acc], ki)
+    return tvm.lower(s, [a, b, c], name="matmul")
+
+
+def test_tiled_matmul_on_a_device():
+    _, device = pipeline.split_host_device(tiled_matmul(), CUDA, CUDA.host)
+    func = device["matmul_kernel"]
+    x = np.random.default_rng(11).integers(-4, 5, (16, 16)).astype("float32")
+    y = np.random.default_rng(12).integers(-4, 5, (16, 16)).astype("float32")
+    z = np.zeros((16, 16), "float32")
+    met = run_kernel(func, x, y, z)
+    np.testing.assert_array_equal(z, x @ y)
+    # Two barriers in each of four steps of the reduction, in each of four blocks.
+    assert met == 2 * 4 * 4

@@ -1,7 +1,7 @@
 """ThreadSync: barriers between accesses of shared memory by different threads.
 
-A statement that reads what earlier statements wrote since the last barrier, or writes what they read or wrote, gets a
-barrier before it. A loop gets one where its end and its beginning conflict. Two accesses of the same element of which
+A statement that reads what earlier statements wrote since the last barrier, or writes what they read, gets a barrier
+before it. A loop gets one where its end and its beginning conflict. Two accesses of the same element of which
 each thread has its own need none. Under a condition that threads decide differently no barrier may stand: such a
 statement is treated as one.
 """
@@ -88,7 +88,8 @@ class SyncPlanner:
     def conflict(self, earlier: list[Access], later: list[Access], carried: bool = False) -> bool:
         for a in earlier:
             for b in later:
-                if a.data is not b.data or not (a.writes or b.writes):
+                # Two writes with no read between them leave one value or the other whatever their order.
+                if a.data is not b.data or a.writes == b.writes:
                     continue
                 same = a.index is not None and b.index is not None and structural_equal(a.index, b.index)
                 if same and self.own_element(a.index) and not (carried and self.varies(a.index)):
