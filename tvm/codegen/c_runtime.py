@@ -182,13 +182,14 @@ def _call_packed(p: CLike, node: Call) -> str:
 
 
 def _call_cpacked(p: CLike, node: Call) -> str:
-    if not isinstance(node.args[0], StringImm):
-        raise TVMError(f"tvm_call_cpacked: the first argument is the name of a C function, got {node.args[0]}")
+    callee = node.args[0]
+    if not isinstance(callee, StringImm):
+        raise TVMError(f"tvm_call_cpacked: the first argument is the name of a C function, got {callee}")
     arguments = _packed_arguments(p, node)
     resource = "0"
     if len(node.args) > 5 and not isinstance(node.args[5], IntImm):
         resource = bare(p.value(node.args[5]))
-    name = node.args[0].value
+    name = callee.value
     row = p.source.signatures.get(name)
     types = ("void*", "int32_t*", "int32_t", "void*", "int32_t*", "void*")
     function = row.name if row is not None else p.source.extern(name, "int32_t", types)
