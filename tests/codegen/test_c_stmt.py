@@ -349,3 +349,22 @@ def test_functions_of_one_module_call_each_other():
 
     text = c.build(IRModule({"helper": helper, "main": main}), Target("c")).get_source()
     assert "helper(b);" in text and 'main_(int32_t*) __asm__("main")' in text
+
+
+def test_variables_do_not_hide_functions_and_constants():
+    """Parameters are called like the function from outside, the constants of the checks, and the parallel body."""
+    text = "static float scale(float x) { return x * 3.0f; }\n"
+    names = ["scale", "f_parallel", "f_parallel_task", "scale_spec", "packed_test_codegen_c_tick"]
+    outputs = [buffer(name, "float32", 4) for name in names]
+    i = int_var("closure")
+    tripled = call("call_pure_extern", StringImm("scale"), prim.Cast("float32", i), dtype="float32")
+    loops = [For(i, 0, 4, ForKind.PARALLEL, BufferStore(out, tripled, [i])) for out in outputs]
+    ticks = []
+    tvm.register_func("test.codegen_c.tick", lambda: ticks.append(1), override=True)
+    tick = Evaluate(call("tvm_call_packed", StringImm("test.codegen_c.tick"), dtype="int32"))
+    body = AttrStmt(i, "pragma_import_c", StringImm(text), SeqStmt((*loops, tick)))
+    arrays = [tvm.nd.array(numpy.zeros(4, "float32")) for _ in outputs]
+    packed(outputs, body)["f"](*arrays)
+    assert ticks == [1]
+    for array in arrays:
+        numpy.testing.assert_array_equal(array.numpy(), [0, 3, 6, 9])

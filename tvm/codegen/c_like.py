@@ -80,7 +80,9 @@ class CLike:
     # Thread axes: tag -> expression; barriers: scope -> statement.
     thread_axes: ClassVar[dict[str, str]] = {}
     barriers: ClassVar[dict[str, str]] = {}
+    # What stands before loops that are to be unrolled, and before loops over lanes.
     unroll_line: ClassVar[str] = "#pragma GCC unroll {count}"
+    lane_line: ClassVar[str] = ""
     stack_limit: ClassVar[int] = 1 << 20
     # Functions of floats: intrinsic -> name; float32 forms have the suffix.
     math_functions: ClassVar[dict[str, str]] = c_call.LIBRARY_FUNCTIONS
@@ -366,6 +368,8 @@ class CLike:
             self.open("{")
             self.value(node)
             self.close()
+        elif node.dtype not in ("void", "handle") and info(node.dtype).lanes > 1:
+            self.lay_out(node)
         elif not isinstance(node, _LEAVES):
             self.line(f"(void){self.value(node)};")
         self.end()
@@ -376,6 +380,9 @@ class CLike:
         """Decide what each pointer points to, from its type and from how the body uses it."""
         views: dict[Var, set[str]] = {}
         for node in pre_order(body):
+            if type(node) is Call and node.args and isinstance(node.args[0], StringImm):
+                # It may be a function from outside: no variable takes its name.
+                self.source.taken.add(node.args[0].value)
             if isinstance(node, (BufferLoad, BufferStore)):
                 views.setdefault(node.buffer.data, set()).add(element(node.buffer.dtype))
         for var, seen in views.items():

@@ -170,7 +170,7 @@ def _result_place(p: CLike) -> tuple[str, str]:
 def _call_packed(p: CLike, node: Call) -> str:
     name = node.args[0]
     if isinstance(name, StringImm):
-        function = p.source.packed_handle(name.value)
+        function = p.source.packed_handle(name.value, p.taken)
         find = runtime_call("get_func_from_env", CONTEXT, quoted(name.value), f"&{function}")
         p.line(f"if ({function} == 0 && {find} != 0) {p.fail()}")
     else:
@@ -216,7 +216,7 @@ def _int64_array(p: CLike, items: tuple[PrimExpr, ...], hint: str) -> tuple[str,
     texts = [bare(c_expr.convert(p, i.dtype, "int64", p.value(i))) for i in items]
     rows = f"[{len(items)}] = {{{', '.join(texts)}}}"
     if all(isinstance(i, IntImm) for i in items):
-        return p.source.constant(hint, "static const int64_t", rows), True
+        return p.source.constant(hint, "static const int64_t", rows, p.taken), True
     name = p.fresh(hint)
     p.line(f"const int64_t {name}{rows};")
     return name, False
@@ -234,7 +234,7 @@ def _check_tensor(p: CLike, node: Call) -> str:
     spec = [quoted(function.value), quoted(name.value), f"{{{dtype}}}", str(rank), shape, strides, *numbers]
     text = f" = {{{', '.join(spec)}}}"
     if fixed_shape and fixed_strides and isinstance(device, IntImm) and isinstance(alignment, IntImm):
-        record = p.source.constant(f"{label}_spec", "static const TVMTensorSpec", text)
+        record = p.source.constant(f"{label}_spec", "static const TVMTensorSpec", text, p.taken)
     else:
         record = p.fresh(f"{label}_spec")
         p.line(f"const TVMTensorSpec {record}{text};")
@@ -371,7 +371,8 @@ def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
 def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None]) -> None:
     """Make functions for ``stmt`` and run them on every thread."""
     captured = _captured(p, stmt)
-    name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel")
+    name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel", p.taken)
+    task = p.source.name(f"{name}_task", p.taken)
     inner = type(p)(p.source, name)
     inner.pointees, inner.private, inner.bounds = p.pointees, p.private, p.bounds.copy()
     inner.parallel = Region(True, p.strided_next)
@@ -388,21 +389,21 @@ def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None]) -> None:
     write_body(inner)
     inner.line("return 0;")
     head = f"static int32_t {name}({', '.join(parameters)}) {{"
-    p.source.functions.append("\n".join([head, *inner.lines, "}", "", *_unpacker(name, members), ""]))
+    p.source.functions.append("\n".join([head, *inner.lines, "}", "", *_unpacker(name, task, members), ""]))
     closure = "0"
     if members:
         closure = p.fresh("closure")
         p.line(f"struct {name}_closure {closure} = {{{', '.join(outer for _, _, outer in members)}}};")
         closure = "&" + closure
-    _return_unless(p, runtime_call("parallel_launch", f"{name}_task", closure, "0"))
+    _return_unless(p, runtime_call("parallel_launch", task, closure, "0"))
 
 
-def _unpacker(name: str, members: list[tuple[str, str, str]]) -> list[str]:
+def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list[str]:
     """The record of what the body uses, and the function the runtime calls: it hands the record's members on."""
     lines, passed = [], ["task", "environment->num_task", "environment"]
     if members:
         lines.append(f"struct {name}_closure {{ {' '.join(f'{kind} {own};' for kind, own, _ in members)} }};")
-    lines.append(f"static int32_t {name}_task(int32_t task, TVMParallelGroupEnv* environment, void* closure) {{")
+    lines.append(f"static int32_t {task}(int32_t task, TVMParallelGroupEnv* environment, void* closure) {{")
     passed += [f"((const struct {name}_closure*)closure)->{own}" for _, own, _ in members]
     if not members:
         lines.append("  (void)closure;")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.prim import PrimExpr
 from . import c_helpers
-from .c_names import DECLARED, RESERVED, clean, quoted, unique
+from .c_names import DECLARED, RESERVED, clean, quoted
 
 if TYPE_CHECKING:
     from .c_like import CLike
@@ -42,9 +43,12 @@ class Source:
         # What passes over expressions found, by identity; the node is kept so that its identity stays its own.
         self.scanned: dict[tuple[str, int], tuple[PrimExpr, bool]] = {}
 
-    def name(self, hint: str) -> str:
-        """A new name at file level."""
-        got = unique(clean(hint), self.taken)
+    def name(self, hint: str, local: Container[str] = ()) -> str:
+        """A new name at file level; ``local`` are names that would hide it where it is used first."""
+        got, number = clean(hint), 0
+        while got in self.taken or got in local:
+            number += 1
+            got = f"{clean(hint)}_{number}"
         self.taken.add(got)
         return got
 
@@ -67,20 +71,20 @@ class Source:
     def bits_helper(self, source: str, target: str) -> str:
         return c_helpers.bits_helper(self.add_helper, self.dialect.memory_type, source, target)
 
-    def constant(self, hint: str, before: str, after: str) -> str:
+    def constant(self, hint: str, before: str, after: str, local: Container[str] = ()) -> str:
         """A constant at file level, ``before NAME after``; the same text twice is one constant."""
         key = f"{before} {after}"
         got = self._shared.get(key)
         if got is None:
-            got = self._shared[key] = self.name(hint)
+            got = self._shared[key] = self.name(hint, local)
             self.constants.append(f"{before} {got}{after};")
         return got
 
-    def packed_handle(self, function: str) -> str:
+    def packed_handle(self, function: str, local: Container[str] = ()) -> str:
         """The variable that keeps a packed function once it was looked up."""
         got = self._packed.get(function)
         if got is None:
-            got = self._packed[function] = self.name(f"packed_{function}")
+            got = self._packed[function] = self.name(f"packed_{function}", local)
             self.constants.append(f"static void* {got}; /* the packed function {comment(function)} */")
         return got
 

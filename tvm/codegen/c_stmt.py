@@ -260,7 +260,7 @@ def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
     kind = p.memory_type(dtype)
     rows = [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
     after = f"[{max(len(numbers), 1)}]{p.alignment} = {{\n  " + ",\n  ".join(rows) + "\n}"
-    constant = p.source.constant(stmt.buffer_var.name, f"static const {kind}", after)
+    constant = p.source.constant(stmt.buffer_var.name, f"static const {kind}", after, p.taken)
     own_memory(p, stmt.buffer_var, stmt.dtype)
     name = p.bind(stmt.buffer_var)
     p.line(f"{p.pointer_type(stmt.buffer_var)} {name} = ({p.pointer_type(stmt.buffer_var)}){constant};")

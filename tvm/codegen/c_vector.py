@@ -35,6 +35,8 @@ def lane_loop(p: CLike, lanes: int) -> Iterator[None]:
     if p.lane is not None:
         raise InternalError(f"{p.name}: a loop over lanes inside another")
     name = p.fresh("lane")
+    if p.lane_line:
+        p.line(p.lane_line)
     p.open(f"for ({p.scalar_type('int32')} {name} = 0; {name} < {lanes}; ++{name}) {{")
     p.lane = name
     yield
