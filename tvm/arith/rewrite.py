@@ -401,7 +401,7 @@ def _later(an, e, done):
 def _branches(an, condition, yes, no, done):
     """The two sides, each simplified where the condition is known; large ones as they are."""
     if an.scopes >= MAX_SCOPES or condition.dtype != "bool":
-        return done[yes], done[no]
+        return _later(an, yes, done), _later(an, no, done)
     yes = done[yes] if yes in done else an.under(condition, yes)
     no = done[no] if no in done else an.under(make_not(an, condition), no)
     return yes, no

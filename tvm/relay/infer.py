@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..error import DiagnosticError
+from ..error import DiagnosticError, TVMError
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import Node
@@ -234,7 +234,7 @@ class Inference:
             if any(_incomplete(t) for t in types):
                 types = self._complete(node, types)
             return rule(node.attrs, types)
-        except (TypeError, ValueError, IndexError) as problem:
+        except (TypeError, ValueError, IndexError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
                 raise
             raise DiagnosticError(self._context(node, types, problem)) from problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
+from .transform.expand_ops import ExpandOps
 from .transform.fold_constant import FoldConstant
 from .transform.function_pass import InferType
 from .transform.simplify_inference import SimplifyInference
@@ -10,5 +11,6 @@ from .transform.simplify_inference import SimplifyInference
 OPTIMIZE: tuple[Pass, ...] = (
     InferType(),
     SimplifyInference(),
+    ExpandOps(),
     FoldConstant(),
 )

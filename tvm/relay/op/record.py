@@ -10,6 +10,7 @@
 without one, the computation is asked.
 ``infer_inputs(attrs, types)`` fills in input types that are not known yet (weights of a convolution).
 ``compute(attrs, inputs, out_type)`` gives the tensor, or a list of tensors.
+``expand(attrs, args, types)`` gives the operator in terms of simpler ones, for operators without a computation.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
+from ...error import TVMError
 from ...ir.prim import Any_, PrimExpr, SizeVar
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
@@ -79,6 +80,17 @@ def concrete(t: Type, what: str) -> tuple[int, ...]:
     return d
 
 
+def fixed(t: TensorType, size: tuple, what: str) -> TensorType:
+    """A tensor that must have just this shape; unknown sizes match."""
+    got = dims(tensor(t, what))
+    same = len(got) == len(size) and all(
+        not isinstance(g, int) or not isinstance(s, int) or g == s for g, s in zip(got, size)
+    )
+    if not same:
+        raise TypeError(f"{what} must have shape {tuple(size)}, got {got}")
+    return t
+
+
 def product(values) -> Any:
     total: Any = 1
     for v in values:
@@ -90,7 +102,6 @@ def fields(t: Type) -> tuple:
     if not isinstance(t, TupleType):
         raise TypeError(f"a tuple of tensors is wanted, got {t}")
     return t.fields
-
 
 
 def by_compute(compute):
@@ -108,7 +119,10 @@ def by_compute(compute):
                         unknown.add(d)
                     shape.append(d)
                 inputs.append(te.placeholder(shape, part.dtype))
-        got = compute(attrs, inputs, None)
+        try:
+            got = compute(attrs, inputs, None)
+        except TVMError as problem:
+            raise TypeError(str(problem)) from problem
         if isinstance(got, (list, tuple)):
             return TupleType(tuple(_type_of(t, unknown) for t in got))
         return _type_of(got, unknown)
@@ -130,6 +144,7 @@ __all__ = [
     "concrete",
     "dims",
     "fields",
+    "fixed",
     "normalize_axes",
     "normalize_axis",
     "product",

@@ -245,36 +245,6 @@ def layout_transform(data, src_layout, dst_layout):
     return call("layout_transform", data, src_layout=src_layout, dst_layout=dst_layout)
 
 
-def _pad_compute(attrs, inputs, out):
-    before = [p[0] for p in attrs.pad_width]
-    after = [p[1] for p in attrs.pad_width]
-    value = inputs[1]() if len(inputs) > 1 else 0.0
-    if attrs.pad_mode == "constant":
-        return topi.nn.pad(inputs[0], before, after, value)
-    if attrs.pad_mode == "reflect":
-        return topi.nn.mirror_pad(inputs[0], before, after, "REFLECT")
-    from ... import te
-
-    data = inputs[0]
-    shape = [topi.utils.simplify(d + b + a) for d, b, a in zip(data.shape, before, after)]
-    return te.compute(shape, lambda *i: data(*[te.min(te.max(x - b, 0), d - 1) if b or a else x
-                                               for x, b, a, d in zip(i, before, after, data.shape)]), tag="injective")
-
-
-@op("nn.pad", 2, pattern=INJECTIVE, compute=_pad_compute)
-def pad(data, pad_width, pad_value=0, pad_mode="constant"):
-    """Elements around a tensor: constant, edge or reflect."""
-    if pad_mode not in ("constant", "edge", "reflect"):
-        raise ValueError(f"pad: the mode is constant, edge or reflect, got '{pad_mode}'")
-    value = pad_value if isinstance(pad_value, RelayExpr) else None
-    if value is None:
-        from ..expr import _known_dtype
-
-        data = as_expr(data)
-        value = const(pad_value, _known_dtype(data))
-    return call("nn.pad", data, value, pad_width=tuple((int(a), int(b)) for a, b in pad_width), pad_mode=pad_mode)
-
-
 @op(
     "shape_of",
     1,

@@ -16,8 +16,11 @@ from .convolution import (
     group_conv2d_nchw,
     group_conv2d_nhwc,
 )
+from .deformable import correlation_nchw, deformable_conv2d_nchw, deformable_conv2d_nhwc
 from .dense import batch_matmul, dense, matmul
 from .elemwise import leaky_relu, prelu, relu
+from .normalization import l2_normalize, lrn, nll_loss, scale_shift_nchw, scale_shift_nchwc, scale_shift_nhwc
+from .packed import conv2d_NCHWc, dense_pack, depthwise_conv2d_NCHWc
 from .pad import mirror_pad, pad
 from .pooling import (
     adaptive_pool,
@@ -29,4 +32,20 @@ from .pooling import (
     pool3d,
 )
 from .softmax import fast_softmax, log_softmax, softmax
+from .space import (
+    batch_to_space_nd,
+    depth_to_space,
+    dilate,
+    fifo_buffer,
+    flatten,
+    space_to_batch_nd,
+    space_to_depth,
+)
+from .transposed import (
+    conv1d_transpose_ncw,
+    conv2d_transpose_nchw,
+    conv3d_transpose_ncdhw,
+    conv_transpose,
+    group_conv2d_transpose_nchw,
+)
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d

@@ -1,37 +1,39 @@
-"""Activations and normalizations."""
+"""Normalizations and losses. Those without a computation of their own are expanded into simpler operators."""
 
 from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType
-from ...expr import TupleWrapper
-from ..record import ELEMWISE, OPAQUE, call, op
-from ..rules import dims, normalize_axis, same_as_first, tensor
+from ...expr import RelayExpr, Tuple, TupleWrapper, const
+from .. import reduce as reduce_ops
+from .. import tensor as tensor_ops
+from .. import transform
+from ..record import OPAQUE, call, op
+from ..rules import dims, fixed, normalize_axes, normalize_axis, tensor
 
 
-@op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
-def relu(data):
-    """max(x, 0), element by element."""
-    return call("nn.relu", data)
+def _along(vector: RelayExpr, rank: int, axis: int) -> RelayExpr:
+    """A vector along ``axis`` of tensors with ``rank`` dimensions."""
+    after = rank - axis - 1
+    return transform.expand_dims(vector, 1, after) if after else vector
 
 
-def _softmax_type(attrs, types):
-    normalize_axis(attrs.axis, len(dims(tensor(types[0]))))
-    return types[0]
+def _scaled(attrs, value: RelayExpr, gamma: RelayExpr, beta: RelayExpr, rank: int, axis: int) -> RelayExpr:
+    if attrs.scale:
+        value = tensor_ops.multiply(value, _along(gamma, rank, axis))
+    if attrs.center:
+        value = tensor_ops.add(value, _along(beta, rank, axis))
+    return value
 
 
-@op("nn.softmax", 1, pattern=OPAQUE, type_rule=_softmax_type,
-    compute=lambda attrs, inputs, out: topi.nn.softmax(inputs[0], attrs.axis))
-def softmax(data, axis=-1):
-    """exp(x) / sum(exp(x)) along an axis."""
-    return call("nn.softmax", data, axis=int(axis))
+def _vector_size(attrs, types):
+    data = tensor(types[0], "the data")
+    return data, dims(data)[normalize_axis(attrs.axis, len(dims(data)))]
 
 
 def _batch_norm_type(attrs, types):
-    data = tensor(types[0], "the data")
-    axis = normalize_axis(attrs.axis, len(dims(data)))
-    size = dims(data)[axis]
+    data, size = _vector_size(attrs, types)
     for what, t in zip(("gamma", "beta", "moving_mean", "moving_var"), types[1:]):
         if dims(tensor(t, what)) != (size,):
             raise TypeError(f"{what} is a vector of {size} numbers, got shape {dims(t)}")
@@ -39,15 +41,235 @@ def _batch_norm_type(attrs, types):
     return TupleType((data, vector, vector))
 
 
-def _batch_norm_inputs(attrs, types):
-    data = tensor(types[0], "the data")
-    vector = TensorType((dims(data)[normalize_axis(attrs.axis, len(dims(data)))],), data.dtype)
-    return [data, vector, vector, vector, vector]
+def _vectors(attrs, types):
+    data, size = _vector_size(attrs, types)
+    return [data] + [TensorType((size,), data.dtype)] * (len(types) - 1)
 
 
-@op("nn.batch_norm", 5, pattern=OPAQUE, type_rule=_batch_norm_type, infer_inputs=_batch_norm_inputs)
+def _batch_norm(attrs, args, types):
+    """One multiplication and one addition; their factors fold into constants."""
+    data, gamma, beta, mean, var = args
+    t = types[0]
+    rank = len(t.shape)
+    axis = normalize_axis(attrs.axis, rank)
+    scale = tensor_ops.rsqrt(tensor_ops.add(var, const(attrs.epsilon, types[4].dtype)))
+    if attrs.scale:
+        scale = tensor_ops.multiply(scale, gamma)
+    shift = tensor_ops.multiply(tensor_ops.negative(mean), scale)
+    if attrs.center:
+        shift = tensor_ops.add(shift, beta)
+    out = tensor_ops.multiply(data, _along(scale, rank, axis))
+    return Tuple((tensor_ops.add(out, _along(shift, rank, axis)), mean, var))
+
+
+@op("nn.batch_norm", 5, pattern=OPAQUE, type_rule=_batch_norm_type, infer_inputs=_vectors, expand=_batch_norm)
 def batch_norm(data, gamma, beta, moving_mean, moving_var, axis=1, epsilon=1e-5, center=True, scale=True):
     """(x - mean) / sqrt(var + epsilon) * gamma + beta along an axis; also the running mean and variance."""
-    made = call("nn.batch_norm", data, gamma, beta, moving_mean, moving_var, axis=int(axis), epsilon=float(epsilon),
-                center=bool(center), scale=bool(scale))
+    made = call(
+        "nn.batch_norm",
+        data,
+        gamma,
+        beta,
+        moving_mean,
+        moving_var,
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
     return TupleWrapper(made, 3)
+
+
+def _norm_type(attrs, types):
+    data, size = _vector_size(attrs, types)
+    fixed(types[1], (size,), "gamma")
+    fixed(types[2], (size,), "beta")
+    return data
+
+
+def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
+    """(x - mean) / sqrt(variance + epsilon) over axes."""
+    mean = reduce_ops.mean(data, axes, True)
+    centered = tensor_ops.subtract(data, mean)
+    variance = reduce_ops.mean(tensor_ops.multiply(centered, centered), axes, True)
+    return tensor_ops.multiply(centered, tensor_ops.rsqrt(tensor_ops.add(variance, const(epsilon, dtype))))
+
+
+def _layer_norm(attrs, args, types):
+    rank = len(types[0].shape)
+    axis = normalize_axis(attrs.axis, rank)
+    return _scaled(attrs, _normal(args[0], types[0].dtype, (axis,), attrs.epsilon), args[1], args[2], rank, axis)
+
+
+@op("nn.layer_norm", 3, pattern=OPAQUE, type_rule=_norm_type, infer_inputs=_vectors, expand=_layer_norm)
+def layer_norm(data, gamma, beta, axis=-1, epsilon=1e-5, center=True, scale=True):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over one axis."""
+    return call(
+        "nn.layer_norm",
+        data,
+        gamma,
+        beta,
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+def _instance_norm(attrs, args, types):
+    rank = len(types[0].shape)
+    axis = normalize_axis(attrs.axis, rank)
+    axes = tuple(i for i in range(1, rank) if i != axis)
+    return _scaled(attrs, _normal(args[0], types[0].dtype, axes, attrs.epsilon), args[1], args[2], rank, axis)
+
+
+def _instance_type(attrs, types):
+    data = _norm_type(attrs, types)
+    if len(dims(data)) < 3 or normalize_axis(attrs.axis, len(dims(data))) == 0:
+        raise TypeError(f"a batch, channels and at least one more dimension are wanted, got shape {dims(data)}")
+    return data
+
+
+@op("nn.instance_norm", 3, pattern=OPAQUE, type_rule=_instance_type, infer_inputs=_vectors, expand=_instance_norm)
+def instance_norm(data, gamma, beta, axis=1, epsilon=1e-5, center=True, scale=True):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over each channel of each image."""
+    return call(
+        "nn.instance_norm",
+        data,
+        gamma,
+        beta,
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+def _group_type(attrs, types):
+    data, size = _vector_size(attrs, types)
+    _norm_type(attrs, types)
+    if isinstance(size, int) and size % attrs.num_groups:
+        raise TypeError(f"{size} channels cannot be divided into {attrs.num_groups} groups")
+    return data
+
+
+def _group_norm(attrs, args, types):
+    shape = dims(types[0])
+    rank = len(shape)
+    axis = normalize_axis(attrs.axis, rank)
+    parted = (*shape[:axis], attrs.num_groups, shape[axis] // attrs.num_groups, *shape[axis + 1 :])
+    axes = tuple(range(axis + 1, rank + 1)) + tuple(range(1, axis))
+    value = _normal(transform.reshape(args[0], parted), types[0].dtype, axes, attrs.epsilon)
+    return _scaled(attrs, transform.reshape(value, shape), args[1], args[2], rank, axis)
+
+
+@op("nn.group_norm", 3, pattern=OPAQUE, type_rule=_group_type, infer_inputs=_vectors, expand=_group_norm)
+def group_norm(data, gamma, beta, num_groups, axis=1, epsilon=1e-5, center=True, scale=True):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over groups of channels of each image."""
+    return call(
+        "nn.group_norm",
+        data,
+        gamma,
+        beta,
+        num_groups=int(num_groups),
+        axis=int(axis),
+        epsilon=float(epsilon),
+        center=bool(center),
+        scale=bool(scale),
+    )
+
+
+def _l2_type(attrs, types):
+    data = tensor(types[0])
+    if attrs.axis is not None:
+        normalize_axes(attrs.axis, len(dims(data)))
+    return data
+
+
+@op(
+    "nn.l2_normalize",
+    1,
+    pattern=OPAQUE,
+    type_rule=_l2_type,
+    compute=lambda attrs, inputs, out: topi.nn.l2_normalize(inputs[0], attrs.eps, attrs.axis),
+)
+def l2_normalize(data, eps, axis=None):
+    """x / sqrt(max(sum(x ^ 2), eps)) along axes."""
+    axis = None if axis is None else (int(axis),) if isinstance(axis, int) else tuple(int(a) for a in axis)
+    return call("nn.l2_normalize", data, eps=float(eps), axis=axis)
+
+
+def _lrn_type(attrs, types):
+    data = tensor(types[0])
+    normalize_axis(attrs.axis, len(dims(data)))
+    return data
+
+
+@op(
+    "nn.lrn",
+    1,
+    pattern=OPAQUE,
+    type_rule=_lrn_type,
+    compute=lambda attrs, inputs, out: topi.nn.lrn(
+        inputs[0], attrs.size, attrs.axis, attrs.alpha, attrs.beta, attrs.bias
+    ),
+)
+def lrn(data, size=5, axis=1, bias=2, alpha=1e-5, beta=0.75):
+    """x / (bias + alpha / size * (sum of squares of neighbours along an axis)) ^ beta."""
+    return call("nn.lrn", data, size=int(size), axis=int(axis), bias=float(bias), alpha=float(alpha), beta=float(beta))
+
+
+def _entropy_type(attrs, types):
+    x, y = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
+    if len(x) != 2 or x != y:
+        raise TypeError(f"predictions and targets are matrices (batch, classes) of one shape, got {x} and {y}")
+    return TensorType((), types[0].dtype)
+
+
+def _entropy(log: bool):
+    def expand(attrs, args, types):
+        predictions, targets = args
+        value = tensor_ops.log(predictions) if log else predictions
+        total = reduce_ops.sum(tensor_ops.multiply(value, targets))
+        batch = const(float(dims(types[0])[0]), types[0].dtype)
+        return tensor_ops.divide(tensor_ops.negative(total), batch)
+
+    return expand
+
+
+@op("nn.cross_entropy", 2, pattern=OPAQUE, type_rule=_entropy_type, expand=_entropy(True))
+def cross_entropy(predictions, targets):
+    """-sum(log(predictions) * targets) / batch."""
+    return call("nn.cross_entropy", predictions, targets)
+
+
+@op("nn.cross_entropy_with_logits", 2, pattern=OPAQUE, type_rule=_entropy_type, expand=_entropy(False))
+def cross_entropy_with_logits(predictions, targets):
+    """-sum(predictions * targets) / batch; the predictions are logarithms already."""
+    return call("nn.cross_entropy_with_logits", predictions, targets)
+
+
+def _nll_type(attrs, types):
+    x, t = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
+    if len(x) < 1 or (x[0], *x[2:]) != t and not (len(x) == 1 and t == ()):
+        raise TypeError(f"for predictions of shape {x} the targets have shape {(x[0], *x[2:])}, got {t}")
+    fixed(types[2], (x[1] if len(x) > 1 else x[0],), "the weights")
+    if not types[1].dtype.startswith(("int", "uint")):
+        raise TypeError(f"the targets are integers, got {types[1].dtype}")
+    return TensorType(t if attrs.reduction == "none" else (), types[0].dtype)
+
+
+@op(
+    "nn.nll_loss",
+    3,
+    pattern=OPAQUE,
+    type_rule=_nll_type,
+    compute=lambda attrs, inputs, out: topi.nn.nll_loss(
+        inputs[0], inputs[1], inputs[2], attrs.reduction, attrs.ignore_index
+    ),
+)
+def nll_loss(predictions, targets, weights, reduction="mean", ignore_index=-100):
+    """Minus the weighted prediction of each target's class."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"nll_loss: the reduction is none, mean or sum, got '{reduction}'")
+    return call("nn.nll_loss", predictions, targets, weights, reduction=reduction, ignore_index=int(ignore_index))

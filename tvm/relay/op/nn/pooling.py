@@ -1,102 +1,171 @@
-"""Pooling."""
+"""Pooling over one, two or three dimensions: windows, whole images, and windows chosen for a size of the result."""
 
 from __future__ import annotations
 
-from .... import topi
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
-from ....topi.nn.utils import spatial
+from ....topi.nn.pooling import adaptive_pool_nd, pool_nd, spatial_or_none
+from ....topi.nn.utils import pads, spatial
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
+
+_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def _spatial_names(layout: str, rank: int) -> tuple[str, list[int]]:
+    """The spatial dimensions of a layout and where they stand; blocks of channels (NCHW16c) come along."""
+    letters = [c for c in layout if c.isalpha()]
+    names = "".join(c for c in "DHW" if c in letters)
+    if len(letters) != rank:
+        raise TypeError(f"the data has {rank} dimensions, its layout {layout} has {len(letters)}")
+    return names, [letters.index(c) for c in names]
 
 
 def _pool_type(attrs, types):
     data = tensor(types[0])
     shape = list(dims(data))
-    names = "HW"
-    layout = [c for c in attrs.layout if c.isalpha()]
-    before, after = attrs.padding[:2], attrs.padding[2:]
-    for i, c in enumerate(names):
-        at = layout.index(c)
-        if isinstance(shape[at], PrimExpr):
-            raise TypeError("pooling needs known height and width")
+    names, places = _spatial_names(attrs.layout, len(shape))
+    before, after = pads(attrs.padding, attrs.pool_size, len(names), "padding")
+    for i, at in enumerate(places):
         span = shape[at] + before[i] + after[i] - ((attrs.pool_size[i] - 1) * attrs.dilation[i] + 1)
-        if span < 0:
-            raise TypeError(f"the window is larger than the padded data along {c}")
+        if not isinstance(span, PrimExpr) and span < 0:
+            raise TypeError(f"the window ({attrs.pool_size[i]} points) is larger than the padded data along {names[i]}")
         shape[at] = (span + (attrs.strides[i] - 1 if attrs.ceil_mode else 0)) // attrs.strides[i] + 1
     return TensorType(shape, data.dtype)
 
 
-def _pool(kind: str):
+def _pool_compute(kind: str):
     def compute(attrs, inputs, out):
-        count = getattr(attrs, "count_include_pad", True) if kind == "avg" else True
-        return topi.nn.pool2d(inputs[0], attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding, kind,
-                              attrs.ceil_mode, attrs.layout, count)
+        names, _ = _spatial_names(attrs.layout, len(inputs[0].shape))
+        count = attrs.count_include_pad if kind == "avg" else True
+        return pool_nd(
+            inputs[0],
+            attrs.pool_size,
+            attrs.strides,
+            attrs.dilation,
+            attrs.padding,
+            kind,
+            attrs.ceil_mode,
+            attrs.layout,
+            count,
+            names,
+        )
 
     return compute
 
 
-def _padding(padding) -> tuple[int, ...]:
-    values = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,)
-    values = values * 4 if len(values) == 1 else values * 2 if len(values) == 2 else values
-    if len(values) != 4:
-        raise TypeError(f"padding takes 1, 2 or 4 numbers, got {len(values)}")
-    return tuple(int(v) for v in values)
+def _attributes(name, n, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode) -> dict:
+    before, after = pads(padding, (1,) * n, n, name + ": padding")
+    return {
+        "pool_size": spatial(pool_size, n, name + ": pool_size"),
+        "strides": spatial(strides, n, name + ": strides"),
+        "dilation": spatial(dilation, n, name + ": dilation"),
+        "padding": (*before, *after),
+        "layout": layout,
+        "out_layout": out_layout,
+        "ceil_mode": bool(ceil_mode),
+    }
 
 
-@op("nn.max_pool2d", 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_pool_type, compute=_pool("max"))
-def max_pool2d(data, pool_size=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
-               ceil_mode=False):
-    """The largest element of each window."""
-    return call(
-        "nn.max_pool2d",
+def _max_pool(n: int):
+    name, ones, zeros, default = f"nn.max_pool{n}d", (1,) * n, (0,) * n, _LAYOUTS[n]
+
+    @op(name, 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_pool_type, compute=_pool_compute("max"))
+    def build(
+        data, pool_size=ones, strides=ones, dilation=ones, padding=zeros, layout=default, out_layout="", ceil_mode=False
+    ):
+        """The largest element of each window."""
+        return call(
+            name, data, **_attributes(name, n, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode)
+        )
+
+    build.__name__ = build.__qualname__ = name[3:]
+    return build
+
+
+def _avg_pool(n: int):
+    name, ones, zeros, default = f"nn.avg_pool{n}d", (1,) * n, (0,) * n, _LAYOUTS[n]
+
+    @op(name, 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_pool_type, compute=_pool_compute("avg"))
+    def build(
         data,
-        pool_size=spatial(pool_size, 2, "pool_size"),
-        strides=spatial(strides, 2, "strides"),
-        dilation=spatial(dilation, 2, "dilation"),
-        padding=_padding(padding),
-        layout=layout,
-        out_layout=out_layout,
-        ceil_mode=bool(ceil_mode),
-    )
+        pool_size=ones,
+        strides=ones,
+        dilation=ones,
+        padding=zeros,
+        layout=default,
+        out_layout="",
+        ceil_mode=False,
+        count_include_pad=False,
+    ):
+        """The mean of each window."""
+        return call(
+            name,
+            data,
+            **_attributes(name, n, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode),
+            count_include_pad=bool(count_include_pad),
+        )
+
+    build.__name__ = build.__qualname__ = name[3:]
+    return build
 
 
-@op("nn.avg_pool2d", 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_pool_type, compute=_pool("avg"))
-def avg_pool2d(data, pool_size=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0), layout="NCHW", out_layout="",
-               ceil_mode=False, count_include_pad=False):
-    """The mean of each window."""
-    return call(
-        "nn.avg_pool2d",
-        data,
-        pool_size=spatial(pool_size, 2, "pool_size"),
-        strides=spatial(strides, 2, "strides"),
-        dilation=spatial(dilation, 2, "dilation"),
-        padding=_padding(padding),
-        layout=layout,
-        out_layout=out_layout,
-        ceil_mode=bool(ceil_mode),
-        count_include_pad=bool(count_include_pad),
-    )
-
-
-def _global_type(attrs, types):
+def _sized_type(attrs, types):
     data = tensor(types[0])
     shape = list(dims(data))
-    layout = [c for c in attrs.layout if c.isalpha()]
-    for c in "HW":
-        shape[layout.index(c)] = 1
+    names, places = _spatial_names(attrs.layout, len(shape))
+    wanted = getattr(attrs, "output_size", (1,) * len(names))
+    for at, size in zip(places, spatial_or_none(wanted, len(names))):
+        if size is not None:
+            shape[at] = int(size)
     return TensorType(shape, data.dtype)
 
 
-@op("nn.global_avg_pool2d", 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_global_type,
-    compute=lambda attrs, inputs, out: topi.nn.global_pool(inputs[0], "avg", attrs.layout))
-def global_avg_pool2d(data, layout="NCHW", out_layout=""):
-    """The mean over height and width."""
-    return call("nn.global_avg_pool2d", data, layout=layout, out_layout=out_layout)
+def _sized_compute(kind: str):
+    def compute(attrs, inputs, out):
+        names, _ = _spatial_names(attrs.layout, len(inputs[0].shape))
+        return adaptive_pool_nd(inputs[0], getattr(attrs, "output_size", 1), kind, attrs.layout, names)
+
+    return compute
 
 
-@op("nn.global_max_pool2d", 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_global_type,
-    compute=lambda attrs, inputs, out: topi.nn.global_pool(inputs[0], "max", attrs.layout))
-def global_max_pool2d(data, layout="NCHW", out_layout=""):
-    """The largest element over height and width."""
-    return call("nn.global_max_pool2d", data, layout=layout, out_layout=out_layout)
+_KINDS = {"max": "The largest element", "avg": "The mean"}
+
+
+def _adaptive(kind: str, n: int):
+    name, default = f"nn.adaptive_{kind}_pool{n}d", _LAYOUTS[n]
+
+    @op(name, 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_sized_type, compute=_sized_compute(kind))
+    def build(data, output_size=None, layout=default, out_layout=""):
+        size = (
+            None
+            if output_size is None or output_size == ()
+            else tuple(None if s is None else int(s) for s in spatial_or_none(output_size, n))
+        )
+        return call(name, data, output_size=size, layout=layout, out_layout=out_layout)
+
+    build.__name__ = build.__qualname__ = name[3:]
+    build.__doc__ = build.op.description = (
+        f"{_KINDS[kind]} of windows chosen so that the result has output_size points."
+    )
+    return build
+
+
+def _global(kind: str, n: int):
+    name, default = f"nn.global_{kind}_pool{n}d", _LAYOUTS[n]
+
+    @op(name, 1, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_sized_type, compute=_sized_compute(kind))
+    def build(data, layout=default, out_layout=""):
+        return call(name, data, layout=layout, out_layout=out_layout)
+
+    build.__name__ = build.__qualname__ = name[3:]
+    build.__doc__ = build.op.description = f"{_KINDS[kind]} over all spatial dimensions."
+    return build
+
+
+max_pool1d, max_pool2d, max_pool3d = (_max_pool(n) for n in (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(n) for n in (1, 2, 3))
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive("max", n) for n in (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive("avg", n) for n in (1, 2, 3))
+global_max_pool1d, global_max_pool2d, global_max_pool3d = (_global("max", n) for n in (1, 2, 3))
+global_avg_pool1d, global_avg_pool2d, global_avg_pool3d = (_global("avg", n) for n in (1, 2, 3))

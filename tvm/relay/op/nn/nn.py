@@ -1,0 +1,10 @@
+"""The operators of neural networks under the path TVM has them at."""
+
+from .activation import *  # noqa: F403
+from .convolution import *  # noqa: F403
+from .dense import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .packed import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .space import *  # noqa: F403
+from .transposed import *  # noqa: F403

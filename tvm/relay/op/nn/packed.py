@@ -1,0 +1,168 @@
+"""Convolutions and products in blocked layouts, as the layout passes make them."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....ir.tensor_type import TensorType
+from ....topi.nn.utils import pads, spatial
+from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import dims, tensor
+
+
+def _packed_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    x, k = dims(data), dims(kernel)
+    if len(x) != 5 or len(k) != 6:
+        raise TypeError(f"data NCHW<c>c of 5 and a kernel OIHW<i>i<o>o of 6 dimensions are wanted, got {x} and {k}")
+    filters = k[0] * k[5]
+    if attrs.channels is not None and int(attrs.channels) != filters:
+        raise TypeError(f"channels says {attrs.channels}, the kernel makes {filters}")
+    taken = k[1] * k[4] * attrs.groups
+    if isinstance(x[1], int) and x[1] * x[4] != taken:
+        raise TypeError(f"the data has {x[1] * x[4]} channels, the kernel takes {taken}")
+    sizes = [(k[2 + i] - 1) * attrs.dilation[i] + 1 for i in range(2)]
+    before, after = pads(attrs.padding, sizes, 2, "padding")
+    out = [(x[2 + i] + before[i] + after[i] - sizes[i]) // attrs.strides[i] + 1 for i in range(2)]
+    return TensorType((x[0], k[0], *out, k[5]), attrs.out_dtype or data.dtype)
+
+
+def _attributes(
+    name, strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout, out_layout, out_dtype
+) -> dict:
+    before, after = pads(padding, (1, 1), 2, name) if not isinstance(padding, str) else (padding, ())
+    return {
+        "strides": spatial(strides, 2, name),
+        "padding": padding if isinstance(padding, str) else (*before, *after),
+        "dilation": spatial(dilation, 2, name),
+        "groups": int(groups),
+        "channels": None if channels is None else int(channels),
+        "kernel_size": None if kernel_size is None else spatial(kernel_size, 2, name),
+        "data_layout": data_layout,
+        "kernel_layout": kernel_layout,
+        "out_layout": out_layout or data_layout,
+        "out_dtype": out_dtype,
+    }
+
+
+@op(
+    "nn.contrib_conv2d_NCHWc",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_packed_type,
+    compute=lambda attrs, inputs, out: topi.nn.conv2d_NCHWc(
+        inputs[0],
+        inputs[1],
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.data_layout,
+        attrs.out_layout,
+        out.dtype,
+    ),
+)
+def contrib_conv2d_nchwc(
+    data,
+    kernel,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW8c",
+    kernel_layout="OIHW",
+    out_layout="",
+    out_dtype="",
+):
+    """Convolution of data whose channels are stored in blocks."""
+    return call(
+        "nn.contrib_conv2d_NCHWc",
+        data,
+        kernel,
+        **_attributes(
+            "contrib_conv2d_nchwc",
+            strides,
+            padding,
+            dilation,
+            groups,
+            channels,
+            kernel_size,
+            data_layout,
+            kernel_layout,
+            out_layout,
+            out_dtype,
+        ),
+    )
+
+
+@op(
+    "nn.contrib_depthwise_conv2d_NCHWc",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_packed_type,
+    compute=lambda attrs, inputs, out: topi.nn.depthwise_conv2d_NCHWc(
+        inputs[0],
+        inputs[1],
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.data_layout,
+        attrs.out_layout,
+        out.dtype,
+    ),
+)
+def contrib_depthwise_conv2d_nchwc(
+    data,
+    kernel,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW8c",
+    kernel_layout="OIHW",
+    out_layout="",
+    out_dtype="",
+):
+    """Convolution of each channel by itself, of data whose channels are stored in blocks."""
+    return call(
+        "nn.contrib_depthwise_conv2d_NCHWc",
+        data,
+        kernel,
+        **_attributes(
+            "contrib_depthwise_conv2d_nchwc",
+            strides,
+            padding,
+            dilation,
+            groups,
+            channels,
+            kernel_size,
+            data_layout,
+            kernel_layout,
+            out_layout,
+            out_dtype,
+        ),
+    )
+
+
+def _dense_pack_type(attrs, types):
+    data, weight = tensor(types[0], "the data"), tensor(types[1], "the weight")
+    x, w = dims(data), dims(weight)
+    if len(w) != 3 or len(x) < 1:
+        raise TypeError(f"a weight NC<n>n of 3 dimensions is wanted, got {w}")
+    if isinstance(x[-1], int) and x[-1] != w[1]:
+        raise TypeError(f"the data has {x[-1]} features, the weight {w[1]}")
+    return TensorType((*x[:-1], w[0] * w[2]), attrs.out_dtype or data.dtype)
+
+
+@op(
+    "nn.contrib_dense_pack",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_dense_pack_type,
+    compute=lambda attrs, inputs, out: topi.nn.dense_pack(inputs[0], inputs[1], None, out.dtype),
+)
+def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
+    """data . weight^T for a weight whose rows are stored in blocks."""
+    return call("nn.contrib_dense_pack", data, weight, weight_layout=weight_layout, units=units, out_dtype=out_dtype)

@@ -1,0 +1,331 @@
+"""Padding, space, depth and batch; queues; displaced windows; enlarged images."""
+
+from __future__ import annotations
+
+from .... import te, topi
+from ....ir.tensor_type import TensorType
+from ...expr import RelayExpr, _known_dtype, const
+from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
+from ..rules import dims, normalize_axis, tensor
+
+
+def _pairs(widths) -> tuple:
+    return tuple((int(a), int(b)) for a, b in widths)
+
+
+def _pad_type(attrs, types):
+    data = tensor(types[0], "the data")
+    shape = dims(data)
+    if len(attrs.pad_width) != len(shape):
+        raise TypeError(f"the data has {len(shape)} dimensions, pad_width gives {len(attrs.pad_width)}")
+    out = [d if not (a or b) else d + (a + b) for d, (a, b) in zip(shape, attrs.pad_width)]
+    for old, new, (a, b) in zip(shape, out, attrs.pad_width):
+        if isinstance(new, int) and new < 0:
+            raise TypeError(f"padding {a} and {b} cut more than the {old} elements there are")
+    return TensorType(out, data.dtype)
+
+
+def _pad_compute(attrs, inputs, out):
+    data = inputs[0]
+    before, after = [p[0] for p in attrs.pad_width], [p[1] for p in attrs.pad_width]
+    if attrs.pad_mode == "constant":
+        value = inputs[1]() if not inputs[1].shape else inputs[1](0)
+        return topi.nn.pad(data, before, after, value.astype(data.dtype))
+    if attrs.pad_mode == "reflect":
+        return topi.nn.mirror_pad(data, before, after, "REFLECT")
+
+    def nearest(*at):
+        return data(
+            *[te.min(te.max(x - b, 0), d - 1) if b or a else x for x, b, a, d in zip(at, before, after, data.shape)]
+        )
+
+    return te.compute(out.shape, nearest, name="T_pad_edge", tag="injective")
+
+
+@op("nn.pad", 2, pattern=INJECTIVE, type_rule=_pad_type, compute=_pad_compute)
+def pad(data, pad_width, pad_value=0, pad_mode="constant"):
+    """Elements around a tensor: constant, edge or reflect."""
+    if pad_mode not in ("constant", "edge", "reflect"):
+        raise ValueError(f"pad: the mode is constant, edge or reflect, got '{pad_mode}'")
+    data = as_expr(data)
+    value = pad_value if isinstance(pad_value, RelayExpr) else const(pad_value, _known_dtype(data))
+    return call("nn.pad", data, value, pad_width=_pairs(pad_width), pad_mode=pad_mode)
+
+
+def _mirror_type(attrs, types):
+    out = _pad_type(attrs, types)
+    least = 0 if attrs.mode == "SYMMETRIC" else 1
+    for d, (a, b) in zip(dims(types[0]), attrs.pad_width):
+        if isinstance(d, int) and max(a, b) > d - least:
+            raise TypeError(f"{attrs.mode} padding by {a} and {b} needs more than the {d} elements there are")
+    return out
+
+
+@op(
+    "nn.mirror_pad",
+    1,
+    pattern=INJECTIVE,
+    type_rule=_mirror_type,
+    compute=lambda attrs, inputs, out: topi.nn.mirror_pad(
+        inputs[0], [p[0] for p in attrs.pad_width], [p[1] for p in attrs.pad_width], attrs.mode
+    ),
+)
+def mirror_pad(data, pad_width, mode="SYMMETRIC"):
+    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not."""
+    if mode not in ("SYMMETRIC", "REFLECT"):
+        raise ValueError(f"mirror_pad: the mode is SYMMETRIC or REFLECT, got '{mode}'")
+    return call("nn.mirror_pad", data, pad_width=_pairs(pad_width), mode=mode)
+
+
+@op(
+    "nn.depth_to_space",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.nn.depth_to_space(inputs[0], attrs.block_size, attrs.layout, attrs.mode),
+)
+def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
+    """Blocks of channels become squares of points."""
+    return call("nn.depth_to_space", data, block_size=int(block_size), layout=layout, mode=mode)
+
+
+@op(
+    "nn.space_to_depth",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.nn.space_to_depth(inputs[0], attrs.block_size, attrs.layout),
+)
+def space_to_depth(data, block_size, layout="NCHW"):
+    """Squares of points become blocks of channels."""
+    return call("nn.space_to_depth", data, block_size=int(block_size), layout=layout)
+
+
+@op(
+    "nn.space_to_batch_nd",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.nn.space_to_batch_nd(
+        inputs[0], attrs.block_shape, [p[0] for p in attrs.paddings], [p[1] for p in attrs.paddings], attrs.pad_value
+    ),
+)
+def space_to_batch_nd(data, block_shape, paddings, pad_value=0):
+    """Blocks of points along the dimensions after the first become further batches."""
+    return call(
+        "nn.space_to_batch_nd",
+        data,
+        block_shape=tuple(int(b) for b in block_shape),
+        paddings=_pairs(paddings),
+        pad_value=float(pad_value),
+    )
+
+
+@op(
+    "nn.batch_to_space_nd",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.nn.batch_to_space_nd(
+        inputs[0], attrs.block_shape, [p[0] for p in attrs.crops], [p[1] for p in attrs.crops]
+    ),
+)
+def batch_to_space_nd(data, block_shape, crops):
+    """Batches become blocks of points again; the borders are cut off."""
+    return call("nn.batch_to_space_nd", data, block_shape=tuple(int(b) for b in block_shape), crops=_pairs(crops))
+
+
+@op(
+    "nn.dilate",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.nn.dilate(inputs[0], attrs.strides, attrs.dilation_value),
+)
+def dilate(data, strides, dilation_value=0.0):
+    """A value between the elements, so that they stand ``strides`` apart."""
+    return call("nn.dilate", data, strides=tuple(int(s) for s in strides), dilation_value=float(dilation_value))
+
+
+def _fifo_type(attrs, types):
+    data, buffer = tensor(types[0], "the data"), tensor(types[1], "the buffer")
+    x, y = list(dims(data)), list(dims(buffer))
+    if len(x) != len(y) or data.dtype != buffer.dtype:
+        raise TypeError(f"the data and the buffer must be alike, got {data} and {buffer}")
+    axis = normalize_axis(attrs.axis, len(x))
+    if x[axis] > y[axis] or x[:axis] + x[axis + 1 :] != y[:axis] + y[axis + 1 :]:
+        raise TypeError(f"data of shape {tuple(x)} does not fit into a buffer of shape {tuple(y)} along axis {axis}")
+    return buffer
+
+
+@op(
+    "nn.fifo_buffer",
+    2,
+    pattern=OPAQUE,
+    type_rule=_fifo_type,
+    compute=lambda attrs, inputs, out: topi.nn.fifo_buffer(inputs[0], inputs[1], attrs.axis),
+)
+def fifo_buffer(data, buffer, axis):
+    """The newest elements of a buffer followed by the data, as long as the buffer was."""
+    return call("nn.fifo_buffer", data, buffer, axis=int(axis))
+
+
+def _correlation_compute(attrs, inputs, out):
+    return topi.nn.correlation_nchw(
+        inputs[0],
+        inputs[1],
+        attrs.kernel_size,
+        attrs.max_displacement,
+        attrs.stride1,
+        attrs.stride2,
+        attrs.padding,
+        attrs.is_multiply,
+    )
+
+
+@op("nn.correlation", 2, pattern=OUT_ELEMWISE_FUSABLE, compute=_correlation_compute)
+def correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, layout):
+    """How alike patches of two images are, for every displacement up to a limit."""
+    if layout != "NCHW":
+        raise ValueError(f"correlation: the layout is NCHW, got '{layout}'")
+    padding = (int(padding),) if isinstance(padding, int) else tuple(int(p) for p in padding)
+    return call(
+        "nn.correlation",
+        data1,
+        data2,
+        kernel_size=int(kernel_size),
+        max_displacement=int(max_displacement),
+        stride1=int(stride1),
+        stride2=int(stride2),
+        padding=padding,
+        is_multiply=bool(is_multiply),
+        layout=layout,
+    )
+
+
+def _deformable_compute(attrs, inputs, out):
+    function = topi.nn.deformable_conv2d_nchw if attrs.data_layout == "NCHW" else topi.nn.deformable_conv2d_nhwc
+    return function(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.deformable_groups,
+        attrs.groups,
+        attrs.out_dtype,
+    )
+
+
+@op("nn.deformable_conv2d", 3, pattern=OUT_ELEMWISE_FUSABLE, compute=_deformable_compute)
+def deformable_conv2d(
+    data,
+    offset,
+    weight,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    deformable_groups=1,
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW",
+    kernel_layout="OIHW",
+    out_layout="",
+    out_dtype="",
+):
+    """Convolution whose window points are displaced by offsets."""
+    if data_layout not in ("NCHW", "NHWC"):
+        raise ValueError(f"deformable_conv2d: the layout is NCHW or NHWC, got '{data_layout}'")
+    return call(
+        "nn.deformable_conv2d",
+        data,
+        offset,
+        weight,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        deformable_groups=int(deformable_groups),
+        groups=int(groups),
+        channels=channels,
+        kernel_size=kernel_size,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
+    )
+
+
+_METHODS = {
+    "nearest_neighbor": "nearest_neighbor",
+    "bilinear": "linear",
+    "trilinear": "linear",
+    "bicubic": "cubic",
+    "linear": "linear",
+    "cubic": "cubic",
+}
+
+
+def _upsampling_type(attrs, types):
+    data = tensor(types[0])
+    shape, letters = list(dims(data)), [c for c in attrs.layout if c.isalpha()]
+    if len(letters) != len(shape):
+        raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
+    for c, scale in zip("DHW"[-len(attrs.scales) :], attrs.scales):
+        at = letters.index(c)
+        shape[at] = int(round(shape[at] * scale)) if isinstance(shape[at], int) else shape[at] * int(scale)
+    return TensorType(shape, data.dtype)
+
+
+def _upsampling_expand(attrs, args, types):
+    from ..image import resize2d, resize3d
+
+    shape = dict(zip((c for c in attrs.layout if c.isalpha()), dims(_upsampling_type(attrs, types))))
+    method = _METHODS[attrs.method]
+    corners = getattr(attrs, "align_corners", False)
+    mode = "align_corners" if corners else getattr(attrs, "coordinate_transformation_mode", "asymmetric")
+    rounding = "" if method != "nearest_neighbor" else "round" if corners else "floor"
+    if len(attrs.scales) == 2:
+        return resize2d(args[0], (shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
+    if method == "nearest_neighbor":
+        mode = "asymmetric"
+    return resize3d(args[0], (shape["D"], shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
+
+
+@op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
+def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
+    """Images enlarged by whole or broken factors."""
+    if method not in _METHODS:
+        raise ValueError(f"upsampling: the method is nearest_neighbor, bilinear or bicubic, got '{method}'")
+    return call(
+        "nn.upsampling",
+        data,
+        scales=(float(scale_h), float(scale_w)),
+        scale_h=float(scale_h),
+        scale_w=float(scale_w),
+        layout=layout,
+        method=method,
+        align_corners=bool(align_corners),
+    )
+
+
+@op("nn.upsampling3d", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
+def upsampling3d(
+    data,
+    scale_d=1,
+    scale_h=1,
+    scale_w=1,
+    layout="NCDHW",
+    method="nearest_neighbor",
+    coordinate_transformation_mode="half_pixel",
+):
+    """Volumes enlarged by whole or broken factors."""
+    if method not in _METHODS:
+        raise ValueError(f"upsampling3d: the method is nearest_neighbor or trilinear, got '{method}'")
+    return call(
+        "nn.upsampling3d",
+        data,
+        scales=(float(scale_d), float(scale_h), float(scale_w)),
+        scale_d=float(scale_d),
+        scale_h=float(scale_h),
+        scale_w=float(scale_w),
+        layout=layout,
+        method=method,
+        coordinate_transformation_mode=coordinate_transformation_mode,
+    )

@@ -1,0 +1,214 @@
+"""Transposed convolutions."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....ir.prim import PrimExpr
+from ....ir.tensor_type import TensorType
+from ....topi.nn.convolution import SPATIAL
+from ....topi.nn.utils import pads, spatial
+from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import tensor
+from .convolution import _by_name
+
+
+def _transposed_type(attrs, types):
+    data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
+    names = SPATIAL[len(attrs.data_layout) - 2]
+    data = _by_name(data_type, attrs.data_layout, "the data")
+    weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
+    if isinstance(data["C"], int) and isinstance(weight["I"], int) and data["C"] != weight["I"]:
+        raise TypeError(f"the data has {data['C']} channels, but the weight takes {weight['I']}")
+    if isinstance(data["C"], int) and data["C"] % attrs.groups:
+        raise TypeError(f"{data['C']} channels cannot be divided into {attrs.groups} groups")
+    filters = weight["O"] * attrs.groups
+    if attrs.channels is not None and int(attrs.channels) != filters:
+        raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
+    out = {"N": data["N"], "C": filters}
+    spans = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
+    before, after = pads(attrs.padding, spans, len(names), "padding")
+    for c, k, s, lo, hi, e in zip(names, spans, attrs.strides, before, after, attrs.output_padding):
+        if e and e >= max(s, attrs.dilation[names.index(c)]):
+            raise TypeError(f"output_padding {e} along {c} must be smaller than the stride {s}")
+        out[c] = (data[c] - 1) * s + (k - lo - hi + e)
+        if not isinstance(out[c], PrimExpr) and out[c] < 1:
+            raise TypeError(f"nothing is left along {c}: padding {lo} and {hi} cut all of it away")
+    return TensorType([out[c] for c in attrs.data_layout], attrs.out_dtype or data_type.dtype)
+
+
+def _transposed_inputs(attrs, types):
+    data = tensor(types[0], "the data")
+    if attrs.channels is None or attrs.kernel_size is None:
+        raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
+    size = dict(zip(SPATIAL[len(attrs.data_layout) - 2], attrs.kernel_size))
+    size["I"] = _by_name(data, attrs.data_layout, "the data")["C"]
+    size["O"] = int(attrs.channels) // attrs.groups
+    return [data, TensorType([size[c] for c in attrs.kernel_layout], data.dtype)]
+
+
+def _transposed_compute(attrs, inputs, out):
+    return topi.nn.conv_transpose(
+        inputs[0],
+        inputs[1],
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.groups,
+        attrs.data_layout,
+        attrs.kernel_layout,
+        attrs.output_padding,
+        out.dtype,
+        f"conv{len(attrs.data_layout) - 2}d_transpose",
+    )
+
+
+def _build(
+    name: str,
+    n: int,
+    data,
+    weight,
+    strides,
+    padding,
+    dilation,
+    groups,
+    channels,
+    kernel_size,
+    data_layout,
+    kernel_layout,
+    out_layout,
+    output_padding,
+    out_dtype,
+):
+    before, after = ((), ()) if isinstance(padding, str) else pads(padding, (1,) * n, n, name)
+    return call(
+        name,
+        data,
+        weight,
+        strides=spatial(strides, n, name + ": strides"),
+        padding=padding if isinstance(padding, str) else (*before, *after),
+        dilation=spatial(dilation, n, name + ": dilation"),
+        groups=int(groups),
+        channels=None if channels is None else int(channels),
+        kernel_size=None if kernel_size is None else spatial(kernel_size, n, name + ": kernel_size"),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        output_padding=spatial(output_padding, n, name + ": output_padding"),
+        out_dtype=out_dtype,
+    )
+
+
+_FACTS = {
+    "pattern": OUT_ELEMWISE_FUSABLE,
+    "type_rule": _transposed_type,
+    "infer_inputs": _transposed_inputs,
+    "compute": _transposed_compute,
+}
+
+
+@op("nn.conv1d_transpose", 2, **_FACTS)
+def conv1d_transpose(
+    data,
+    weight,
+    strides=(1,),
+    padding=(0,),
+    dilation=(1,),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCW",
+    kernel_layout="IOW",
+    out_layout="",
+    output_padding=(0,),
+    out_dtype="",
+):
+    """Transposed convolution along one dimension."""
+    return _build(
+        "nn.conv1d_transpose",
+        1,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        output_padding,
+        out_dtype,
+    )
+
+
+@op("nn.conv2d_transpose", 2, **_FACTS)
+def conv2d_transpose(
+    data,
+    weight,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW",
+    kernel_layout="IOHW",
+    out_layout="",
+    output_padding=(0, 0),
+    out_dtype="",
+):
+    """Transposed convolution along two dimensions."""
+    return _build(
+        "nn.conv2d_transpose",
+        2,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        output_padding,
+        out_dtype,
+    )
+
+
+@op("nn.conv3d_transpose", 2, **_FACTS)
+def conv3d_transpose(
+    data,
+    weight,
+    strides=(1, 1, 1),
+    padding=(0, 0, 0),
+    dilation=(1, 1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCDHW",
+    kernel_layout="IODHW",
+    out_layout="",
+    output_padding=(0, 0, 0),
+    out_dtype="",
+):
+    """Transposed convolution along three dimensions."""
+    return _build(
+        "nn.conv3d_transpose",
+        3,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        output_padding,
+        out_dtype,
+    )

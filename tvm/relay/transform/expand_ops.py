@@ -1,0 +1,68 @@
+"""Operators written in terms of simpler ones: records with an ``expand`` fact are replaced by what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.transform import PassContext
+from ...ir.type import TupleType
+from ...ir.visit import rewrite
+from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
+from ..infer import infer_function, infer_type
+from .function_pass import RelayFunctionPass, function_pass
+
+
+def typed(root: RelayExpr) -> RelayExpr:
+    """An expression with its type; operands that have theirs are not looked at again."""
+    stack = [root]
+    while stack:
+        e = stack[-1]
+        if e.checked_type_ is not None:
+            stack.pop()
+            continue
+        if type(e) not in (Call, Tuple, TupleGetItem) or type(e) is Call and not isinstance(e.op, Op):
+            infer_type(e)
+            continue
+        operands = e.args if type(e) is Call else e.fields if type(e) is Tuple else (e.tuple_value,)
+        waiting = [x for x in operands if x.checked_type_ is None]
+        if waiting:
+            stack.extend(waiting)
+        elif type(e) is Call:
+            e.checked_type_ = e.op.attrs["type_rule"](e.attrs, [x.checked_type_ for x in operands])
+        elif type(e) is Tuple:
+            e.checked_type_ = TupleType(tuple(x.checked_type_ for x in operands))
+        else:
+            e.checked_type_ = e.tuple_value.checked_type_.fields[e.index]
+    return root
+
+
+def expand_function(func: Function, wanted: Callable[[Op], bool], mod: IRModule | None = None) -> Function:
+    """The function with all calls of ``wanted`` operators expanded, and what they expand to."""
+
+    def post(node: RelayExpr) -> RelayExpr | None:
+        if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
+            return node.tuple_value.fields[node.index]
+        if type(node) is not Call or not isinstance(node.op, Op):
+            return None
+        expand = node.op.attrs.get("expand")
+        if expand is None or not wanted(node.op):
+            return None
+        made = expand(node.attrs, node.args, [typed(a).checked_type_ for a in node.args])
+        # What an expansion is made of may itself be expanded; its own operands are finished already.
+        known = {id(a): (a, a) for a in node.args}
+        return rewrite(made, post, memo=known)
+
+    new = rewrite(func, post)
+    return func if new is func else infer_function(new, mod)
+
+
+def ExpandOps() -> RelayFunctionPass:
+    """Replace every operator that has no computation of its own by simpler ones."""
+
+    @function_pass(opt_level=0, name="ExpandOps", required=["InferType"])
+    def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return expand_function(func, lambda record: "compute" not in record.attrs, mod)
+
+    return expand

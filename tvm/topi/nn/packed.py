@@ -1,0 +1,116 @@
+"""Convolutions and products whose channels are stored in blocks: NCHW16c data, OIHW16i16o kernels, NC16n weights."""
+
+from __future__ import annotations
+
+from ... import te
+from ...error import TVMError
+from ..utils import get_const_int, simplify
+from .pad import pad
+from .utils import pads, spatial
+
+
+def _window(data, kernel, stride, padding, dilation, what: str):
+    """The padded data, strides, dilations and the size of the result; height and width are dimensions 2 and 3."""
+    strides, dilations = spatial(stride, 2, what + ": strides"), spatial(dilation, 2, what + ": dilation")
+    sizes = [get_const_int((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], dilations)]
+    before, after = pads(padding, sizes, 2, what)
+    source = data
+    if any(before) or any(after):
+        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), name="data_pad")
+    out = [
+        simplify((d + lo + hi - k) // s + 1) for d, lo, hi, k, s in zip(data.shape[2:4], before, after, sizes, strides)
+    ]
+    return source, strides, dilations, out
+
+
+def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
+    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels."""
+    out_dtype = out_dtype or data.dtype
+    if len(data.shape) != 5 or len(kernel.shape) != 6:
+        raise TVMError(
+            f"conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got {len(data.shape)} and "
+            f"{len(kernel.shape)}"
+        )
+    source, strides, dilations, (height, width) = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc")
+    block = get_const_int(data.shape[4])
+    channels = get_const_int(data.shape[1]) * block
+    filters = get_const_int(kernel.shape[0]) * get_const_int(kernel.shape[5])
+    inside = get_const_int(kernel.shape[1]) * get_const_int(kernel.shape[4])
+    if channels % inside:
+        raise TVMError(f"conv2d_NCHWc: {channels} channels do not fit a kernel that takes {inside}")
+    groups, wide = channels // inside, get_const_int(kernel.shape[5])
+    outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
+    inner = te.reduce_axis((0, kernel.shape[4]), name="ic_inner")
+    kh, kw = te.reduce_axis((0, kernel.shape[2]), name="kh"), te.reduce_axis((0, kernel.shape[3]), name="kw")
+    same_block = block == get_const_int(kernel.shape[4])
+
+    def body(n, oc, y, x, ob):
+        at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
+        if groups == 1 and same_block:
+            value = source(n, outer, *at, inner)
+        else:
+            channel = outer * kernel.shape[4] + inner + te.indexdiv(oc * wide + ob, filters // groups) * inside
+            value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
+        return te.sum(
+            value.astype(out_dtype) * kernel(oc, outer, kh, kw, inner, ob).astype(out_dtype),
+            axis=[outer, kh, kw, inner],
+        )
+
+    return te.compute(
+        (data.shape[0], kernel.shape[0], height, width, kernel.shape[5]), body, name="conv2d_NCHWc", tag="conv2d_NCHWc"
+    )
+
+
+def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
+    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C."""
+    out_dtype = out_dtype or Input.dtype
+    if len(Input.shape) != 5 or len(Filter.shape) != 6:
+        raise TVMError(
+            "depthwise_conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got "
+            f"{len(Input.shape)} and {len(Filter.shape)}"
+        )
+    source, strides, dilations, (height, width) = _window(
+        Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc"
+    )
+    block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
+    channels, filters = get_const_int(Input.shape[1]) * block, get_const_int(Filter.shape[0]) * wide
+    if filters % channels:
+        raise TVMError(f"depthwise_conv2d_NCHWc: {filters} filters are no multiple of {channels} channels")
+    multiplier = filters // channels
+    kh, kw = te.reduce_axis((0, Filter.shape[2]), name="kh"), te.reduce_axis((0, Filter.shape[3]), name="kw")
+
+    def body(n, oc, y, x, ob):
+        at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
+        if multiplier == 1 and block == wide:
+            value = source(n, oc, *at, ob)
+        else:
+            channel = te.indexdiv(oc * wide + ob, multiplier)
+            value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
+        return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
+
+    return te.compute(
+        (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5]),
+        body,
+        name="depthwise_conv2d_NCHWc",
+        tag="depthwise_conv2d_NCHWc",
+    )
+
+
+def dense_pack(data, weight, bias=None, out_dtype=None):
+    """data . weight^T, the weight being stored as (units / block, features, block)"""
+    out_dtype = out_dtype or data.dtype
+    if len(weight.shape) != 3:
+        raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
+    block = weight.shape[2]
+    k = te.reduce_axis((0, data.shape[-1]), name="k")
+
+    def body(*at):
+        value = data(*at[:-1], k).astype(out_dtype)
+        return te.sum(
+            value * weight(te.indexdiv(at[-1], block), k, te.indexmod(at[-1], block)).astype(out_dtype), axis=k
+        )
+
+    out = te.compute((*data.shape[:-1], simplify(weight.shape[0] * block)), body, name="T_dense_pack", tag="dense_pack")
+    if bias is not None:
+        out = te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag="broadcast")
+    return out

@@ -1,0 +1,166 @@
+"""Elements moved between space, depth and batch; dilation, flattening, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import te, tir
+from ...error import TVMError
+from ..tag import INJECTIVE
+from ..utils import get_const_int, normalize_axis, simplify
+from .pad import pad
+
+
+def dilate(data, strides, dilation_value=0.0, name="DilatedInput"):
+    """``dilation_value`` between the elements, so that they stand ``strides`` apart."""
+    if len(strides) != len(data.shape):
+        raise TVMError(f"dilate: {len(data.shape)} strides are wanted, got {len(strides)}")
+    strides = [get_const_int(s) for s in strides]
+    value = dilation_value if isinstance(dilation_value, tir.PrimExpr) else tir.const(dilation_value, data.dtype)
+
+    def body(*at):
+        on = [te.indexmod(i, s).equal(0) for i, s in zip(at, strides) if s > 1]
+        index = [te.indexdiv(i, s) if s > 1 else i for i, s in zip(at, strides)]
+        return tir.if_then_else(tir.all(*on), data(*index), value) if on else data(*index)
+
+    shape = [simplify((d - 1) * s + 1) for d, s in zip(data.shape, strides)]
+    return te.compute(shape, body, name=name, tag=INJECTIVE + ",dilate")
+
+
+def flatten(data):
+    """All dimensions but the first become one."""
+    from ..transform import reshape
+
+    size = simplify(_product(data.shape[1:]))
+    return reshape(data, (data.shape[0], size))
+
+
+def _product(values: Sequence):
+    total = 1
+    for v in values:
+        total = total * v
+    return total
+
+
+def _channels(layout: str, what: str) -> tuple[int, int, int]:
+    if layout not in ("NCHW", "NHWC"):
+        raise TVMError(f"{what}: the layout is NCHW or NHWC, got '{layout}'")
+    return (1, 2, 3) if layout == "NCHW" else (3, 1, 2)
+
+
+def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
+    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block)."""
+    c, h, w = _channels(layout, "depth_to_space")
+    if mode not in ("DCR", "CDR", "CRD"):
+        raise TVMError(f"depth_to_space: the mode is DCR or CRD, got '{mode}'")
+    size = get_const_int(block_size)
+    if isinstance(getattr(data.shape[c], "value", None), int) and data.shape[c].value % (size * size):
+        raise TVMError(f"depth_to_space: {data.shape[c]} channels cannot be divided into blocks of {size} x {size}")
+    shape = list(data.shape)
+    depth = shape[c] = simplify(data.shape[c] // (size * size))
+    shape[h], shape[w] = simplify(data.shape[h] * size), simplify(data.shape[w] * size)
+
+    def body(*at):
+        index = list(at)
+        block = te.indexmod(at[h], size) * size + te.indexmod(at[w], size)
+        index[c] = block * depth + at[c] if mode == "DCR" else at[c] * (size * size) + block
+        index[h], index[w] = te.indexdiv(at[h], size), te.indexdiv(at[w], size)
+        return data(*index)
+
+    return te.compute(shape, body, name="depth_to_space", tag=INJECTIVE)
+
+
+def space_to_depth(data, block_size, layout="NCHW"):
+    """Squares of points become blocks of channels."""
+    c, h, w = _channels(layout, "space_to_depth")
+    size = get_const_int(block_size)
+    for place in (h, w):
+        if isinstance(getattr(data.shape[place], "value", None), int) and data.shape[place].value % size:
+            raise TVMError(f"space_to_depth: {data.shape[place]} points cannot be divided into blocks of {size}")
+    shape = list(data.shape)
+    depth = data.shape[c]
+    shape[c] = simplify(depth * size * size)
+    shape[h], shape[w] = simplify(data.shape[h] // size), simplify(data.shape[w] // size)
+
+    def body(*at):
+        index = list(at)
+        block = te.indexdiv(at[c], depth)
+        index[c] = te.indexmod(at[c], depth)
+        index[h] = at[h] * size + te.indexdiv(block, size)
+        index[w] = at[w] * size + te.indexmod(block, size)
+        return data(*index)
+
+    return te.compute(shape, body, name="space_to_depth", tag=INJECTIVE)
+
+
+def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
+    """Blocks of points along the dimensions after the first become further batches."""
+    block = [get_const_int(b) for b in block_shape]
+    n, rank = len(block), len(data.shape)
+    if len(pad_before) != n or len(pad_after) != n or n >= rank:
+        raise TVMError(
+            "space_to_batch_nd: one block size and one pair of paddings for each spatial dimension is wanted"
+        )
+    lo = [0, *pad_before, *[0] * (rank - n - 1)]
+    hi = [0, *pad_after, *[0] * (rank - n - 1)]
+    source = pad(data, lo, hi, pad_value) if any(lo) or any(hi) else data
+    batch = data.shape[0]
+    shape = [simplify(batch * _product(block)), *source.shape[1:]]
+    for i, b in enumerate(block):
+        if isinstance(getattr(shape[i + 1], "value", None), int) and shape[i + 1].value % b:
+            raise TVMError(f"space_to_batch_nd: {shape[i + 1]} padded points cannot be divided into blocks of {b}")
+        shape[i + 1] = simplify(shape[i + 1] // b)
+
+    def body(*at):
+        index = list(at)
+        offset = te.indexdiv(at[0], batch)
+        index[0] = te.indexmod(at[0], batch)
+        for i in reversed(range(n)):
+            index[i + 1] = at[i + 1] * block[i] + te.indexmod(offset, block[i])
+            offset = te.indexdiv(offset, block[i])
+        return source(*index)
+
+    return te.compute(shape, body, name="space_to_batch_nd", tag=INJECTIVE)
+
+
+def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
+    """Batches become blocks of points again; the borders are cut off."""
+    block = [get_const_int(b) for b in block_shape]
+    n = len(block)
+    if len(crop_begin_list) != n or len(crop_end_list) != n or n >= len(data.shape):
+        raise TVMError("batch_to_space_nd: one block size and one pair of crops for each spatial dimension is wanted")
+    known = getattr(data.shape[0], "value", None)
+    if isinstance(known, int) and known % _product(block):
+        raise TVMError(f"batch_to_space_nd: a batch of {known} cannot be divided into blocks of {block}")
+    batch = simplify(data.shape[0] // _product(block))
+    shape = [batch, *data.shape[1:]]
+    for i, b in enumerate(block):
+        shape[i + 1] = simplify(data.shape[i + 1] * b - crop_begin_list[i] - crop_end_list[i])
+
+    def body(*at):
+        index = list(at)
+        offset = tir.const(0, "int32")
+        for i in range(n):
+            j = at[i + 1] + crop_begin_list[i]
+            offset = offset * block[i] + te.indexmod(j, block[i])
+            index[i + 1] = te.indexdiv(j, block[i])
+        index[0] = offset * batch + at[0]
+        return data(*index)
+
+    return te.compute(shape, body, name="batch_to_space_nd", tag=INJECTIVE)
+
+
+def fifo_buffer(data, buffer, axis):
+    """The newest elements of ``buffer`` followed by ``data``, as long as the buffer was."""
+    axis = normalize_axis(axis, len(buffer.shape), "fifo_buffer")
+    if len(data.shape) != len(buffer.shape):
+        raise TVMError("fifo_buffer: the data and the buffer must have as many dimensions")
+    length, new = buffer.shape[axis], data.shape[axis]
+
+    def body(*at):
+        old, fresh = list(at), list(at)
+        old[axis] = at[axis] + new
+        fresh[axis] = at[axis] - length + new
+        return tir.if_then_else(at[axis] < length - new, buffer(*old), data(*fresh))
+
+    return te.compute(buffer.shape, body, name="new_buffer", tag=INJECTIVE)

@@ -1,0 +1,116 @@
+"""Transposed convolutions: the data is spread by the strides, then correlated with the mirrored kernel."""
+
+from __future__ import annotations
+
+from ... import te, tir
+from ...error import TVMError
+from ..utils import get_const_int, simplify
+from .convolution import SPATIAL, _check_layout
+from .utils import pads, spatial
+
+
+def conv_transpose(
+    inp,
+    filt,
+    strides,
+    padding,
+    dilation,
+    groups,
+    data_layout,
+    kernel_layout="",
+    output_padding=0,
+    out_dtype=None,
+    name="conv_transpose",
+):
+    """The gradient of a convolution with respect to its data. In ``kernel_layout`` I counts the channels of ``inp``
+    and O the output channels of one group."""
+    n = len(inp.shape) - 2
+    names = SPATIAL.get(n)
+    if names is None:
+        raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
+    kernel_layout = kernel_layout or "IO" + names
+    _check_layout(data_layout, "NC" + names, name)
+    _check_layout(kernel_layout, "OI" + names, name)
+    out_dtype = out_dtype or inp.dtype
+    strides, dilations = spatial(strides, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
+    extra = spatial(output_padding, n, name + ": output_padding")
+    data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
+    weight = {c: filt.shape[kernel_layout.index(c)] for c in kernel_layout}
+    groups = get_const_int(groups)
+    if isinstance(getattr(data["C"], "value", None), int) and data["C"].value % groups:
+        raise TVMError(f"{name}: {data['C']} channels cannot be divided into {groups} groups")
+    spans = [get_const_int((weight[c] - 1) * d + 1) for c, d in zip(names, dilations)]
+    before, after = pads(padding, spans, n, name)
+    for e, s, d, c in zip(extra, strides, dilations, names):
+        if e and e >= max(s, d):
+            raise TVMError(
+                f"{name}: output_padding {e} along {c} must be smaller than the stride {s} or the dilation {d}"
+            )
+    lead = {c: k - 1 - lo for c, k, lo in zip(names, spans, before)}
+    out = {"N": data["N"], "C": weight["O"] * groups}
+    for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
+        out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
+    spread = _spread(inp, data, data_layout, names, strides, lead, {c: out[c] + k - 1 for c, k in zip(names, spans)})
+    per_group, filters = simplify(data["C"] // groups), weight["O"]
+    rc = te.reduce_axis((0, per_group), name="rc")
+    window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
+
+    def body(*at):
+        i = dict(zip(data_layout, at))
+        one = groups == 1
+        channel = rc if one else (i["C"] // filters) * per_group + rc
+        where = {"N": i["N"], "C": channel, **{c: i[c] + w * d for c, w, d in zip(names, window, dilations)}}
+        kernel = {
+            "I": channel,
+            "O": i["C"] if one else i["C"] % filters,
+            **{c: weight[c] - 1 - w for c, w in zip(names, window)},
+        }
+        x = spread(*[where[c] for c in data_layout]).astype(out_dtype)
+        return te.sum(x * filt(*[kernel[c] for c in kernel_layout]).astype(out_dtype), axis=[rc, *window])
+
+    return te.compute([simplify(out[c]) for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
+
+
+def _spread(inp, data, layout, names, strides, lead, sizes):
+    """Zeros between the elements (strides) and around them; a negative lead cuts."""
+    stride = dict(zip(names, strides))
+
+    def body(*at):
+        index, inside = [], []
+        for c, i in zip(layout, at):
+            if c not in names:
+                index.append(i)
+                continue
+            j = i - lead[c]
+            inside += [j >= 0, j < (data[c] - 1) * stride[c] + 1]
+            if stride[c] > 1:
+                inside.append(te.indexmod(j, stride[c]).equal(0))
+            index.append(te.indexdiv(j, stride[c]) if stride[c] > 1 else j)
+        return tir.if_then_else(tir.all(*inside), inp(*index), tir.const(0, inp.dtype))
+
+    shape = [simplify(sizes[c]) if c in names else inp.shape[layout.index(c)] for c in layout]
+    return te.compute(shape, body, name="data_spread", tag="injective,pad")
+
+
+def conv1d_transpose_ncw(data, kernel, stride, padding, out_dtype, output_padding):
+    return conv_transpose(
+        data, kernel, stride, padding, 1, 1, "NCW", "IOW", output_padding, out_dtype, "conv1d_transpose"
+    )
+
+
+def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype, output_padding):
+    return conv_transpose(
+        Input, Filter, strides, padding, 1, 1, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
+    )
+
+
+def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
+    return conv_transpose(
+        data, kernel, stride, padding, 1, groups, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
+    )
+
+
+def conv3d_transpose_ncdhw(Input, Filter, strides, padding, out_dtype, output_padding):
+    return conv_transpose(
+        Input, Filter, strides, padding, 1, 1, "NCDHW", "IODHW", output_padding, out_dtype, "conv3d_transpose"
+    )
