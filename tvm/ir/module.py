@@ -14,6 +14,9 @@ from .type import GlobalTypeVar
 # Set by relay: adds the definitions of a named library file to a module.
 IMPORT_STANDARD: list[Callable[[Any, str], None]] = []
 
+# Set by relay: the text of a graph or module, ``(node, show_meta_data, annotate)``.
+AS_TEXT: list[Callable[..., str]] = [lambda node, show_meta_data, annotate: str(node)]
+
 # Set by relay: makes the call expression of a function over tensors.
 RELAY_CALL: list[Callable[[Any, tuple], Any]] = []
 
@@ -35,6 +38,9 @@ class RelayExpr(BaseExpr):
         if got is None:
             raise ValueError(f"the type of this {type(self).__name__} is not known yet; run InferType first")
         return got
+
+    def astext(self, show_meta_data=True, annotate=None) -> str:
+        return AS_TEXT[0](self, show_meta_data, annotate)
 
 
 class GlobalVar(RelayExpr, key="GlobalVar"):
@@ -212,4 +218,4 @@ class IRModule(Node, key="IRModule"):
         return mod
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
-        return str(self)
+        return AS_TEXT[0](self, show_meta_data, annotate)

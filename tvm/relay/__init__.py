@@ -3,8 +3,22 @@
 from ..ir import adt as _adt
 from ..ir import module as _module
 from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, IncompleteType, TupleType, TypeVar
-from . import expr, op
+from ..ir.adt import Constructor, TypeData
+from ..ir.base import SourceName, Span
+from ..ir.type import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TupleType,
+    TypeCall,
+    TypeConstraint,
+    TypeKind,
+    TypeRelation,
+    TypeVar,
+)
+from ..ir.type import RelayRefType as RefType
+from . import adt, expr, op, parser, printer
+from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from .expr import (
     Any,
     Call,
@@ -30,6 +44,8 @@ from .op.reduce import *
 from .op.tensor import *
 from .op.transform import *
 from .build_module import build, optimize
+from .parser import fromtext, parse, parse_expr
+from .printer import astext, pretty_print
 from .substitute import free_vars
 from .transform.function_pass import InferType
 
@@ -40,3 +56,4 @@ def _call(op_, args):
 
 _module.RELAY_CALL[:] = [_call]
 _adt.CALL[:] = [_call]
+printer.install()

@@ -175,7 +175,7 @@ class Call(ExprWithOp, key="relay.Call", derived=_TYPED):
 class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
     """``variable`` is ``value`` inside ``body``."""
 
-    var: Var
+    var: Any
     value: RelayExpr
     body: RelayExpr
 

@@ -75,6 +75,9 @@ class Inference:
 
     def __init__(self, mod: IRModule | None = None):
         self.mod = mod
+        # The type of a call of a global function may change with that function; nothing else outdates a type.
+        self.reuse = mod is None or sum(isinstance(f, Function) for f in mod.functions.values()) <= 1
+        self.held: list[Node] = []
         self.types: dict[int, Type] = {}
         self.keep: list[Node] = []
         self.values: dict[Var, RelayExpr] = {}

@@ -79,6 +79,7 @@ def op(
         record.attrs.update(facts)
         record.attrs["TOpPattern"] = pattern
         record.attrs["num_inputs"] = num_inputs
+        record.attrs["build"] = build
         rule = type_rule
         if rule is None and compute is not None and "type_rule" not in record.attrs:
             from .rules import by_compute

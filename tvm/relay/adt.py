@@ -1,0 +1,69 @@
+"""Algebraic data types in graphs: patterns and the match expression."""
+
+from __future__ import annotations
+
+from ..ir.adt import Constructor, TypeData
+from ..ir.node import Node
+from .expr import _TYPED, ExprWithOp, RelayExpr, Var
+
+
+class Pattern(Node):
+    """What a value is compared with in a clause of a match."""
+
+
+class PatternWildcard(Pattern, key="relay.PatternWildcard"):
+    """Matches everything."""
+
+    def __init__(self, span=None):
+        self.span = span
+
+
+class PatternVar(Pattern, key="relay.PatternVar"):
+    """Matches everything and gives it a name."""
+
+    var: Any
+
+
+class PatternConstructor(Pattern, key="relay.PatternConstructor"):
+    """Matches values made by a constructor whose fields match."""
+
+    constructor: Constructor
+    patterns: tuple = ()
+
+
+class PatternTuple(Pattern, key="relay.PatternTuple"):
+    """Matches tuples whose fields match."""
+
+    patterns: tuple = ()
+
+
+class Clause(Node, key="relay.Clause"):
+    """If the pattern ``lhs`` matches, the result is ``rhs``."""
+
+    lhs: Pattern
+    rhs: RelayExpr
+
+
+class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
+    """The right side of the first clause that matches; ``complete`` says that one always does."""
+
+    data: RelayExpr
+    clauses: tuple[Clause]
+    complete: bool = True
+
+
+def pattern_variables(pattern: Pattern) -> list[Var]:
+    """The variables a pattern defines, from left to right."""
+    out: list[Var] = []
+    stack = [pattern]
+    while stack:
+        p = stack.pop()
+        if isinstance(p, PatternVar):
+            out.append(p.var)
+        elif isinstance(p, (PatternConstructor, PatternTuple)):
+            stack.extend(reversed(p.patterns))
+    return out
+
+
+__all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
+           "PatternWildcard", "TypeData", "pattern_variables"]

@@ -1,0 +1,663 @@
+"""Text of graphs, as the printer writes it and as people do, read into modules and expressions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..dtype import info
+from ..error import DiagnosticError
+from ..ir.adt import Constructor, TypeData
+from ..ir.attrs import near_matches
+from ..ir.module import GlobalVar, IRModule
+from ..ir.op import OPS
+from ..ir.prim import Any_, IntImm, SizeVar
+from ..ir.serialize import load_json
+from ..ir.tensor_type import TensorType
+from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
+from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from .expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    TupleWrapper,
+    Var,
+    const,
+)
+from .infer import infer_module
+from .op.record import CallAttrs
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
+    |(?P<version>\#\[version[^\]]*\])
+    |(?P<metadata>\#\[metadata\])
+    |(?P<local>%[A-Za-z_][\w]*)
+    |(?P<graph>%\d+)
+    |(?P<global>@[A-Za-z_][\w.]*)
+    |(?P<float>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?:f\d*)?|\d+f\d*|(?:inf|nan)f\d*\b)
+    |(?P<int>\d+(?:[iu]\d+)?)
+    |(?P<string>"(?:[^"\\]|\\.)*")
+    |(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
+    |(?P<mark>->|=>|==|!=|<=|>=|[-+*/()\[\]{},;:=<>.?])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_INFIX = {"*": (3, "multiply"), "/": (3, "divide"), "+": (2, "add"), "-": (2, "subtract"), "<": (1, "less"),
+          ">": (1, "greater"), "<=": (1, "less_equal"), ">=": (1, "greater_equal"), "==": (0, "equal"),
+          "!=": (0, "not_equal")}
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+class _Absent:
+    pass
+
+
+class Parser:
+    """Reads one text. Blocks are read line by line in a loop, so long graphs do not nest."""
+
+    def __init__(self, source: str, name: str = "from_string", module: IRModule | None = None, meta: Mapping | None = None):
+        self.source, self.source_name = source, name
+        self.module = module.clone() if module is not None else IRModule()
+        self.meta: dict[str, list] = {k: list(v) for k, v in (meta or {}).items()}
+        self.tokens = self.tokenize()
+        self.at = 0
+        self.globals: dict[str, GlobalVar] = {v.name_hint: v for v in self.module.functions}
+        self.types: dict[str, Type] = {v.name_hint: v for v in self.module.type_definitions}
+        self.constructors = {c.name_hint: c for d in self.module.type_definitions.values() for c in d.constructors}
+        self.sizes: dict[str, SizeVar] = {}
+        # Names in scope: innermost last.
+        self.scopes: list[dict[str, RelayExpr]] = [{}]
+
+    # -- tokens ------------------------------------------------------------------------------------------------------
+
+    def tokenize(self) -> list[Token]:
+        out: list[Token] = []
+        at, source = 0, self.source
+        while at < len(source):
+            m = _TOKEN.match(source, at)
+            if m is None:
+                raise self.fail(f"unexpected character {source[at]!r}", at)
+            kind = m.lastgroup or ""
+            if kind == "metadata":
+                self.load_meta(source[m.end():], m.end())
+                break
+            if kind not in ("space", "version"):
+                out.append(Token(kind, m.group(), at))
+            at = m.end()
+        out.append(Token("end", "", len(source)))
+        return out
+
+    def load_meta(self, text: str, at: int) -> None:
+        try:
+            table = load_json(text.strip())
+        except ValueError as problem:
+            raise self.fail(f"the metadata cannot be read: {problem}", at) from None
+        if not isinstance(table, Mapping):
+            raise self.fail("the metadata is a map of lists", at)
+        for key, values in table.items():
+            self.meta[str(key)] = list(values)
+
+    def fail(self, message: str, at: int | None = None) -> DiagnosticError:
+        at = self.tokens[self.at].at if at is None else at
+        line = self.source.count("\n", 0, at) + 1
+        column = at - (self.source.rfind("\n", 0, at) + 1) + 1
+        text = self.source.splitlines()[line - 1] if self.source.splitlines()[line - 1:] else ""
+        return DiagnosticError(f"{self.source_name}:{line}:{column}: {message}\n  {text}\n  {' ' * (column - 1)}^")
+
+    def look(self, ahead: int = 0) -> Token:
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += token.kind != "end"
+        return token
+
+    def sees(self, *texts: str) -> bool:
+        token = self.tokens[self.at]
+        return token.kind in ("mark", "name") and token.text in texts
+
+    def accept(self, text: str) -> bool:
+        if self.sees(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            found = self.look().text or "the end of the text"
+            raise self.fail(f"'{text}' is expected here, found '{found}'")
+
+    def need(self, kind: str, what: str) -> str:
+        token = self.look()
+        if token.kind != kind:
+            raise self.fail(f"{what} is expected here, found '{token.text or 'the end of the text'}'")
+        self.at += 1
+        return token.text
+
+    def items(self, close: str, read) -> list:
+        """Things between commas up to a closing mark, which is taken."""
+        out = []
+        while not self.accept(close):
+            out.append(read())
+            if not self.accept(","):
+                self.expect(close)
+                break
+        return out
+
+    # -- modules -----------------------------------------------------------------------------------------------------
+
+    def parse_module(self) -> IRModule:
+        self.declare_types()
+        loose: RelayExpr | None = None
+        while self.look().kind != "end":
+            if self.sees("def"):
+                self.definition()
+            elif self.sees("type", "extern"):
+                self.type_definition()
+            else:
+                loose = self.block("")
+        if loose is not None:
+            main = loose if isinstance(loose, Function) else Function(self.free, loose)
+            self.module[self.global_var("main")] = main
+        missing = [n for n, v in self.globals.items() if v not in self.module]
+        if missing:
+            raise DiagnosticError(f"{self.source_name}: @{missing[0]} is used but not defined")
+        return self.module
+
+    @property
+    def free(self) -> list[Var]:
+        return [v for v in self.scopes[0].values() if isinstance(v, Var)]
+
+    def declare_types(self) -> None:
+        """Types may be used before they are defined."""
+        for i, token in enumerate(self.tokens):
+            if token.kind == "name" and token.text == "type" and self.tokens[i + 1].kind == "name":
+                before = self.tokens[i - 1].text if i else "}"
+                if before in ("}", ";", "extern"):
+                    self.types.setdefault(self.tokens[i + 1].text, GlobalTypeVar(self.tokens[i + 1].text))
+
+    def global_var(self, name: str) -> GlobalVar:
+        return self.globals.setdefault(name, GlobalVar(name))
+
+    def definition(self) -> None:
+        self.expect("def")
+        name = self.need("global", "the name of a function, such as @main,")[1:]
+        if name in {v.name_hint for v in self.module.functions}:
+            raise self.fail(f"@{name} is defined twice")
+        self.module[self.global_var(name)] = self.function_rest()
+
+    def type_definition(self) -> None:
+        self.accept("extern")
+        self.expect("type")
+        name = self.need("name", "the name of a type")
+        header = self.types[name]
+        outer = dict(self.types)
+        variables = [self.type_variable() for _ in [0] if self.accept("[")]
+        parameters = variables[0] if variables else []
+        constructors = []
+        if self.accept("{"):
+            constructors = self.items("}", lambda: self.constructor(header, constructors_so_far=constructors))
+        else:
+            self.expect(";")
+        for tag, c in enumerate(constructors):
+            c.tag = tag
+            self.constructors[c.name_hint] = c
+        self.types = outer
+        self.module[header] = TypeData(header, tuple(parameters), tuple(constructors))
+
+    def type_variable(self) -> list[TypeVar]:
+        def one():
+            name = self.need("name", "a type variable")
+            self.types[name] = got = TypeVar(name)
+            return got
+
+        return self.items("]", one)
+
+    def constructor(self, header, constructors_so_far) -> Constructor:
+        name = self.need("name", "a constructor")
+        inputs = self.items(")", self.type) if self.accept("(") else []
+        return Constructor(name, tuple(inputs), header)
+
+    # -- types -------------------------------------------------------------------------------------------------------
+
+    def type(self) -> Any:
+        if self.accept("("):
+            one_comma = self.at
+            fields = self.items(")", self.type)
+            single = len(fields) == 1 and self.tokens[self.at - 2].text != ","
+            return fields[0] if single and one_comma else TupleType(tuple(fields))
+        if self.accept("?"):
+            return IncompleteType()
+        token = self.look()
+        name = self.need("name", "a type")
+        if name == "_":
+            return IncompleteType()
+        if name == "fn":
+            return self.function_type()
+        if name == "ref":
+            self.expect("(")
+            value = self.type()
+            self.expect(")")
+            return RelayRefType(value)
+        if name == "meta":
+            self.at -= 1
+            return self.meta_reference()
+        if name == "Tensor" and self.sees("["):
+            return self.tensor_type()
+        if name in self.types:
+            found = self.types[name]
+            return TypeCall(found, tuple(self.items("]", self.type))) if self.accept("[") else found
+        try:
+            info(name)
+        except Exception:
+            raise self.fail(f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at) from None
+        return TensorType((), name)
+
+    def function_type(self) -> FuncType:
+        outer = dict(self.types)
+        parameters = self.type_variable() if self.accept("[") else []
+        self.expect("(")
+        args = self.items(")", self.type)
+        self.expect("->")
+        result = self.type()
+        self.types = outer
+        return FuncType(tuple(args), result, tuple(parameters))
+
+    def tensor_type(self) -> TensorType:
+        self.expect("[")
+        self.expect("(")
+        shape = self.items(")", self.dimension)
+        self.expect(",")
+        dtype = self.need("name", "an element type")
+        self.expect("]")
+        return TensorType(shape, dtype)
+
+    def dimension(self) -> Any:
+        token = self.take()
+        if token.kind == "int":
+            value, _, bits = token.text.partition("i")
+            return IntImm("int" + bits, int(value)) if bits else int(value)
+        if token.text == "?":
+            return Any_()
+        if token.text == "meta":
+            self.at -= 1
+            return self.meta_reference()
+        if token.kind == "name":
+            return self.sizes.setdefault(token.text, SizeVar(token.text))
+        raise self.fail(f"a size is expected here, found '{token.text}'", token.at)
+
+    # -- functions and blocks ----------------------------------------------------------------------------------------
+
+    def function_rest(self) -> Function:
+        """From the parameters on."""
+        outer = dict(self.types)
+        parameters = self.type_variable() if self.accept("[") else []
+        self.expect("(")
+        self.scopes.append({})
+        attrs: dict[str, Any] = {}
+        params = [p for p in self.items(")", lambda: self.parameter(attrs)) if p is not None]
+        result = self.type() if self.accept("->") else None
+        self.expect("{")
+        body = self.block("}")
+        self.scopes.pop()
+        self.types = outer
+        return Function(params, body, result, parameters, attrs)
+
+    def parameter(self, attrs: dict[str, Any]) -> Var | None:
+        token = self.look()
+        if token.kind == "local":
+            return self.bind()
+        if token.kind not in ("name", "string"):
+            raise self.fail(f"a parameter such as %x is expected here, found '{token.text}'")
+        self.take()
+        key = _unquote(token.text) if token.kind == "string" else token.text
+        self.expect("=")
+        attrs[key] = self.value()
+        return None
+
+    def bind(self) -> Var:
+        """A variable being defined: ``%x`` or ``%x: type``."""
+        name = self.need("local", "a variable such as %x")[1:]
+        annotation = self.type() if self.accept(":") else None
+        made = Var(name, None if isinstance(annotation, IncompleteType) else annotation)
+        self.scopes[-1]["%" + name] = made
+        return made
+
+    def block(self, close: str) -> RelayExpr:
+        """Lines up to the closing brace (or to where no further expression can start); the last one is the value."""
+        lets: list[tuple[Var, RelayExpr]] = []
+        self.scopes.append({}) if close else None
+        while True:
+            token = self.look()
+            if token.text == "free_var":
+                self.take()
+                made = self.bind()
+                self.scopes[0]["%" + made.name_hint] = made
+                self.expect(";")
+            elif token.text == "let":
+                lets.append(self.let())
+            elif token.kind == "graph" and self.look(1).text == "=":
+                self.at += 2
+                value = self.expression()
+                self.expect(";")
+                self.scopes[-1][token.text] = value
+            else:
+                result = self.expression()
+                if self.accept(";"):
+                    # Done for its effect.
+                    lets.append((Var("_"), result))
+                    continue
+                break
+        if close:
+            self.expect(close)
+            self.scopes.pop()
+        for var, value in reversed(lets):
+            result = Let(var, value, result)
+        return result
+
+    def let(self) -> tuple[Var, RelayExpr]:
+        self.expect("let")
+        name = self.need("local", "a variable such as %x")[1:]
+        annotation = self.type() if self.accept(":") else None
+        made = Var(name, None if isinstance(annotation, IncompleteType) else annotation)
+        self.expect("=")
+        if self.sees("fn"):
+            # A function may call itself by the name it gets.
+            self.scopes[-1]["%" + name] = made
+        value = self.expression()
+        self.expect(";")
+        self.scopes[-1]["%" + name] = made
+        return made, value
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def expression(self, level: int = 0) -> RelayExpr:
+        left = self.postfix()
+        while self.look().kind == "mark" and self.look().text in _INFIX:
+            strength, name = _INFIX[self.look().text]
+            if strength < level:
+                break
+            self.take()
+            right = self.expression(strength + 1)
+            left = Call(OPS[name], (left, right))
+        return left
+
+    def postfix(self) -> RelayExpr:
+        e = self.primary()
+        while True:
+            if self.sees("(") and not isinstance(e, Constant):
+                self.take()
+                e = self.call(e)
+            elif self.sees(".") and self.look(1).kind == "int":
+                self.at += 1
+                e = TupleGetItem(e, int(self.take().text))
+            elif self.look().kind == "float" and self.look().text.startswith("."):
+                e = TupleGetItem(e, int(self.take().text[1:]))
+            else:
+                return e
+
+    def primary(self) -> RelayExpr:
+        token = self.look()
+        if token.kind in ("local", "graph"):
+            self.take()
+            return self.lookup(token)
+        if token.kind == "global":
+            self.take()
+            return self.global_var(token.text[1:])
+        if token.kind in ("int", "float") or token.text in ("True", "False", "-", "nan", "inf"):
+            return self.number()
+        if token.kind == "name":
+            return self.word(token)
+        if self.accept("("):
+            return self.parenthesis()
+        if self.accept("{"):
+            return self.block("}")
+        if self.accept("["):
+            return Tuple(self.items("]", self.expression))
+        raise self.fail(f"an expression is expected here, found '{token.text or 'the end of the text'}'")
+
+    def word(self, token: Token) -> RelayExpr:
+        rule = _WORDS.get(token.text)
+        if rule is not None and not (token.text == "ref" and self.look(1).text != "("):
+            self.take()
+            return rule(self)
+        if token.text == "meta":
+            return self.meta_reference()
+        self.take()
+        if token.text in self.constructors:
+            made = self.constructors[token.text]
+            return made if self.sees("(") or made.inputs else Call(made, ())
+        if token.text in OPS:
+            return OPS[token.text]
+        known = [*self.constructors, *OPS.names()]
+        raise self.fail(f"no operator is named '{token.text}'; {near_matches(token.text, known)}", token.at)
+
+    def lookup(self, token: Token) -> RelayExpr:
+        for scope in reversed(self.scopes):
+            if token.text in scope:
+                return scope[token.text]
+        raise self.fail(f"{token.text} is not defined here", token.at)
+
+    def number(self) -> Constant:
+        return const(*self.literal())
+
+    def literal(self) -> tuple[Any, str]:
+        """A number and its element type."""
+        negative = self.accept("-")
+        token = self.take()
+        if token.text in ("True", "False"):
+            return token.text == "True", "bool"
+        sign = -1 if negative else 1
+        if token.kind == "int":
+            digits = re.fullmatch(r"(\d+)([iu]?)(\d*)", token.text)
+            kind = "uint" if digits[2] == "u" else "int"
+            return sign * int(digits[1]), kind + (digits[3] or "32")
+        if token.kind == "float":
+            m = re.fullmatch(r"(inf|nan|[^f]+)(?:f(\d*))?", token.text)
+            return sign * float(m[1]), "float" + (m[2] or "32")
+        raise self.fail(f"a number is expected here, found '{token.text}'", token.at)
+
+    def parenthesis(self) -> RelayExpr:
+        if self.accept(")"):
+            return Tuple(())
+        if self.sees("let"):
+            inside = self.block("")
+            self.expect(")")
+            return inside
+        first = self.expression()
+        if self.accept(")"):
+            return first
+        self.expect(",")
+        return Tuple([first, *self.items(")", self.expression)])
+
+    def if_(self) -> If:
+        self.expect("(")
+        cond = self.expression()
+        self.expect(")")
+        self.expect("{")
+        yes = self.block("}")
+        self.expect("else")
+        if self.accept("if"):
+            return If(cond, yes, self.if_())
+        self.expect("{")
+        return If(cond, yes, self.block("}"))
+
+    def reference(self, cls, count: int) -> RelayExpr:
+        self.expect("(")
+        args = self.items(")", self.expression)
+        if len(args) != count:
+            raise self.fail(f"{cls.__name__} takes {count} operands, {len(args)} are given")
+        return cls(*args)
+
+    def match(self) -> Match:
+        complete = not self.accept("?")
+        self.expect("(")
+        data = self.expression()
+        self.expect(")")
+        self.expect("{")
+        return Match(data, tuple(self.items("}", self.clause)), complete)
+
+    def clause(self) -> Clause:
+        self.scopes.append({})
+        pattern = self.pattern()
+        self.expect("=>")
+        result = self.block("}") if self.accept("{") else self.expression()
+        self.scopes.pop()
+        return Clause(pattern, result)
+
+    def pattern(self) -> Pattern:
+        token = self.look()
+        if token.kind == "local":
+            return PatternVar(self.bind())
+        if self.accept("_"):
+            return PatternWildcard()
+        if self.accept("("):
+            return PatternTuple(tuple(self.items(")", self.pattern)))
+        name = self.need("name", "a pattern")
+        if name not in self.constructors:
+            raise self.fail(f"no constructor is named '{name}'; {near_matches(name, self.constructors)}", token.at)
+        inner = self.items(")", self.pattern) if self.accept("(") else []
+        return PatternConstructor(self.constructors[name], tuple(inner))
+
+    # -- calls and attributes ----------------------------------------------------------------------------------------
+
+    def call(self, callee: RelayExpr) -> RelayExpr:
+        attrs: dict[str, Any] = {}
+        args = [a for a in self.items(")", lambda: self.argument(attrs)) if a is not _Absent]
+        if callee.__class__.__name__ == "Op":
+            return operator_call(callee, args, attrs)
+        return Call(callee, args, CallAttrs(attrs) if attrs else None)
+
+    def argument(self, attrs: dict[str, Any]) -> Any:
+        token = self.look()
+        if token.kind == "name" and self.look(1).text == "=":
+            self.at += 2
+            attrs[token.text] = self.value()
+            return _Absent
+        return self.expression()
+
+    def value(self) -> Any:
+        """The value of an attribute: plain Python data, or a node out of the metadata."""
+        token = self.look()
+        if token.kind == "string":
+            self.take()
+            return _unquote(token.text)
+        if self.accept("None"):
+            return None
+        if self.accept("[") or self.accept("("):
+            return tuple(self.items("]" if token.text == "[" else ")", self.value))
+        if self.accept("{"):
+            return dict(self.items("}", self.pair))
+        if token.text == "meta":
+            return self.meta_reference()
+        if token.kind in ("int", "float") or token.text in ("-", "True", "False"):
+            return self.literal()[0]
+        if token.kind == "name":
+            # Element types and layouts may be written without quotes.
+            return self.take().text
+        raise self.fail(f"the value of an attribute is expected here, found '{token.text}'")
+
+    def pair(self) -> tuple[str, Any]:
+        key = _unquote(self.need("string", "a name in quotes"))
+        if not self.accept("="):
+            self.expect(":")
+        return key, self.value()
+
+    def meta_reference(self) -> Any:
+        start = self.look()
+        self.expect("meta")
+        self.expect("[")
+        key = self.need("name", "a type key")
+        self.expect("]")
+        self.expect("[")
+        index = int(self.need("int", "an index"))
+        self.expect("]")
+        entries = self.meta.get(key, [])
+        if index >= len(entries):
+            raise self.fail(f"meta[{key}][{index}] is not in the metadata; print with show_meta_data=True, "
+                            "or pass init_meta_table", start.at)
+        return entries[index]
+
+
+_WORDS = {
+    "if": Parser.if_,
+    "fn": Parser.function_rest,
+    "let": lambda p: (setattr(p, "at", p.at - 1), p.block(""))[1],
+    "match": Parser.match,
+    "ref": lambda p: p.reference(RefCreate, 1),
+    "ref_read": lambda p: p.reference(RefRead, 1),
+    "ref_write": lambda p: p.reference(RefWrite, 2),
+}
+
+
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), text[1:-1])
+
+
+def operator_call(op, args: list, attrs: dict[str, Any]) -> Call:
+    """A call whose missing attributes are those the operator's builder fills in."""
+    made = _built(op, args, attrs)
+    if made is None:
+        return Call(op, args, CallAttrs(attrs) if attrs else None)
+    if made.attrs is None:
+        return Call(op, args, CallAttrs(attrs) if attrs else None)
+    return Call(op, args, CallAttrs({**made.attrs.entries, **attrs}))
+
+
+def _built(op, args: list, attrs: dict[str, Any]) -> Call | None:
+    build = op.attrs.get("build")
+    if build is None:
+        return None
+    params = list(inspect.signature(build).parameters)
+    if any(k not in params for k in attrs):
+        return None
+    inputs = dict(zip([p for p in params if p not in attrs], args))
+    try:
+        made = build(**inputs, **attrs)
+    except (TypeError, ValueError, IndexError, AttributeError):
+        return None
+    made = made.astuple() if isinstance(made, TupleWrapper) else made
+    return made if isinstance(made, Call) and made.op is op and len(made.args) == len(args) else None
+
+
+def parse(source: str, source_name: str = "from_string", init_module: IRModule | None = None,
+          init_meta_table: Mapping | None = None) -> IRModule:
+    """The module a text describes, with types inferred. A text that is one expression becomes @main."""
+    return infer_module(Parser(source, source_name, init_module, init_meta_table).parse_module())
+
+
+def parse_expr(source: str) -> RelayExpr:
+    """The expression a text describes."""
+    parser = Parser(source)
+    got = parser.block("")
+    if parser.look().kind != "end":
+        raise parser.fail(f"the expression is complete here, but '{parser.look().text}' follows")
+    return got
+
+
+def fromtext(source: str, source_name: str = "from_string") -> Any:
+    """A module, or the one expression the text consists of, as ``astext`` of either wrote it."""
+    parser = Parser(source, source_name)
+    if parser.sees("def", "type"):
+        return infer_module(parser.parse_module())
+    return parser.block("")
+
+
+
+__all__ = ["Parser", "fromtext", "parse", "parse_expr"]
