@@ -38,13 +38,14 @@ from .runtime import ndarray as nd
 from .runtime.registry import register_extension, register_object
 
 if TYPE_CHECKING:
-    from . import arith, codegen, contrib, driver, instrument, ir, script, support, target, te, testing, tir, topi
+    from . import arith, codegen, contrib, driver, instrument, ir, parser, relay, script, support, target, te
+    from . import testing, tir, topi
     from . import transform
     from .driver.build_module import build, lower
     from .ir import IRModule
 
 _COMPILER_MODULES = frozenset(
-    "arith codegen contrib driver instrument ir script support target te testing tir topi transform".split()
+    "arith codegen contrib driver instrument ir parser relay script support target te testing tir topi transform".split()
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
 

@@ -94,6 +94,12 @@ class Inference:
             if key in self.types and not isinstance(self.types[key], IncompleteType):
                 continue
             if not ready:
+                known = getattr(node, "checked_type_", None) if self.reuse else None
+                if known is not None and type(node) is not Var and not _incomplete(known):
+                    # Nodes do not change, so a type found once stays right.
+                    self.types[key] = known
+                    self.held.append(node)
+                    continue
                 stack.append((node, True))
                 self._enter(node)
                 for child in reversed(self._children(node)):
