@@ -47,6 +47,8 @@ from .build_module import build, optimize
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars
+from . import transform
+from .transform import build_config
 from .transform.function_pass import InferType
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import canonical
+from ..ir import structural
 from ..ir.attrs import DictAttrs
 from ..ir.module import BaseFunc, GlobalVar, RelayExpr
 from ..ir.node import to_tuple
@@ -353,3 +354,12 @@ __all__ = [
     "var",
 ]
 Expr = RelayExpr
+
+# Variables are matched where they are defined; their names do not count.
+structural.VARIABLE_CLASSES.append(Var)
+structural.RULES.update({
+    "relay.Function": "type_params! params! ret_type body attrs",
+    "relay.Let": "var! value body",
+    "relay.PatternVar": "var!",
+    "relay.TypeData": "header type_vars! constructors",
+})

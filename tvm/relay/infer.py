@@ -139,7 +139,7 @@ class Inference:
     def variable(self, node: Var) -> Type:
         known = self.variables.get(node)
         if known is None:
-            known = node.type_annotation
+            known = node.type_annotation if node.type_annotation is not None or not self.reuse else node.checked_type_
             value = self.values.get(node)
             if value is not None:
                 got = self.types.get(id(value))

@@ -1,11 +1,17 @@
-"""Passes over graph functions: the class, the decorator, and type inference as a pass."""
+"""Passes over graph functions: the class, the decorator, type inference as a pass, rewriting that keeps types."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ...ir.module import IRModule
+from ...ir.node import Node
+from ...ir.op import Op
 from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
-from ..expr import Function
-from ..infer import infer_module
+from ...ir.type import Type
+from ..expr import Call, Function, RelayExpr
+from ..infer import infer_module, infer_type
 
 
 class RelayFunctionPass(FunctionPass):
@@ -30,3 +36,74 @@ def InferType() -> ModulePass:
 
 
 PASSES.register("InferType", InferType)
+
+
+def InferTypeLocal(expr: RelayExpr) -> Type:
+    """The type of an expression whose operands have theirs."""
+    return type_of(expr)
+
+
+def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None) -> PassContext:
+    """The pass context under its older name."""
+    return PassContext(opt_level, required_pass, disabled_pass)
+
+
+def type_of(e: RelayExpr, mod: IRModule | None = None) -> Type:
+    """The type of an expression; new nodes above typed ones get theirs."""
+    if e.checked_type_ is None:
+        infer_type(e, mod)
+    return e.checked_type_  # type: ignore[return-value]
+
+
+def is_call(e: Any, *names: str) -> bool:
+    """Whether an expression calls one of these operators."""
+    return type(e) is Call and type(e.op) is Op and e.op.name in names
+
+
+def rewrite_typed(root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | None = None) -> Any:
+    """Rebuild bottom-up with ``rule(node) -> replacement or None``. Replacements have the type of what they replace,
+    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only."""
+    memo: dict[int, tuple[Node, Node]] = {}
+
+    def lookup(node):
+        return memo[id(node)][1]
+
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in memo:
+            continue
+        if not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in node.children() if id(c) not in memo)
+            continue
+        new = node.map_children(lookup)
+        if new is not node and isinstance(new, RelayExpr) and new.checked_type_ is None:
+            new.checked_type_ = node.checked_type_
+        got = rule(new)
+        if got is not None and got is not new:
+            if isinstance(got, RelayExpr) and not isinstance(got, Op):
+                type_of(got, mod)
+            new = got
+        memo[id(node)] = (node, new)
+    return memo[id(root)][1]
+
+
+def use_counts(root: RelayExpr) -> dict[int, int]:
+    """id of an expression -> how many operands it is."""
+    counts: dict[int, int] = {}
+    seen: set[int] = set()
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for child in node.children():
+            counts[id(child)] = counts.get(id(child), 0) + 1
+            stack.append(child)
+    return counts
+
+
+__all__ = ["FunctionPass", "InferType", "InferTypeLocal", "RelayFunctionPass", "build_config", "function_pass", "is_call",
+           "rewrite_typed", "type_of", "use_counts"]

@@ -1,0 +1,151 @@
+"""Text of graphs: what is printed, and that it reads back as the same graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.error import DiagnosticError
+from tvm.ir import assert_structural_equal
+
+
+def module(*params, body) -> tvm.IRModule:
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(list(params), body)))
+
+
+def check_round_trip(mod: tvm.IRModule) -> None:
+    assert_structural_equal(mod, relay.parse(mod.astext()))
+    assert_structural_equal(mod, tvm.ir.load_json(tvm.ir.save_json(mod)))
+
+
+def small_network() -> tvm.IRModule:
+    x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3))
+    y = relay.nn.conv2d(x, w, padding=(1, 1), channels=4, kernel_size=(3, 3))
+    y = relay.nn.bias_add(y, relay.const(np.arange(4, dtype="float32")))
+    return module(x, w, body=relay.nn.relu(y) + y * relay.const(1.5))
+
+
+GOLDEN = """\
+def @main(%x: Tensor[(1, 3, 8, 8), float32] /* ty=Tensor[(1, 3, 8, 8), float32] */, \
+%w: Tensor[(4, 3, 3, 3), float32] /* ty=Tensor[(4, 3, 3, 3), float32] */) {
+  %0 = nn.conv2d(%x, %w, padding=[1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;
+  %1 = nn.bias_add(%0, meta[relay.Constant][0] /* ty=Tensor[(4), float32] */) /* ty=Tensor[(1, 4, 8, 8), float32] */;
+  %2 = nn.relu(%1) /* ty=Tensor[(1, 4, 8, 8), float32] */;
+  %3 = multiply(%1, 1.5f /* ty=float32 */) /* ty=Tensor[(1, 4, 8, 8), float32] */;
+  add(%2, %3) /* ty=Tensor[(1, 4, 8, 8), float32] */
+}
+"""
+
+
+def test_a_network_prints_as_tvm_prints_it():
+    assert str(small_network()) == GOLDEN
+
+
+def test_a_network_reads_back_with_its_constants():
+    mod = small_network()
+    assert mod.astext().startswith('#[version = "0.0.5"]\n')
+    check_round_trip(mod)
+
+
+def test_shared_expressions_stay_shared():
+    x = relay.var("x", shape=(2,))
+    y = relay.exp(x)
+    back = relay.parse(module(x, body=y * y).astext())["main"].body
+    assert back.args[0] is back.args[1]
+
+
+def test_control_flow_puts_lines_into_the_innermost_common_block():
+    a, c, held = relay.var("a", shape=()), relay.var("c", shape=(), dtype="bool"), relay.Var("l")
+    shared = a + a
+    body = relay.If(c, relay.Let(held, shared * shared, held + shared), shared - a)
+    mod = module(a, c, body=relay.nn.relu(body))
+    text = relay.astext(mod, show_meta_data=False)
+    assert text.index("%0 = add(%a, %a)") < text.index("if (%c)")
+    check_round_trip(mod)
+
+
+def test_let_inside_an_operand_is_a_block():
+    x, v = relay.var("x", shape=(3,)), relay.Var("v")
+    let = relay.Let(v, x + x, v * v)
+    check_round_trip(module(x, body=relay.Tuple([let, let, x])))
+
+
+def test_functions_tuples_attributes_and_references_read_back():
+    x, p = relay.var("x", shape=(4, 6)), relay.var("p", shape=(4, 6))
+    f = relay.Function([p], relay.clip(p, -1, 6), attrs={"Primitive": 1, "Composite": "a.b"})
+    parts = relay.split(relay.Call(f, [x]), (1, 3), axis=1)
+    padded = relay.nn.pad(parts[1], ((0, 0), (1, 2)), -0.5)
+    cell = relay.RefCreate(relay.mean(padded, axis=(0, 1), keepdims=True))
+    check_round_trip(module(x, body=relay.Tuple([relay.RefRead(cell), relay.concatenate([parts[0], parts[2]], 1)])))
+
+
+@pytest.mark.parametrize("value, dtype, text", [
+    (3, "int32", "3"), (-7, "int64", "-7i64"), (0.1, "float32", "0.1f"), (0.1, "float64", "0.1f64"),
+    (2, "float16", "2f16"), (1e-30, "float32", "1e-30f"), (True, "bool", "True"), (float("inf"), "float32", "inff"),
+    (float("nan"), "float32", "nanf"), (float("-inf"), "float64", "-inff64"), (5, "uint8", "meta[relay.Constant][0]"),
+])
+def test_scalars_are_literals_that_read_back_exactly(value, dtype, text):
+    mod = module(body=relay.const(value, dtype))
+    assert text in str(mod)
+    got = relay.parse(mod.astext())["main"].body.data
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got.numpy(), np.array(value).astype(dtype))
+
+
+def test_unknown_and_symbolic_sizes_read_back():
+    x = relay.Var("x", relay.TensorType((relay.Any(), 3), "float32"))
+    mod = module(x, body=relay.nn.relu(x))
+    assert "Tensor[(?, 3), float32]" in str(mod)
+    assert str(relay.parse(mod.astext())) == str(mod)
+
+
+def test_names_that_are_no_identifiers_print_as_identifiers():
+    x, y = relay.var("in/put:0", shape=(1,)), relay.var("in_put_0", shape=(1,))
+    z = relay.var("0", shape=(1,))
+    mod = module(x, y, z, body=x + y + z)
+    assert "%in_put_0:" in str(mod) and "%in_put_0_1:" in str(mod) and "%v0:" in str(mod)
+    check_round_trip(mod)
+
+
+def test_operators_between_expressions_have_the_usual_strength():
+    got = relay.parse_expr("free_var %x: float32; %x + %x * 2f")
+    assert got.op.name == "add" and got.args[1].op.name == "multiply"
+
+
+def test_several_functions_call_each_other():
+    text = """
+    def @f(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { nn.relu(%x) }
+    def @main(%x: Tensor[(2), float32]) { @f(@f(%x)) }
+    """
+    mod = relay.parse(text)
+    assert [v.name_hint for v in mod.get_global_vars()] == ["f", "main"]
+    assert str(mod["main"].checked_type.ret_type) == "Tensor[(2), float32]"
+    check_round_trip(mod)
+
+
+@pytest.mark.parametrize("text, where, what", [
+    ("def @main(%x: Tensor[(3), float32]) {\n  nn.relo(%x)\n}", ":2:3:", "nn.relu"),
+    ("def @main(%x: Tensor[(3), float32]) {\n  nn.relu(%y)\n}", ":2:11:", "%y is not defined"),
+    ("def @main(%x: Tensr[(3), float32]) { %x }", ":1:15:", "Tensor"),
+    ("def @main(%x: float32) { add(%x, meta[relay.Constant][2]) }", ":1:34:", "metadata"),
+    ("def @main(%x: float32) { add(%x %x) }", ":1:33:", "')' is expected"),
+    ("def @main(%x: float32) { @g(%x) }", "", "@g is used but not defined"),
+])
+def test_errors_name_the_place_and_the_mistake(text, where, what):
+    with pytest.raises(DiagnosticError) as caught:
+        relay.parse(text)
+    assert where in str(caught.value) and what in str(caught.value)
+
+
+def test_deep_graphs_and_long_lets_print_and_parse():
+    x = relay.var("x", shape=(1,))
+    y = x
+    for i in range(5000):
+        y = relay.nn.relu(y) if i % 2 else y + y
+    check_round_trip(tvm.IRModule.from_expr(relay.Function([x], y)))
+    names = [relay.Var(f"v{i}") for i in range(5000)]
+    body = names[-1]
+    for i in reversed(range(5000)):
+        body = relay.Let(names[i], relay.nn.relu(names[i - 1] if i else x), body)
+    check_round_trip(tvm.IRModule.from_expr(relay.Function([x], body)))
