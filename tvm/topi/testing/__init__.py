@@ -20,3 +20,4 @@ from .indexing_python import (
     strided_slice_python,
 )
 from .resize_python import crop_and_resize_python, resize1d_python, resize2d_python, resize3d_python
+from .roi_python import reorg_python, roi_align_nchw_python, roi_align_nhwc_python, roi_pool_nchw_python

@@ -1,0 +1,7 @@
+"""Detection: suppression of overlapping boxes, pooling of regions, anchors."""
+
+from . import rcnn, ssd
+from .nms import all_class_non_max_suppression, get_valid_counts, non_max_suppression
+from .rcnn import proposal, roi_align_nchw, roi_align_nhwc, roi_pool_nchw
+from .reorg import reorg
+from .ssd import multibox_detection, multibox_prior, multibox_transform_loc

@@ -1,0 +1,253 @@
+"""Suppression of boxes that overlap better ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te, tir
+from ...error import ExprTypeError, ExprValueError
+from ...ir import primop
+from ...ir.prim import PrimExpr, const
+from ...tir.ir_builder import create
+from ..sort import argsort, merge_sort
+from ..utils import check_tensor, get_const_int, simplify
+from .boxes import Numbers, overlap, suppress
+
+
+def _check_boxes(data: Any, what: str, least: int) -> None:
+    check_tensor(data, what)
+    if len(data.shape) != 3 or get_const_int(data.shape[2]) < least:
+        raise ExprValueError(f"{what}: boxes are (batch, number, at least {least} values), got {list(data.shape)}")
+
+
+def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
+    """[how many boxes of each batch have a score above the threshold (and a class that is not negative), those boxes
+    moved to the front, their old places]. What is left over is -1."""
+    _check_boxes(data, "get_valid_counts", 1)
+    batch, n, width = data.shape
+    numbers = Numbers({"score_threshold": (score_threshold, data.dtype)}, "get_valid_counts")
+
+    def statement(ins, outs):
+        ib = create()
+        source = ib.buffer_ptr(ins[0])
+        counts, boxes, places = (ib.buffer_ptr(out) for out in outs)
+        threshold = numbers.read(ib, ins[1:])["score_threshold"]
+        found = ib.allocate("int32", (1,), name="found", scope="local")
+        with ib.for_range(0, batch, name="b") as b:
+            found[0] = 0
+            with ib.for_range(0, n, name="box") as i:
+                valid = source[b, i, score_index] > threshold
+                if id_index >= 0:
+                    valid = tir.all(valid, source[b, i, id_index] >= const(0, data.dtype))
+                with ib.if_scope(valid):
+                    with ib.for_range(0, width, name="v") as v:
+                        boxes[b, found[0], v] = source[b, i, v]
+                    places[b, found[0]] = i
+                    found[0] = found[0] + 1
+            counts[b] = found[0]
+            with ib.for_range(0, n - found[0], name="rest") as rest:
+                with ib.for_range(0, width, name="v") as v:
+                    boxes[b, found[0] + rest, v] = const(-1, data.dtype)
+                places[b, found[0] + rest] = -1
+        return ib.get()
+
+    return te.extern(
+        [(batch,), tuple(data.shape), (batch, n)], [data, *numbers.tensors.values()], statement,
+        dtype=["int32", data.dtype, "int32"], name="get_valid_counts", tag="get_valid_counts",
+    )  # fmt: skip
+
+
+def non_max_suppression(
+    data, valid_count, indices, max_output_size=-1, iou_threshold=0.5, force_suppress=False, top_k=-1, coord_start=2,
+    score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False,
+):  # fmt: skip
+    """Of the first ``valid_count`` boxes of each batch, by falling score, those that overlap no better one (of their
+    class, unless ``force_suppress``) by ``iou_threshold`` or more.
+
+    With ``return_indices``: [the entries of ``indices`` for the boxes kept, -1 after them; how many (batch, 1)].
+    Otherwise the boxes by falling score, with -1 in all values of those suppressed, or with those kept in front if
+    ``invalid_to_bottom``.
+    """
+    _check_boxes(data, "non_max_suppression", coord_start + 4)
+    check_tensor(valid_count, "non_max_suppression"), check_tensor(indices, "non_max_suppression")
+    batch, n, width = data.shape
+    scores = te.compute((batch, n), lambda b, i: data(b, i, score_index), name="scores", tag="elemwise")
+    order = argsort(scores, valid_count, 1, False, "int32")
+    given = {"max_output_size": (max_output_size, "int32"), "iou_threshold": (iou_threshold, data.dtype)}
+    numbers = Numbers(given, "non_max_suppression")
+    by_class = id_index >= 0 and not force_suppress
+    front = return_indices or invalid_to_bottom
+
+    def statement(ins, outs):
+        ib = create()
+        boxes, counts, places, sequence = (ib.buffer_ptr(b) for b in ins[:4])
+        results = [ib.buffer_ptr(out) for out in outs]
+        given = numbers.read(ib, ins[4:])
+        limit = tir.Select(given["max_output_size"] > 0, given["max_output_size"], const(-1, "int32"))
+        with ib.for_range(0, batch, name="b") as b:
+            alive = ib.allocate("int32", (n,), name="alive")
+            total = te.max(te.min(primop.cast("int32", counts[b]), n), 0)
+            considered = te.min(total, top_k) if top_k > 0 else total
+            with ib.for_range(0, n, name="i") as i:
+                box = sequence[b, i]
+                valid = boxes[b, box, score_index] > const(0, data.dtype)
+                if id_index >= 0:
+                    valid = tir.all(valid, boxes[b, box, id_index] >= const(0, data.dtype))
+                alive[i] = primop.cast("int32", tir.all(i < considered, valid))
+                if return_indices:
+                    results[0][b, i] = -1
+                else:
+                    with ib.for_range(0, width, name="v") as v:
+                        results[0][b, i, v] = const(-1, data.dtype)
+
+            def corners(i):
+                return [boxes[b, sequence[b, i], coord_start + side] for side in range(4)]
+
+            def overlaps(i, j):
+                over = overlap(corners(i), corners(j)) >= given["iou_threshold"]
+                if by_class:
+                    first, second = boxes[b, sequence[b, i], id_index], boxes[b, sequence[b, j], id_index]
+                    over = tir.all(primop.equal(first, second), over)
+                return over
+
+            def keep(i, number):
+                if return_indices:
+                    results[0][b, number] = places[b, sequence[b, i]]
+                    return
+                with ib.for_range(0, width, name="v") as v:
+                    results[0][b, number if front else i, v] = boxes[b, sequence[b, i], v]
+
+            kept = suppress(ib, considered, alive, limit, overlaps, keep)
+            if return_indices:
+                results[1][b, 0] = kept[0]
+        return ib.get()
+
+    shapes = [(batch, n), (batch, 1)] if return_indices else [tuple(data.shape)]
+    dtypes = ["int32", "int32"] if return_indices else [data.dtype]
+    return te.extern(
+        shapes, [data, valid_count, indices, order, *numbers.tensors.values()], statement, dtype=dtypes,
+        name="non_max_suppression", tag="non_max_suppression",
+    )  # fmt: skip
+
+
+def all_class_non_max_suppression(
+    boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format="onnx"
+):
+    """Suppression in each class by itself: ``boxes`` (batch, n, 4) by opposite corners, ``scores`` (batch, classes, n).
+
+    onnx: [(batch, class, box) of those kept, by batch, class and falling score, -1 after them; how many (1,)].
+    tensorflow: [(class, box) for each batch by falling score; their scores; how many for each batch].
+    """
+    _check_boxes(boxes, "all_class_non_max_suppression", 4)
+    check_tensor(scores, "all_class_non_max_suppression")
+    if len(scores.shape) != 3:
+        raise ExprValueError(f"all_class_non_max_suppression: scores are (batch, classes, n), got {list(scores.shape)}")
+    if scores.dtype != boxes.dtype:
+        raise ExprTypeError(f"all_class_non_max_suppression: boxes are {boxes.dtype}, scores {scores.dtype}")
+    if output_format not in ("onnx", "tensorflow"):
+        raise ExprValueError(
+            f"all_class_non_max_suppression: the output format is onnx or tensorflow, got '{output_format}'"
+        )
+    given = {
+        "limit": (max_output_boxes_per_class, "int64"), "iou": (iou_threshold, boxes.dtype),
+        "score": (score_threshold, boxes.dtype),
+    }  # fmt: skip
+    numbers = Numbers(given, "all_class_non_max_suppression")
+    order = argsort(scores, None, 2, False, "int32")
+    build = _onnx_result if output_format == "onnx" else _tensorflow_result
+    return build(boxes, scores, order, numbers)
+
+
+def _each_class(ib, ins, scores: te.Tensor, numbers: Numbers, b: PrimExpr, c: PrimExpr, on_keep) -> Any:
+    """Suppression in one class; ``on_keep(box, score, number)`` is told what is kept."""
+    boxes, values, sequence = (ib.buffer_ptr(buffer) for buffer in ins[:3])
+    given = numbers.read(ib, ins[3:])
+    n = scores.shape[2]
+    alive = ib.allocate("int32", (n,), name="alive")
+    with ib.for_range(0, n, name="i") as i:
+        alive[i] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
+
+    def corners(i):
+        return [boxes[b, sequence[b, c, i], side] for side in range(4)]
+
+    def overlaps(i, j):
+        return overlap(corners(i), corners(j)) > given["iou"]
+
+    def keep(i, number):
+        box = sequence[b, c, i]
+        on_keep(box, values[b, c, box], number)
+
+    # A count of boxes may be given as more than there are numbers of boxes.
+    limit = primop.cast("int32", te.min(te.max(given["limit"], 0), primop.cast("int64", n)))
+    return suppress(ib, n, alive, limit, overlaps, keep)
+
+
+def _onnx_result(boxes, scores, order, numbers: Numbers):
+    batch, classes, n = scores.shape
+    rows = simplify(batch * classes * n)
+
+    def statement(ins, outs):
+        ib = create()
+        result, total = (ib.buffer_ptr(out) for out in outs)
+        found = ib.allocate("int32", (1,), name="found", scope="local")
+        found[0] = 0
+        with ib.for_range(0, batch, name="b") as b, ib.for_range(0, classes, name="c") as c:
+
+            def keep(box, score, number):
+                for place, value in enumerate((b, c, box)):
+                    result[found[0] + number, place] = primop.cast("int64", value)
+
+            kept = _each_class(ib, ins, scores, numbers, b, c, keep)
+            found[0] = found[0] + kept[0]
+        total[0] = primop.cast("int64", found[0])
+        with ib.for_range(0, rows - found[0], name="rest") as rest:
+            for place in range(3):
+                result[found[0] + rest, place] = const(-1, "int64")
+        return ib.get()
+
+    return te.extern(
+        [(rows, 3), (1,)], [boxes, scores, order, *numbers.tensors.values()], statement, dtype=["int64", "int64"],
+        name="all_class_non_max_suppression", tag="all_class_non_max_suppression",
+    )  # fmt: skip
+
+
+def _tensorflow_result(boxes, scores, order, numbers: Numbers):
+    batch, classes, n = scores.shape
+    rows = simplify(classes * n)
+
+    def statement(ins, outs):
+        ib = create()
+        result, best, total = (ib.buffer_ptr(out) for out in outs)
+        found = ib.allocate("int32", (1,), name="found", scope="local")
+        with ib.for_range(0, batch, name="b") as b:
+            keys = ib.allocate(scores.dtype, (rows * 2,), name="keys")
+            places = ib.allocate("int32", (rows * 2,), name="places")
+            found[0] = 0
+            with ib.for_range(0, classes, name="c") as c:
+
+                def keep(box, score, number):
+                    keys[found[0] + number] = score
+                    places[found[0] + number] = c * n + box
+
+                kept = _each_class(ib, ins, scores, numbers, b, c, keep)
+                found[0] = found[0] + kept[0]
+            begin = merge_sort(ib, keys, places, found[0], False)
+            with ib.for_range(0, rows, name="row") as row:
+                with ib.if_scope(row < found[0]):
+                    best[b, row] = keys[begin + row]
+                    result[b, row, 0] = primop.cast("int64", places[begin + row] // n)
+                    result[b, row, 1] = primop.cast("int64", places[begin + row] % n)
+                with ib.else_scope():
+                    best[b, row] = const(0, scores.dtype)
+                    result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
+            total[b] = primop.cast("int64", found[0])
+        return ib.get()
+
+    return te.extern(
+        [(batch, rows, 2), (batch, rows), (batch,)], [boxes, scores, order, *numbers.tensors.values()], statement,
+        dtype=["int64", scores.dtype, "int64"], name="all_class_non_max_suppression",
+        tag="all_class_non_max_suppression",
+    )  # fmt: skip
+
+
+__all__ = ["all_class_non_max_suppression", "get_valid_counts", "non_max_suppression"]

@@ -1,0 +1,313 @@
+"""Regions of interest: aligned and plain pooling, proposals from anchors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ... import te, tir
+from ...error import ExprValueError
+from ...ir import primop
+from ...ir.prim import PrimExpr, const
+from ...tir.ir_builder import create
+from ..scatter import nest
+from ..sort import merge_sort
+from ..utils import check_tensor, get_const_int, simplify
+from .boxes import overlap, suppress
+
+
+def _mode(mode: Any) -> str:
+    text = mode.decode() if isinstance(mode, bytes) else str(mode)
+    if text not in ("avg", "max"):
+        raise ExprValueError(f"roi_align: mode is avg or max, got '{text}'")
+    return text
+
+
+def _pooled(pooled_size: Any) -> tuple[int, int]:
+    values = [pooled_size] * 2 if isinstance(pooled_size, int) else [get_const_int(v) for v in pooled_size]
+    return values[0], values[1]
+
+
+def _check_rois(data: Any, rois: Any, what: str) -> None:
+    check_tensor(data, what), check_tensor(rois, what)
+    if len(data.shape) != 4:
+        raise ExprValueError(f"{what}: images have 4 dimensions, got {len(data.shape)}")
+    if len(rois.shape) != 2 or get_const_int(rois.shape[1]) != 5:
+        raise ExprValueError(f"{what}: regions are rows of (image, x1, y1, x2, y2), got {list(rois.shape)}")
+
+
+def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, width: PrimExpr) -> list[PrimExpr]:
+    """The four elements around a place, each times its weight; zero beyond one element outside the image."""
+    dtype = y.dtype
+    one = const(1, dtype)
+
+    def along(at, size):
+        at = te.max(at, const(0, dtype))
+        low = te.min(primop.cast("int32", at), size - 1)
+        high = te.min(low + 1, size - 1)
+        share = tir.Select(low >= size - 1, const(0, dtype), at - primop.cast(dtype, low))
+        return (low, one - share), (high, share)
+
+    edge = const(-1.0, dtype)
+    outside = tir.any(y < edge, y > primop.cast(dtype, height), x < edge, x > primop.cast(dtype, width))
+    near_y = te.min(te.max(y, edge), primop.cast(dtype, height))
+    near_x = te.min(te.max(x, edge), primop.cast(dtype, width))
+    parts = []
+    for row, row_weight in along(near_y, height):
+        for column, column_weight in along(near_x, width):
+            weight = tir.Select(outside, const(0, dtype), row_weight * column_weight)
+            parts.append(read(row, column) * weight)
+    return parts
+
+
+def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: int, aligned: bool, weighted_max: bool):
+    _check_rois(data, rois, "roi_align")
+    mode = _mode(mode)
+    pooled = _pooled(pooled_size)
+    sample_ratio = get_const_int(sample_ratio)
+    channel = 1 if at == 2 else 3
+    images, height, width = data.shape[0], data.shape[at], data.shape[at + 1]
+    dtype = data.dtype
+    shape = list(data.shape)
+    shape[0], shape[at], shape[at + 1] = rois.shape[0], *pooled
+
+    def statement(ins, outs):
+        ib = create()
+        source, regions, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+
+        def region(indices):
+            (roi,) = indices
+            image = te.max(te.min(primop.cast("int32", regions[roi, 0]), images - 1), 0)
+            bins, starts, grids = [], [], []
+            for n, side in enumerate(("h", "w")):
+                begin, end = (_edge(regions[roi, 2 - n + 2 * last], spatial_scale, aligned, dtype) for last in (0, 1))
+                length = end - begin if aligned else te.max(end - begin, const(1.0, dtype))
+                size = ib.allocate(dtype, (2,), name=f"bin_{side}", scope="local")
+                size[0], size[1] = length * const(1.0 / pooled[n], dtype), begin
+                bins.append(size[0]), starts.append(size[1])
+                grid = primop.cast("int32", te.ceil(length * const(1.0 / pooled[n], dtype)))
+                grids.append(const(sample_ratio, "int32") if sample_ratio > 0 else te.max(grid, 0))
+            total = ib.allocate(dtype, (1,), name="total", scope="local")
+
+            def element(inner):
+                c, ph, pw = inner
+                total[0] = const(0, dtype) if mode == "avg" else te.min_value(dtype)
+                with ib.for_range(0, grids[0], name="iy") as iy, ib.for_range(0, grids[1], name="ix") as ix:
+                    places = [
+                        start + size * (primop.cast(dtype, p) + (primop.cast(dtype, i) + const(0.5, dtype))
+                                        / primop.cast(dtype, grid))
+                        for start, size, p, i, grid in zip(starts, bins, (ph, pw), (iy, ix), grids)
+                    ]  # fmt: skip
+
+                    def read(row, column):
+                        return source[(image, c, row, column) if channel == 1 else (image, row, column, c)]
+
+                    parts = _neighbours(read, *places, height, width)
+                    _collect(total, parts, mode, weighted_max)
+                count = grids[0] * grids[1]
+                value = total[0] / primop.cast(dtype, te.max(count, 1)) if mode == "avg" else total[0]
+                where = (roi, c, ph, pw) if channel == 1 else (roi, ph, pw, c)
+                result[where] = tir.Select(count > 0, value, const(0, dtype))
+
+            nest(ib, [data.shape[channel], *pooled], element)
+
+        nest(ib, [rois.shape[0]], region)
+        return ib.get()
+
+    return te.extern([tuple(shape)], [data, rois], statement, dtype=dtype, name="roi_align", tag="roi_align")
+
+
+def _edge(value: PrimExpr, scale: float, aligned: bool, dtype: str) -> PrimExpr:
+    place = primop.cast(dtype, value) * const(float(scale), dtype)
+    return place - const(0.5, dtype) if aligned else place
+
+
+def _collect(total, parts: list[PrimExpr], mode: str, weighted_max: bool) -> None:
+    if mode == "max" and weighted_max:
+        for part in parts:
+            total[0] = te.max(total[0], part)
+        return
+    value = parts[0] + parts[1] + parts[2] + parts[3]
+    total[0] = total[0] + value if mode == "avg" else te.max(total[0], value)
+
+
+def roi_align_nchw(data, rois, pooled_size, spatial_scale, mode, sample_ratio=-1, aligned=False, weighted_max=False):
+    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the mean (or maximum) of samples between the
+    elements: ``sample_ratio`` in a row, or as many as the bin is elements wide.
+
+    ``aligned`` counts places from the middle of elements, and lets regions be smaller than one element;
+    ``weighted_max`` takes the maximum of the four weighted neighbours of each sample, as ONNX does.
+    """
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, 2, aligned, weighted_max)
+
+
+def roi_align_nhwc(data, rois, pooled_size, spatial_scale, mode, sample_ratio=-1, aligned=False, weighted_max=False):
+    """As roi_align_nchw, channels last."""
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, 1, aligned, weighted_max)
+
+
+def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
+    """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the maximum of its elements; 0 of none."""
+    _check_rois(data, rois, "roi_pool")
+    pooled = _pooled(pooled_size)
+    images, channels, height, width = data.shape
+    dtype = data.dtype
+
+    def statement(ins, outs):
+        ib = create()
+        source, regions, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+        best = ib.allocate(dtype, (1,), name="best", scope="local")
+
+        def span(roi, n, p, size):
+            """First and last place of a bin along one axis."""
+            scale = const(float(spatial_scale), dtype)
+            begin = primop.cast("int32", te.round(regions[roi, 2 - n] * scale))
+            end = primop.cast("int32", te.round(regions[roi, 4 - n] * scale))
+            length = primop.cast(dtype, te.max(end - begin + 1, 1))
+            share = length * const(1.0 / pooled[n], dtype)
+            # Bins that meet at a whole element meet there, whatever the rounding of the share.
+            nudge = const(1e-5, dtype)
+            low = primop.cast("int32", te.floor(primop.cast(dtype, p) * share + nudge))
+            high = primop.cast("int32", te.ceil(primop.cast(dtype, p + 1) * share - nudge))
+            return tuple(te.max(te.min(edge + begin, size), 0) for edge in (low, high))
+
+        def element(indices):
+            roi, c, ph, pw = indices
+            image = te.max(te.min(primop.cast("int32", regions[roi, 0]), images - 1), 0)
+            rows, columns = span(roi, 0, ph, height), span(roi, 1, pw, width)
+            empty = tir.any(rows[1] <= rows[0], columns[1] <= columns[0])
+            best[0] = tir.Select(empty, const(0, dtype), te.min_value(dtype))
+            with ib.for_range(0, te.max(rows[1] - rows[0], 0), name="y") as y:
+                with ib.for_range(0, te.max(columns[1] - columns[0], 0), name="x") as x:
+                    best[0] = te.max(best[0], source[image, c, rows[0] + y, columns[0] + x])
+            result[roi, c, ph, pw] = best[0]
+
+        nest(ib, [rois.shape[0], channels, *pooled], element)
+        return ib.get()
+
+    shape = (rois.shape[0], channels, *pooled)
+    return te.extern([shape], [data, rois], statement, dtype=dtype, name="roi_pool", tag="roi_pool")
+
+
+# --- proposals -----------------------------------------------------------------------------------------------------
+
+
+def anchor_sizes(scales, ratios, feature_stride: int) -> list[tuple[float, float, float, float]]:
+    """Corners of the anchors of the first cell: boxes of the cell's area in each ratio, in each scale."""
+    side, middle = float(feature_stride), (feature_stride - 1) * 0.5
+    anchors = []
+    for ratio in ratios:
+        base = math.floor(math.sqrt(side * side / ratio) + 0.5)
+        for scale in scales:
+            width = base * scale
+            height = math.floor(base * ratio + 0.5) * scale
+            anchors.append(
+                (middle - 0.5 * (width - 1), middle - 0.5 * (height - 1), middle + 0.5 * (width - 1),
+                 middle + 0.5 * (height - 1))
+            )  # fmt: skip
+    return anchors
+
+
+def _predicted(anchor: list, move: list[PrimExpr], iou_loss: bool, dtype: str) -> list[PrimExpr]:
+    """The corners of an anchor moved by a prediction."""
+    if iou_loss:
+        return [corner + shift for corner, shift in zip(anchor, move)]
+    one, half = const(1.0, dtype), const(0.5, dtype)
+    width, height = anchor[2] - anchor[0] + one, anchor[3] - anchor[1] + one
+    middle_x, middle_y = anchor[0] + half * (width - one), anchor[1] + half * (height - one)
+    new_x, new_y = move[0] * width + middle_x, move[1] * height + middle_y
+    new_width, new_height = te.exp(move[2]) * width, te.exp(move[3]) * height
+    return [
+        new_x - half * (new_width - one), new_y - half * (new_height - one),
+        new_x + half * (new_width - one), new_y + half * (new_height - one),
+    ]  # fmt: skip
+
+
+def proposal(
+    cls_prob, bbox_pred, im_info, scales, ratios, feature_stride, threshold, rpn_pre_nms_top_n, rpn_post_nms_top_n,
+    rpn_min_size, iou_loss,
+):  # fmt: skip
+    """Regions (image, x1, y1, x2, y2) by falling score from the predictions of a region proposal network; the ones
+    kept are repeated where fewer than ``rpn_post_nms_top_n`` are left."""
+    for tensor in (cls_prob, bbox_pred, im_info):
+        check_tensor(tensor, "proposal")
+    anchors = anchor_sizes([float(s) for s in scales], [float(r) for r in ratios], get_const_int(feature_stride))
+    batch, channels, height, width = cls_prob.shape
+    if get_const_int(channels) != 2 * len(anchors):
+        raise ExprValueError(f"proposal: {channels} channels of scores for {len(anchors)} anchors, 2 each")
+    n = simplify(height * width * len(anchors))
+    post, dtype = get_const_int(rpn_post_nms_top_n), cls_prob.dtype
+    pre = get_const_int(rpn_pre_nms_top_n)
+
+    def statement(ins, outs):
+        ib = create()
+        scores, moves, info, result = (ib.buffer_ptr(b) for b in (*ins, *outs))
+
+        def image(indices):
+            (b,) = indices
+            keys, places = ib.allocate(dtype, (n * 2,), name="keys"), ib.allocate("int32", (n * 2,), name="places")
+            corners = ib.allocate(dtype, (n, 4), name="corners")
+            _predict(ib, b, scores, moves, info, anchors, cls_prob.shape, feature_stride, rpn_min_size, iou_loss,
+                     keys, places, corners, dtype)  # fmt: skip
+            begin = merge_sort(ib, keys, places, n, False)
+            considered = te.min(n, pre) if pre > 0 else n
+            alive, kept_boxes = ib.allocate("int32", (n,), name="alive"), ib.allocate("int32", (post,), name="chosen")
+            with ib.for_range(0, n, name="i") as i:
+                alive[i] = 1
+
+            def box(i):
+                return [corners[places[begin + i], side] for side in range(4)]
+
+            def keep(i, number):
+                kept_boxes[number] = places[begin + i]
+
+            kept = suppress(
+                ib, considered, alive, const(post, "int32"),
+                lambda i, j: overlap(box(i), box(j), 1.0) > const(float(threshold), dtype), keep,
+            )  # fmt: skip
+            with ib.for_range(0, post, name="row") as row:
+                chosen = kept_boxes[row % te.max(kept[0], 1)]
+                result[b * post + row, 0] = primop.cast(dtype, b)
+                for side in range(4):
+                    result[b * post + row, side + 1] = corners[chosen, side]
+
+        nest(ib, [batch], image)
+        return ib.get()
+
+    return te.extern(
+        [(simplify(batch * post), 5)], [cls_prob, bbox_pred, im_info], statement, dtype=dtype, name="proposal",
+        tag="proposal",
+    )  # fmt: skip
+
+
+def _predict(
+    ib, b, scores, moves, info, anchors, shape, feature_stride, min_size, iou_loss, keys, places, corners, dtype
+) -> None:
+    """Boxes and scores of all anchors of an image; a box that is too small, or of a cell beyond the image, gets -1."""
+    count, height, width = len(anchors), shape[2], shape[3]
+    zero, one, half = const(0.0, dtype), const(1.0, dtype), const(0.5, dtype)
+    with ib.for_range(0, height, name="y") as y, ib.for_range(0, width, name="x") as x:
+        for a, anchor in enumerate(anchors):
+            at = (y * width + x) * count + a
+            steps = [primop.cast(dtype, (x, y)[side % 2] * feature_stride) for side in range(4)]
+            own = [const(corner, dtype) + step for corner, step in zip(anchor, steps)]
+            found = _predicted(own, [moves[b, a * 4 + side, y, x] for side in range(4)], iou_loss, dtype)
+            least = const(float(min_size), dtype) * info[b, 2]
+            for side in range(4):
+                last = info[b, 1 - side % 2] - one
+                corners[at, side] = te.max(te.min(found[side], last), zero)
+            keys[at] = scores[b, count + a, y, x]
+            places[at] = at
+            real = [primop.cast("int32", info[b, place] / const(float(feature_stride), dtype)) for place in (0, 1)]
+            small = tir.any(*[corners[at, side + 2] - corners[at, side] + one < least for side in (0, 1)])
+            with ib.if_scope(small):
+                for side in range(4):
+                    shift = -least * half if side < 2 else least * half
+                    corners[at, side] = corners[at, side] + shift
+                keys[at] = const(-1.0, dtype)
+            with ib.if_scope(tir.any(y >= real[0], x >= real[1])):
+                keys[at] = const(-1.0, dtype)
+
+
+__all__ = ["anchor_sizes", "proposal", "roi_align_nchw", "roi_align_nhwc", "roi_pool_nchw"]

@@ -1,0 +1,34 @@
+"""The reorg layer of DarkNet."""
+
+from __future__ import annotations
+
+from ... import te
+from ...error import ExprValueError
+from .. import tag
+from ..transform import reshape
+from ..utils import check_tensor, get_const_int, get_const_tuple
+
+
+def reorg(data, stride):
+    """Channels spread over a grid of ``stride``, and the result read with sides ``stride`` times smaller."""
+    check_tensor(data, "reorg")
+    stride = get_const_int(stride)
+    if len(data.shape) != 4 or stride < 1:
+        raise ExprValueError(
+            f"reorg: takes (N, C, H, W) and a positive stride, got {len(data.shape)} dimensions, {stride}"
+        )
+    batch, channels, height, width = get_const_tuple(data.shape)
+    if channels % (stride * stride) or height % stride or width % stride:
+        raise ExprValueError(f"reorg: {channels} channels of {height} x {width} do not divide by a stride of {stride}")
+    groups = channels // (stride * stride)
+    wide = reshape(data, (batch, groups, height * stride, width * stride))
+
+    def element(n, c, y, x):
+        place = c // groups
+        return wide(n, c % groups, y * stride + place // stride, x * stride + place % stride)
+
+    spread = te.compute(data.shape, element, name="T_reorg", tag=tag.INJECTIVE)
+    return reshape(spread, (batch, channels * stride * stride, height // stride, width // stride))
+
+
+__all__ = ["reorg"]

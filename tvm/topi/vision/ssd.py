@@ -1,0 +1,122 @@
+"""Anchors and detections of single-shot detectors."""
+
+from __future__ import annotations
+
+import math
+
+from ... import te, tir
+from ...error import ExprValueError
+from ...ir import primop
+from ...ir.prim import PrimExpr, const
+from ...tir.ir_builder import create
+from .. import tag
+from ..utils import check_tensor, get_const_int, get_const_tuple, get_float_tuple
+from .nms import non_max_suppression
+
+
+def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 0.5), clip=False):
+    """The anchors (1, n, 4) of an image of the size of ``data``: corners x1, y1, x2, y2 as shares of the image, for
+    each element one box of each size in the first ratio, and of each other ratio in the first size."""
+    check_tensor(data, "multibox_prior")
+    if len(data.shape) != 4:
+        raise ExprValueError(f"multibox_prior: images are (N, C, H, W), got {len(data.shape)} dimensions")
+    height, width = get_const_tuple(data.shape[2:])
+    sizes, ratios, steps, offsets = (get_float_tuple(v) for v in (sizes, ratios, steps, offsets))
+    step_y, step_x = (own if own > 0 else 1.0 / side for own, side in zip(steps, (height, width)))
+    halves = [(size * height / width / 2, size / 2) for size in sizes]
+    halves += [(sizes[0] * height / width * math.sqrt(r) / 2, sizes[0] / math.sqrt(r) / 2) for r in ratios[1:]]
+    count, dtype = len(halves), data.dtype
+
+    def element(_, box, side):
+        kind, cell = box % count, box // count
+        centre_x = (primop.cast(dtype, cell % width) + const(offsets[1], dtype)) * const(step_x, dtype)
+        centre_y = (primop.cast(dtype, cell // width) + const(offsets[0], dtype)) * const(step_y, dtype)
+        half_x, half_y = (_chosen(kind, [pair[n] for pair in halves], dtype) for n in (0, 1))
+        across = primop.equal(side % 2, 0)
+        centre, half = tir.Select(across, centre_x, centre_y), tir.Select(across, half_x, half_y)
+        value = tir.Select(side < 2, centre - half, centre + half)
+        return te.max(te.min(value, const(1, dtype)), const(0, dtype)) if clip else value
+
+    return te.compute((1, height * width * count, 4), element, name="T_multibox_prior", tag=tag.INJECTIVE)
+
+
+def _chosen(which: PrimExpr, values: list[float], dtype: str) -> PrimExpr:
+    result = const(values[-1], dtype)
+    for n in reversed(range(len(values) - 1)):
+        result = tir.Select(primop.equal(which, n), const(values[n], dtype), result)
+    return result
+
+
+def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2)):
+    """[boxes (batch, n, 6): class, score and corners of the anchors that see something, in front, -1 after them; how
+    many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background."""
+    for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
+        check_tensor(tensor, "multibox_transform_loc")
+        if len(tensor.shape) != rank:
+            raise ExprValueError(f"multibox_transform_loc: {rank} dimensions are needed, got {len(tensor.shape)}")
+    batch, classes, n = cls_prob.shape
+    dtype = cls_prob.dtype
+    spread = get_float_tuple(variances)
+
+    def statement(ins, outs):
+        ib = create()
+        scores, moves, anchors, boxes, counts = (ib.buffer_ptr(b) for b in (*ins, *outs))
+        found, best = (ib.allocate("int32", (1,), name=name, scope="local") for name in ("found", "best"))
+        with ib.for_range(0, batch, name="b") as b:
+            found[0] = 0
+            with ib.for_range(0, n, name="i") as i:
+                best[0] = 1
+                with ib.for_range(1, classes, name="c") as c:
+                    with ib.if_scope(scores[b, c, i] > scores[b, best[0], i]):
+                        best[0] = c
+                with ib.if_scope(scores[b, best[0], i] >= const(float(threshold), dtype)):
+                    own = [anchors[0, i, side] for side in range(4)]
+                    shift = [moves[b, i * 4 + side] for side in range(4)]
+                    boxes[b, found[0], 0] = primop.cast(dtype, best[0] - 1)
+                    boxes[b, found[0], 1] = scores[b, best[0], i]
+                    for side, corner in enumerate(_moved(own, shift, spread, clip, dtype)):
+                        boxes[b, found[0], 2 + side] = corner
+                    found[0] = found[0] + 1
+            counts[b] = found[0]
+            with ib.for_range(0, n - found[0], name="rest") as rest:
+                for value in range(6):
+                    boxes[b, found[0] + rest, value] = const(-1, dtype)
+        return ib.get()
+
+    if get_const_int(classes) < 2:
+        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
+    return te.extern(
+        [(batch, n, 6), (batch,)], [cls_prob, loc_pred, anchor], statement, dtype=[dtype, "int32"],
+        name="multibox_transform_loc", tag="multibox_transform_loc",
+    )  # fmt: skip
+
+
+def _moved(anchor: list[PrimExpr], shift: list[PrimExpr], spread: tuple, clip: bool, dtype: str) -> list[PrimExpr]:
+    half = const(0.5, dtype)
+    factors = [const(value, dtype) for value in spread]
+    corners = []
+    for n in (0, 1):
+        length, middle = anchor[n + 2] - anchor[n], (anchor[n] + anchor[n + 2]) * half
+        centre = shift[n] * factors[n] * length + middle
+        reach = te.exp(shift[n + 2] * factors[n + 2]) * length * half
+        corners.append((centre - reach, centre + reach))
+    box = [corners[0][0], corners[1][0], corners[0][1], corners[1][1]]
+    if clip:
+        box = [te.max(const(0, dtype), te.min(const(1, dtype), value)) for value in box]
+    return box
+
+
+def multibox_detection(
+    cls_prob, loc_pred, anchor, clip=True, threshold=0.01, nms_threshold=0.5, force_suppress=False,
+    variances=(0.1, 0.1, 0.2, 0.2), nms_topk=-1,
+):  # fmt: skip
+    """Detections (batch, n, 6): class, score and corners by falling score, -1 where suppressed."""
+    boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    batch, n = boxes.shape[0], boxes.shape[1]
+    places = te.compute((batch, n), lambda b, i: primop.cast("int32", i), name="places", tag=tag.INJECTIVE)
+    return non_max_suppression(
+        boxes, counts, places, -1, nms_threshold, force_suppress, nms_topk, 2, 1, 0, False, False
+    )
+
+
+__all__ = ["multibox_detection", "multibox_prior", "multibox_transform_loc"]
