@@ -91,7 +91,8 @@ def build(
     for kernel in compiler.kernels.values():
         kernels.update(kernel.module)
     lib = build_parts({target: kernels}, host) if len(kernels) else build_parts({target: _empty()}, host)
-    return GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan)
+    return GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan,
+                                      compiler.kernels.values())
 
 
 def _empty() -> IRModule:

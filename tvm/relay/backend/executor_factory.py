@@ -13,7 +13,7 @@ class GraphExecutorFactoryModule:
     """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params."""
 
     def __init__(
-        self, ir_mod, target, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any], plan=None
+        self, ir_mod, target, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any], plan=None, kernels=()
     ):
         self.ir_mod = ir_mod
         self.target = target
@@ -22,6 +22,7 @@ class GraphExecutorFactoryModule:
         self.libmod_name = libmod_name
         self.params = dict(params)
         self.memory_plan = plan
+        self.kernels = list(kernels)
 
     def get_graph_json(self) -> str:
         return self.graph_json_str

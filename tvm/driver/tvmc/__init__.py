@@ -1,0 +1,24 @@
+"""The command line of the compiler, and its functions for Python: ``load``, ``compile``, ``run``."""
+
+from . import (
+    arguments,
+    compiler,
+    config_options,
+    frontends,
+    main,
+    model,
+    pass_config,
+    pass_list,
+    registry,
+    result_utils,
+    runner,
+    shape_parser,
+    target,
+    tracker,
+    transform,
+)
+from .compiler import compile_model as compile
+from .errors import TVMCException, TVMCImportError
+from .frontends import load_model as load
+from .model import TVMCModel, TVMCPackage, TVMCResult
+from .runner import run_module as run

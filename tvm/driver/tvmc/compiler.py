@@ -1,0 +1,177 @@
+"""``tvmc compile``: a model file to a package."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from ... import __version__
+from ...error import TVMError
+from ...ir.instrument import PassTimingInstrument
+from ...ir.transform import PassContext
+from ...target.cpu import resolve_cpu
+from . import frontends
+from .arguments import register_parser
+from .errors import TVMCException
+from .model import TVMCModel, TVMCPackage
+from .pass_config import parse_configs
+from .pass_list import parse_pass_list_str
+from .registry import generate_registry_args, reconstruct_registry_entity
+from .shape_parser import parse_shape_string
+from .target import generate_target_args, reconstruct_target_args, target_from_cli
+from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
+
+logger = logging.getLogger("TVMC")
+
+
+@register_parser
+def add_compile_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``compile``."""
+    parser = subparsers.add_parser("compile", help="compile a model.")
+    parser.set_defaults(func=drive_compile)
+    parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
+    parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
+    generate_transform_args(parser)
+    parser.add_argument("--dump-code", metavar="FORMAT", default="",
+                        help="also write what the model became, beside the package: asm, ll, tir, relay (several with commas)")
+    parser.add_argument("--dump-offloads", default="", help="a report of operators left to other code generators")
+    parser.add_argument("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
+    parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
+    parser.add_argument("-f", "--output-format", choices=["so", "mlf"], default="so",
+                        help="so: a library in a package; mlf: Model Library Format")
+    parser.add_argument("--pass-config", action="append", metavar="name=value",
+                        help="an option of a pass; can be given several times")
+    generate_target_args(parser)
+    generate_registry_args(parser, "executor", "graph")
+    generate_registry_args(parser, "runtime", "cpp")
+    parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    parser.add_argument("FILE", help="the model file")
+    parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(0, 4), metavar="[0-3]",
+                        help="how much to improve the graph (default: 3)")
+    parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
+                        help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
+    parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas")
+    parser.add_argument("--module-name", default="default", help="name inside the package, part of function names")
+    parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
+    for key, value in json_params.items():
+        parser.set_defaults(**{key: value})
+
+
+def drive_compile(args) -> int:
+    """Compile as the arguments say."""
+    if not os.path.isfile(args.FILE):
+        raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
+    tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+    dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
+    compile_model(
+        tvmc_model, args.target or "llvm", opt_level=args.opt_level, executor=reconstruct_registry_entity(args, "executor"),
+        runtime=reconstruct_registry_entity(args, "runtime"), tuning_records=args.tuning_records, package_path=args.output,
+        cross=args.cross_compiler, cross_options=args.cross_compiler_options, output_format=args.output_format,
+        dump_code=dump_code, dump_offloads=args.dump_offloads, disabled_pass=args.disabled_pass,
+        pass_context_configs=args.pass_config, mod_name=args.module_name,
+        additional_target_options=reconstruct_target_args(args), print_pass_times=args.print_pass_times,
+        **parse_graph_transform_args(args),
+    )
+    return 0
+
+
+def compile_model(
+    tvmc_model: TVMCModel, target, opt_level: int = 3, executor=None, runtime=None, tuning_records: str | None = None,
+    package_path: str | None = None, cross=None, cross_options=None, output_format: str = "so", dump_code=None,
+    dump_offloads: str = "", target_host=None, disabled_pass=None, pass_context_configs=None,
+    additional_target_options=None, use_vm: bool = False, mod_name: str = "default", workspace_pools=None,
+    print_pass_times: bool = False, instruments=None, desired_layout=None, desired_layout_ops=None,
+    mixed_precision: bool = False, mixed_precision_ops=None, mixed_precision_calculation_type=None,
+    mixed_precision_acc_type=None,
+) -> TVMCPackage:
+    """Compile a model into a package."""
+    if use_vm:
+        raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
+    if executor is not None and executor.name != "graph":
+        raise TVMCException(f"executor {executor.name} is not supported yet; use graph")
+    if output_format == "mlf":
+        tvmc_model.export_package(None, output_format="mlf", cross=cross)
+    config = parse_configs(pass_context_configs)
+    tvm_target, _ = target_from_cli(str(target), additional_target_options)
+    if target_host:
+        tvm_target = tvm_target.with_host(target_host)
+    timing = PassTimingInstrument() if print_pass_times else None
+    used = [*(instruments or ()), *([timing] if timing else ())]
+    transforms = {
+        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops, "mixed_precision": mixed_precision,
+        "mixed_precision_ops": mixed_precision_ops, "mixed_precision_calculation_type": mixed_precision_calculation_type,
+        "mixed_precision_acc_type": mixed_precision_acc_type,
+    }
+    _say_target(tvm_target)
+    try:
+        with PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used):
+            mod = apply_graph_transforms(tvmc_model.mod, transforms)
+            factory = build(mod, tvm_target, tvmc_model.params, mod_name)
+            if timing:
+                print("Compilation time breakdown by pass:")
+                print(timing.render())
+    except TVMCException:
+        raise
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    if factory.memory_plan is not None:
+        logger.info(factory.memory_plan.summary())
+    manifest = make_manifest(factory, tvm_target, mod_name)
+    made = tvmc_model.export_package(factory, package_path, cross, cross_options, output_format, manifest)
+    if dump_code:
+        save_dumps(made, dumps(factory, mod, dump_code))
+    return TVMCPackage(made)
+
+
+def _say_target(target) -> None:
+    if target.kind.name == "llvm":
+        cpu = resolve_cpu(target)
+        logger.info("target %s: compiling for %s, cpu %s, %d-bit vectors", target, cpu.triple, cpu.cpu, cpu.vector_bits)
+
+
+def build(mod, target, params, mod_name: str):
+    """The compiled model."""
+    from ... import relay
+
+    return relay.build(mod, target=target, params=params, mod_name=mod_name)
+
+
+def make_manifest(factory, target, mod_name: str) -> dict[str, Any]:
+    """What the package holds: version, target, inputs and outputs."""
+    main = factory.ir_mod["main"]
+    result = main.checked_type_.ret_type
+    results = result.fields if hasattr(result, "fields") else [result]
+    return {
+        "format": 1, "tvm_version": __version__, "module_name": mod_name, "target": str(target).strip(),
+        "executor": "graph",
+        "inputs": [{"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
+                   for p in main.params],
+        "outputs": [{"name": f"output_{i}", "shape": [int(d) for d in t.shape], "dtype": t.dtype}
+                    for i, t in enumerate(results)],
+    }
+
+
+def dumps(factory, mod, formats: list[str]) -> dict[str, str]:
+    """The texts that --dump-code asks for."""
+    out = {}
+    for kind in formats:
+        if kind == "relay":
+            out[kind] = str(mod)
+        elif kind == "tir":
+            out[kind] = "\n".join(str(k.module) for k in factory.kernels)
+        else:
+            try:
+                out[kind] = factory.get_lib().get_source(kind)
+            except (TVMError, ValueError) as problem:
+                raise TVMCException(f"--dump-code {kind}: {problem}") from problem
+    return out
+
+
+def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") -> None:
+    """Write each text beside the package."""
+    for kind, text in dumps.items():
+        path = os.path.join(dump_root, f"{module_name}.{kind}")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)

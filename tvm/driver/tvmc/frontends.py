@@ -1,0 +1,176 @@
+"""Model files: which importer reads them, and reading them."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from typing import Any
+
+from ...error import TVMError
+from .errors import TVMCException, TVMCImportError
+from .model import TVMCModel
+
+logger = logging.getLogger("TVMC")
+
+
+def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
+    """Import a framework when it is needed; a missing one is an error that names it."""
+    try:
+        return importlib.import_module(f"{from_pkg_name}.{pkg_name}" if from_pkg_name else pkg_name)
+    except ImportError as problem:
+        raise TVMCImportError(pkg_name) from problem
+
+
+class Frontend:
+    """An importer. ``suffixes`` are the file endings it reads."""
+
+    name_ = ""
+    suffixes_: tuple[str, ...] = ()
+
+    @staticmethod
+    def name() -> str:
+        raise TypeError("an importer has a name")
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        raise TypeError("an importer has file endings")
+
+    def load(self, path, shape_dict=None, **kwargs):
+        raise TypeError("an importer can load")
+
+
+class OnnxFrontend(Frontend):
+    """ONNX files."""
+
+    @staticmethod
+    def name() -> str:
+        return "onnx"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["onnx"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        lazy_import("onnx")
+        from ...relay.frontend.onnx import from_onnx
+        from ...relay.frontend.onnx.reader import load_file
+
+        model = load_file(path)
+        shapes, notes = complete_shapes(model, shape_dict)
+        for note in notes:
+            print(note)
+        return from_onnx(model, shape=shapes, **kwargs)
+
+
+def complete_shapes(model, shape_dict) -> tuple[dict, list[str]]:
+    """Shapes of all inputs: an unknown batch (the first dimension) becomes 1; other unknown sizes must be given."""
+    shapes = dict(shape_dict or {})
+    weights = {t.name for t in model.graph.initializer}
+    notes, open_inputs = [], []
+    for value in model.graph.input:
+        if value.name in weights or value.name in shapes or not value.type.HasField("tensor_type"):
+            continue
+        dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None
+                for d in value.type.tensor_type.shape.dim]
+        if dims and dims[0] is None and None not in dims[1:]:
+            shapes[value.name] = [1, *dims[1:]]
+            shown = ",".join(str(d) for d in shapes[value.name])
+            notes.append(f"input '{value.name}' has no fixed batch; compiling for batch 1 (--input-shapes "
+                         f"\"{value.name}:[{shown}]\" sets another)")
+        elif None in dims:
+            open_inputs.append((value.name, dims))
+    if open_inputs:
+        text = " ".join(f"{n}:[{','.join('?' if d is None else str(d) for d in dims)}]" for n, dims in open_inputs)
+        raise TVMCException(f'the model leaves sizes of its inputs open; give them: --input-shapes "{text}"')
+    return shapes, notes
+
+
+class RelayFrontend(Frontend):
+    """Graphs as text."""
+
+    @staticmethod
+    def name() -> str:
+        return "relay"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["relay"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        import numpy as np
+
+        from ...ir.tensor_type import TensorType
+        from ...relay.parser import parse
+        from ...runtime import ndarray
+
+        with open(path, encoding="utf-8") as f:
+            mod = parse(f.read())
+        rng = np.random.default_rng(0)
+        params = {}
+        for p in mod["main"].params:
+            if p.name_hint not in (shape_dict or {}) and isinstance(p.type_annotation, TensorType) and shape_dict:
+                shape = p.type_annotation.concrete_shape
+                params[p.name_hint] = ndarray.array(rng.uniform(-1, 1, shape).astype(p.type_annotation.dtype))
+        return mod, params
+
+
+def _planned(name: str, suffixes: list[str], package: str) -> type:
+    class Planned(Frontend):
+        @staticmethod
+        def name() -> str:
+            return name
+
+        @staticmethod
+        def suffixes() -> list[str]:
+            return suffixes
+
+        def load(self, path, shape_dict=None, **kwargs):
+            raise TVMCException(f"{name} models are not supported yet; export the model to ONNX and compile that")
+
+    Planned.__doc__ = f"{package} files; refused until their importer exists."
+    return Planned
+
+
+KerasFrontend = _planned("keras", ["h5"], "Keras")
+TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
+TFLiteFrontend = _planned("tflite", ["tflite"], "TFLite")
+PyTorchFrontend = _planned("pytorch", ["pth", "zip"], "PyTorch")
+PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
+
+ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,
+                 RelayFrontend]
+
+
+def get_frontend_names() -> list[str]:
+    return [f.name() for f in ALL_FRONTENDS]
+
+
+def get_frontend_by_name(name: str) -> Frontend:
+    for frontend in ALL_FRONTENDS:
+        if frontend.name() == name:
+            return frontend()
+    raise TVMCException(f"unrecognized frontend '{name}'; there are {', '.join(get_frontend_names())}")
+
+
+def guess_frontend(path: str) -> Frontend:
+    """The importer by the file's ending."""
+    suffix = os.path.splitext(path)[1].lower().lstrip(".")
+    for frontend in ALL_FRONTENDS:
+        if suffix in frontend.suffixes():
+            return frontend()
+    raise TVMCException("failed to infer the model format. Please specify --model-format")
+
+
+def load_model(path: str, model_format: str | None = None, shape_dict: dict | None = None, **kwargs: Any) -> TVMCModel:
+    """A model file as a TVMCModel."""
+    if not os.path.isfile(path):
+        raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+    frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
+    try:
+        mod, params = frontend.load(path, shape_dict, **kwargs)
+    except TVMCException:
+        raise
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    return TVMCModel(mod, params)

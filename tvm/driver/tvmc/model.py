@@ -1,0 +1,226 @@
+"""Models, packages and results."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from ...contrib import utils
+from ...error import TVMError
+from ...ir.serialize import load_json, save_json
+from ...runtime.params import load_param_dict, save_param_dict
+from .errors import TVMCException
+
+MANIFEST = "manifest.json"
+
+
+class TVMCModel:
+    """A model as a graph, with its parameters."""
+
+    def __init__(self, mod=None, params=None, model_path: str | None = None):
+        if (mod is None or params is None) and model_path is None:
+            raise TVMCException("Either mod and params must be provided or a path to a saved TVMCModel")
+        self._tmp_dir = utils.tempdir()
+        self.lib_path: str | None = None
+        if model_path is not None:
+            self.load(model_path)
+        else:
+            self.mod = mod
+            self.params = params or {}
+
+    def save(self, model_path: str) -> None:
+        """Write the graph and its parameters into an archive."""
+        with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
+            files = {"model.json": save_json(self.mod).encode(), "model.params": bytes(save_param_dict(self.params))}
+            for name, data in files.items():
+                with open(os.path.join(folder, name), "wb") as f:
+                    f.write(data)
+            extra = [p for p in (self.default_tuning_records_path(), self.default_package_path()) if os.path.exists(p)]
+            _write_tar(model_path, [os.path.join(folder, n) for n in files] + extra)
+
+    def load(self, model_path: str) -> None:
+        """Read what ``save`` wrote."""
+        folder = self._tmp_dir.relpath("model")
+        os.makedirs(folder, exist_ok=True)
+        _extract(model_path, folder)
+        try:
+            with open(os.path.join(folder, "model.json"), encoding="utf-8") as f:
+                self.mod = load_json(f.read())
+            with open(os.path.join(folder, "model.params"), "rb") as f:
+                self.params = load_param_dict(f.read())
+        except (OSError, ValueError, TVMError) as problem:
+            raise TVMCException(f"{model_path} is not a saved model: {problem}") from problem
+
+    def default_tuning_records_path(self) -> str:
+        return self._tmp_dir.relpath("tuning_records")
+
+    def default_package_path(self) -> str:
+        return self._tmp_dir.relpath("model_package.tar")
+
+    def export_classic_format(self, executor_factory, package_path=None, cross=None, cross_options=None, lib_format="so",
+                              manifest: dict | None = None) -> str:
+        """Write ``mod.so``, ``mod.json`` and ``mod.params`` into an archive."""
+        lib_name = f"mod.{lib_format}"
+        graph_name, params_name = "mod.json", "mod.params"
+        if package_path is None:
+            package_path = self.default_package_path()
+        with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
+            lib_path = os.path.join(folder, lib_name)
+            if not cross:
+                executor_factory.get_lib().export_library(lib_path)
+            else:
+                options = cross_options.split(" ") if cross_options else None
+                executor_factory.get_lib().export_library(lib_path, _cross(cross), options=options)
+            self.lib_path = lib_path
+            with open(os.path.join(folder, graph_name), "w", encoding="utf-8") as f:
+                f.write(executor_factory.get_graph_json())
+            with open(os.path.join(folder, params_name), "wb") as f:
+                f.write(save_param_dict(executor_factory.get_params()))
+            names = [lib_name, graph_name, params_name]
+            if manifest is not None:
+                with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as f:
+                    json.dump(manifest, f, indent=1, sort_keys=True)
+                names.append(MANIFEST)
+            _write_tar(package_path, [os.path.join(folder, n) for n in names])
+        return package_path
+
+    def export_package(self, executor_factory, package_path=None, cross=None, cross_options=None, output_format="so",
+                       manifest: dict | None = None) -> str:
+        if output_format not in ("so", "tar", "mlf"):
+            raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
+        if output_format == "mlf" and cross:
+            raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
+        if output_format == "mlf":
+            raise TVMCException("the Model Library Format needs ahead-of-time output, which is not supported yet; use -f so")
+        return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format, manifest)
+
+    def summary(self, file=None) -> None:
+        """Print the graph."""
+        print(self.mod, file=file)
+
+
+def _cross(compiler: str):
+    from ...contrib.cc import cross_compiler
+
+    return cross_compiler(compiler)
+
+
+def _write_tar(path: str, files: list[str]) -> None:
+    """An archive that appears whole or not at all."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        descriptor, part = tempfile.mkstemp(prefix=".tvm-", suffix=".part", dir=folder)
+    except OSError as problem:
+        raise TVMCException(f"cannot write {path}: {problem.strerror or problem}") from problem
+    os.close(descriptor)
+    try:
+        with tarfile.open(part, "w", format=tarfile.PAX_FORMAT) as archive:
+            for name in files:
+                info = archive.gettarinfo(name, arcname=os.path.basename(name))
+                # Times and owners would make two compiles of one model differ.
+                info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, "", "", 0o644
+                with open(name, "rb") as f:
+                    archive.addfile(info, f)
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+    except OSError as problem:
+        raise TVMCException(f"cannot write {path}: {problem.strerror or problem}") from problem
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def _extract(path: str, folder: str) -> None:
+    from ...contrib.tar import untar
+
+    if os.path.isdir(path):
+        raise TVMCException(f"File {path} must be an archive, not a directory.")
+    if not os.path.exists(path):
+        raise TVMCException(f"File {path} does not exist.")
+    if not tarfile.is_tarfile(path):
+        raise TVMCException(f"Could not read model from archive {path}!")
+    try:
+        untar(path, folder)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+
+
+class TVMCPackage:
+    """A compiled model, ready to run."""
+
+    def __init__(self, package_path: str, project_dir=None):
+        self._tmp_dir = utils.tempdir()
+        self.package_path = package_path
+        if project_dir is not None:
+            raise TVMCException("Setting 'project_dir' is only allowed when importing a MLF.!")
+        self.project_dir = None
+        self.import_package(self.package_path)
+
+    def import_package(self, package_path: str) -> None:
+        """Unpack and find the parts."""
+        folder = self._tmp_dir.relpath("package")
+        os.makedirs(folder, exist_ok=True)
+        _extract(package_path, folder)
+        for name in ("mod.so", "mod.tar"):
+            if os.path.exists(os.path.join(folder, name)):
+                self.lib_name = name
+                break
+        else:
+            raise TVMCException("Couldn't find exported library in the package.")
+        self.type, self.executor_type = "classic", "graph"
+        self.lib_path = os.path.join(folder, self.lib_name)
+        missing = [n for n in ("mod.json", "mod.params") if not os.path.exists(os.path.join(folder, n))]
+        if missing:
+            raise TVMCException(f"the package {package_path} has no {missing[0]}")
+        with open(os.path.join(folder, "mod.json"), encoding="utf-8") as f:
+            self.graph = f.read()
+        with open(os.path.join(folder, "mod.params"), "rb") as f:
+            self.params = bytearray(f.read())
+        self.manifest: dict[str, Any] = {}
+        if os.path.exists(os.path.join(folder, MANIFEST)):
+            try:
+                with open(os.path.join(folder, MANIFEST), encoding="utf-8") as f:
+                    self.manifest = json.load(f)
+            except ValueError as problem:
+                raise TVMCException(f"the manifest of {package_path} cannot be read: {problem}") from problem
+
+
+class TVMCResult:
+    """What a run gave: outputs by name and, if asked for, times."""
+
+    def __init__(self, outputs: Mapping[str, Any], times):
+        self.outputs = dict(outputs)
+        self.times = times
+
+    def format_times(self) -> str:
+        return str(self.times)
+
+    def get_output(self, name: str):
+        return self.outputs[name]
+
+    def save(self, output_path: str) -> None:
+        """Write the outputs into an .npz file."""
+        import numpy as np
+
+        part = output_path + ".part.npz"
+        try:
+            np.savez(part, **self.outputs)
+            os.replace(part, output_path if output_path.endswith(".npz") else output_path + ".npz")
+        except OSError as problem:
+            raise TVMCException(f"cannot write {output_path}: {problem.strerror or problem}") from problem
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+
+    def __array__(self, dtype=None, copy=None):
+        if len(self.outputs) != 1:
+            raise TypeError(f"the result has {len(self.outputs)} outputs; choose one with get_output")
+        (array,) = self.outputs.values()
+        return array if dtype is None else array.astype(dtype)
+
+    def __str__(self) -> str:
+        return self.format_times() + "\n" + f"Output Names:\n {list(self.outputs.keys())}"

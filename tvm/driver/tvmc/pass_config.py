@@ -1,0 +1,55 @@
+"""Options of passes, as given on the command line."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ...ir.attrs import near_matches
+from ...ir.transform import PassContext
+from .errors import TVMCException
+
+
+def get_pass_config_value(name: str, value: str, config_type: str) -> Any:
+    """The value of an option from its text."""
+    if config_type in ("IntImm", "bool", "int"):
+        if value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if value.lstrip("-").isdigit():
+            return int(value)
+        raise TVMCException(f"pass option '{name}' takes a number, true or false, got '{value}'")
+    if config_type in ("runtime.String", "str"):
+        return value
+    if name == "tir.add_lower_pass":
+        return _lower_passes(value)
+    raise TVMCException(f"pass option '{name}' cannot be given on the command line (its type is {config_type})")
+
+
+def _lower_passes(value: str) -> list:
+    parts = value.split(",")
+    if len(parts) % 2:
+        raise TVMCException("tir.add_lower_pass takes pairs: phase,pass,phase,pass")
+    out = []
+    for phase, path in zip(parts[::2], parts[1::2]):
+        module, _, name = path.strip().rpartition(".")
+        try:
+            make = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as problem:
+            raise TVMCException(f"tir.add_lower_pass: no pass at '{path}': {problem}") from problem
+        out.append((int(phase), make()))
+    return out
+
+
+def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:
+    """``["tir.disable_vectorize=1"]`` as a dictionary for PassContext."""
+    known = PassContext.list_configs()
+    out: dict[str, Any] = {}
+    for text in input_configs or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise TVMCException(f"a pass option is written name=value, got '{text}'")
+        if name not in known:
+            raise TVMCException(f"there is no pass option '{name}'; {near_matches(name, known)}")
+        got = get_pass_config_value(name, value, known[name]["type"])
+        out[name] = out[name] + got if isinstance(got, list) and name in out else got
+    return out

@@ -1,0 +1,29 @@
+"""Names of passes to leave out."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...ir.attrs import near_matches
+from ...ir.transform import PASSES
+
+
+def known_passes() -> list[str]:
+    """Names of graph passes that can be disabled."""
+    from ... import relay  # noqa: F401  (registers its passes)
+    from ...relay import pipeline
+
+    names = {p.info.name for p in pipeline.OPTIMIZE} | {n.rsplit(".", 1)[-1] for n in PASSES} | {"FuseOps"}
+    return sorted(names)
+
+
+def parse_pass_list_str(input_string: str) -> list[str]:
+    """``"FoldConstant,FuseOps"`` as a list; a name that no pass has is refused."""
+    names = [n.strip() for n in input_string.split(",") if n.strip()]
+    known = known_passes()
+    missing = [n for n in names if n not in known]
+    if missing:
+        raise argparse.ArgumentTypeError(
+            f"no pass is named {', '.join(missing)}; {near_matches(missing[0], known)}. Passes: {', '.join(known)}"
+        )
+    return names

@@ -1,0 +1,214 @@
+"""``tvmc run``: a package on this machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ...error import TVMError
+from ...runtime import module as runtime_module
+from ...runtime.devices import device as make_device
+from .arguments import register_parser
+from .errors import TVMCException
+from .image import IMAGENET_MEAN, IMAGENET_STD, is_image, load_image
+from .model import TVMCPackage, TVMCResult
+from .result_utils import get_top_results
+
+logger = logging.getLogger("TVMC")
+FILL_MODES = ("zeros", "ones", "random")
+
+
+@register_parser
+def add_run_parser(subparsers, main_parser, json_params) -> None:
+    """The subcommand ``run``."""
+    parser = subparsers.add_parser("run", help="run a compiled module")
+    parser.set_defaults(func=drive_run)
+    parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
+                        help="the device to run on")
+    parser.add_argument("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
+    parser.add_argument("-i", "--inputs", help="inputs: an .npz file, or a photo (.png, .jpg) for an image model")
+    parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
+    parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
+    parser.add_argument("--print-top", metavar="N", type=int, help="print the N largest values of the first output")
+    parser.add_argument("--labels", metavar="FILE", help="names of classes (a JSON list or object, or one name a line), "
+                                                         "printed with the largest values")
+    parser.add_argument("--profile", action="store_true", help="print the time of every operator")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    parser.add_argument("--end-to-end", action="store_true", help="count copies of inputs and outputs in the time")
+    parser.add_argument("--repeat", metavar="N", type=int, default=1, help="how often to measure (default: 1)")
+    parser.add_argument("--number", metavar="N", type=int, default=1, help="runs in one measurement (default: 1)")
+    parser.add_argument("--rpc-key", help="the RPC tracker's key of a device")
+    parser.add_argument("--rpc-tracker", help="host:port of an RPC tracker")
+    image = parser.add_argument_group("photos")
+    image.add_argument("--preprocess", choices=["imagenet", "none"], default="imagenet",
+                       help="imagenet: (x/255 - mean)/std; none: pixels as they are")
+    image.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels")
+    image.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="their deviations")
+    image.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if not plain")
+    image.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
+    parser.add_argument("PATH", help="the package made by tvmc compile")
+
+
+def drive_run(args) -> None:
+    """Run as the arguments say."""
+    if args.rpc_tracker or args.rpc_key:
+        raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
+    if args.device == "micro":
+        raise TVMCException("microcontrollers are not supported")
+    package = TVMCPackage(package_path=args.PATH)
+    inputs = read_inputs(args, package)
+    result = run_module(package, args.device, inputs=inputs, fill_mode=args.fill_mode, benchmark=args.print_time,
+                        repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end)
+    if args.print_time:
+        print(result.format_times())
+    top = args.print_top or (5 if args.labels else None)
+    if top:
+        results = get_top_results(result, top)
+        if args.labels:
+            names = read_labels(args.labels)
+            for place, value in zip(*results):
+                name = names[int(place)] if int(place) < len(names) else "?"
+                print(f"{value:9.4f}  {int(place):5d}  {name}")
+        else:
+            print(results)
+    if args.outputs:
+        result.save(args.outputs)
+
+
+def read_inputs(args, package: TVMCPackage):
+    """The arrays of --inputs."""
+    import numpy as np
+
+    if not args.inputs:
+        return None
+    shapes, dtypes = get_input_info(package.graph, package.params)
+    if is_image(args.inputs):
+        fitting = [n for n, s in shapes.items() if len(s) == 4]
+        if len(fitting) != 1:
+            raise TVMCException("a photo can only be given to a model with one input of four dimensions")
+        name = fitting[0]
+        plain = args.preprocess == "none"
+        mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
+        std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
+        return {name: load_image(args.inputs, shapes[name], dtypes[name], mean, std, args.image_layout, args.bgr,
+                                 1.0 if plain else 255.0)}
+    try:
+        return np.load(args.inputs, allow_pickle=False)
+    except (OSError, ValueError) as problem:
+        raise TVMCException(f"{args.inputs} cannot be read as an .npz file: {problem}") from problem
+
+
+def read_labels(path: str) -> list[str]:
+    """Names of classes from a JSON list, a JSON object by number, or lines (a synset id before the name is dropped)."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+    except OSError as problem:
+        raise TVMCException(f"the labels {path} cannot be read: {problem.strerror}") from problem
+    try:
+        data = json.loads(text)
+    except ValueError:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return [line.split(" ", 1)[1] if line[:1] == "n" and line[1:9].isdigit() and " " in line else line for line in lines]
+    if isinstance(data, list):
+        return [str(x) for x in data]
+    return [_label(data[k]) for k in sorted(data, key=int)]
+
+
+def _label(value) -> str:
+    return str(value[-1]) if isinstance(value, list) else str(value)
+
+
+def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """Shapes and types of the inputs that are not parameters."""
+    from ...runtime.params import load_param_dict
+
+    try:
+        graph = json.loads(graph_str)
+        known = set(load_param_dict(params))
+        shapes, dtypes = {}, {}
+        rows = graph["node_row_ptr"]
+        for node_id in graph["arg_nodes"]:
+            name = graph["nodes"][node_id]["name"]
+            if name not in known:
+                shapes[name] = list(graph["attrs"]["shape"][1][rows[node_id]])
+                dtypes[name] = graph["attrs"]["dltype"][1][rows[node_id]]
+        return shapes, dtypes
+    except (KeyError, IndexError, TypeError, ValueError, TVMError) as problem:
+        raise TVMCException(f"the package is damaged: {problem}") from problem
+
+
+def generate_tensor_data(shape, dtype: str, fill_mode: str):
+    """Data for an input."""
+    import numpy as np
+
+    if fill_mode == "zeros":
+        return np.zeros(shape=shape, dtype=dtype)
+    if fill_mode == "ones":
+        return np.ones(shape=shape, dtype=dtype)
+    if fill_mode == "random":
+        if "int8" in dtype:
+            return np.random.randint(128, size=shape).astype(dtype)
+        return np.random.uniform(-1, 1, size=shape).astype(dtype)
+    raise TVMCException(f"unknown fill-mode: {fill_mode}")
+
+
+def make_inputs_dict(shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random") -> dict[str, Any]:
+    """Given inputs, and generated ones for the others."""
+    given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
+    for name in given:
+        if name not in shape_dict:
+            raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}")
+    for name, array in given.items():
+        if list(array.shape) != list(shape_dict[name]):
+            raise TVMCException(f"input '{name}' has shape {list(array.shape)}, the model wants {list(shape_dict[name])}")
+        if array.dtype.kind not in "fiub":
+            raise TVMCException(f"input '{name}' holds {array.dtype}, the model wants {dtype_dict[name]}")
+    return {n: given[n] if n in given else generate_tensor_data(shape_dict[n], dtype_dict[n], fill_mode) for n in shape_dict}
+
+
+def run_module(
+    tvmc_package: TVMCPackage, device: str, hostname: str | None = None, port=9090, rpc_key: str | None = None, inputs=None,
+    fill_mode: str = "random", benchmark: bool = False, repeat: int = 10, number: int = 10, profile: bool = False,
+    end_to_end: bool = False, options: dict | None = None,
+) -> TVMCResult:
+    """Run a package and give its outputs."""
+    if not isinstance(tvmc_package, TVMCPackage):
+        raise TVMCException("This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "
+                            "running it.")
+    if hostname or rpc_key:
+        raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
+    dev = make_device(device, 0)
+    if not dev.exist:
+        raise TVMCException(f"there is no {device} device on this machine, or its driver is not supported yet")
+    try:
+        return _run(tvmc_package, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end)
+    except TVMCException:
+        raise
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+
+
+def _run(package, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
+    from ...contrib import graph_executor
+
+    lib = runtime_module.load_module(package.lib_path)
+    executor = graph_executor.create(package.graph, lib, dev)
+    executor.load_params(package.params)
+    shapes, dtypes = get_input_info(package.graph, package.params)
+    data = make_inputs_dict(shapes, dtypes, inputs, fill_mode)
+    executor.set_input(**data)
+    times: Any = []
+    if profile:
+        from ...contrib.debugger import debug_executor
+
+        print(debug_executor.profile(executor, package.graph, dev))
+    if benchmark:
+        executor.run()
+        times = executor.benchmark(dev, number=number, repeat=repeat, end_to_end=end_to_end, **(data if end_to_end else {}))
+    else:
+        executor.run()
+    outputs = {f"output_{i}": executor.get_output(i).numpy() for i in range(executor.get_num_outputs())}
+    return TVMCResult(outputs, times)

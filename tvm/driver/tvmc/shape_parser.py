@@ -1,0 +1,25 @@
+"""Shapes of inputs, as given on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+_ENTRY = re.compile(r"(?:\w+/)?[:\w.]+:\s*\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]")
+
+
+def parse_shape_string(inputs_string: str) -> dict[str, list]:
+    """``"data:[1,3,224,224] mask:[1]"`` as a dictionary; sizes below one are unknown."""
+    from ...relay.expr import Any
+
+    found = _ENTRY.findall(inputs_string)
+    if not found:
+        raise argparse.ArgumentTypeError(
+            f"'{inputs_string}' is no list of shapes; write for example --input-shapes \"data:[1,3,224,224]\""
+        )
+    out: dict[str, list] = {}
+    for entry in found:
+        name, _, text = entry.rpartition(":")
+        sizes = [int(v) for v in text.strip()[1:-1].split(",")]
+        out[name] = [Any() if s <= 0 else s for s in sizes]
+    return out

@@ -1,0 +1,127 @@
+"""Targets, as given on the command line: text, inline JSON, or a file of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from ...error import TVMError
+from ...target import Target
+from .errors import TVMCException
+
+_TOKEN = re.compile(r"""--?[\w-]+=(?:[\w+\-.]+(?:,[\w+\-.][\w+\-.]*)*|'[\w+\-., ]*'|"[\w+\-., ]*")|--?[\w-]+|,|[\w\-.+/]+""")
+
+
+def tokenize_target(target: str) -> list[str]:
+    """The words of a target text; quoted values are one word."""
+    return _TOKEN.findall(target)
+
+
+def parse_target(target: str) -> list[dict[str, Any]]:
+    """Several targets separated by commas, each as its name, options and text."""
+    out: list[dict[str, Any]] = []
+    current: list[str] = []
+    groups: list[list[str]] = []
+    for token in [*tokenize_target(target), ","]:
+        if token == ",":
+            if current:
+                groups.append(current)
+            current = []
+        else:
+            current.append(token)
+    if not groups:
+        raise TVMCException("the target is empty")
+    for group in groups:
+        name, opts = group[0], {}
+        for word in group[1:]:
+            if not word.startswith("-"):
+                raise TVMCException(f"target '{name}': '{word}' is no option; options are written -name=value")
+            key, equals, value = word.lstrip("-").partition("=")
+            opts[key] = value.strip("'\"") if equals else True
+        known = name in Target.list_kinds() or "/" in name
+        out.append({"name": name, "opts": opts, "raw": " ".join(group), "is_tvm_target": known})
+    return out
+
+
+def validate_targets(parse_targets: list[dict[str, Any]], additional_target_options=None) -> None:
+    """No name twice, a kind of ours last, at most a target and its host."""
+    names = [t["name"] for t in parse_targets]
+    if len(names) != len(set(names)):
+        raise TVMCException("the same target is given twice")
+    if not parse_targets[-1]["is_tvm_target"]:
+        raise TVMCException(f"'{names[-1]}' is no target; the last one must be one of {', '.join(Target.list_kinds())}")
+    if sum(t["is_tvm_target"] for t in parse_targets) > 2:
+        raise TVMCException("at most two targets are possible: the device's and the host's")
+    others = [t["name"] for t in parse_targets if not t["is_tvm_target"]]
+    if others:
+        raise TVMCException(f"'{others[0]}' is no target; kinds are {', '.join(Target.list_kinds())}")
+    for kind in additional_target_options or {}:
+        if kind not in names:
+            option = next(iter(additional_target_options[kind]))
+            raise TVMCException(f"Passed --target-{kind}-{option} but did not specify {kind} target")
+
+
+def target_from_cli(target: str, additional_target_options: dict | None = None) -> tuple[Target, list]:
+    """The target (with its host) and further code generators."""
+    text = target.strip()
+    if text == "native":
+        text = "llvm"
+    try:
+        if os.path.isfile(text):
+            with open(text, encoding="utf-8") as f:
+                return Target(json.load(f)), []
+        if text.startswith("{"):
+            return Target(json.loads(text)), []
+        parsed = parse_target(text)
+        validate_targets(parsed, additional_target_options)
+        kinds = [_with_options(t, (additional_target_options or {}).get(t["name"])) for t in parsed]
+        host = Target(kinds[1]) if len(kinds) > 1 else None
+        return Target(kinds[0], host) if host is not None else Target(kinds[0]), []
+    except (ValueError, TVMError) as problem:
+        if isinstance(problem, TVMCException):
+            raise
+        raise TVMCException(f"target '{target}': {problem}") from problem
+
+
+def _with_options(parsed: dict[str, Any], extra: dict | None) -> str:
+    words = [parsed["name"]]
+    for key, value in {**parsed["opts"], **(extra or {})}.items():
+        words.append(f"-{key}" if value is True else f"-{key}={value}" if " " not in str(value) else f"-{key}='{value}'")
+    return " ".join(words)
+
+
+_TYPES = {"str": str, "int": int, "bool": int, "list": str}
+
+
+def generate_target_args(parser) -> None:
+    """--target and one option for each option of each kind."""
+    parser.add_argument("--target", help="compilation target: text such as 'llvm -mcpu=skylake', JSON, or a JSON file")
+    for kind, options in target_options().items():
+        group = parser.add_argument_group(f"target {kind}")
+        for name, type_name in options.items():
+            group.add_argument(f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(),
+                               help=f"target {kind} {name}")
+
+
+def target_options() -> dict[str, dict[str, str]]:
+    """Options of every kind that can be written as text, with the names of their types."""
+    from ...target.kinds import KINDS
+
+    out: dict[str, dict[str, str]] = {}
+    for name in Target.list_kinds():
+        schema = KINDS[name].schema
+        out[name] = {o: row.type.__name__ for o, row in schema.items() if row.type in (str, int, bool, list)}
+    return out
+
+
+def reconstruct_target_args(args) -> dict[str, dict[str, Any]]:
+    """The target options that were given, by kind."""
+    out: dict[str, dict[str, Any]] = {}
+    for kind, options in target_options().items():
+        for name in options:
+            value = getattr(args, f"target_{kind}_{name}".replace("-", "_"), None)
+            if value is not None:
+                out.setdefault(kind, {})[name] = value
+    return out

@@ -1,0 +1,16 @@
+"""The address of an RPC tracker, as given on the command line."""
+
+from __future__ import annotations
+
+from .errors import TVMCException
+
+
+def tracker_host_port_from_cli(rpc_tracker_str: str | None) -> tuple[str | None, int | None]:
+    """(host, port) of ``host[:port]``; the port is 9090 if left out."""
+    if not rpc_tracker_str:
+        return None, None
+    host, _, port = rpc_tracker_str.partition(":")
+    try:
+        return host, int(port) if port else 9090
+    except ValueError:
+        raise TVMCException(f"the port of an RPC tracker is a number, got '{port}'") from None
