@@ -68,7 +68,7 @@ def test_the_inner_loop_stores_nothing_and_spills_nothing(name):
 def test_kernels_are_right_for_every_vector_width(name, check, target):
     if Target("llvm").kind.name and resolve_cpu(Target("llvm")).triple.split("-")[0] != "x86_64" and "x86" in target:
         pytest.skip("an x86 machine is needed to run this code")
-    small = {"conv2d_nchwc": {"channels": 32, "filters": 32, "size": 14}, "matmul": {"n": 96}}[name]
+    small = {"conv2d_nchwc": {"channels": 32, "filters": 32, "size": 14}, "matmul": {"n": 128}}[name]
     schedule, args = getattr(kernels, name)(**small)
     f = tvm.build(schedule, args, target)
     rng = np.random.default_rng(0)
