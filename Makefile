@@ -10,8 +10,8 @@ TESTS ?= tests
 help: ## print this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-demo: setup ## compile and run a scheduled matmul, compare its speed with NumPy
-	@$(BIN)/python examples/demo_matmul.py
+demo: setup ## compile a trained model, run it on a photo, print the label and the time
+	@$(BIN)/python examples/demo.py
 
 test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
 	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --hypothesis-seed=$(SEED)

@@ -1,0 +1,166 @@
+"""The command line: compile and run packages, and refuse bad input in one line with an exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm.driver import tvmc
+from tvm.driver.tvmc.main import _main
+
+DEMO = Path(__file__).resolve().parents[3] / "demo"
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory) -> str:
+    """A small network with an open batch."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    w = numpy_helper.from_array(rng.standard_normal((4, 3, 3, 3)).astype("float32"), "w")
+    b = numpy_helper.from_array(rng.standard_normal(4).astype("float32"), "b")
+    nodes = [
+        helper.make_node("Conv", ["data", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["out"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 9, 7])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 4])], [w, b])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path = tmp_path_factory.mktemp("model") / "net.onnx"
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def package(model_path, tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("package") / "net.tar")
+    assert _main(["compile", "--target", "llvm", "--output", path, model_path]) == 0
+    return path
+
+
+def reference(model_path: str, data):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model_path, providers=["CPUExecutionProvider"])
+    return session.run(None, {"data": data})[0]
+
+
+def test_compile_and_run_give_what_onnxruntime_gives(model_path, package, tmp_path, capsys):
+    data = np.random.default_rng(1).standard_normal((1, 3, 9, 7)).astype("float32")
+    np.savez(tmp_path / "in.npz", data=data)
+    out = tmp_path / "predictions.npz"
+    # Guides write --output for --outputs.
+    assert not _main(["run", "--inputs", str(tmp_path / "in.npz"), "--output", str(out), "--print-time", "--repeat", "3",
+                      package])
+    shown = capsys.readouterr().out
+    assert "Execution time summary:" in shown and "median (ms)" in shown
+    np.testing.assert_allclose(np.load(out)["output_0"], reference(model_path, data), rtol=1e-4, atol=1e-5)
+
+
+def test_the_package_holds_library_graph_and_parameters(package):
+    with tarfile.open(package) as archive:
+        assert {"mod.so", "mod.json", "mod.params", "manifest.json"} == set(archive.getnames())
+
+
+def test_two_compiles_give_the_same_bytes(model_path, package, tmp_path):
+    again = str(tmp_path / "again.tar")
+    assert _main(["compile", "--target", "llvm", "--output", again, model_path]) == 0
+    with tarfile.open(package) as a, tarfile.open(again) as b:
+        for name in ("mod.json", "mod.params", "manifest.json"):
+            assert a.extractfile(name).read() == b.extractfile(name).read()
+
+
+def test_python_interface_of_the_guides(model_path, tmp_path):
+    model = tvmc.load(model_path)
+    made = tvmc.compile(model, target="llvm", package_path=str(tmp_path / "some_value"))
+    assert made.type == "classic"
+    again = tvmc.TVMCPackage(package_path=str(tmp_path / "some_value"))
+    result = tvmc.run(again, device="cpu")
+    assert np.asarray(result).shape == (1, 4) and "output_0" in str(result)
+    saved = str(tmp_path / "model.tar")
+    model.save(saved)
+    back = tvmc.TVMCModel(model_path=saved)
+    data = {"data": np.ones((1, 3, 9, 7), "float32")}
+    one = tvmc.run(tvmc.compile(back, target="llvm"), device="cpu", inputs=data)
+    two = tvmc.run(made, device="cpu", inputs=data)
+    np.testing.assert_allclose(one.get_output("output_0"), two.get_output("output_0"), rtol=1e-6)
+
+
+@pytest.mark.skipif(not DEMO.exists(), reason="the demo's model is not in this tree")
+def test_a_photo_is_named(tmp_path, capsys):
+    path = str(tmp_path / "m.tar")
+    assert _main(["compile", "--output", path, str(DEMO / "mobilenet_v2.onnx")]) == 0
+    assert "has no fixed batch; compiling for batch 1" in capsys.readouterr().out
+    assert not _main(["run", "--inputs", str(DEMO / "chelsea.png"), "--labels", str(DEMO / "labels.txt"), path])
+    assert "Egyptian cat" in capsys.readouterr().out.splitlines()[0]
+
+
+def refused(capsys, code: int, words: str, *argv: str) -> None:
+    try:
+        got = _main(list(argv))
+    except SystemExit as stop:
+        got = stop.code
+    said = capsys.readouterr().err
+    assert got == code, said
+    assert words in said
+
+
+def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, capsys):
+    refused(capsys, 4, "Error: Input file 'no.onnx' doesn't exist, is a broken symbolic link, or a directory.\n",
+            "compile", "no.onnx")
+    refused(capsys, 4, f"File {tmp_path} must be an archive, not a directory.", "run", str(tmp_path))
+    refused(capsys, 4, "does not exist.", "run", str(tmp_path / "none.tar"))
+    refused(capsys, 4, "'foo' is no target", "compile", "--target", "foo", model_path)
+    refused(capsys, 4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
+    refused(capsys, 2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
+    refused(capsys, 4, "there is no pass option 'no.such'", "compile", "--pass-config", "no.such=1", model_path)
+    refused(capsys, 2, "is no list of shapes", "compile", "--input-shapes", "data=1", model_path)
+    refused(capsys, 4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
+    refused(capsys, 4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
+    refused(capsys, 4, "the Model Library Format needs ahead-of-time output", "compile", "-f", "mlf", model_path)
+    refused(capsys, 4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
+    refused(capsys, 1, "tvmc run", )
+
+
+def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, capsys):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(Path(model_path).read_bytes()[:200])
+    refused(capsys, 4, "Error:", "compile", str(broken))
+    garbage = tmp_path / "garbage.onnx"
+    garbage.write_bytes(b"\x00\x01this is no model" * 10)
+    refused(capsys, 4, "Error:", "compile", str(garbage))
+    text = tmp_path / "text.tar"
+    text.write_text("not an archive")
+    refused(capsys, 4, "Could not read model from archive", "run", str(text))
+    evil = tmp_path / "evil.tar"
+    with tarfile.open(evil, "w") as archive:
+        entry = tarfile.TarInfo("../mod.so")
+        archive.addfile(entry, io.BytesIO(b""))
+    refused(capsys, 4, "outside the folder", "run", str(evil))
+    assert not os.path.exists(tmp_path.parent / "mod.so")
+    np.savez(tmp_path / "wrong.npz", nothing=np.zeros(3, "float32"))
+    refused(capsys, 4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package)
+    np.savez(tmp_path / "shape.npz", data=np.zeros((1, 3, 3, 3), "float32"))
+    refused(capsys, 4, "input 'data' has shape [1, 3, 3, 3], the model wants [1, 3, 9, 7]", "run", "-i",
+            str(tmp_path / "shape.npz"), package)
+
+
+def test_shapes_top_results_and_trackers():
+    from tvm.driver.tvmc.result_utils import get_top_results
+    from tvm.driver.tvmc.shape_parser import parse_shape_string
+    from tvm.driver.tvmc.tracker import tracker_host_port_from_cli
+
+    assert parse_shape_string("input:[10, 10,10] gpu_0/data_0:[3]") == {"input": [10, 10, 10], "gpu_0/data_0": [3]}
+    result = tvmc.TVMCResult({"output_0": np.array([[1, 2, 3, 4], [5, 6, 7, 8]])}, [])
+    np.testing.assert_array_equal(get_top_results(result, 2), [[3, 2], [4, 3]])
+    assert tracker_host_port_from_cli("1.2.3.4:90") == ("1.2.3.4", 90)
+    assert tracker_host_port_from_cli("host") == ("host", 9090) and tracker_host_port_from_cli(None) == (None, None)
