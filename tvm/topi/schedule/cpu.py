@@ -44,6 +44,8 @@ class Planner:
     def run(self) -> None:
         self.inline()
         live = [x for x in self.s.stages if x.attach_type != "inline" and isinstance(x.op, ComputeOp)]
+        # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
+        live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
         plain = self.s.normalize()
         fused: dict[Stage, Stage] = {}
         for stage in live:
