@@ -108,11 +108,22 @@ def test_an_intermediate_among_the_arguments_is_written_there(how):
 
 def test_lower_shows_a_function_without_its_output_but_build_refuses_it():
     a = te.placeholder((4,), name="A")
-    c, d = te.compute((4,), lambda i: (a[i] + 1, a[i] + 2), name="C")
+    c = te.compute((4,), lambda i: a[i] + 1, name="C")
     s = te.create_schedule(c.op)
-    assert "C_v1[i] = " in str(tvm.lower(s, [a, c]))
-    with pytest.raises(TVMError, match="output C.v1 of the schedule is not among the arguments"):
-        tvm.build(s, [a, c], "llvm")
+    assert "C_1[i] = " in str(tvm.lower(s, [a]))
+    with pytest.raises(TVMError, match="output C of the schedule is not among the arguments"):
+        tvm.build(s, [a], "llvm")
+
+
+def test_outputs_that_are_not_arguments_live_inside_when_something_else_comes_out():
+    a = te.placeholder((4,), name="A")
+    c, d = te.compute((4,), lambda i: (a[i] + 1, a[i] + 2), name="C")
+    e = te.compute((4,), lambda i: c[i] * 2, name="E")
+    x = np.arange(4, dtype="float32")
+    for ops, last, want in (([c.op], d, x + 2), ([c.op, e.op], e, (x + 1) * 2)):
+        out = tvm.nd.array(np.zeros(4, "float32"))
+        tvm.build(te.create_schedule(ops), [a, last], "llvm")(tvm.nd.array(x), out)
+        np.testing.assert_array_equal(out.numpy(), want)
 
 
 def chain(second):
@@ -148,3 +159,82 @@ def test_auto_inline_leaves_scheduled_stages_and_outputs():
     s[t].parallel(t.op.axis[0])
     schedules.AutoInlineInjective(s)
     assert [stage.attach_type for stage in s.stages] == [1] * 3
+
+
+def test_a_reduction_whose_length_depends_on_the_row_can_be_cached():
+    a = te.placeholder((10,), name="A")
+
+    def row(n):
+        k = te.reduce_axis((0, n), "k")
+        # Both the start and the combination speak of the row.
+        total = te.comm_reducer(lambda x, y: te.max(x + y, n.astype("float32")), lambda t: n.astype(t) * 0)
+        return total(a[k], axis=k)
+
+    b = te.compute((10,), row, name="B")
+    x = np.random.default_rng(0).random(10, dtype="float32") * 3
+    want = []
+    for n in range(10):
+        got = np.float32(0)
+        for v in x[:n]:
+            got = max(got + v, np.float32(n))
+        want.append(got)
+    for cached in (False, True):
+        s = te.create_schedule(b.op)
+        if cached:
+            s.cache_write(b, "local")
+        out = tvm.nd.array(np.zeros(10, "float32"))
+        tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", ["data outside", "reduction outside"])
+@pytest.mark.parametrize("factor", [None, 7])
+def test_data_fused_with_reduction_starts_at_the_first_step_of_each_element(order, factor):
+    a = te.placeholder((6, 5), name="A")
+    k = te.reduce_axis((0, 5), "k")
+    b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    axes = (b.op.axis[0], k)
+    if order == "reduction outside":
+        axes = axes[::-1]
+        s[b].reorder(*axes)
+    fused = s[b].fuse(*axes)
+    with pytest.raises(ScheduleError, match="i.*fused is a reduction axis"):
+        s[b].parallel(fused)
+    if factor:
+        s[b].split(fused, factor=factor)
+    x = np.random.default_rng(0).random((6, 5), dtype="float32")
+    out = tvm.nd.array(np.full(6, 9, "float32"))
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
+    np.testing.assert_allclose(out.numpy(), x.sum(1), rtol=1e-6)
+    with pytest.raises(ScheduleError, match="is fused from data and reduction"):
+        s.rfactor(b, s[b].leaf_iter_vars[0])
+    with pytest.raises(ScheduleError, match="is fused from data and reduction"):
+        s.cache_write(b, "local")
+
+
+def test_an_uneven_split_of_a_part_reads_only_what_is_computed_for_that_part():
+    a = te.placeholder((9,), name="A")
+    b = te.compute((9,), lambda i: a[i] + 1, name="B")
+    c = te.compute((9,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    part, rest = s[c].split(c.op.axis[0], nparts=2)
+    s[c].split(rest, factor=2)
+    s[b].compute_at(s[c], part)
+    text = te.hybrid.build(s, [a], [c]).get_source()
+    assert "allocate((5,)" in text
+    # As Python, an index past the five elements is an error.
+    x = np.arange(9, dtype="float32")
+    np.testing.assert_array_equal(te.hybrid.build(s, [a], [c])(x), (x + 1) * 2)
+
+
+def test_a_record_of_primitives_is_kept_when_asked_for():
+    a, b, c = matmul()
+    assert te.create_schedule(c.op).primitive_record == te.create_schedule(c.op).schedule_record == []
+    with tvm.transform.PassContext(config={"te.keep_schedule_record": True}):
+        s = te.create_schedule(c.op)
+        s[c].tile(*c.op.axis, 4, 8)
+        s.cache_write(c, "local")
+        assert s.primitive_record == ["vanilla", "split", "split", "reorder", "cache_write"]
+        loops = [[len(stage.leaf_iter_vars) for stage in one.stages] for one in s.schedule_record]
+    assert loops == [[0, 0, 3], [0, 0, 4], [0, 0, 5], [0, 0, 5], [0, 0, 5, 2]]

@@ -150,12 +150,11 @@ def test_a_placeholder_has_no_loops():
     refuses(s, "it is a placeholder", lambda: s[a].compute_inline())
 
 
-def test_reduction_axes_are_not_vectors_threads_of_the_pool_or_partners_of_data_axes():
+def test_reduction_axes_are_not_vectors_or_threads_of_the_pool():
     a, k, b = reduction()
     s = te.create_schedule(b.op)
     refuses(s, "axis k is a reduction axis: its iterations depend on each other", lambda: s[b].vectorize(k))
     refuses(s, "axis k is a reduction axis", lambda: s[b].parallel(k))
-    refuses(s, "can only be fused with reduction axes", lambda: s[b].fuse(b.op.axis[0], k))
     refuses(s, "it is a reduction", lambda: te_inline(s, b))
 
 

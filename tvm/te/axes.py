@@ -227,6 +227,14 @@ def pass_down_mark(relations, marked: dict[IterVar, bool]) -> None:
             marked.setdefault(r.iter, False)
 
 
+def mixed(relations) -> IterVar | None:
+    """An axis fused from data and reduction, if there is one."""
+    for r in relations:
+        if isinstance(r, Fuse) and r.outer.iter_type != r.inner.iter_type:
+            return r.fused
+    return None
+
+
 def pass_up_mark(relations, marked: dict[IterVar, bool]) -> None:
     """An axis from which a marked one is made is marked."""
     for r in reversed(relations):
@@ -255,8 +263,7 @@ def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analy
 
 
 def repeats(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
-    """Axes below the roots whose loops run past their extent. There the same root value comes up twice: harmless
-    where it is computed again, wrong where it is accumulated."""
+    """Axes below the roots whose loops run past their extent. There the same root value comes up twice."""
     roots_made = [x for r in relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)
                                                  if isinstance(r, Fuse) else ())]
     out = [a for a in roots_made if a in uneven]

@@ -26,6 +26,11 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
     bound = [
         lowering.attach.bound_thread(stage, a) is not None for a in stage.leaf_iter_vars if marked.get(a)
     ]
+    mix = algebra.mixed(stage.relations)
+    if any(bound) and mix is not None:
+        raise ScheduleError(
+            f"stage {stage.name}: loop {mix.var.name} is fused from data and reduction; threads cannot carry it"
+        )
     if any(bound) and not all(bound):
         reduced = [a for a in stage.leaf_iter_vars if marked.get(a)]
         loose = next(a for a in reduced if lowering.attach.bound_thread(stage, a) is None)

@@ -99,7 +99,9 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
     name, values = f"{op.name}.{scope}", {a.var: n.var for a, n in zip(op.axis, axes)}
     if isinstance(op, ComputeOp):
         return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
-    move = lambda e: substitute(e, values)
+    def move(e):
+        return substitute(e, values)
+
     regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
     return TensorComputeOp(name, op.tag, op.attrs, axes, op.reduce_axis, op.schedulable_ndim, op.intrin, op.inputs,
                            regions, [move(e) for e in op.scalar_inputs])
@@ -114,11 +116,11 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
     new = schedule._add_stage(cache, schedule.stages.index(stage))
     new.scope = scope
     new.group = stage.group
-    for axis in op.reduce_axis:
+    for axis, moved in zip(op.reduce_axis, cache.reduce_axis):
         stage.leaf_iter_vars.remove(axis)
         stage.all_iter_vars.remove(axis)
         if axis in stage.iter_var_attrs:
-            new.iter_var_attrs[axis] = stage.iter_var_attrs.pop(axis)
+            new.iter_var_attrs[moved] = stage.iter_var_attrs.pop(axis)
     stage.leaf_iter_vars += [a for a in op.axis if a not in stage.leaf_iter_vars]
     _swap_op(schedule, stage, out, skip={new})
     return cache
@@ -129,8 +131,9 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     op = stage.op
     if not isinstance(op, ComputeOp):
         raise ScheduleError(
-            f"cache_write of {stage.name}: loops around its intrinsic are changed; make the cache first"
+            f"cache_write of {stage.name}: the loops around its intrinsic are changed; make the cache first"
         )
+    _refuse_mixed("cache_write", stage)
     marked = [a.var.name for a in data if stage.peek(a) is not None]
     if marked:
         raise ScheduleError(
@@ -176,8 +179,17 @@ def _moved_body(op: ComputeOp, values: dict, where=None) -> tuple:
     source = tuple(substitute(s, values) for s in first.source)
     condition = logical_and(where, substitute(first.condition, values))
     init = tuple(substitute(i, values) for i in first.init)
-    axis = first.axis
-    return tuple(Reduce(first.combiner, source, axis, condition, b.value_index, init) for b in op.body)
+    axis = tuple(_moved_axis(a, values) for a in first.axis)
+    combiner = substitute(first.combiner, values)
+    return tuple(Reduce(combiner, source, axis, condition, b.value_index, init) for b in op.body)
+
+
+def _moved_axis(axis: IterVar, values: dict) -> IterVar:
+    """The same object, unless its range speaks of axes that moved."""
+    low, extent = substitute(axis.dom.min, values), substitute(axis.dom.extent, values)
+    if low is axis.dom.min and extent is axis.dom.extent:
+        return axis
+    return IterVar(Range.from_min_extent(low, extent), axis.var, axis.iter_type, axis.thread_tag)
 
 
 def _swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
@@ -236,12 +248,19 @@ def _is_reduction(axis) -> bool:
     return isinstance(axis, IterVar) and axis.iter_type == IterVar.CommReduce
 
 
+def _refuse_mixed(primitive: str, stage: Stage) -> None:
+    axis = algebra.mixed(stage.relations)
+    if axis is not None:
+        raise ScheduleError(f"{primitive} of {stage.name}: axis {axis.var.name} is fused from data and reduction")
+
+
 def _check_rfactor(stage: Stage, axis) -> None:
     if isinstance(stage.op, PlaceholderOp) or not isinstance(stage.op, ComputeOp) or not stage.op.reduce_axis:
         raise ScheduleError(f"rfactor of {stage.name}: it is not a reduction")
     if not isinstance(axis, IterVar) or axis not in stage.leaf_iter_vars:
         name = axis.var.name if isinstance(axis, IterVar) else repr(axis)
         raise ScheduleError(f"rfactor of {stage.name}: {name} is not one of its loops ({stage._axis_names()})")
+    _refuse_mixed("rfactor", stage)
     if not _is_reduction(axis):
         raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
 
@@ -277,9 +296,10 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
         if made in values:
             condition = logical_and(condition, values[made] < ranges[made].min + ranges[made].extent)
     source = tuple(substitute(s, table) for s in first.source)
+    combiner = substitute(first.combiner, table)
     data.insert(place, new_axis)
     if reduced:
-        body = tuple(Reduce(first.combiner, source, tuple(reduced), condition, b.value_index) for b in op.body)
+        body = tuple(Reduce(combiner, source, tuple(reduced), condition, b.value_index) for b in op.body)
     else:
         body = tuple(_guarded(s, condition, i) for s, i in zip(source, first.combiner.identity_element))
     return ComputeOp(op.name + ".rf", op.tag, op.attrs, data, body), new_axis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..error import ScheduleError
 from ..ir.op import Op
-from ..ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
+from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const
 from ..ir.primop import logical_and
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
@@ -110,14 +110,14 @@ class Loops:
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
         out: list[PrimExpr] = []
         op = self.stage.op
-        if op.reduce_axis:
-            for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer):
-                # A repeated start would undo updates that were made in the meantime.
-                if skip_reduction and axis.iter_type == IterVar.CommReduce:
-                    continue
-                test = self.values[axis] < ranges[axis].min + ranges[axis].extent
-                if not analyzer.can_prove(test):
-                    out.append(analyzer.simplify(test))
+        # A loop that runs past its own range does what another iteration does: accumulated twice it is wrong, started
+        # again it undoes updates, and what is computed inside the loop around it is only there for its range.
+        for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer):
+            if skip_reduction and axis.iter_type == IterVar.CommReduce:
+                continue
+            test = self.values[axis] < ranges[axis].min + ranges[axis].extent
+            if not analyzer.can_prove(test):
+                out.append(analyzer.simplify(test))
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
@@ -216,7 +216,7 @@ class Lowering:
                 if attrs is not None and attrs.dim_align_factor:
                     body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
                         const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
-            if stage.is_output or stage.attach_type == AttachType.SCAN_UPDATE:
+            if stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
             if isinstance(op, BaseComputeOp):
                 region = tuple(self.bounds.ranges[a] for a in op.axis)
@@ -292,6 +292,8 @@ class Lowering:
         first, inner_data = reduction_split(stage)
         update = self.update(stage, main)
         body = guarded(main.guards() + self._condition(stage, main), self._predicated(stage, update))
+        if algebra.mixed(stage.relations) is not None:
+            return self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
         init = Loops(self, stage, ".init") if inner_data else main
         # Loops outside the first reduction loop are shared by both parts.
@@ -302,6 +304,15 @@ class Lowering:
         start = guarded(init.guards(skip_reduction=True), self._predicated(stage, self.init(stage, init)))
         start = self.nest(stage, init, inner_data, start, attached=False)
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
+
+    def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
+        """The initialisation inside the loops, done at the first step of the reduction: loops count upwards, so for
+        every element the step where each reduction axis is at its minimum comes first."""
+        test: PrimExpr = const(True, "bool")
+        for axis in stage.op.reduce_axis:
+            test = logical_and(test, loops.values[axis].equal(axis.dom.min))
+        stmt = IfThenElse(test, self._predicated(stage, self.init(stage, loops)))
+        return guarded(loops.guards(skip_reduction=True), stmt)
 
     def _condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
         condition = stage.op.body[0].condition
@@ -325,7 +336,7 @@ class Lowering:
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         source = _substitute_all(reduce.source, table)
         indices = tuple(loops.values[a] for a in op.axis)
-        return combine(op, reduce, source, indices)
+        return combine(op, substitute(reduce.combiner, table), source, indices)
 
     def scan(self, stage: Stage) -> Stmt:
         """Initial rows first, then the steps; both write into the scan's own memory."""
@@ -348,13 +359,13 @@ def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
     return first, [a for a in leaves[first:] if not marked.get(a)]
 
 
-def combine(op: ComputeOp, reduce: Reduce, source: list[PrimExpr], indices: tuple) -> Stmt:
+def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indices: tuple) -> Stmt:
     """output = combine(output, source). With several outputs all are computed before any is stored."""
     old = {b.value_index: ProducerLoad(t, indices) for t, b in zip(op.outputs, op.body)}
     lhs = [old.get(i) for i in range(len(source))]
     if any(e is None for e in lhs):
         raise ScheduleError(f"stage {op.name}: a reduction of {len(source)} values needs all of them as outputs")
-    results = reduce.combiner(tuple(lhs), tuple(source))
+    results = combiner(tuple(lhs), tuple(source))
     if len(op.body) == 1:
         return ProducerStore(op.output(0), results[op.body[0].value_index], indices)
     names = [Var(f"{op.name}.v{i}.new", r.dtype) for i, r in enumerate(results)]

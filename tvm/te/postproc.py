@@ -104,14 +104,15 @@ class ToBuffers:
 
 
 def check_outputs(schedule: Schedule, args) -> None:
-    """A compiled function needs memory for every output; one that is only looked at does not."""
+    """An output that is not an argument lives in the function's own memory: of use only if something reads it."""
     if any(isinstance(a, Buffer) for a in args):
         return
-    given = {(schedule[a], a.value_index) for a in args if isinstance(a, Tensor) and a in schedule}
+    given = {schedule[a] for a in args if isinstance(a, Tensor) and a in schedule}
+    read = {schedule[t] for stage in schedule.stages for t in stage.op.input_tensors if t in schedule}
     for stage in schedule.stages:
-        for tensor in stage.op.outputs if stage.is_output else ():
-            if (stage, tensor.value_index) not in given:
-                raise TVMError(f"output {tensor.name} of the schedule is not among the arguments of the function")
+        if stage.is_output and stage not in given and stage not in read:
+            name = stage.op.output(0).name
+            raise TVMError(f"output {name} of the schedule is not among the arguments of the function")
 
 
 def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:

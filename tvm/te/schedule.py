@@ -11,6 +11,7 @@ from typing import Any
 
 from ..error import ScheduleError
 from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
+from ..ir.transform import PassContext
 from ..runtime.container import Map
 from ..tir.buffer import Buffer
 from . import axes as axis_algebra
@@ -223,8 +224,8 @@ class Stage:
                 f"the loops are {self._axis_names()}",
             )
         kinds = {a.iter_type for a in args}
-        if len(kinds) > 1:
-            self._fail("fuse", "a reduction axis can only be fused with reduction axes")
+        if len(kinds) > 1 and kinds != {IterVar.DataPar, IterVar.CommReduce}:
+            self._fail("fuse", f"axes of kinds {', '.join(sorted(ITER_TYPE_NAMES[k] for k in kinds))} cannot be fused")
         for a in args:
             attrs = self.peek(a)
             if attrs is not None and attrs.bind_thread is not None:
@@ -233,7 +234,9 @@ class Stage:
     def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
         name = f"{outer.var.name}.{inner.var.name}.fused"
         dtype = "int64" if "int64" in (outer.var.dtype, inner.var.dtype) else outer.var.dtype
-        fused = IterVar(None, Var(name, dtype), outer.iter_type)
+        # Data fused with reduction is reduced over: its iterations depend on each other.
+        kind = IterVar.CommReduce if IterVar.CommReduce in (outer.iter_type, inner.iter_type) else outer.iter_type
+        fused = IterVar(None, Var(name, dtype), kind)
         where = self.leaf_iter_vars.index(outer)
         self.relations.append(Fuse(outer, inner, fused))
         self.all_iter_vars.append(fused)
@@ -418,9 +421,8 @@ class Stage:
             self._fail("compute_at", "a stage cannot be computed inside itself")
         if not isinstance(scope, IterVar) or scope not in parent.leaf_iter_vars:
             name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
-            self._fail(
-                "compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {parent._axis_names()}"
-            )
+            loops = parent._axis_names()
+            self._fail("compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {loops}")
         if self.attach_type == AttachType.SCAN_UPDATE:
             self._fail("compute_at", "the update of a scan is computed by its scan")
         if self in parent.computed_inside():
@@ -485,10 +487,12 @@ class Schedule:
         self.stage_map: dict[Operation, Stage] = {}
         self.steps: list[Step] = []
         self._uids = 0
+        self.keeps_record = bool(PassContext.current().get_config("te.keep_schedule_record"))
         for op in post_order_ops(outputs):
             self._add_stage(op)
         for op in outputs:
             self.stage_map[op].is_output = True
+        self._first_outputs = [self.stage_map[op].uid for op in outputs]
         for stage in list(self.stages):
             if isinstance(stage.op, ScanOp):
                 self._attach_scan(stage)
@@ -509,6 +513,21 @@ class Schedule:
             stage = self.stage_map[tensor.op]
             stage.attach_type = AttachType.SCAN_UPDATE
             stage.attach_stage, stage.attach_ivar = scan_stage, scan.scan_axis
+
+    # -- record ----------------------------------------------------------------------------------------------------
+
+    @property
+    def primitive_record(self) -> list[str]:
+        """The names of the primitives so far, "vanilla" first; kept under the setting te.keep_schedule_record."""
+        return ["vanilla", *(step.kind for step in self.steps)] if self.keeps_record else []
+
+    @property
+    def schedule_record(self) -> list[Schedule]:
+        """The schedule after each of the primitives so far; kept under the setting te.keep_schedule_record."""
+        if not self.keeps_record:
+            return []
+        start = [self.stage_by_uid(uid).origin_op for uid in self._first_outputs]
+        return [replay(self.steps[:n], start) for n in range(len(self.steps) + 1)]
 
     # -- lookup ----------------------------------------------------------------------------------------------------
 
@@ -593,7 +612,7 @@ class Schedule:
         new = Schedule.__new__(Schedule)
         new.outputs = list(self.outputs)
         new.steps = list(self.steps)
-        new._uids = self._uids
+        new._uids, new._first_outputs, new.keeps_record = self._uids, self._first_outputs, self.keeps_record
         pairs: dict[Any, Stage] = {}
         new.stages = []
         for stage in self.stages:

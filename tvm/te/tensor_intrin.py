@@ -39,9 +39,8 @@ class TensorIntrin:
                 f"scalars, got {len(slices)} and {len(scalars)}"
             )
         inputs = [a if isinstance(a, Tensor) else a.tensor for a in slices]
-        regions = [
-            _get_region(() if isinstance(a, Tensor) else a.indices, t, self.name) for a, t in zip(slices, inputs)
-        ]
+        indices = [() if isinstance(a, Tensor) else a.indices for a in slices]
+        regions = [_get_region(i, t, self.name) for i, t in zip(indices, inputs)]
         if reduce_axis is None:
             reduce_axis = ()
         elif isinstance(reduce_axis, IterVar):

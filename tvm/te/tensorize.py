@@ -278,7 +278,10 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     for i, axis in enumerate(op.axis):
         whole = (ranges[axis].min, ranges[axis].extent)
         own.append((values[axis.var], const(1, axis.var.dtype)) if i < op.schedulable_ndim else whole)
-    move = lambda e: substitute(e, values)
+
+    def move(e: PrimExpr) -> PrimExpr:
+        return substitute(e, values)
+
     regions = [[(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
     pairs = list(zip(op.inputs, regions)) + [(t, own) for t in op.outputs]
     for (tensor, region), buffer in reversed(list(zip(pairs, intrin.buffers))):

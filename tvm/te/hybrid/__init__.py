@@ -12,6 +12,7 @@ from typing import Any
 from ...ir.prim import PrimExpr
 from ..tensor import Tensor
 from . import runtime
+from .module import HybridModule, build
 from .parser import parse
 
 
@@ -41,4 +42,4 @@ def source_to_op(src, args, symbols, closure_vars=None):
     raise TypeError("source_to_op: a function is wanted")
 
 
-__all__ = ["script", "source_to_op"]
+__all__ = ["HybridModule", "build", "script", "source_to_op"]

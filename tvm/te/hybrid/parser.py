@@ -6,12 +6,15 @@ import ast
 import inspect
 import operator
 import textwrap
+from collections import Counter
 from typing import Any
 
 from ...dtype import info
 from ...error import DiagnosticError
 from ...ir import primop
 from ...ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
+from ...ir.visit import post_order
+from ...target import Target
 from ...tir import op as math
 from ...tir.stmt import (
     AssertStmt,
@@ -82,6 +85,7 @@ class Parser:
         self.returned: list[Tensor] | None = None
         self.axes: list[IterVar] = []
         self.pending: list[list[tuple[Tensor, str]]] = [[]]
+        self.writes: Counter[str] = Counter()
         self.args = args
 
     # -- errors and names ----------------------------------------------------------------------------------------
@@ -105,6 +109,7 @@ class Parser:
         tree = ast.parse(self.source).body[0]
         if not isinstance(tree, ast.FunctionDef):
             self.fail(tree, "a function is wanted")
+        self.writes = _writes(tree)
         names = [a.arg for a in tree.args.args]
         if len(names) != len(self.args):
             self.fail(tree, f"the function takes {len(names)} arguments, {len(self.args)} were given")
@@ -246,6 +251,9 @@ class Parser:
         if len(node.targets) != 1:
             self.fail(node, "one target is assigned at a time")
         target = node.targets[0]
+        inner = self._inner_script(node.value)
+        if inner is not None:
+            return self._call_script(target, node.value, inner)
         if isinstance(target, ast.Subscript):
             return self._store(target, self.value(node.value))
         if not isinstance(target, ast.Name):
@@ -257,7 +265,11 @@ class Parser:
         if isinstance(value, (Tensor, list, tuple)) or not isinstance(value, (PrimExpr, bool, int, float)):
             self.symbols[-1][target.id] = value
             return None
-        return self._scalar(node, target.id, convert(value))
+        value = convert(value)
+        if self.writes[target.id] == 1 and not any(isinstance(n, ProducerLoad) for n in post_order(value)):
+            self.symbols[-1][target.id] = value
+            return None
+        return self._scalar(node, target.id, value)
 
     def _scalar(self, node, name: str, value: PrimExpr) -> Stmt:
         old = None
@@ -302,8 +314,6 @@ class Parser:
         tensor = self.value(target.value)
         if not isinstance(tensor, Tensor):
             self.fail(target, "an element of a tensor is assigned")
-        if tensor in self.inputs:
-            self.fail(target, f"'{tensor.op.name}' is an input; only outputs and allocated tensors can be written")
         indices = self._indices(target)
         if len(indices) != len(tensor.shape):
             self.fail(
@@ -350,10 +360,11 @@ class Parser:
             if len(indices) != len(base.shape):
                 self.fail(node, f"'{base.op.name}' has {len(base.shape)} dimensions, {len(indices)} indices are given")
             return ProducerLoad(base, tuple(convert(i) for i in indices))
-        index = convert(indices[0])
-        if not isinstance(index, IntImm):
-            self.fail(node, "a constant index is wanted here")
-        return base[index.value]
+        for index in map(convert, indices):
+            if not isinstance(index, IntImm):
+                self.fail(node, "a constant index is wanted here")
+            base = base[index.value]
+        return base
 
     def expr_binop(self, node):
         a, b = self.value(node.left), self.value(node.right)
@@ -416,18 +427,50 @@ class Parser:
                 out = join(out, convert(a))
             return out
         if name == "len":
-            return convert(len(args[0].shape) if isinstance(args[0], Tensor) else len(args[0]))
+            return args[0].shape[0] if isinstance(args[0], Tensor) else convert(len(args[0]))
         if name == "ceil_div":
             return math.ceildiv(convert(args[0]), convert(args[1]))
         if name == "max_num_threads":
-            return const(1024)
+            return self._max_threads(node, args)
         if name in MATH:
             return getattr(math, name)(*[convert(a) for a in args])
         function = self.lookup(node, name)
-        inner = getattr(function, "__hybrid_script__", None)
-        if inner is not None:
-            self.fail(node, "one hybrid script cannot call another; call both from Python")
+        if hasattr(function, "__hybrid_script__"):
+            self.fail(node, "the result of another hybrid script must be given a name: x = other(...)")
         return function(*args)
+
+    def _max_threads(self, node, args) -> PrimExpr:
+        allow_none = not args or bool(convert(args[0]).value)
+        target = Target.current(allow_none=True)
+        if target is None and not allow_none:
+            self.fail(node, "max_num_threads needs a target: use it inside 'with tvm.target.Target(...)'")
+        return const(int(target.max_num_threads) if target is not None else 1)
+
+    def _inner_script(self, node) -> Any:
+        """The Python function of another hybrid script that this expression calls, if it does."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id in MATH + CASTS:
+            return None
+        for scope in (*reversed(self.symbols), self.outside):
+            if node.func.id in scope:
+                return getattr(scope[node.func.id], "__hybrid_script__", None)
+        return None
+
+    def _call_script(self, target, call, pyfunc) -> Stmt:
+        """The body of another script, its outputs being memory of this one."""
+        op = Parser(pyfunc, [self.value(a) for a in call.args]).run()
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        if len(names) != len(op.outputs_):
+            self.fail(call, f"{pyfunc.__name__} gives {len(op.outputs_)} tensors, {len(names)} names stand for them")
+        self.axes += op.axis
+        for name, tensor in zip(names, op.outputs_):
+            self.symbols[-1][name.id] = tensor
+            self.pending[-1].append((tensor, "global"))
+        return op.body
+
+
+def _writes(tree) -> Counter[str]:
+    """How often each name is assigned: one that is assigned once, from no memory, is its value."""
+    return Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def _as_load(target):

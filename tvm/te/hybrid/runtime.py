@@ -56,6 +56,13 @@ def _names() -> dict[str, Any]:
     return out
 
 
+def __getattr__(name: str):
+    # Made when asked for: NumPy is not loaded with the compiler.
+    if name == "HYBRID_GLOBALS":
+        return _names()
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 def run(pyfunc, args) -> Any:
     """Call the function as Python, with the names of hybrid script in reach."""
     names = _names()
