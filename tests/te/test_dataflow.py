@@ -213,6 +213,17 @@ def test_data_fused_with_reduction_starts_at_the_first_step_of_each_element(orde
         s.cache_write(b, "local")
 
 
+def test_data_fused_with_reduction_keeps_the_order_of_its_loops():
+    a = te.placeholder((6, 5), name="A")
+    k = te.reduce_axis((0, 5), "k")
+    b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(s[b].fuse(b.op.axis[0], k), factor=4)
+    with pytest.raises(ScheduleError, match="i.k.fused is fused from data and reduction; its loops keep their order"):
+        s[b].reorder(inner, outer)
+    assert list(s[b].leaf_iter_vars) == [outer, inner]
+
+
 def test_an_uneven_split_of_a_part_reads_only_what_is_computed_for_that_part():
     a = te.placeholder((9,), name="A")
     b = te.compute((9,), lambda i: a[i] + 1, name="B")
@@ -238,3 +249,19 @@ def test_a_record_of_primitives_is_kept_when_asked_for():
         assert s.primitive_record == ["vanilla", "split", "split", "reorder", "cache_write"]
         loops = [[len(stage.leaf_iter_vars) for stage in one.stages] for one in s.schedule_record]
     assert loops == [[0, 0, 3], [0, 0, 4], [0, 0, 5], [0, 0, 5], [0, 0, 5, 2]]
+
+
+def test_of_two_vectorized_loops_the_outer_makes_vectors_also_where_a_guard_makes_it_serial():
+    n = te.var("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 3, name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(b.op.axis[0], factor=5)
+    rest, middle = s[b].split(outer, factor=2)
+    s[b].vectorize(middle)
+    s[b].vectorize(s[b].split(inner, factor=2)[1])
+    for size in (1, 9, 10, 23):
+        x = np.arange(size, dtype="float32")
+        out = tvm.nd.array(np.zeros(size, "float32"))
+        tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
+        np.testing.assert_array_equal(out.numpy(), x * 3)

@@ -227,12 +227,15 @@ def pass_down_mark(relations, marked: dict[IterVar, bool]) -> None:
             marked.setdefault(r.iter, False)
 
 
-def mixed(relations) -> IterVar | None:
-    """An axis fused from data and reduction, if there is one."""
+def mixed(relations) -> list[IterVar]:
+    """Axes that hold both data and reduction: fused from both, or made from such a one."""
+    found: list[IterVar] = []
     for r in relations:
-        if isinstance(r, Fuse) and r.outer.iter_type != r.inner.iter_type:
-            return r.fused
-    return None
+        if isinstance(r, Split) and r.parent in found:
+            found += [r.outer, r.inner]
+        elif isinstance(r, Fuse) and (r.outer.iter_type != r.inner.iter_type or r.outer in found or r.inner in found):
+            found.append(r.fused)
+    return found
 
 
 def pass_up_mark(relations, marked: dict[IterVar, bool]) -> None:

@@ -27,9 +27,9 @@ def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
         lowering.attach.bound_thread(stage, a) is not None for a in stage.leaf_iter_vars if marked.get(a)
     ]
     mix = algebra.mixed(stage.relations)
-    if any(bound) and mix is not None:
+    if any(bound) and mix:
         raise ScheduleError(
-            f"stage {stage.name}: loop {mix.var.name} is fused from data and reduction; threads cannot carry it"
+            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction; threads cannot carry it"
         )
     if any(bound) and not all(bound):
         reduced = [a for a in stage.leaf_iter_vars if marked.get(a)]

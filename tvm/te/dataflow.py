@@ -249,9 +249,9 @@ def _is_reduction(axis) -> bool:
 
 
 def _refuse_mixed(primitive: str, stage: Stage) -> None:
-    axis = algebra.mixed(stage.relations)
-    if axis is not None:
-        raise ScheduleError(f"{primitive} of {stage.name}: axis {axis.var.name} is fused from data and reduction")
+    found = algebra.mixed(stage.relations)
+    if found:
+        raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction")
 
 
 def _check_rfactor(stage: Stage, axis) -> None:

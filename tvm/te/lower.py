@@ -292,7 +292,7 @@ class Lowering:
         first, inner_data = reduction_split(stage)
         update = self.update(stage, main)
         body = guarded(main.guards() + self._condition(stage, main), self._predicated(stage, update))
-        if algebra.mixed(stage.relations) is not None:
+        if algebra.mixed(stage.relations):
             return self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
         init = Loops(self, stage, ".init") if inner_data else main
@@ -306,8 +306,8 @@ class Lowering:
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
 
     def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
-        """The initialisation inside the loops, done at the first step of the reduction: loops count upwards, so for
-        every element the step where each reduction axis is at its minimum comes first."""
+        """The initialisation inside the loops, done at the first step of the reduction: loops that hold data and
+        reduction keep their order, so the step where each reduction axis is at its minimum comes first."""
         test: PrimExpr = const(True, "bool")
         for axis in stage.op.reduce_axis:
             test = logical_and(test, loops.values[axis].equal(axis.dom.min))

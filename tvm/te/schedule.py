@@ -253,6 +253,9 @@ class Stage:
         if len(set(args)) != len(args):
             self._fail("reorder", "an axis is given twice")
         where = sorted(self.leaf_iter_vars.index(a) for a in args)
+        held = axis_algebra.mixed(self.relations)
+        if [self.leaf_iter_vars[w] for w in where if self.leaf_iter_vars[w] in held] != [a for a in args if a in held]:
+            self._fail("reorder", f"{held[0].var.name} is fused from data and reduction; its loops keep their order")
         for place, axis in zip(where, args):
             self.leaf_iter_vars[place] = axis
         self._record("reorder", *args)

@@ -165,8 +165,7 @@ class Vectorizer(StmtRewriter):
     def on_For(self, node: For) -> Stmt:
         if self.varies(node.min) or self.varies(node.extent):
             raise NoVectorForm
-        new = self.keep(node)
-        return new.replace(kind=ForKind.SERIAL) if new.kind is ForKind.VECTORIZED else new
+        return self.keep(node)
 
     def on_While(self, node: While) -> Stmt:
         if self.varies(node.condition):
@@ -408,6 +407,8 @@ class LoopVectorizer(StmtRewriter):
         body = node.body
         if lanes == 1:
             return self.stmt(substitute(body, {node.loop_var: node.min}))
+        # Of vectorized loops inside each other the outermost makes the vectors.
+        body = SerialLoops().stmt(body)
         if any(isinstance(n, Allocate) for n in post_order(body)):
             body = LaneMemory(node.loop_var, lanes).stmt(body)
         return Vectorizer(node.loop_var, node.min, lanes).stmt(body)
