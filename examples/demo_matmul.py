@@ -1,6 +1,6 @@
 """A 1024 x 1024 float32 matrix product: written as a tensor expression, scheduled, compiled, checked and timed.
 
-Run it with ``make demo``. The schedule is the classic one: block the loops, pack one operand so that the inner loop
+The schedule is the classic one: block the loops, pack one operand so that the inner loop
 reads memory in order, keep a block of the result in registers, use every core and vector instructions.
 """
 
