@@ -39,7 +39,9 @@ from .expr import (
     const,
     var,
 )
-from .op import nn
+from .op import annotation, image, nn, random, vision
+from .op.algorithm import *
+from .op.indexing import *
 from .op.reduce import *
 from .op.tensor import *
 from .op.transform import *

@@ -97,7 +97,7 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     lib, name = _COMPILED[key]
     types = flatten_type(node.checked_type_)
     outs = [ndarray.empty([int(d) for d in t.shape], t.dtype) for t in types]
-    lib[name](*[ndarray.array(np.ascontiguousarray(a)) for a in arrays], *outs)
+    lib[name](*[ndarray.array(np.asarray(a, order="C")) for a in arrays], *outs)
     results = [o.numpy() for o in outs]
     return results if isinstance(node.checked_type_, TupleType) else results[0]
 

@@ -41,16 +41,24 @@ def _operand(value, beside: RelayExpr):
 
 
 def _known_dtype(e: RelayExpr) -> str:
-    found = e.checked_type_ if e.checked_type_ is not None else getattr(e, "type_annotation", None)
-    if isinstance(found, TensorType):
-        return found.dtype
-    if isinstance(e, Constant):
-        return e.data.dtype
-    if isinstance(e, Call):
-        for a in e.args:
-            if isinstance(a, RelayExpr):
-                return _known_dtype(a)
-    return "float32"
+    """The element type of an expression, as far as it shows before types are inferred."""
+    while True:
+        found = e.checked_type_ if e.checked_type_ is not None else getattr(e, "type_annotation", None)
+        if isinstance(found, TensorType):
+            return found.dtype
+        if isinstance(e, TupleGetItem):
+            e = e.tuple_value
+            continue
+        operands = e.args if isinstance(e, Call) else e.fields if isinstance(e, Tuple) else ()
+        if isinstance(e, Call):
+            given = getattr(e.attrs, "dtype", "") or getattr(e.attrs, "out_dtype", "")
+            if given:
+                return given
+        # What chooses between values has its type from them, not from the condition.
+        operands = operands[1:] if getattr(getattr(e, "op", None), "name", "") == "where" else operands
+        if not operands or not isinstance(operands[0], RelayExpr):
+            return "float32"
+        e = operands[0]
 
 
 class ExprWithOp(RelayExpr):

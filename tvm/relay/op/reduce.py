@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ... import topi
+from ... import te, topi
+from ...ir.tensor_type import TensorType
+from ..expr import Tuple, TupleWrapper
+from . import tensor as tensor_ops
 from .record import COMM_REDUCE, call, op
-from .rules import normalize_axes
+from .rules import dims, normalize_axes, tensor
+from .transform import squeeze, where
 
 
 def _axes(attrs, rank: int):
@@ -55,8 +59,14 @@ def _index(name: str, function):
     @op(name, 1, pattern=COMM_REDUCE, compute=compute)
     def build(data, axis=None, keepdims=False, exclude=False, select_last_index=False):
         axis = axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
-        return call(name, data, axis=axis, keepdims=bool(keepdims), exclude=bool(exclude),
-                    select_last_index=bool(select_last_index))
+        return call(
+            name,
+            data,
+            axis=axis,
+            keepdims=bool(keepdims),
+            exclude=bool(exclude),
+            select_last_index=bool(select_last_index),
+        )
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = build.op.description = f"The place of the {name[3:]}imum over an axis."
@@ -66,4 +76,84 @@ def _index(name: str, function):
 argmax = _index("argmax", topi.argmax)
 argmin = _index("argmin", topi.argmin)
 
-__all__ = ["all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "sum"]
+
+def _variance_compute(attrs, inputs, out):
+    data = inputs[0]
+    axes = _axes(attrs, len(data.shape))
+    axes = list(range(len(data.shape))) if axes is None else axes
+    kept = topi.mean(data, axes, True) if len(inputs) == 1 else inputs[1]
+    if len(kept.shape) != len(data.shape):
+        kept = topi.reshape(kept, [1 if i in axes else d for i, d in enumerate(data.shape)])
+    apart = topi.subtract(data, kept)
+    total = topi.sum(topi.multiply(apart, apart), axes, attrs.keepdims)
+    count = topi.utils.prod([data.shape[a] for a in axes])
+    return topi.divide(total, te.max(count - 1, 1).astype(data.dtype) if attrs.unbiased else count.astype(data.dtype))
+
+
+def _variance_type(attrs, types):
+    data = tensor(types[0])
+    shape = dims(data)
+    axes = _axes(attrs, len(shape))
+    axes = list(range(len(shape))) if axes is None else axes
+    kept = [1 if i in axes else d for i, d in enumerate(shape)]
+    return TensorType(kept if attrs.keepdims else [d for i, d in enumerate(shape) if i not in axes], data.dtype)
+
+
+@op("variance", -1, pattern=COMM_REDUCE, type_rule=_variance_type, compute=_variance_compute)
+def variance(data, axis=None, keepdims=False, exclude=False, unbiased=False, with_mean=None):
+    """The mean of squared distances from the mean; ``unbiased`` divides by one less."""
+    inputs = (data,) if with_mean is None else (data, with_mean)
+    return call(
+        "variance", *inputs, axis=_plain(axis), keepdims=bool(keepdims), exclude=bool(exclude), unbiased=bool(unbiased)
+    )
+
+
+def std(data, axis=None, keepdims=False, exclude=False, unbiased=False):
+    """The square root of the variance."""
+    return tensor_ops.sqrt(variance(data, axis, keepdims, exclude, unbiased))
+
+
+def mean_variance(data, axis=None, keepdims=False, exclude=False, unbiased=False):
+    """The mean and the variance."""
+    m = mean(data, axis, True, exclude)
+    v = variance(data, axis, keepdims, exclude, unbiased, m)
+    return TupleWrapper(Tuple((m if keepdims else mean(data, axis, False, exclude), v)), 2)
+
+
+def mean_std(data, axis=None, keepdims=False, exclude=False):
+    """The mean and the square root of the variance."""
+    m = mean(data, axis, True, exclude)
+    v = tensor_ops.sqrt(variance(data, axis, keepdims, exclude, False, m))
+    return TupleWrapper(Tuple((m if keepdims else mean(data, axis, False, exclude), v)), 2)
+
+
+def logsumexp(data, axis=None, keepdims=False):
+    """log(sum(exp(x))) over axes, free of overflow."""
+    largest = max(data, axis, True)
+    # An infinite maximum would make its difference to itself NaN.
+    finite = where(tensor_ops.isfinite(largest), largest, tensor_ops.zeros_like(largest))
+    total = sum(tensor_ops.exp(tensor_ops.subtract(data, finite)), axis, True)
+    out = tensor_ops.add(tensor_ops.log(total), finite)
+    return out if keepdims else squeeze(out, axis) if axis is not None else sum(out)
+
+
+def _plain(axis):
+    return axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
+
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "logsumexp",
+    "max",
+    "mean",
+    "mean_std",
+    "mean_variance",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "variance",
+]

@@ -6,7 +6,7 @@ from ... import topi
 from ...dtype import canonical
 from ...ir.tensor_type import TensorType
 from ..expr import OPERATORS, Constant, RelayExpr, const
-from .record import BROADCAST, ELEMWISE, as_expr, call, op
+from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, op
 from .rules import bool_like_first, broadcast, broadcast_bool, same_as_first, tensor
 
 _UNARY = (
@@ -48,8 +48,14 @@ def _two(lhs, rhs) -> tuple[RelayExpr, RelayExpr]:
 def _binary(name: str, type_rule):
     function = getattr(topi, name)
 
-    @op(name, 2, pattern=BROADCAST, type_rule=type_rule, infer_inputs=_like_the_other,
-        compute=lambda attrs, inputs, out: function(inputs[0], inputs[1]))
+    @op(
+        name,
+        2,
+        pattern=BROADCAST,
+        type_rule=type_rule,
+        infer_inputs=_like_the_other,
+        compute=lambda attrs, inputs, out: function(inputs[0], inputs[1]),
+    )
     def build(lhs, rhs):
         return call(name, *_two(lhs, rhs))
 
@@ -78,8 +84,13 @@ for _name in (*_BINARY, *_COMPARE, "negative"):
     OPERATORS[_name] = globals()[_name]
 
 
-@op("clip", 1, pattern=ELEMWISE, type_rule=same_as_first,
-    compute=lambda attrs, inputs, out: topi.clip(inputs[0], attrs.a_min, attrs.a_max))
+@op(
+    "clip",
+    1,
+    pattern=ELEMWISE,
+    type_rule=same_as_first,
+    compute=lambda attrs, inputs, out: topi.clip(inputs[0], attrs.a_min, attrs.a_max),
+)
 def clip(a, a_min, a_max):
     """Every element brought into [a_min, a_max]."""
     return call("clip", a, a_min=float(a_min), a_max=float(a_max))
@@ -110,18 +121,90 @@ def copy(data):
     return call("copy", data)
 
 
+@op(
+    "fixed_point_multiply",
+    1,
+    pattern=ELEMWISE,
+    type_rule=same_as_first,
+    compute=lambda attrs, inputs, out: topi.fixed_point_multiply(inputs[0], attrs.multiplier, attrs.shift),
+)
+def fixed_point_multiply(data, multiplier, shift):
+    """int32 elements times multiplier * 2 ^ (shift - 31), rounded half up."""
+    return call("fixed_point_multiply", data, multiplier=int(multiplier), shift=int(shift))
+
+
+def _per_axis_compute(attrs, inputs, out):
+    return topi.fixed_point_multiply_per_axis(*inputs, attrs.is_lshift_required, attrs.is_rshift_required, attrs.axes)
+
+
+@op("fixed_point_multiply_per_axis", 4, pattern=BROADCAST, type_rule=same_as_first, compute=_per_axis_compute)
+def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_rshift_required, axis):
+    """int32 elements times fixed-point numbers, one for each place along axes."""
+    axes = (int(axis),) if isinstance(axis, int) else tuple(int(a) for a in axis)
+    return call(
+        "fixed_point_multiply_per_axis",
+        x,
+        y,
+        lshift,
+        rshift,
+        is_lshift_required=bool(is_lshift_required),
+        is_rshift_required=bool(is_rshift_required),
+        axes=axes,
+    )
+
+
+@op("einsum", 1, pattern=COMM_REDUCE, compute=lambda attrs, inputs, out: topi.einsum(attrs.equation, *inputs))
+def einsum(data, equation):
+    """Sums of products named by letters for the dimensions, such as ij,jk->ik."""
+    return call("einsum", as_expr(list(data) if isinstance(data, (list, tuple)) else data), equation=str(equation))
+
+
+@op(
+    "device_copy",
+    1,
+    pattern=OPAQUE,
+    type_rule=same_as_first,
+    compute=lambda attrs, inputs, out: topi.identity(inputs[0]),
+)
+def device_copy(data, src_device, dst_device):
+    """The same tensor in the memory of another device."""
+    return call("device_copy", data, src_device=str(src_device), dst_device=str(dst_device))
+
+
 def zeros_like(data):
     """Zeros of the shape and type of another tensor."""
     return call("zeros_like", data)
 
 
 def ones_like(data):
+    """Ones of the shape and type of another tensor."""
     return call("ones_like", data)
 
 
 for _name, _value, _build in (("zeros_like", 0, zeros_like), ("ones_like", 1, ones_like)):
-    op(_name, 1, pattern=ELEMWISE, type_rule=same_as_first,
-       compute=lambda attrs, inputs, out, value=_value: topi.full_like(inputs[0], value))(_build)
+    op(
+        _name,
+        1,
+        pattern=ELEMWISE,
+        type_rule=same_as_first,
+        compute=lambda attrs, inputs, out, value=_value: topi.full_like(inputs[0], value),
+    )(_build)
 
-__all__ = [*_UNARY, *_TESTS, *_BINARY, *_COMPARE, *_LOGICAL, "clip", "cast", "copy", "zeros_like", "ones_like",
-           "Constant", "const"]
+__all__ = [
+    *_UNARY,
+    *_TESTS,
+    *_BINARY,
+    *_COMPARE,
+    *_LOGICAL,
+    "clip",
+    "cast",
+    "copy",
+    "zeros_like",
+    "ones_like",
+    "fixed_point_multiply",
+    "fixed_point_multiply_per_axis",
+    "einsum",
+    "device_copy",
+    "Constant",
+    "const",
+]

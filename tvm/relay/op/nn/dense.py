@@ -44,7 +44,7 @@ def _vector(inputs, out):
 @op("nn.dense", 2, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_dense_type, infer_inputs=_dense_inputs,
     compute=_dense_compute)
 def dense(data, weight, units=None, out_dtype=""):
-    """data . weight^T"""
+    """The product of the data and the transposed weight."""
     return call("nn.dense", data, weight, units=units, out_dtype=out_dtype)
 
 

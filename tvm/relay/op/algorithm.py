@@ -1,0 +1,62 @@
+"""Sorting and searching."""
+
+from __future__ import annotations
+
+from ... import topi
+from ...dtype import canonical
+from ..expr import TupleWrapper
+from .record import OPAQUE, call, op
+from .transform import _ints
+
+
+@op("sort", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.sort(inputs[0], attrs.axis, attrs.is_ascend))
+def sort(data, axis=-1, is_ascend=1):
+    """The elements along an axis in order."""
+    return call("sort", data, axis=int(axis), is_ascend=bool(is_ascend))
+
+
+@op(
+    "argsort",
+    1,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.argsort(inputs[0], None, attrs.axis, attrs.is_ascend, attrs.dtype),
+)
+def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
+    """The places of the elements along an axis in order."""
+    return call("argsort", data, axis=int(axis), is_ascend=bool(is_ascend), dtype=canonical(dtype))
+
+
+@op(
+    "topk",
+    1,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.topk(
+        inputs[0], attrs.k, attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype
+    ),
+)
+def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
+    """The k largest (or smallest) elements along an axis in order: values, indices or both."""
+    made = call(
+        "topk",
+        data,
+        k=_ints(k)[0],
+        axis=int(axis),
+        ret_type=ret_type,
+        is_ascend=bool(is_ascend),
+        dtype=canonical(dtype),
+    )
+    return TupleWrapper(made, 2) if ret_type == "both" else made
+
+
+@op(
+    "searchsorted",
+    2,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.searchsorted(inputs[0], inputs[1], attrs.right, attrs.dtype),
+)
+def searchsorted(sorted_sequence, values, right=False, dtype="int32"):
+    """Where each value would be put into a sorted sequence."""
+    return call("searchsorted", sorted_sequence, values, right=bool(right), dtype=canonical(dtype))
+
+
+__all__ = ["argsort", "searchsorted", "sort", "topk"]

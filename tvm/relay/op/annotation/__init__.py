@@ -1,0 +1,3 @@
+"""Marks on expressions."""
+
+from .annotation import checkpoint, compiler_begin, compiler_end, on_device, stop_fusion

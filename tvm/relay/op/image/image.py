@@ -1,0 +1,190 @@
+"""Resizing, cropping, sampling, morphological dilation."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....ir.tensor_type import TensorType
+from ...expr import RelayExpr
+from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import dims, tensor
+from ..transform import _ints
+
+
+def _resize_type(attrs, types):
+    data = tensor(types[0], "the data")
+    letters = [c for c in attrs.layout if c.isalpha()]
+    shape = list(dims(data))
+    if len(letters) != len(shape):
+        raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
+    names = "DHW"[-len(attrs.size) :]
+    for c, size in zip(names, attrs.size):
+        shape[letters.index(c)] = size
+    return TensorType(shape, attrs.out_dtype or data.dtype)
+
+
+def _resize(n: int, default: str):
+    name = f"image.resize{n}d"
+    function = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}[n]
+
+    def compute(attrs, inputs, out):
+        return function(
+            inputs[0],
+            attrs.roi,
+            attrs.size,
+            attrs.layout,
+            attrs.method,
+            attrs.coordinate_transformation_mode,
+            attrs.rounding_method,
+            attrs.cubic_alpha,
+            attrs.cubic_exclude,
+            attrs.extrapolation_value,
+            out.dtype,
+            None,
+            attrs.scales,
+            attrs.antialias,
+        )
+
+    @op(name, 1, pattern=INJECTIVE, type_rule=_resize_type, compute=compute)
+    def build(
+        data,
+        size,
+        roi=None,
+        layout=default,
+        method="linear",
+        coordinate_transformation_mode="half_pixel",
+        rounding_method="",
+        cubic_alpha=-0.5,
+        cubic_exclude=0,
+        extrapolation_value=0.0,
+        out_dtype=None,
+        scales=None,
+        antialias=False,
+    ):
+        if isinstance(roi, RelayExpr):
+            roi = roi.data.numpy()
+        size = _ints(size)
+        if len(size) != n:
+            raise ValueError(f"resize{n}d: {n} sizes are wanted, got {len(size)}")
+        return call(
+            name,
+            data,
+            size=size,
+            roi=None if roi is None else tuple(float(r) for r in roi),
+            layout=layout,
+            method=method,
+            coordinate_transformation_mode=coordinate_transformation_mode,
+            rounding_method=rounding_method,
+            cubic_alpha=float(cubic_alpha),
+            cubic_exclude=int(cubic_exclude),
+            extrapolation_value=float(extrapolation_value),
+            out_dtype=out_dtype,
+            scales=None if scales is None else tuple(float(s) for s in scales),
+            antialias=bool(antialias),
+        )
+
+    build.__name__ = build.__qualname__ = name[6:]
+    build.__doc__ = build.op.description = (
+        "The image in another size. ``scales`` are the factors asked for where sizes had to be rounded; ``antialias``"
+        " widens the filter where the image shrinks."
+    )
+    return build
+
+
+resize1d, resize2d, resize3d = _resize(1, "NCW"), _resize(2, "NCHW"), _resize(3, "NCDHW")
+
+
+def _crop_compute(attrs, inputs, out):
+    return topi.image.crop_and_resize(
+        inputs[0],
+        inputs[1],
+        inputs[2],
+        attrs.crop_size,
+        attrs.layout,
+        attrs.method,
+        attrs.extrapolation_value,
+        attrs.out_dtype or None,
+    )
+
+
+@op("image.crop_and_resize", 3, pattern=INJECTIVE, compute=_crop_compute)
+def crop_and_resize(
+    data, boxes, box_indices, crop_size, layout, method="bilinear", extrapolation_value=0, out_dtype=None
+):
+    """Boxes cut out of images and brought to one size."""
+    return call(
+        "image.crop_and_resize",
+        data,
+        boxes,
+        box_indices,
+        crop_size=_ints(crop_size),
+        layout=layout,
+        method=method,
+        extrapolation_value=float(extrapolation_value),
+        out_dtype=out_dtype,
+    )
+
+
+def _dilation_compute(attrs, inputs, out):
+    function = topi.image.dilation2d_nchw if attrs.data_layout == "NCHW" else topi.image.dilation2d_nhwc
+    return function(inputs[0], inputs[1], attrs.strides, attrs.padding, attrs.dilations, attrs.out_dtype or None)
+
+
+@op("image.dilation2d", 2, pattern=OUT_ELEMWISE_FUSABLE, compute=_dilation_compute)
+def dilation2d(
+    data,
+    weight,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilations=(1, 1),
+    data_layout="NCHW",
+    kernel_layout="IHW",
+    out_dtype="",
+):
+    """The largest sum of window and weight."""
+    if (data_layout, kernel_layout) not in (("NCHW", "IHW"), ("NHWC", "HWI")):
+        raise ValueError(
+            f"dilation2d: layouts are NCHW with IHW or NHWC with HWI, got {data_layout} with {kernel_layout}"
+        )
+    return call(
+        "image.dilation2d",
+        data,
+        weight,
+        strides=_ints(strides),
+        padding=_ints(padding),
+        dilations=_ints(dilations),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_dtype=out_dtype,
+    )
+
+
+@op(
+    "image.affine_grid",
+    1,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.image.affine_grid(inputs[0], attrs.target_shape, attrs.align_corners),
+)
+def affine_grid(data, target_shape=None, align_corners=True):
+    """Where matrices send the places of an image; a grid for grid_sample."""
+    return call("image.affine_grid", data, target_shape=_ints(target_shape), align_corners=bool(align_corners))
+
+
+@op(
+    "image.grid_sample",
+    2,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.image.grid_sample(
+        inputs[0], inputs[1], attrs.method, attrs.layout, attrs.padding_mode, attrs.align_corners
+    ),
+)
+def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
+    """The image at the places a grid names."""
+    return call(
+        "image.grid_sample",
+        data,
+        grid,
+        method=method,
+        layout=layout,
+        padding_mode=padding_mode,
+        align_corners=bool(align_corners),
+    )

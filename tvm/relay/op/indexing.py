@@ -1,0 +1,287 @@
+"""Scatters, masks, running sums and other operators that work on indices."""
+
+from __future__ import annotations
+
+from ... import te, tir, topi
+from ...dtype import canonical
+from ...ir.prim import Any_
+from ...ir.tensor_type import TensorType
+from ...ir.type import TupleType
+from ..expr import Constant, RelayExpr, TupleWrapper, const
+from .record import BROADCAST, INJECTIVE, OPAQUE, as_expr, call, op
+from .rules import dims, fixed, tensor
+from .transform import _ints, expand_dims, repeat, zeros
+
+
+def _scatter_type(attrs, types):
+    data, indices, updates = (tensor(t, w) for t, w in zip(types, ("the data", "the indices", "the updates")))
+    if dims(indices) != dims(updates):
+        raise TypeError(f"indices and updates must have one shape, got {dims(indices)} and {dims(updates)}")
+    if len(dims(data)) != len(dims(indices)):
+        raise TypeError(f"data of {len(dims(data))} and indices of {len(dims(indices))} dimensions")
+    if data.dtype != updates.dtype:
+        raise TypeError(f"the data is {data.dtype}, the updates are {updates.dtype}")
+    return data
+
+
+@op(
+    "scatter_elements",
+    3,
+    pattern=OPAQUE,
+    type_rule=_scatter_type,
+    compute=lambda attrs, inputs, out: topi.scatter_elements(
+        inputs[0], inputs[1], inputs[2], attrs.axis, attrs.reduction
+    ),
+)
+def scatter_elements(data, indices, updates, axis=0, reduction="update"):
+    """The data with elements along an axis replaced by (or joined with) updates."""
+    return call("scatter_elements", data, indices, updates, axis=int(axis), reduction=reduction)
+
+
+def scatter(data, indices, updates, axis):
+    """scatter_elements that replaces, under its older name."""
+    return scatter_elements(data, indices, updates, axis, "update")
+
+
+def scatter_add(data, indices, updates, axis):
+    """scatter_elements that adds, under its older name."""
+    return scatter_elements(data, indices, updates, axis, "add")
+
+
+@op(
+    "scatter_nd",
+    3,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.scatter_nd(inputs[0], inputs[1], inputs[2], attrs.mode),
+)
+def scatter_nd(data, indices, updates, mode="update"):
+    """The data with slices at points replaced by (or joined with) updates; indices[:, k] is the k-th point."""
+    return call("scatter_nd", data, indices, updates, mode=mode)
+
+
+@op(
+    "sparse_to_dense",
+    3,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.sparse_to_dense(inputs[0], attrs.output_shape, inputs[1], inputs[2]),
+)
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
+    """A tensor of ``default_value`` with values at indices."""
+    if isinstance(default_value, (int, float)):
+        from ..expr import _known_dtype
+
+        default_value = const(default_value, _known_dtype(as_expr(sparse_values)))
+    return call("sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape=_ints(output_shape))
+
+
+@op(
+    "one_hot",
+    3,
+    pattern=BROADCAST,
+    compute=lambda attrs, inputs, out: topi.one_hot(
+        inputs[0],
+        inputs[1]().astype(attrs.dtype),
+        inputs[2]().astype(attrs.dtype),
+        attrs.depth,
+        attrs.axis,
+        attrs.dtype,
+    ),
+)
+def one_hot(indices, on_value, off_value, depth, axis, dtype):
+    """``on_value`` at the place each index names along a new axis, ``off_value`` elsewhere."""
+    on, off = (v if isinstance(v, RelayExpr) else const(v, dtype) for v in (on_value, off_value))
+    return call("one_hot", indices, on, off, depth=_ints(depth)[0], axis=int(axis), dtype=canonical(dtype))
+
+
+@op("unravel_index", 2, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.unravel_index(inputs[0], inputs[1]))
+def unravel_index(indices, shape):
+    """Flat indices as coordinates within a shape."""
+    return call("unravel_index", indices, shape if isinstance(shape, RelayExpr) else const(list(shape), "int64"))
+
+
+@op(
+    "sequence_mask",
+    2,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.sequence_mask(inputs[0], inputs[1], attrs.mask_value, attrs.axis),
+)
+def sequence_mask(data, valid_length, mask_value=0, axis=0):
+    """``mask_value`` where a sequence has ended."""
+    return call("sequence_mask", data, valid_length, mask_value=float(mask_value), axis=int(axis))
+
+
+@op(
+    "trilu",
+    2,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.trilu(
+        inputs[0], inputs[1]() if not inputs[1].shape else inputs[1](0), attrs.upper
+    ),
+)
+def trilu(data, k, upper=True):
+    """The upper or lower triangle of matrices, from the k-th diagonal on."""
+    return call("trilu", data, k if isinstance(k, RelayExpr) else const(k, "int32"), upper=bool(upper))
+
+
+@op(
+    "matrix_set_diag",
+    2,
+    pattern=INJECTIVE,
+    compute=lambda attrs, inputs, out: topi.matrix_set_diag(inputs[0], inputs[1], (attrs.k1, attrs.k2), attrs.align),
+)
+def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
+    """Matrices with diagonals replaced."""
+    low, high = (int(k[0]), int(k[-1])) if isinstance(k, (tuple, list)) else (int(k), int(k))
+    return call("matrix_set_diag", data, diagonal, k1=low, k2=high, align=align)
+
+
+@op("adv_index", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.adv_index(inputs[0], inputs[1:]))
+def adv_index(inputs):
+    """The first tensor indexed by the others along its first dimensions, broadcast to one shape."""
+    return call("adv_index", as_expr(list(inputs) if isinstance(inputs, (list, tuple)) else inputs))
+
+
+@op(
+    "argwhere",
+    1,
+    pattern=OPAQUE,
+    type_rule=lambda attrs, types: TensorType((Any_(), len(tensor(types[0]).shape)), "int32"),
+    compute=lambda attrs, inputs, out: topi.argwhere(out.shape, inputs[0]),
+)
+def argwhere(condition):
+    """The indices of the elements that are not zero; how many there are is known when running."""
+    return call("argwhere", condition)
+
+
+@op("invert_permutation", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.invert_permutation(inputs[0]))
+def invert_permutation(data):
+    """The permutation that undoes another."""
+    return call("invert_permutation", data)
+
+
+def _scan(name: str, function, doc: str):
+    @op(
+        name,
+        1,
+        pattern=OPAQUE,
+        compute=lambda attrs, inputs, out: function(inputs[0], attrs.axis, attrs.dtype or None, attrs.exclusive),
+    )
+    def build(data, axis=None, dtype=None, exclusive=None):
+        return call(
+            name,
+            data,
+            axis=None if axis is None else int(axis),
+            dtype=canonical(dtype) if dtype else "",
+            exclusive=bool(exclusive),
+        )
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = build.op.description = doc
+    return build
+
+
+cumsum = _scan("cumsum", topi.cumsum, "The sum of all elements so far, along an axis.")
+cumprod = _scan("cumprod", topi.cumprod, "The product of all elements so far, along an axis.")
+
+
+@op(
+    "unique",
+    1,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.unique(inputs[0], attrs.sorted, attrs.return_counts),
+)
+def unique(data, is_sorted=True, return_counts=False):
+    """The different elements of a vector, where each is first, the number of each element's value, how many values
+    there are, and how often each occurs; all as long as the data."""
+    made = call("unique", data, sorted=bool(is_sorted), return_counts=bool(return_counts))
+    return TupleWrapper(made, 5 if return_counts else 4)
+
+
+def segment_sum(data, segment_ids, num_segments=None):
+    """The sums of slices that have the same id."""
+    from ..infer import infer_type
+
+    data, ids = as_expr(data), as_expr(segment_ids)
+    shape, rank = dims(infer_type(data).checked_type_), len(dims(infer_type(ids).checked_type_))
+    if num_segments is None:
+        if not isinstance(ids, Constant):
+            raise ValueError("segment_sum: give num_segments; the ids are only known when running")
+        num_segments = int(ids.data.numpy().max()) + 1
+    for place in range(rank, len(shape)):
+        ids = repeat(expand_dims(ids, place), shape[place], place)
+    return scatter_elements(zeros((int(num_segments), *shape[1:]), data.checked_type_.dtype), ids, data, 0, "add")
+
+
+def _sparse_reshape_type(attrs, types):
+    indices, old, new = (tensor(t) for t in types)
+    if len(dims(indices)) != 2:
+        raise TypeError(f"the indices are a matrix (values, dimensions), got {dims(indices)}")
+    fixed(old, (dims(indices)[1],), "the old shape")
+    if len(dims(new)) != 1:
+        raise TypeError(f"the new shape is a vector, got {dims(new)}")
+    return TupleType((TensorType((dims(indices)[0], dims(new)[0]), indices.dtype), TensorType(dims(new), new.dtype)))
+
+
+def _sparse_reshape_compute(attrs, inputs, out):
+    indices, old, new = inputs
+    before, after = int(old.shape[0]), int(new.shape[0])
+    total = tir.const(1, "int64")
+    for i in range(before):
+        total = total * old[i].astype("int64")
+    known = tir.const(1, "int64")
+    for j in range(after):
+        known = known * tir.Select(new[j] < 0, tir.const(1, "int64"), new[j].astype("int64"))
+    sizes = [
+        tir.Select(new[j] < 0, te.indexdiv(total, te.max(known, tir.const(1, "int64"))), new[j].astype("int64"))
+        for j in range(after)
+    ]
+
+    def place(i, j):
+        flat = tir.const(0, "int64")
+        for d in range(before):
+            flat = flat * old[d].astype("int64") + indices[i, d].astype("int64")
+        result = tir.const(0, "int64")
+        for d in reversed(range(after)):
+            size = te.max(sizes[d], tir.const(1, "int64"))
+            result = tir.Select(j.equal(d), te.indexmod(flat, size), result)
+            flat = te.indexdiv(flat, size)
+        return result.astype(indices.dtype)
+
+    def shape(j):
+        result = sizes[0]
+        for d in range(1, after):
+            result = tir.Select(j.equal(d), sizes[d], result)
+        return result.astype(new.dtype)
+
+    return [
+        te.compute((indices.shape[0], after), place, name="sparse_indices", tag="injective"),
+        te.compute((after,), shape, name="new_shape", tag="injective"),
+    ]
+
+
+@op("sparse_reshape", 3, pattern=OPAQUE, type_rule=_sparse_reshape_type, compute=_sparse_reshape_compute)
+def sparse_reshape(sparse_indices, prev_shape, new_shape):
+    """The indices of a sparse tensor after a reshape (-1 is found), and the new shape."""
+    return TupleWrapper(call("sparse_reshape", sparse_indices, prev_shape, new_shape), 2)
+
+
+__all__ = [
+    "adv_index",
+    "argwhere",
+    "cumprod",
+    "cumsum",
+    "invert_permutation",
+    "matrix_set_diag",
+    "one_hot",
+    "scatter",
+    "scatter_add",
+    "scatter_elements",
+    "scatter_nd",
+    "segment_sum",
+    "sequence_mask",
+    "sparse_reshape",
+    "sparse_to_dense",
+    "trilu",
+    "unique",
+    "unravel_index",
+]

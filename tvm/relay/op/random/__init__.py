@@ -1,0 +1,3 @@
+"""Random numbers."""
+
+from .kernel import multinomial, normal, threefry_generate, threefry_key, threefry_split, uniform

@@ -1,0 +1,97 @@
+"""Random numbers from a key: the same key gives the same numbers, and each draw gives the next key."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....dtype import canonical
+from ...expr import Constant, RelayExpr, TupleWrapper, const
+from ..record import OPAQUE, call, op
+from ..transform import _ints
+
+
+def threefry_key(seed) -> Constant:
+    """The key of a seed."""
+    import numpy as np
+
+    words = np.zeros(10, "uint64")
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        words[: len(seed)] = np.asarray(seed, "uint64")
+    else:
+        words[0] = int(seed) & ((1 << 64) - 1)
+    return const(words, "uint64")
+
+
+@op(
+    "random.threefry_generate",
+    1,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.random.threefry_generate(inputs[0], attrs.out_shape),
+)
+def threefry_generate(key, shape):
+    """The next key, and random 64-bit words."""
+    return TupleWrapper(call("random.threefry_generate", key, out_shape=_ints(shape)), 2)
+
+
+@op(
+    "random.threefry_split", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.random.threefry_split(inputs[0])
+)
+def threefry_split(key):
+    """Two keys that have nothing to do with each other."""
+    return TupleWrapper(call("random.threefry_split", key), 2)
+
+
+def _parameter(value, dtype: str) -> RelayExpr:
+    return value if isinstance(value, RelayExpr) else const(value, dtype)
+
+
+@op(
+    "random.uniform",
+    3,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.random.uniform(
+        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype
+    ),
+)
+def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
+    """The next key, and numbers from ``low`` to ``high``."""
+    made = call(
+        "random.uniform",
+        key,
+        _parameter(low, dtype),
+        _parameter(high, dtype),
+        out_shape=_ints(shape),
+        out_dtype=canonical(dtype),
+    )
+    return TupleWrapper(made, 2)
+
+
+@op(
+    "random.normal",
+    3,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.random.normal(
+        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype
+    ),
+)
+def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
+    """The next key, and normally distributed numbers."""
+    made = call(
+        "random.normal",
+        key,
+        _parameter(mean, dtype),
+        _parameter(scale, dtype),
+        out_shape=_ints(shape),
+        out_dtype=canonical(dtype),
+    )
+    return TupleWrapper(made, 2)
+
+
+@op(
+    "random.multinomial",
+    2,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out: topi.random.multinomial(inputs[0], inputs[1], attrs.num_samples),
+)
+def multinomial(key, probs, num_samples=1):
+    """The next key, and classes drawn by their weights."""
+    return TupleWrapper(call("random.multinomial", key, probs, num_samples=int(num_samples)), 2)

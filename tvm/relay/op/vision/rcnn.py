@@ -1,0 +1,118 @@
+"""Regions of interest."""
+
+from __future__ import annotations
+
+from .... import topi
+from ..record import OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
+from ..transform import _ints
+
+
+def _pair(size) -> tuple:
+    size = _ints(size)
+    return size * 2 if len(size) == 1 else size
+
+
+def _align_compute(attrs, inputs, out):
+    function = topi.vision.roi_align_nchw if attrs.layout == "NCHW" else topi.vision.roi_align_nhwc
+    return function(
+        inputs[0],
+        inputs[1],
+        attrs.pooled_size,
+        attrs.spatial_scale,
+        attrs.mode,
+        attrs.sample_ratio,
+        attrs.aligned,
+        attrs.weighted_max,
+    )
+
+
+@op("vision.roi_align", 2, pattern=OUT_ELEMWISE_FUSABLE, compute=_align_compute)
+def roi_align(
+    data,
+    rois,
+    pooled_size,
+    spatial_scale,
+    sample_ratio=-1,
+    layout="NCHW",
+    mode="avg",
+    aligned=False,
+    weighted_max=False,
+):
+    """Regions brought to one size by sampling between elements. ``aligned`` counts places from the middle of elements;
+    ``weighted_max`` takes the maximum of weighted neighbours, as ONNX does."""
+    if layout not in ("NCHW", "NHWC"):
+        raise ValueError(f"roi_align: the layout is NCHW or NHWC, got '{layout}'")
+    return call(
+        "vision.roi_align",
+        data,
+        rois,
+        pooled_size=_pair(pooled_size),
+        spatial_scale=float(spatial_scale),
+        sample_ratio=int(sample_ratio),
+        layout=layout,
+        mode=mode,
+        aligned=bool(aligned),
+        weighted_max=bool(weighted_max),
+    )
+
+
+@op(
+    "vision.roi_pool",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    compute=lambda attrs, inputs, out: topi.vision.roi_pool_nchw(
+        inputs[0], inputs[1], attrs.pooled_size, attrs.spatial_scale
+    ),
+)
+def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
+    """Regions brought to one size by the largest element of each part."""
+    if layout != "NCHW":
+        raise ValueError(f"roi_pool: the layout is NCHW, got '{layout}'")
+    return call(
+        "vision.roi_pool", data, rois, pooled_size=_pair(pooled_size), spatial_scale=float(spatial_scale), layout=layout
+    )
+
+
+def _proposal_compute(attrs, inputs, out):
+    return topi.vision.proposal(
+        *inputs,
+        attrs.scales,
+        attrs.ratios,
+        attrs.feature_stride,
+        attrs.threshold,
+        attrs.rpn_pre_nms_top_n,
+        attrs.rpn_post_nms_top_n,
+        attrs.rpn_min_size,
+        attrs.iou_loss,
+    )
+
+
+@op("vision.proposal", 3, pattern=OPAQUE, compute=_proposal_compute)
+def proposal(
+    cls_prob,
+    bbox_pred,
+    im_info,
+    scales,
+    ratios,
+    feature_stride,
+    threshold,
+    rpn_pre_nms_top_n,
+    rpn_post_nms_top_n,
+    rpn_min_size,
+    iou_loss,
+):
+    """Regions proposed by a network: anchors moved, cut to the image, the best kept."""
+    return call(
+        "vision.proposal",
+        cls_prob,
+        bbox_pred,
+        im_info,
+        scales=tuple(float(s) for s in scales),
+        ratios=tuple(float(r) for r in ratios),
+        feature_stride=int(feature_stride),
+        threshold=float(threshold),
+        rpn_pre_nms_top_n=int(rpn_pre_nms_top_n),
+        rpn_post_nms_top_n=int(rpn_post_nms_top_n),
+        rpn_min_size=int(rpn_min_size),
+        iou_loss=bool(iou_loss),
+    )
