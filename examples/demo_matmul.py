@@ -1,6 +1,6 @@
 """A 1024 x 1024 float32 matrix product: written as a tensor expression, scheduled, compiled, checked and timed.
 
-Run it with ``make demo``. The schedule is the classic one: block the loops, pack one operand so that the inner loop
+The schedule is the classic one: block the loops, pack one operand so that the inner loop
 reads memory in order, keep a block of the result in registers, use every core and vector instructions.
 """
 
@@ -68,9 +68,9 @@ def main() -> None:
 
     target = tvm.target.Target(options.target)
     lanes = target.features.lanes(32)
-    # Half of the vector registers accumulate: two vectors wide, as many rows as that allows.
-    block_rows = max(2, target.features.vector_registers // 4)
-    schedule, arguments = matmul(options.size, block_rows, 2 * lanes, 4, lanes)
+    # Half of the vector registers accumulate: four rows, as many vectors wide as that allows.
+    block_rows, block_columns = 4, lanes * max(1, target.features.vector_registers // 8)
+    schedule, arguments = matmul(options.size, block_rows, block_columns, 4, lanes)
     if options.show:
         print(tvm.lower(schedule, arguments, simple_mode=True))
     start = time.perf_counter()
@@ -92,7 +92,7 @@ def main() -> None:
         ours.append(timer(a, b, c).min)
         theirs.append(numpy_time(x, y, 10))
     ours, theirs = operations / min(ours) / 1e9, operations / min(theirs) / 1e9
-    print(f"target {target}, {tvm.runtime.num_threads()} threads, register block {block_rows} x {2 * lanes}")
+    print(f"target {target}, {tvm.runtime.num_threads()} threads, register block {block_rows} x {block_columns}")
     print(f"compiled in {build_time:.2f} s")
     print(
         f"{options.size}x{options.size} float32 matmul: result checked, "

@@ -92,13 +92,13 @@ def test_arrays_of_more_than_two_to_the_31_elements_index_right():
 
 
 # Work of the simplifier over a fixed corpus. A change that needs a tenth more must be meant: look, then raise it here.
-WORK = {"visits": 697, "attempts": 1980}
+WORK = {"visits": 928, "attempts": 764}
 
 
 def corpus():
     yield kernels.conv2d_nchwc()
     yield kernels.conv2d_nchwc(**kernels.CONV_AVX2)
-    yield kernels.matmul(256)
+    yield kernels.matmul(256, tile_m=8, tile_n=32)
     yield kernels.matmul(250, tile_m=7, tile_n=16)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 
-from . import broadcast, indexing, math, random, reduction, scan, scatter, slicing, tag, transform, utils
+from . import broadcast, indexing, math, random, reduction, scan, scatter, signal, slicing, tag, transform, utils
 from .broadcast import *
 from .math import *
 from .reduction import *
 from .transform import *
 from .scan import *
+from .signal import *
 
 # These files have the name of a function of theirs; the function is what the name means.
 from .einsum import *

@@ -1,0 +1,138 @@
+/* The graph executor: runs a chain over shared memory, and refuses every damaged graph. */
+#include "check.h"
+
+static const char GRAPH[] =
+    "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
+    " {\"op\": \"null\", \"name\": \"w\", \"inputs\": []},"
+    " {\"op\": \"tvm_op\", \"name\": \"sum\", \"attrs\": {\"func_name\": \"add\", \"num_inputs\": \"2\","
+    "  \"num_outputs\": \"1\", \"flatten_data\": \"0\"}, \"inputs\": [[0, 0, 0], [1, 0, 0]]},"
+    " {\"op\": \"tvm_op\", \"name\": \"reshape_nop\", \"attrs\": {\"func_name\": \"__nop\", \"num_inputs\": \"1\","
+    "  \"num_outputs\": \"1\", \"flatten_data\": \"0\"}, \"inputs\": [[2, 0, 0]]},"
+    " {\"op\": \"tvm_op\", \"name\": \"again\", \"attrs\": {\"func_name\": \"add\", \"num_inputs\": \"2\","
+    "  \"num_outputs\": \"1\", \"flatten_data\": \"0\"}, \"inputs\": [[3, 0, 0], [3, 0, 0]]}],"
+    "\"arg_nodes\": [0, 1], \"heads\": [[4, 0, 0]], \"node_row_ptr\": [0, 1, 2, 3, 4, 5],"
+    "\"attrs\": {\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\", \"float32\", \"float32\"]],"
+    " \"storage_id\": [\"list_int\", [0, 1, 2, 2, 3]],"
+    " \"shape\": [\"list_shape\", [[2, 3], [2, 3], [2, 3], [6], [6]]]}}";
+
+/* out = a + b, element by element, whatever the shape. */
+static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
+  (void)codes, (void)ret, (void)ret_code, (void)self;
+  if (n != 3) return -1;
+  DLTensor *a = args[0].v_handle, *b = args[1].v_handle, *out = args[2].v_handle;
+  size_t bytes;
+  if (TVMTensorByteSize(out, &bytes)) return -1;
+  for (size_t i = 0; i < bytes / 4; ++i) ((float *)out->data)[i] = ((float *)a->data)[i] + ((float *)b->data)[i];
+  return 0;
+}
+
+static TVMModuleHandle library(void) {
+  TVMModuleHandle mod;
+  TVMFunctionHandle f;
+  OK(TVMModCreate("test", NULL, NULL, &mod));
+  OK(TVMFuncCreateFromCFunc(add, NULL, NULL, &f));
+  OK(TVMModAddFunction(mod, "add", f));
+  OK(TVMFuncFree(f));
+  return mod;
+}
+
+static int create(const char *json, TVMModuleHandle lib, TVMModuleHandle *out) {
+  TVMFunctionHandle make;
+  OK(TVMFuncGetGlobal("tvm.graph_executor.create", &make));
+  CHECK(make != NULL);
+  TVMValue args[4] = {{.v_str = json}, {.v_handle = lib}, {.v_int64 = kDLCPU}, {.v_int64 = 0}}, ret;
+  int codes[4] = {kTVMStr, kTVMModuleHandle, kTVMArgInt, kTVMArgInt}, code = kTVMNullptr;
+  int status = TVMFuncCall(make, args, codes, 4, &ret, &code);
+  OK(TVMFuncFree(make));
+  if (!status) *out = ret.v_handle;
+  return status;
+}
+
+static int call(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n, TVMValue *ret, int *code) {
+  TVMFunctionHandle f;
+  OK(TVMModGetFunction(mod, name, 0, &f));
+  CHECK(f != NULL);
+  int status = TVMFuncCall(f, args, codes, n, ret, code);
+  OK(TVMFuncFree(f));
+  return status;
+}
+
+static void test_a_graph_runs(void) {
+  TVMModuleHandle lib = library(), graph;
+  OK(create(GRAPH, lib, &graph));
+  OK(TVMModFree(lib)); /* the executor keeps it */
+  TVMArrayHandle x = make_array(2, 3);
+  for (int round = 1; round < 4; ++round) {
+    for (int i = 0; i < 6; ++i) ((float *)x->data)[i] = (float)(i * round);
+    TVMValue ret;
+    int code = kTVMNullptr;
+    for (int which = 0; which < 2; ++which) {
+      TVMValue args[2] = {{.v_str = which ? "w" : "x"}, {.v_handle = x}};
+      int codes[2] = {kTVMStr, kTVMNDArrayHandle};
+      OK(call(graph, "set_input", args, codes, 2, &ret, &code));
+    }
+    OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+    TVMValue index = {.v_int64 = 0};
+    int index_code = kTVMArgInt;
+    OK(call(graph, "get_output", &index, &index_code, 1, &ret, &code));
+    CHECK(code == kTVMNDArrayHandle);
+    DLTensor *out = ret.v_handle;
+    CHECK(out->ndim == 1 && out->shape[0] == 6);
+    for (int i = 0; i < 6; ++i) CHECK(((float *)out->data)[i] == (float)(4 * i * round));
+    OK(TVMArrayFree(out));
+  }
+  OK(TVMArrayFree(x));
+  OK(TVMModFree(graph));
+}
+
+static void test_wrong_uses_are_refused(void) {
+  TVMModuleHandle lib = library(), graph;
+  OK(create(GRAPH, lib, &graph));
+  TVMArrayHandle wrong = make_array(3, 3);
+  TVMValue args[2] = {{.v_str = "x"}, {.v_handle = wrong}}, ret;
+  int codes[2] = {kTVMStr, kTVMNDArrayHandle}, code = kTVMNullptr;
+  REFUSES(call(graph, "set_input", args, codes, 2, &ret, &code), "has shape[0] == 2, got 3");
+  args[0].v_str = "nobody";
+  REFUSES(call(graph, "set_input", args, codes, 2, &ret, &code), "no input 'nobody'");
+  TVMValue index = {.v_int64 = 7};
+  int index_code = kTVMArgInt;
+  REFUSES(call(graph, "get_output", &index, &index_code, 1, &ret, &code), "no such output");
+  TVMByteArray bytes = {"junk", 4};
+  TVMValue blob = {.v_handle = &bytes};
+  int blob_code = kTVMBytes;
+  REFUSES(call(graph, "load_params", &blob, &blob_code, 1, &ret, &code), "params:");
+  OK(TVMArrayFree(wrong));
+  OK(TVMModFree(graph));
+  OK(TVMModFree(lib));
+}
+
+/* Every graph cut short, and every graph with one byte changed, is either refused or a whole graph that runs. */
+static void test_damaged_graphs_do_no_harm(void) {
+  TVMModuleHandle lib = library(), graph;
+  size_t size = strlen(GRAPH);
+  char *text = malloc(size + 1);
+  for (size_t i = 0; i < size; ++i) {
+    memcpy(text, GRAPH, i);
+    text[i] = '\0';
+    CHECK(create(text, lib, &graph) != 0);
+  }
+  for (size_t i = 0; i < size; ++i) {
+    static const char changes[] = "0919\"[]{},-:x";
+    for (size_t c = 0; c + 1 < sizeof changes; ++c) {
+      memcpy(text, GRAPH, size + 1);
+      text[i] = changes[c];
+      if (!create(text, lib, &graph)) OK(TVMModFree(graph));
+    }
+  }
+  REFUSES(create("{\"nodes\": []}", lib, &graph), "missing or of the wrong kind");
+  REFUSES(create("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", lib, &graph), "nest too deep");
+  free(text);
+  OK(TVMModFree(lib));
+}
+
+int main(void) {
+  RUN(test_a_graph_runs);
+  RUN(test_wrong_uses_are_refused);
+  RUN(test_damaged_graphs_do_no_harm);
+  return 0;
+}

@@ -1,0 +1,37 @@
+"""Every example runs to its end; each checks its own numbers against NumPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+# Smaller than a person would run them.
+OPTIONS = {"demo_matmul.py": ["--size", "128"], "matmul_steps.py": ["--size", "64"]}
+LAST_LINE = {
+    "custom_pass.py": "the changed loops are right",
+    "demo_matmul.py": "128x128 float32 matmul: result checked",
+    "export_and_call_from_c.py": "called from C: add: 1000 sums are right",
+    "ir_builder_sort.py": "rows are sorted",
+    "matmul_steps.py": "threads ",
+    "rfactor_sum.py": "sums of every length are right",
+    "scan_cumulative_sum.py": "running sums are right",
+    "tensorize_gemv.py": "the product made of hand-written kernels is right",
+    "vector_add.py": "sums of every length are right",
+}
+
+
+@pytest.mark.parametrize("name", sorted(LAST_LINE))
+def test_example_runs_and_checks_itself(name: str, tmp_path: Path):
+    command = [sys.executable, str(FOLDER / name), *OPTIONS.get(name, [])]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(LAST_LINE[name]), done.stdout
+
+
+def test_the_index_lists_every_example():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in FOLDER.glob("*.py") if f"({path.name})" not in text] == []
