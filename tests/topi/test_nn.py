@@ -266,6 +266,8 @@ def test_padding_and_blocks(rng):
 def test_activations(rng):
     data = normal(rng, 2, 3, 4)
     same([data], nn.relu, np.maximum(data, 0))
+    edges = np.array([np.nan, np.inf, -np.inf, 0.0, 1e-30], "float32")
+    same([edges], nn.relu, np.maximum(edges, 0))
     same([data], lambda t: nn.leaky_relu(t, 0.1), np.where(data > 0, data, 0.1 * data))
     slope = normal(rng, 3)
     same([data, slope], nn.prelu, np.where(data > 0, data, data * slope[:, None]))

@@ -14,17 +14,17 @@ from . import tag, utils
 from .utils import check_tensor, equal_const_int, normalize_axes, ravel_index
 
 
-def _least(dtype: str) -> PrimExpr:
+def least(dtype: str) -> PrimExpr:
     return -tir.infinity(dtype) if info(dtype).is_float else te.min_value(dtype)
 
 
-def _greatest(dtype: str) -> PrimExpr:
+def greatest(dtype: str) -> PrimExpr:
     return tir.infinity(dtype) if info(dtype).is_float else te.max_value(dtype)
 
 
 # Unlike te.max and te.min, these start from infinity where the type has one.
-_max = te.comm_reducer(lambda x, y: primop.maximum(x, y), _least, "max")
-_min = te.comm_reducer(lambda x, y: primop.minimum(x, y), _greatest, "min")
+largest = te.comm_reducer(lambda x, y: primop.maximum(x, y), least, "max")
+smallest = te.comm_reducer(lambda x, y: primop.minimum(x, y), greatest, "min")
 _all = te.comm_reducer(lambda x, y: primop.logical_and(x, y), lambda dtype: const(True, dtype), "all")
 _any = te.comm_reducer(lambda x, y: primop.logical_or(x, y), lambda dtype: const(False, dtype), "any")
 
@@ -101,8 +101,8 @@ def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], las
     return te.comm_reducer(combine, identity, name=name)
 
 
-_ARGMAX = {last: _place_of("argmax", primop.greater, _least, last) for last in (False, True)}
-_ARGMIN = {last: _place_of("argmin", primop.less, _greatest, last) for last in (False, True)}
+_ARGMAX = {last: _place_of("argmax", primop.greater, least, last) for last in (False, True)}
+_ARGMIN = {last: _place_of("argmin", primop.less, greatest, last) for last in (False, True)}
 
 
 def sum(data, axis=None, keepdims=False):
@@ -117,12 +117,12 @@ def prod(data, axis=None, keepdims=False):
 
 def max(data, axis=None, keepdims=False):
     """The largest over some axes. With a NaN among floats the result is any of them."""
-    return comm_reduce(data, axis, keepdims, _max)
+    return comm_reduce(data, axis, keepdims, largest)
 
 
 def min(data, axis=None, keepdims=False):
     """The smallest over some axes. With a NaN among floats the result is any of them."""
-    return comm_reduce(data, axis, keepdims, _min)
+    return comm_reduce(data, axis, keepdims, smallest)
 
 
 def all(data, axis=None, keepdims=False):

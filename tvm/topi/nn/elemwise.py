@@ -9,8 +9,9 @@ from ..utils import get_const_int
 
 
 def relu(x):
-    """max(x, 0)"""
-    return te.compute(x.shape, lambda *i: te.max(x(*i), tir.const(0, x.dtype)), name="T_relu", tag=ELEMWISE)
+    """max(x, 0); NaN stays NaN"""
+    zero = tir.const(0, x.dtype)
+    return te.compute(x.shape, lambda *i: tir.Select(x(*i) < zero, zero, x(*i)), name="T_relu", tag=ELEMWISE)
 
 
 def leaky_relu(x, alpha):

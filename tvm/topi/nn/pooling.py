@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import te, tir
 from ...error import TVMError
+from .. import reduction
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import spatial
@@ -46,8 +47,10 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
         return out
 
     if pool_type == "max":
-        padded = _padded(data, lo, hi, te.min_value(data.dtype))
-        return te.compute(shape, lambda *at: te.max(padded(*where(at)), axis=window), name="pool_max", tag="pool_max")
+        padded = _padded(data, lo, hi, reduction.least(data.dtype))
+        return te.compute(
+            shape, lambda *at: reduction.largest(padded(*where(at)), axis=window), name="pool_max", tag="pool_max"
+        )
     padded = _padded(data, lo, hi, tir.const(0, data.dtype))
     total = te.compute(shape, lambda *at: te.sum(padded(*where(at)), axis=window), name="pool_sum", tag="pool_sum")
 
@@ -97,8 +100,10 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
     shape = list(data.shape)
     for p, s in zip(places, sizes):
         shape[p] = s
-    even = all(isinstance(getattr(data.shape[p], "value", None), int) and data.shape[p].value % int(s) == 0
-               for p, s in zip(places, sizes))
+    even = all(
+        isinstance(getattr(data.shape[p], "value", None), int) and data.shape[p].value % int(s) == 0
+        for p, s in zip(places, sizes)
+    )
     if even:
         kernel = [data.shape[p].value // int(s) for p, s in zip(places, sizes)]
         return pool_nd(data, kernel, kernel, 1, [0] * len(names), pool_type, False, layout, True, names)
@@ -122,7 +127,7 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
 
         def largest(*at):
             value, inside = element(at)
-            return te.max(tir.Select(inside, value, te.min_value(data.dtype)), axis=window)
+            return reduction.largest(tir.Select(inside, value, reduction.least(data.dtype)), axis=window)
 
         return te.compute(shape, largest, name="adaptive_pool_max", tag="adaptive_pool_max")
 
