@@ -27,6 +27,7 @@ class Block:
         self.shared: dict = {}
         self.lock = threading.Lock()
         self.barriers = 0
+        self.offered: dict = {}
 
 
 def thread_axes(body) -> dict[str, int]:
@@ -36,6 +37,24 @@ def thread_axes(body) -> dict[str, int]:
         if isinstance(node, S.AttrStmt) and node.attr_key == "thread_extent":
             out.setdefault(node.node.thread_tag, int(node.value))
     return out
+
+
+def shuffle(thread, e):
+    """Every thread offers its value; each takes the one of the lane it names."""
+    state = thread.block_state
+    value, lane, width = thread.eval(e.args[1]), int(thread.eval(e.args[2])), int(thread.eval(e.args[3]))
+    me = thread.place["threadIdx.x"]
+    others = tuple((k, v) for k, v in sorted(thread.place.items()) if k != "threadIdx.x")
+    state.barrier.wait()
+    state.offered[(others, me)] = value
+    state.barrier.wait()
+    got = state.offered[(others, me // width * width + lane)]
+    state.barrier.wait()
+    return got
+
+
+interpreter.SPECIAL["tvm_warp_shuffle"] = shuffle
+interpreter.SPECIAL["tvm_warp_activemask"] = lambda self, e: 0
 
 
 class Thread(Interpreter):

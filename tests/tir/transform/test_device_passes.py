@@ -251,3 +251,38 @@ def test_tiled_matmul_on_a_device():
     np.testing.assert_array_equal(z, x @ y)
     # Two barriers in each of four steps of the reduction, in each of four blocks.
     assert met == 2 * 4 * 4
+
+
+def warp_stage(n=64, width=8, scope="warp", reverse=True):
+    """Each warp reverses its elements through its own memory."""
+    a = te.placeholder((n,), "int32", "A")
+    b = te.compute((n,), lambda i: a[i] * 2, name="B")
+    pick = lambda i: i // width * width + (width - 1 - i % width) if reverse else i
+    c = te.compute((n,), lambda i: b[pick(i)] + 1, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], width)
+    tx = te.thread_axis("threadIdx.x")
+    s[c].bind(outer, te.thread_axis("blockIdx.x"))
+    s[c].bind(inner, tx)
+    s[b].compute_at(s[c], outer)
+    s[b].set_scope(scope)
+    s[b].bind(b.op.axis[0], tx)
+    return tvm.lower(s, [a, c], name="warp")
+
+
+@pytest.mark.parametrize("reverse", [True, False])
+def test_memory_of_a_warp_is_read_by_shuffles(reverse):
+    _, device = pipeline.split_host_device(warp_stage(reverse=reverse), CUDA, CUDA.host)
+    func = device["warp_kernel"]
+    shuffles = [c for c in of(Call, func) if getattr(c.op, "name", "") == "tir.tvm_warp_shuffle"]
+    assert len(shuffles) == reverse and int(of(Allocate, func)[0].extents[0]) == 1
+    x, y = np.arange(64, dtype="int32"), np.zeros(64, "int32")
+    run_kernel(func, x, y)
+    want = x.reshape(8, 8)[:, ::-1].reshape(-1) if reverse else x
+    np.testing.assert_array_equal(y, want * 2 + 1)
+
+
+def test_memory_of_a_warp_needs_warps():
+    opencl = tvm.target.Target("opencl", host="llvm")
+    with pytest.raises(TVMError, match="B: the target has no warps; use scope 'shared' or 'local'"):
+        pipeline.split_host_device(warp_stage(), opencl, opencl.host)

@@ -180,6 +180,11 @@ def LowerThreadAllreduce() -> Pass:
     return _on_functions("LowerThreadAllreduce", "lower_thread_allreduce")
 
 
+def LowerWarpMemory() -> Pass:
+    """Memory of a warp is spread over its threads' registers and read by shuffles."""
+    return _on_functions("LowerWarpMemory", "lower_warp_memory")
+
+
 def AnnotateDeviceRegions() -> Pass:
     """What runs on the device is marked with the device's target."""
     return _on_functions("AnnotateDeviceRegions", "annotate_device_regions")
