@@ -547,37 +547,36 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"share_arrays", packed_share_arrays},
 };
 
-PACKED(packed_create) {
-  (void)self;
-  const char *text;
-  if (need(n, 4, "create") || text_of(args[0], codes[0], &text)) return -1;
-  if (codes[1] != kTVMModuleHandle) return tvm_error("graph executor: the second argument is the compiled module");
+int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLDevice device, TVMModuleHandle *out) {
   Graph *g = calloc(1, sizeof *g);
   if (!g) return tvm_error("out of memory");
-  g->device = (DLDevice){(int32_t)args[2].v_int64, (int32_t)args[3].v_int64};
-  g->library = args[1].v_handle;
+  g->device = device;
+  g->library = library;
   TVMModRetain(g->library);
   Json *json = NULL;
   TVMModuleHandle mod = NULL;
-  int status = json_parse(text, strlen(text), &json) || graph_read(g, json) ? -1 : 0;
+  int status = json_parse(text, size, &json) || graph_read(g, json) ? -1 : 0;
   json_free(json);
   if (!status) status = TVMModCreate("GraphExecutor", graph_free, g, &mod);
   if (status) {
     graph_free(g);
     return -1;
   }
-  for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS && !status; ++i) {
-    TVMFunctionHandle f;
-    status = TVMFuncCreateFromCFunc(FUNCTIONS[i].code, g, NULL, &f);
-    if (!status) {
-      status = TVMModAddFunction(mod, FUNCTIONS[i].name, f);
-      TVMFuncFree(f);
-    }
-  }
-  if (status) {
-    TVMModFree(mod);
-    return -1;
-  }
+  for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS && !status; ++i)
+    status = tvm_module_builtin(mod, FUNCTIONS[i].name, FUNCTIONS[i].code, g);
+  if (status) TVMModFree(mod);
+  else *out = mod;
+  return status;
+}
+
+PACKED(packed_create) {
+  (void)self;
+  const char *text;
+  if (need(n, 4, "create") || text_of(args[0], codes[0], &text)) return -1;
+  if (codes[1] != kTVMModuleHandle) return tvm_error("graph executor: the second argument is the compiled module");
+  DLDevice device = {(int32_t)args[2].v_int64, (int32_t)args[3].v_int64};
+  TVMModuleHandle mod;
+  if (tvm_graph_create(text, strlen(text), args[1].v_handle, device, &mod)) return -1;
   ret->v_handle = mod;
   *ret_code = kTVMModuleHandle;
   return 0;

@@ -44,6 +44,13 @@ int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMVal
 void tvm_release_value(TVMValue value, int code);
 void tvm_register_builtins(void);
 void tvm_register_graph(void);
+void tvm_register_factory(void);
+/* An executor of the graph described by JSON text, over the functions of a library. */
+int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLDevice device, TVMModuleHandle *out);
+/* The factory packed in a library, which becomes its import and keeps the packed bytes in memory. */
+int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
+/* A function of a module written in C; `self` lives as long as the module, which the functions handed out keep. */
+int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self);
 void tvm_builtin(const char *name, TVMBackendPackedCFunc code);
 void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child */
 void tvm_pool_fork_child(void);

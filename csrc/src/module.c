@@ -88,6 +88,14 @@ int TVMModAddFunction(TVMModuleHandle mod, const char *name, TVMFunctionHandle f
   return 0;
 }
 
+int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self) {
+  TVMFunctionHandle function;
+  if (TVMFuncCreateFromCFunc(code, self, NULL, &function)) return -1;
+  int status = TVMModAddFunction(mod, name, function);
+  TVMFuncFree(function);
+  return status;
+}
+
 int TVMModBind(TVMModuleHandle mod, void *runtime_table_variable, void *module_ctx_variable) {
   if (runtime_table_variable) *(const TVMRuntimeTable **)runtime_table_variable = TVMGetRuntimeTable();
   if (module_ctx_variable) *(void **)module_ctx_variable = mod;
@@ -160,6 +168,9 @@ static const char *resolve_entry(struct TVMModule *mod, const char *name) {
 static int find_function(struct TVMModule *mod, const char *name, int query_imports, bool own, TVMFunctionHandle *out) {
   const char *resolved = resolve_entry(mod, name);
   *out = map_get(&mod->functions, resolved);
+  /* A C function over the module's own resource must not outlive the module. */
+  if (*out && own && mod->resource && (*out)->resource == mod->resource)
+    return (*out = tvm_func_new((*out)->code, mod->resource, NULL, mod)) ? 0 : -1;
   if (*out) return TVMFuncRetain(*out);
   TVMBackendPackedCFunc code = packed_symbol(mod, resolved);
   if (code) return (*out = tvm_func_new(code, NULL, NULL, own ? mod : NULL)) ? 0 : -1;
@@ -258,8 +269,18 @@ static int load_packed_module(TVMByteArray type_key, TVMByteArray body, TVMModul
   return 0;
 }
 
-/* Blob: count, then (type key, bytes, parent index + 1) each; parent 0 is the library itself. */
-static int load_imports(struct TVMModule *mod, const void *data, size_t size) {
+/* Blob: count, then (type key, bytes, parent index + 1) each; parent 0 is the library itself. An entry with the parent
+ * ROOT is the factory of a model: it is what loading gives, and the library is its import. */
+static const uint64_t ROOT = UINT64_MAX;
+
+static int load_root(TVMByteArray type_key, TVMByteArray body, struct TVMModule *mod, struct TVMModule **root) {
+  static const char factory[] = "GraphExecutorFactory";
+  if (*root || type_key.size != sizeof factory - 1 || memcmp(type_key.data, factory, type_key.size))
+    return tvm_error("the imported modules packed in the library are corrupt");
+  return tvm_factory_load(body, mod, root);
+}
+
+static int load_imports(struct TVMModule *mod, const void *data, size_t size, struct TVMModule **root) {
   Reader reader = {data, (const unsigned char *)data + size};
   uint64_t count, parent;
   int status = 0;
@@ -271,8 +292,13 @@ static int load_imports(struct TVMModule *mod, const void *data, size_t size) {
   for (; done < count && !status; ++done) {
     TVMByteArray type_key, body;
     status = read_block(&reader, &type_key) || read_block(&reader, &body) || read_u64(&reader, &parent) ? -1 : 0;
+    if (!status && parent == ROOT) {
+      status = load_root(type_key, body, mod, root);
+      continue;
+    }
     if (!status && parent > done) status = tvm_error("the imported modules packed in the library are corrupt");
     if (!status) status = load_packed_module(type_key, body, &loaded[done]);
+    if (!status && parent && !loaded[parent - 1]) status = tvm_error("the imported modules packed in the library are corrupt");
     if (!status) status = TVMModImport(parent ? loaded[parent - 1] : mod, loaded[done]);
   }
   for (uint64_t i = 0; i < done; ++i) TVMModFree(loaded[i]);
@@ -328,14 +354,17 @@ int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandl
     return -1;
   }
   mod->library = library;
+  struct TVMModule *root = NULL;
   const void *blob;
   size_t size;
   TVMModBind(mod, library_symbol(library, "__tvm_runtime_table"), library_symbol(library, "__tvm_module_ctx"));
-  if (read_entry_name(mod) || TVMModGetImportBlob(mod, &blob, &size) || (blob && load_imports(mod, blob, size))) {
+  if (read_entry_name(mod) || TVMModGetImportBlob(mod, &blob, &size) || (blob && load_imports(mod, blob, size, &root))) {
+    TVMModFree(root);
     TVMModFree(mod);
     return -1;
   }
-  *out = mod;
+  if (root) TVMModFree(mod); /* the root holds it */
+  *out = root ? root : mod;
   return 0;
 }
 

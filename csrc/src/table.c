@@ -78,4 +78,5 @@ void tvm_register_builtins(void) {
   tvm_builtin("runtime.SystemLib", builtin_system_lib);
   tvm_builtin("cache_flush_cpu_non_first_arg", tvm_flush_arguments);
   tvm_register_graph();
+  tvm_register_factory();
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..error import TVMError
-from . import link
+from . import blob_object, link
 from ._lib import lib
 
 if TYPE_CHECKING:
@@ -33,8 +33,15 @@ def _walk(module: Module, parent: int, seen: dict[int, int]) -> Iterator[tuple[M
         yield from _walk(imported, seen[module.handle], seen)
 
 
-def pack_imports(module: Module) -> bytes | None:
-    """The modules that cannot be linked, as the blob the loader reads; None when there are none."""
+# The parent of what loading the library gives; the library is its import.
+_ROOT = 2**64 - 1
+
+
+def pack_imports(module: Module, root: tuple[str, bytes] | None = None) -> bytes | None:
+    """The modules that cannot be linked, as the blob the loader reads; None when there are none.
+
+    ``root`` is the type key and the packed form of the module that stands above the library.
+    """
     found = list(_walk(module, -1, {}))
     # A module that is linked becomes part of the library, which is parent 0.
     numbers, packed = [], []
@@ -48,18 +55,14 @@ def pack_imports(module: Module) -> bytes | None:
             )
         packed.append((item.type_key.encode(), item._info.to_bytes(), numbers[parent] if parent >= 0 else 0))
         numbers.append(len(packed))
+    if root is not None:
+        packed.append((root[0].encode(), root[1], _ROOT))
     if not packed:
         return None
-    blob = struct.pack("<Q", len(packed))
+    parts = [struct.pack("<Q", len(packed))]
     for type_key, body, parent in packed:
-        blob += (
-            struct.pack("<Q", len(type_key))
-            + type_key
-            + struct.pack("<Q", len(body))
-            + body
-            + struct.pack("<Q", parent)
-        )
-    return blob
+        parts += [struct.pack("<Q", len(type_key)), type_key, struct.pack("<Q", len(body)), body, struct.pack("<Q", parent)]
+    return b"".join(parts)
 
 
 def blob_source(blob: bytes) -> str:
@@ -109,13 +112,20 @@ def _combine(output: str, files: Sequence[str], **kwargs) -> None:
 _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 
 
-def _pack(module: Module, fpack_imports: Callable | None, folder: str) -> list[str]:
-    """The file that carries imports which are not linked, if any."""
+def _pack(
+    module: Module, fpack_imports: Callable | None, folder: str, root: tuple[str, bytes] | None, objects: Sequence[str]
+) -> list[str]:
+    """The file that carries imports which are not linked, if any: for the machine of the code, where that is known."""
     if fpack_imports is not None:
         return [fpack_imports(module, False, "", folder)]
-    blob = pack_imports(module)
+    blob = pack_imports(module, root)
     if blob is None:
         return []
+    machine = blob_object.machine_of(objects[0]) if objects else None
+    if machine is not None:
+        path = os.path.join(folder, "devc.o")
+        blob_object.write(path, "__tvm_dev_mblob", struct.pack("<Q", len(blob)) + blob, machine)
+        return [path]
     path = os.path.join(folder, "devc.c")
     with open(path, "w") as file:
         file.write(blob_source(blob))
@@ -129,9 +139,13 @@ def export_library(
     fpack_imports: Callable | None = None,
     addons: Sequence[str] | None = None,
     workspace_dir: str | None = None,
+    root: tuple[str, bytes] | None = None,
     **kwargs,
 ):
-    """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``."""
+    """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``.
+
+    ``root``: see ``pack_imports``.
+    """
     target = os.path.abspath(os.fspath(file_name))
     if not os.path.isdir(os.path.dirname(target)):
         raise ValueError(f"export_library: there is no folder '{os.path.dirname(target)}'")
@@ -139,7 +153,7 @@ def export_library(
         folder = workspace_dir or made
         os.makedirs(folder, exist_ok=True)
         files = _write_objects(module, folder)
-        files += _pack(module, fpack_imports, folder)
+        files += _pack(module, fpack_imports, folder, root, files)
         files += list(addons or ())
         write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
         return _in_place(target, made, lambda output: write(output, files, **kwargs))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from ..error import TVMError
 from . import _lib
 from .ndarray import NDArray, NDArrayBase, array, dtype_triple
+from .registry import register_func
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
@@ -58,3 +59,9 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
         return load_param_dict(data)
     except TVMError as error:
         raise TVMError(f"{os.fspath(path)}: {error}") from None
+
+
+@register_func("runtime.LoadParams", override=True)
+def _load_params(blob: bytes) -> dict[str, NDArray]:
+    """For functions of the runtime that hand out parameters; an empty blob has none."""
+    return load_param_dict(blob) if blob else {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ...runtime.export import export_library
+from ...runtime.params import save_param_dict
 from ...runtime.registry import get_global_func
 
 
@@ -23,6 +26,7 @@ class GraphExecutorFactoryModule:
         self.params = dict(params)
         self.memory_plan = plan
         self.kernels = list(kernels)
+        self._module = None
 
     def get_graph_json(self) -> str:
         return self.graph_json_str
@@ -35,30 +39,28 @@ class GraphExecutorFactoryModule:
     def get_lib(self):
         return self.lib
 
+    @property
+    def module(self):
+        """The factory as a module of the runtime: what loading an exported library gives."""
+        if self._module is None:
+            self.lib._load()
+            self._module = get_global_func("tvm.graph_executor_factory.create")(bytearray(self._packed()), self.lib)
+        return self._module
+
+    def _packed(self) -> bytes:
+        """Name, graph and parameters as the factory in C reads them."""
+        params = save_param_dict(self.params) if self.params else b""
+        blocks = (self.libmod_name.encode(), self.graph_json_str.encode(), params)
+        return b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
+
     def __getitem__(self, item: str):
-        if item == self.libmod_name:
-            return self._create
-        if item == "debug_create":
-            return lambda name, *devices: self._create(*devices)
-        return self.lib[item]
+        return self.module[item] if self.module.implements_function(item) else self.lib[item]
 
-    def _create(self, *devices):
-        """An executor module on the device, with its parameters set."""
-        from ...runtime.params import save_param_dict
-
-        (device,) = devices[:1] or (None,)
-        if device is None:
-            raise ValueError("an executor needs a device, as in lib['default'](tvm.cpu())")
-        self.lib._load()
-        made = get_global_func("tvm.graph_executor.create")(
-            self.graph_json_str, self.lib, device.device_type, device.device_id)
-        if self.params:
-            made["load_params"](bytearray(save_param_dict(self.params)))
-        return made
-
-    def export_library(self, file_name, fcompile=None, addons=None, **kwargs):
-        """Write the library with the graph and the parameters inside."""
-        return self.lib.export_library(file_name, fcompile, addons, **kwargs)
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
+        """Write the library with the graph and the parameters inside; loading it gives a factory."""
+        root = ("GraphExecutorFactory", self._packed())
+        return export_library(
+            self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
 
     def __iter__(self) -> Iterator:
         warnings.warn(
