@@ -16,8 +16,12 @@ demo: setup ## compile a trained model, run it on a photo, print the label and t
 test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
 	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --hypothesis-seed=$(SEED)
 
-fuzz: setup ## a long run of random schedules (CASES=20000)
+fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
+	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
+
+bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
+	$(BIN)/python tools/bisect_pass.py $(SEED)
 
 lint: setup ## ruff on everything, pyright on the compiler core
 	$(BIN)/ruff check .
@@ -57,5 +61,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz lint format bench cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test fuzz bisect lint format bench cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

@@ -46,6 +46,7 @@ from .op.reduce import *
 from .op.tensor import *
 from .op.transform import *
 from .build_module import build, optimize
+from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars

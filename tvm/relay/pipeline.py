@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
+from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
+from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
+from .transform.dead_code import RemoveUnusedFunctions
+from .transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from .transform.expand_ops import ExpandOps
+from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
+from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 
 OPTIMIZE: tuple[Pass, ...] = (
+    RemoveUnusedFunctions(),
     InferType(),
     SimplifyInference(),
     ExpandOps(),
+    EliminateCommonSubexpr(),
+    CombineParallelConv2D(3),
+    CombineParallelDense(3),
+    CombineParallelBatchMatmul(3),
     FoldConstant(),
+    FoldScaleAxis(),
+    CanonicalizeOps(),
+    SimplifyExpr(),
+    CanonicalizeCast(),
+    FoldConstant(),
+    FastMath(),
 )

@@ -1,7 +1,15 @@
 """Passes over graphs, one file each, under TVM's names."""
 
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
+from .canonicalize import CanonicalizeCast, CanonicalizeOps
+from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
+from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from .eliminate_common_subexpr import EliminateCommonSubexpr
+from .expand_ops import ExpandOps
+from .fast_math import FastMath
 from .fold_constant import FoldConstant, FoldConstantExpr
+from .fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from .function_pass import FunctionPass, InferType, InferTypeLocal, build_config, function_pass
 from .fuse_ops import DefuseOps, FuseOps
+from .simplify_expr import SimplifyExpr
 from .simplify_inference import SimplifyInference

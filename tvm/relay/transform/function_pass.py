@@ -60,10 +60,16 @@ def is_call(e: Any, *names: str) -> bool:
     return type(e) is Call and type(e.op) is Op and e.op.name in names
 
 
-def rewrite_typed(root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | None = None) -> Any:
+def rewrite_typed(
+    root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | None = None, counts: dict[int, int] | None = None
+) -> Any:
     """Rebuild bottom-up with ``rule(node) -> replacement or None``. Replacements have the type of what they replace,
-    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only."""
+    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only.
+
+    ``counts`` (from ``use_counts(root)``) is kept up to date for the nodes that rules see.
+    """
     memo: dict[int, tuple[Node, Node]] = {}
+    replaced: list[Any] = []
 
     def lookup(node):
         return memo[id(node)][1]
@@ -80,10 +86,16 @@ def rewrite_typed(root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | N
         new = node.map_children(lookup)
         if new is not node and isinstance(new, RelayExpr) and new.checked_type_ is None:
             new.checked_type_ = node.checked_type_
+        if counts is not None and new is not node:
+            counts[id(new)] = counts.get(id(node), 1)
         got = rule(new)
         if got is not None and got is not new:
             if isinstance(got, RelayExpr) and not isinstance(got, Op):
                 type_of(got, mod)
+            # Held so that the identity of what was replaced is not taken by a new node while counts name it.
+            replaced.append(new)
+            if counts is not None:
+                counts[id(got)] = max(counts.get(id(got), 1), 1) + counts.get(id(node), 1) - 1
             new = got
         memo[id(node)] = (node, new)
     return memo[id(root)][1]

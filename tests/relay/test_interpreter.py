@@ -1,0 +1,74 @@
+"""The executors of relay.create_executor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.error import TVMError
+
+
+def test_debug_and_graph_executors_agree(rng):
+    x, y = relay.var("x", shape=(3, 5)), relay.var("y", shape=(5,))
+    f = relay.Function([x, y], relay.Tuple([relay.nn.softmax(x + y), relay.sum(x * y, axis=1)]))
+    a, b = rng.random((3, 5), dtype="float32"), rng.random(5, dtype="float32")
+    mod = tvm.IRModule.from_expr(f)
+    debug = relay.create_executor("debug", mod).evaluate()(a, b)
+    graph = relay.create_executor("graph", mod).evaluate()(x=a, y=b)
+    e = np.exp(a + b - (a + b).max(1, keepdims=True))
+    for got in (debug, graph):
+        np.testing.assert_allclose(got[0].numpy(), e / e.sum(1, keepdims=True), rtol=1e-5)
+        np.testing.assert_allclose(got[1].numpy(), (a * b).sum(1), rtol=1e-5)
+
+
+def test_expressions_and_bound_variables_are_evaluated_at_once():
+    x = relay.var("x", shape=(2,))
+    executor = relay.create_executor()
+    got = executor.evaluate(x + x, {x: relay.const(np.array([1, 2], "float32"))})
+    np.testing.assert_array_equal(got.numpy(), [2, 4])
+
+
+def test_a_function_that_calls_itself_ten_thousand_times():
+    text = """
+    def @count(%n: int32, %total: int32) -> int32 {
+      if (equal(%n, 0)) { %total } else { @count(subtract(%n, 1), add(%total, %n)) }
+    }
+    def @main(%n: int32) { @count(%n, 0) }
+    """
+    got = relay.create_executor("debug", relay.parse(text)).evaluate()(10000)
+    assert got.numpy() == 50005000
+
+
+def test_only_the_chosen_branch_is_computed_and_closures_see_their_variables():
+    text = """
+    def @main(%c: bool, %x: float32) {
+      let %f = fn (%y: float32) -> float32 { add(%x, %y) };
+      if (%c) { %f(1f) } else { %f(%f(2f)) }
+    }
+    """
+    run = relay.create_executor("debug", relay.parse(text)).evaluate()
+    assert run(True, np.float32(10)).numpy() == 11
+    assert run(False, np.float32(10)).numpy() == 22
+
+
+def test_references_are_written_in_order():
+    text = """
+    def @main() {
+      let %r = ref(1f);
+      let %a = ref_write(%r, 5f);
+      ref_read(%r)
+    }
+    """
+    assert relay.create_executor("debug", relay.parse(text)).evaluate()().numpy() == 5
+
+
+def test_what_cannot_run_is_refused_in_words():
+    x = relay.var("x", shape=(2,))
+    with pytest.raises(TVMError, match="not available here"):
+        relay.create_executor("vm")
+    with pytest.raises(ValueError, match="'x' is missing"):
+        relay.create_executor().evaluate(relay.Function([x], x))(y=1)
+    with pytest.raises(ValueError, match="%x of the function is not bound"):
+        relay.create_executor().evaluate(relay.Function([], x))

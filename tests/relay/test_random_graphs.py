@@ -1,0 +1,47 @@
+"""Optimized graphs compute what the interpreter does: compiled at levels 0 and 3, and after each pass alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import tvm
+from tests.relay import random_graphs
+from tvm import relay
+
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "60"))
+PASSES = {
+    "SimplifyInference": relay.transform.SimplifyInference,
+    "EliminateCommonSubexpr": relay.transform.EliminateCommonSubexpr,
+    "FoldConstant": relay.transform.FoldConstant,
+    "FoldScaleAxis": relay.transform.FoldScaleAxis,
+    "ForwardFoldScaleAxis": relay.transform.ForwardFoldScaleAxis,
+    "SimplifyExpr": relay.transform.SimplifyExpr,
+    "CanonicalizeOps": relay.transform.CanonicalizeOps,
+    "CanonicalizeCast": relay.transform.CanonicalizeCast,
+    "CombineParallelDense": lambda: relay.transform.CombineParallelDense(2),
+    "CombineParallelConv2D": lambda: relay.transform.CombineParallelConv2D(2),
+    "DeadCodeElimination": relay.transform.DeadCodeElimination,
+}
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_levels_0_and_3_agree_with_the_interpreter(case, seed):
+    number = seed * 1000 + case
+    mod, values = random_graphs.graph(number)
+    want = random_graphs.interpret(mod, values)
+    for level in (0, 3):
+        problem = random_graphs.close(random_graphs.compile_and_run(mod, values, level), want)
+        assert not problem, f"level {level}: {problem}; find the pass with `make bisect SEED={number}`\n{mod}"
+
+
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_each_pass_alone_keeps_results(name, seed):
+    for case in range(12):
+        number = seed * 1000 + 500 + case
+        mod, values = random_graphs.graph(number)
+        with tvm.transform.PassContext(opt_level=4):
+            new = tvm.transform.Sequential([PASSES[name]()])(mod)
+        problem = random_graphs.close(random_graphs.interpret(new, values), random_graphs.interpret(mod, values))
+        assert not problem, f"{name} on the graph of seed {number}: {problem}\nbefore:\n{mod}\nafter:\n{new}"

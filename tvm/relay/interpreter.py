@@ -1,0 +1,366 @@
+"""Running graphs directly: the slow oracle ("debug"), and the compiled executor behind the same face ("graph").
+
+The interpreter keeps its own stack: neither deep graphs nor long recursion of the interpreted program reach Python's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from ..error import TVMError
+from ..ir.adt import Constructor
+from ..ir.module import GlobalVar, IRModule
+from ..ir.op import Op
+from ..runtime import cpu, ndarray
+from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from .evaluate import evaluate_call
+from .expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    const,
+)
+from .infer import infer_module, infer_type
+from .substitute import bind as bind_vars
+from .substitute import free_vars
+
+
+class RefValue:
+    """A cell that can be written."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+class ConstructorValue:
+    """A value of a data type: which constructor made it, of what."""
+
+    __slots__ = ("tag", "fields", "constructor")
+
+    def __init__(self, tag: int, fields, constructor: Constructor):
+        self.tag = tag
+        self.fields = tuple(fields)
+        self.constructor = constructor
+
+    def __repr__(self) -> str:
+        inner = f"({', '.join(map(repr, self.fields))})" if self.fields else ""
+        return self.constructor.name_hint + inner
+
+
+class Closure:
+    """A function with the variables around it."""
+
+    __slots__ = ("function", "variables")
+
+    def __init__(self, function: Function, variables: dict):
+        self.function = function
+        self.variables = variables
+
+
+class _Frame:
+    """One activation of a function: its variables and the expressions computed so far."""
+
+    __slots__ = ("variables", "memo", "choice", "made")
+
+    def __init__(self, variables: dict[Var, Any]):
+        self.variables = variables
+        self.memo: dict[int, Any] = {}
+        self.choice: dict[int, RelayExpr] = {}
+        self.made: list[RelayExpr] = []
+
+
+_NONE = object()
+
+
+class Interpreter:
+    """Evaluates typed expressions of a module on NumPy arrays."""
+
+    def __init__(self, mod: IRModule | None = None):
+        self.mod = mod
+
+    def run(self, function: Function, args: list) -> Any:
+        """The result of a function on values."""
+        stack: list[Generator] = [self.apply(Closure(function, {}), args)]
+        value: Any = None
+        while stack:
+            try:
+                stack.append(stack[-1].send(value))
+                value = None
+            except StopIteration as done:
+                stack.pop()
+                value = done.value
+        return value
+
+    def apply(self, callee: Any, args: list) -> Generator:
+        if isinstance(callee, GlobalVar):
+            callee = Closure(self.mod[callee], {})
+        if not isinstance(callee, Closure):
+            raise TVMError(f"what is called is no function but {type(callee).__name__}")
+        function = callee.function
+        if len(function.params) != len(args):
+            raise TVMError(f"a function of {len(function.params)} parameters is called with {len(args)} arguments")
+        frame = _Frame({**callee.variables, **dict(zip(function.params, args))})
+        result = yield from self.block(function.body, frame)
+        return result
+
+    def block(self, root: RelayExpr, frame: _Frame) -> Generator:
+        memo, stack = frame.memo, [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in memo:
+                stack.pop()
+                continue
+            waits = self.waits_for(node, frame)
+            if waits:
+                stack.extend(reversed(waits))
+                continue
+            value = self.value(node, frame)
+            if isinstance(value, Generator):
+                value = yield value
+            memo[id(node)] = value
+            stack.pop()
+        return memo[id(root)]
+
+    def waits_for(self, node: RelayExpr, frame: _Frame) -> list[RelayExpr]:
+        """Operands that must be computed before ``node`` can be; branches only when they are chosen."""
+        kind, memo = type(node), frame.memo
+        if kind in (Var, Constant, GlobalVar, Op, Constructor, Function):
+            return []
+        if kind is If:
+            first, rest = node.cond, lambda: node.true_branch if bool(memo[id(node.cond)]) else node.false_branch
+        elif kind is Let:
+            first, rest = node.value, lambda: self.enter_let(node, frame)
+        elif kind is Match:
+            first, rest = node.data, lambda: self.choose(node, frame)
+        else:
+            return [c for c in node.children() if id(c) not in memo and not isinstance(c, Op)]
+        if id(first) not in memo:
+            if kind is Let and isinstance(first, Function):
+                # A local function sees itself.
+                frame.variables[node.var] = closure = Closure(first, frame.variables)
+                memo[id(first)] = closure
+            else:
+                return [first]
+        chosen = frame.choice.get(id(node))
+        if chosen is None:
+            chosen = frame.choice[id(node)] = rest()
+        return [] if id(chosen) in memo else [chosen]
+
+    def enter_let(self, node: Let, frame: _Frame) -> RelayExpr:
+        frame.variables[node.var] = frame.memo[id(node.value)]
+        return node.body
+
+    def choose(self, node: Match, frame: _Frame) -> RelayExpr:
+        value = frame.memo[id(node.data)]
+        for clause in node.clauses:
+            found: dict[Var, Any] = {}
+            if _matches(clause.lhs, value, found):
+                frame.variables.update(found)
+                return clause.rhs
+        raise TVMError("no clause of the match fits the value")
+
+    def value(self, node: RelayExpr, frame: _Frame) -> Any:
+        memo = frame.memo
+        kind = type(node)
+        if kind is Var:
+            got = frame.variables.get(node, _NONE)
+            if got is _NONE:
+                raise TVMError(f"variable %{node.name_hint} has no value")
+            return got
+        if kind is Constant:
+            return node.data.numpy()
+        if kind is Function:
+            return Closure(node, frame.variables)
+        if kind in (If, Let, Match):
+            return memo[id(frame.choice[id(node)])]
+        if kind is Tuple:
+            return tuple(memo[id(f)] for f in node.fields)
+        if kind is TupleGetItem:
+            return memo[id(node.tuple_value)][node.index]
+        if kind is RefCreate:
+            return RefValue(memo[id(node.value)])
+        if kind is RefRead:
+            return memo[id(node.ref)].value
+        if kind is RefWrite:
+            memo[id(node.ref)].value = memo[id(node.value)]
+            return ()
+        if kind is Call:
+            return self.call(node, frame)
+        return node
+
+    def call(self, node: Call, frame: _Frame) -> Any:
+        args = [frame.memo[id(a)] for a in node.args]
+        if isinstance(node.op, Op):
+            expand = node.op.attrs.get("expand")
+            if expand is not None and "compute" not in node.op.attrs:
+                made = expand(node.attrs, node.args, [a.checked_type_ for a in node.args])
+                # Values are remembered by the identity of expressions, which must then stay alive.
+                frame.made.append(made)
+                return self.block(infer_type(made), frame)
+            flat: list = []
+            for a in args:
+                flat.extend(a) if isinstance(a, tuple) else flat.append(a)
+            result = evaluate_call(node, flat)
+            return tuple(result) if isinstance(result, list) else result
+        if isinstance(node.op, Constructor):
+            return ConstructorValue(node.op.tag, args, node.op)
+        return self.apply(frame.memo[id(node.op)], args)
+
+
+def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
+    if isinstance(pattern, PatternVar):
+        found[pattern.var] = value
+        return True
+    if isinstance(pattern, PatternConstructor):
+        return (value.constructor is pattern.constructor or value.tag == pattern.constructor.tag) and all(
+            _matches(p, v, found) for p, v in zip(pattern.patterns, value.fields))
+    if isinstance(pattern, PatternTuple):
+        return all(_matches(p, v, found) for p, v in zip(pattern.patterns, value))
+    return True
+
+
+# -- the face --------------------------------------------------------------------------------------------------------
+
+
+def to_value(arg: Any) -> Any:
+    """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples."""
+    import numpy as np
+
+    if isinstance(arg, (RefValue, ConstructorValue, Closure)):
+        return arg
+    if isinstance(arg, (tuple, list)):
+        return tuple(to_value(a) for a in arg)
+    if isinstance(arg, Constant):
+        return arg.data.numpy()
+    if hasattr(arg, "numpy"):
+        return arg.numpy()
+    if isinstance(arg, (bool, int, float)):
+        return const(arg).data.numpy()
+    return np.asarray(arg)
+
+
+def from_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [from_value(v) for v in value]
+    if isinstance(value, (RefValue, ConstructorValue, Closure)):
+        return value
+    return ndarray.array(value)
+
+
+class Executor:
+    """Base of executors: ``evaluate(expr)`` gives a Python function, or the value of an expression."""
+
+    def __init__(self, mod: IRModule | None, device: Any, target: Any, params: dict | None = None):
+        self.mod = mod if mod is not None else IRModule()
+        self.device = device if device is not None else cpu(0)
+        self.target = target
+        self.params = dict(params or {})
+
+    def evaluate(self, expr: RelayExpr | None = None, binds: dict | None = None) -> Any:
+        if expr is None:
+            expr = self.mod["main"]
+        if binds:
+            expr = bind_vars(expr, binds)
+        if isinstance(expr, GlobalVar):
+            expr = self.mod[expr]
+        if isinstance(expr, Function):
+            loose = free_vars(expr)
+            if loose:
+                raise ValueError(f"evaluate: variable %{loose[0].name_hint} of the function is not bound")
+            return self._function(expr)
+        return self._function(Function([], expr))()
+
+    def _function(self, function: Function):
+        from .build_module import bind_params_by_name
+
+        function = bind_params_by_name(function, self.params) if self.params else function
+        mod = IRModule(None, self.mod.type_definitions)
+        mod.functions = {v: f for v, f in self.mod.functions.items() if v.name_hint != "main"}
+        mod["main"] = function
+        run = self._compile(infer_module(mod))
+        names = [p.name_hint for p in function.params]
+
+        def call(*args, **kwargs):
+            return run(_arguments(names, args, kwargs))
+
+        return call
+
+    def _compile(self, mod: IRModule):
+        raise NotImplementedError(f"{type(self).__name__} cannot run functions")
+
+
+def _arguments(names: list[str], args: tuple, kwargs: dict) -> list:
+    if kwargs and args:
+        raise ValueError("give the arguments by position or by name, not both")
+    if kwargs:
+        missing = [n for n in names if n not in kwargs]
+        if missing:
+            raise ValueError(f"argument '{missing[0]}' is missing; the parameters are {', '.join(names)}")
+        args = tuple(kwargs[n] for n in names)
+    if len(args) != len(names):
+        raise ValueError(f"{len(names)} arguments are expected ({', '.join(names)}), got {len(args)}")
+    return list(args)
+
+
+class DebugExecutor(Executor):
+    """Operators one by one: slow, and independent of fusion, planning and the graph executor."""
+
+    def _compile(self, mod: IRModule):
+        interpreter = Interpreter(mod)
+
+        def run(args: list) -> Any:
+            return from_value(interpreter.run(mod["main"], [to_value(a) for a in args]))
+
+        return run
+
+
+class GraphExecutor(Executor):
+    """Compiled with ``relay.build`` and run by the graph executor."""
+
+    def _compile(self, mod: IRModule):
+        from .build_module import build
+
+        lib = build(mod, self.target)
+        module = lib[lib.libmod_name](self.device)
+        names = [p.name_hint for p in mod["main"].params]
+        several = type(mod["main"].body.checked_type_).__name__ == "TupleType"
+
+        def run(args: list) -> Any:
+            for name, arg in zip(names, args):
+                arg = arg if isinstance(arg, ndarray.NDArray) else ndarray.array(to_value(arg))
+                module["set_input"](name, arg)
+            module["run"]()
+            outs = [ndarray.array(module["get_output"](i).numpy()) for i in range(module["get_num_outputs"]())]
+            return outs if several else outs[0]
+
+        run.library = lib
+        return run
+
+
+_KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
+
+
+def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
+                    params: dict | None = None) -> Executor:
+    """An executor: "debug" interprets, "graph" compiles."""
+    if kind in ("vm", "aot"):
+        raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'debug'")
+    if kind not in _KINDS:
+        raise RuntimeError(f"create_executor: no executor is called '{kind}'; there are debug and graph")
+    return _KINDS[kind](mod, device, target, params)
+
+
+__all__ = ["Closure", "ConstructorValue", "DebugExecutor", "Executor", "GraphExecutor", "Interpreter", "RefValue",
+           "create_executor"]

@@ -1,0 +1,80 @@
+"""Operators in fewer forms, and casts where they cost least."""
+
+from __future__ import annotations
+
+from ...dtype import info
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.tensor_type import TensorType
+from ...ir.transform import PassContext
+from ..expr import Call, Constant, Function
+from ..infer import dims
+from ..op import tensor, transform
+from ..op.record import BROADCAST, pattern_of
+from ..op.rules import normalize_axis
+from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
+
+
+def _bias_as_add(node):
+    """bias_add as an addition of a vector with dimensions of size one behind it."""
+    if not is_call(node, "nn.bias_add"):
+        return None
+    data, bias = node.args
+    rank = len(dims(data.checked_type_))
+    after = rank - normalize_axis(node.attrs.axis, rank) - 1
+    if isinstance(bias, Constant):
+        array = bias.data.numpy()
+        return tensor.add(data, Constant(array.reshape(array.shape + (1,) * after)) if after else bias)
+    return tensor.add(data, transform.expand_dims(bias, 1, after) if after else bias)
+
+
+def CanonicalizeOps() -> RelayFunctionPass:
+    """Write bias_add as add, so that one set of rules serves both."""
+
+    @function_pass(opt_level=3, name="CanonicalizeOps", required=["InferType"])
+    def canonicalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return rewrite_typed(func, _bias_as_add, mod)
+
+    return canonicalize
+
+
+def _bits(t) -> int:
+    return info(t.dtype).bits if isinstance(t, TensorType) else 0
+
+
+def canonicalize_casts(func: Function, mod: IRModule | None) -> Function:
+    """A widening cast that several element-by-element operators use is repeated for each: it is then computed inside
+    their kernels, and the narrow tensor is what goes through memory."""
+    used: set[int] = set()
+
+    def own(arg):
+        if not is_call(arg, "cast") or _bits(arg.checked_type_) <= _bits(arg.args[0].checked_type_):
+            return arg
+        if id(arg) not in used:
+            used.add(id(arg))
+            return arg
+        copy = Call(arg.op, arg.args, arg.attrs, (), arg.span)
+        copy.checked_type_ = arg.checked_type_
+        return copy
+
+    def rule(node):
+        if type(node) is not Call or type(node.op) is not Op or pattern_of(node.op) > BROADCAST:
+            return None
+        args = tuple(own(a) for a in node.args)
+        changed = any(a is not b for a, b in zip(args, node.args))
+        return Call(node.op, args, node.attrs, node.type_args, node.span) if changed else None
+
+    return rewrite_typed(func, rule, mod)
+
+
+def CanonicalizeCast() -> RelayFunctionPass:
+    """Give each user of a widening cast its own."""
+
+    @function_pass(opt_level=3, name="CanonicalizeCast", required=["InferType"])
+    def canonicalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return canonicalize_casts(func, mod)
+
+    return canonicalize
+
+
+__all__ = ["CanonicalizeCast", "CanonicalizeOps"]

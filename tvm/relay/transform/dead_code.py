@@ -1,0 +1,110 @@
+"""Definitions nobody uses, and functions nobody calls."""
+
+from __future__ import annotations
+
+from ...ir.module import GlobalVar, IRModule
+from ...ir.op import Op
+from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.visit import post_order
+from ..expr import Call, Function, Let, RefCreate, RefRead, RefWrite, RelayExpr, Var
+from ..substitute import substitute_vars
+from .function_pass import RelayFunctionPass, function_pass
+
+_EFFECTS = (RefCreate, RefRead, RefWrite)
+
+
+def is_pure(e: RelayExpr) -> bool:
+    """Whether computing an expression can be left out when nobody uses its value."""
+    for node in post_order(e):
+        if isinstance(node, _EFFECTS):
+            return False
+        if type(node) is Call and not isinstance(node.op, Op) and type(node.op).__name__ != "Constructor":
+            # What is called may write references.
+            return False
+        if type(node) is Call and isinstance(node.op, Op) and node.op.attrs.get("TOpIsStateful"):
+            return False
+    return True
+
+
+def _uses(root: RelayExpr) -> dict[Var, int]:
+    counts: dict[Var, int] = {}
+    for node in post_order(root):
+        for child in node.children():
+            if type(child) is Var:
+                counts[child] = counts.get(child, 0) + 1
+    if type(root) is Var:
+        counts[root] = 1
+    return counts
+
+
+def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
+    """Without lets that are not used; with ``inline_once`` also without those used once. Repeats until nothing goes."""
+    while True:
+        counts = _uses(root)
+        gone: dict[Var, RelayExpr] = {}
+        drop: set[Var] = set()
+        for node in post_order(root):
+            if type(node) is Let:
+                uses = counts.get(node.var, 0)
+                pure = ignore_impurity or is_pure(node.value)
+                if uses == 0 and pure:
+                    drop.add(node.var)
+                elif inline_once and uses == 1 and pure and not isinstance(node.value, Function):
+                    gone[node.var] = node.value
+        if not drop and not gone:
+            return root
+        root = _without(root, drop, gone)
+
+
+def _without(root: RelayExpr, drop: set[Var], gone: dict[Var, RelayExpr]) -> RelayExpr:
+    from ...ir.visit import rewrite
+
+    def post(node):
+        if type(node) is Let and (node.var in drop or node.var in gone):
+            if node.var in gone:
+                return substitute_vars(node.body, {node.var: node.value})
+            return node.body
+        return None
+
+    return rewrite(root, post)
+
+
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> RelayFunctionPass:
+    """Leave out lets whose value is not used."""
+
+    @function_pass(opt_level=1, name="DeadCodeElimination", required=["InferType"])
+    def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return eliminate(func, inline_once, ignore_impurity)
+
+    return remove
+
+
+def reachable(mod: IRModule, entries: list[str]) -> set[str]:
+    """Names of the functions that the entries use, themselves included."""
+    by_name = {v.name_hint: f for v, f in mod.functions.items()}
+    found: set[str] = set()
+    stack = [n for n in entries if n in by_name]
+    while stack:
+        name = stack.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if isinstance(by_name[name], Function):
+            stack.extend(n.name_hint for n in post_order(by_name[name]) if type(n) is GlobalVar)
+    return found
+
+
+def RemoveUnusedFunctions(entry_functions: list[str] | None = None) -> ModulePass:
+    """Leave out functions that the entries (``main``) do not reach."""
+    entries = list(entry_functions or ["main"])
+
+    def remove(mod: IRModule, ctx: PassContext) -> IRModule:
+        kept = reachable(mod, entries)
+        if len(kept) == len(mod.functions):
+            return mod
+        return mod.map_functions(lambda var, func: func if var.name_hint in kept else None)
+
+    return ModulePass(remove, PassInfo(1, "RemoveUnusedFunctions", ["InferType"]))
+
+
+__all__ = ["DeadCodeElimination", "RemoveUnusedFunctions", "is_pure"]

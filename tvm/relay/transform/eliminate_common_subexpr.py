@@ -1,0 +1,69 @@
+"""Equal calls are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.transform import PassContext
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem
+from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
+
+
+def _frozen(value: Any) -> Any:
+    """An attribute's value as part of a key."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(v) for v in value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value).__name__, value
+
+
+class _Seen:
+    """Finds an earlier expression equal to a node. Operands were made one object where equal, so identity compares
+    them."""
+
+    def __init__(self, skip: Callable[[RelayExpr], bool] | None):
+        self.skip = skip
+        self.table: dict[Any, RelayExpr] = {}
+
+    def __call__(self, node: RelayExpr) -> RelayExpr | None:
+        key = self.key(node)
+        if key is None or self.skip is not None and self.skip(node):
+            return None
+        return self.table.setdefault(key, node)
+
+    def key(self, node: RelayExpr) -> Any:
+        kind = type(node)
+        if kind is Call and type(node.op) is Op and not _has_effect(node.op):
+            attrs = () if node.attrs is None else tuple((k, _frozen(v)) for k, v in node.attrs.items())
+            return node.op.name, attrs, tuple([id(a) for a in node.args])
+        if kind is TupleGetItem:
+            return "item", node.index, id(node.tuple_value)
+        if kind is Tuple:
+            return "tuple", tuple([id(f) for f in node.fields])
+        if kind is Constant and node.data.shape == ():
+            return "scalar", node.data.dtype, node.data.numpy().tobytes()
+        return None
+
+
+def _has_effect(op: Op) -> bool:
+    return bool(op.attrs.get("random") or op.attrs.get("TOpIsStateful"))
+
+
+def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> RelayFunctionPass:
+    """Compute equal expressions once; ``fskip(expr)`` true leaves an expression alone."""
+
+    @function_pass(opt_level=3, name="EliminateCommonSubexpr", required=["InferType"])
+    def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        # Operands of branches may be joined with those outside only because graphs are computed by need.
+        return rewrite_typed(func, _Seen(fskip), mod)
+
+    return eliminate
+
+
+__all__ = ["EliminateCommonSubexpr"]

@@ -1,0 +1,251 @@
+"""Local simplifications: one row per rule, by the operator at the root of what it matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...dtype import info
+from ...ir.module import IRModule
+from ...ir.op import OPS, Op
+from ...ir.tensor_type import TensorType
+from ...ir.transform import PassContext
+from ..expr import Call, Constant, Function, RelayExpr, const
+from ..infer import dims
+from ..op import tensor, transform
+from ..op.record import CallAttrs
+from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
+
+RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
+
+
+def _static(e: RelayExpr) -> tuple[int, ...] | None:
+    """The shape of a tensor if all of it is known."""
+    t = e.checked_type_
+    if not isinstance(t, TensorType):
+        return None
+    shape = dims(t)
+    return shape if all(isinstance(d, int) for d in shape) else None
+
+
+def reshape_chain(node: Call, counts) -> RelayExpr | None:
+    """Reshapes of reshapes are one; a reshape to the same shape is none."""
+    shape = _static(node)
+    if shape is None:
+        return None
+    source = node.args[0]
+    while is_call(source, *RESHAPES):
+        source = source.args[0]
+    if _static(source) == shape:
+        return source
+    return transform.reshape(source, shape, True) if source is not node.args[0] else None
+
+
+def _axes(node: Call) -> tuple[int, ...]:
+    rank = len(dims(node.args[0].checked_type_))
+    axes = node.attrs.axes
+    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
+
+
+def transpose_chain(node: Call, counts) -> RelayExpr | None:
+    """Transposes of transposes are one; the identity is none."""
+    axes, source = _axes(node), node.args[0]
+    while is_call(source, "transpose"):
+        inner = _axes(source)
+        axes, source = tuple(inner[a] for a in axes), source.args[0]
+    if axes == tuple(range(len(axes))):
+        return source
+    return transform.transpose(source, axes) if source is not node.args[0] else None
+
+
+def layout_chain(node: Call, counts) -> RelayExpr | None:
+    """A layout change there and back is none; two in a row of the same letters are one."""
+    inner, source = node.args[0], None
+    if node.attrs.src_layout == node.attrs.dst_layout:
+        return inner
+    if is_call(inner, "layout_transform") and inner.attrs.dst_layout == node.attrs.src_layout:
+        source = inner.args[0]
+        if inner.attrs.src_layout == node.attrs.dst_layout and source.checked_type_ == node.checked_type_:
+            return source
+    return None
+
+
+def _holds_all(wide: str, narrow: str) -> bool:
+    """Whether every number of ``narrow`` is one of ``wide``."""
+    w, n = info(wide), info(narrow)
+    if narrow == "bool":
+        return True
+    if w.code == n.code:
+        return w.bits >= n.bits and "bfloat" not in (w.code, n.code)
+    mantissa = {"float16": 11, "float32": 24, "float64": 53}.get(wide, 0)
+    if n.code in ("int", "uint") and mantissa:
+        return n.bits - (n.code == "int") <= mantissa
+    return w.code == "int" and n.code == "uint" and w.bits > n.bits
+
+
+def cast_chain(node: Call, counts) -> RelayExpr | None:
+    """A cast to the type a tensor has is none; a lossless cast before another cast is skipped."""
+    source = node.args[0]
+    dtype = node.attrs.dtype
+    if getattr(source.checked_type_, "dtype", "") == dtype:
+        return source
+    if is_call(source, "cast"):
+        first, middle = source.args[0].checked_type_.dtype, source.attrs.dtype
+        if _holds_all(middle, first):
+            return source.args[0] if first == dtype else tensor.cast(source.args[0], dtype)
+    return None
+
+
+def _uniform(e: RelayExpr) -> Any:
+    """The one value of a constant, None if there are several."""
+    if not isinstance(e, Constant) or e.data.dtype == "bfloat16":
+        return None
+    array = e.data.numpy()
+    if array.size == 0 or array.size > 4096:
+        return None
+    first = array.reshape(-1)[0]
+    return first if (array == first).all() else None
+
+
+# Operators with a neutral element: name -> (it, on which sides).
+NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,))}
+
+
+def neutral(node: Call, counts) -> RelayExpr | None:
+    """x + 0, x - 0, x * 1, x / 1."""
+    value, sides = NEUTRAL[node.op.name]
+    for side in sides:
+        other = node.args[1 - side]
+        found = _uniform(node.args[side])
+        if found is not None and found == value and other.checked_type_ == node.checked_type_:
+            return other
+    return None
+
+
+def joined_constants(node: Call, counts) -> RelayExpr | None:
+    """(x + c) + d is x + (c + d), and the same for products."""
+    name = node.op.name
+    inner, outer = node.args
+    if not isinstance(outer, Constant) or not is_call(inner, name) or counts.get(id(inner), 1) > 1:
+        return None
+    x, c = inner.args
+    if isinstance(x, Constant) or not isinstance(c, Constant) or c.data.dtype in ("bfloat16", "float16"):
+        return None
+    if x.checked_type_ != node.checked_type_:
+        return None
+    a, b = c.data.numpy(), outer.data.numpy()
+    both = Constant((a + b if name == "add" else a * b).astype(a.dtype))
+    return OPS[name].attrs["build"](x, both)
+
+
+def constant_right(node: Call, counts) -> RelayExpr | None:
+    """A constant stands on the right of an operator that does not mind."""
+    a, b = node.args
+    if isinstance(a, Constant) and not isinstance(b, Constant):
+        return Call(node.op, (b, a), node.attrs, (), node.span)
+    return None
+
+
+def rsqrt(node: Call, counts) -> RelayExpr | None:
+    """1 / sqrt(x)"""
+    one, root = node.args
+    found = _uniform(one)
+    if is_call(root, "sqrt") and found is not None and found == 1 and root.checked_type_ == node.checked_type_:
+        return tensor.rsqrt(root.args[0])
+    return None
+
+
+def pad_into_window(node: Call, counts) -> RelayExpr | None:
+    """Zeros put around the data of a convolution are its padding."""
+    data = node.args[0]
+    layout = node.attrs.data_layout
+    if not is_call(data, "nn.pad") or data.attrs.pad_mode != "constant" or not layout.isupper():
+        return None
+    value = _uniform(data.args[1])
+    if value is None or value != 0 or isinstance(node.attrs.padding, str):
+        return None
+    letters = "DHW"[-(len(layout) - 2):] if len(layout) > 3 else "W"
+    for letter, (before, after) in zip(layout, data.attrs.pad_width):
+        if before < 0 or after < 0 or (before or after) and letter not in letters:
+            return None
+    count = len(letters)
+    have = tuple(node.attrs.padding)
+    have = have * (2 * count) if len(have) == 1 else have * 2 if len(have) == count else have
+    extra = [data.attrs.pad_width[layout.index(c)] for c in letters]
+    padding = tuple(h + e for h, e in zip(have, [b for b, _ in extra] + [a for _, a in extra]))
+    attrs = CallAttrs({**node.attrs.entries, "padding": padding})
+    return Call(node.op, (data.args[0], node.args[1]), attrs, (), node.span)
+
+
+def filled_like(value: int) -> Callable[[Call, Any], RelayExpr | None]:
+    def rule(node: Call, counts) -> RelayExpr | None:
+        shape = _static(node)
+        return None if shape is None else transform.full(const(value, node.checked_type_.dtype), shape,
+                                                         node.checked_type_.dtype)
+
+    return rule
+
+
+def concrete_like(node: Call, counts) -> RelayExpr | None:
+    """Operators that take a shape or type from another tensor, with the shape or type itself."""
+    data, shape = node.args[0], _static(node)
+    if node.op.name == "cast_like":
+        return tensor.cast(data, node.args[1].checked_type_.dtype)
+    if shape is None:
+        return None
+    return transform.reshape(data, shape, True) if node.op.name == "reshape_like" else transform.broadcast_to(data, shape)
+
+
+RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
+    **dict.fromkeys(RESHAPES, (reshape_chain,)),
+    "transpose": (transpose_chain,),
+    "layout_transform": (layout_chain,),
+    "cast": (cast_chain,),
+    "add": (neutral, constant_right, joined_constants),
+    "multiply": (neutral, constant_right, joined_constants),
+    "subtract": (neutral,),
+    "divide": (neutral, rsqrt),
+    "nn.conv1d": (pad_into_window,),
+    "nn.conv2d": (pad_into_window,),
+    "nn.conv3d": (pad_into_window,),
+    "zeros_like": (filled_like(0),),
+    "ones_like": (filled_like(1),),
+    "reshape_like": (concrete_like,),
+    "cast_like": (concrete_like,),
+    "broadcast_to_like": (concrete_like,),
+}
+
+
+def simplify_function(func: Function, mod: IRModule | None = None) -> Function:
+    counts = use_counts(func)
+
+    def rule(node):
+        if type(node) is not Call or type(node.op) is not Op:
+            return None
+        result = None
+        changed = True
+        while changed and type(node) is Call and type(node.op) is Op:
+            changed = False
+            for row in RULES.get(node.op.name, ()):
+                got = row(node, counts)
+                if got is not None:
+                    if got.checked_type_ is None:
+                        type_of(got, mod)
+                    result, node, changed = got, got, True
+                    break
+        return result
+
+    return rewrite_typed(func, rule, mod, counts)
+
+
+def SimplifyExpr() -> RelayFunctionPass:
+    """Apply the table of simplifications."""
+
+    @function_pass(opt_level=0, name="SimplifyExpr", required=["InferType"])
+    def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return simplify_function(func, mod)
+
+    return simplify
+
+
+__all__ = ["RULES", "SimplifyExpr", "simplify_function"]
