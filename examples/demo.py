@@ -40,7 +40,9 @@ def run() -> int:
             return 1
         print(f"compiled in {time.perf_counter() - start:.1f} s, package of {os.path.getsize(package) / 2**20:.1f} MiB")
         data = load_image(PHOTO, [1, 3, 224, 224], "float32")
-        result = runner.run_module(TVMCPackage(package), "cpu", inputs={"data": data}, benchmark=True, repeat=40, number=1)
+        result = runner.run_module(
+            TVMCPackage(package), "cpu", inputs={"data": data}, benchmark=True, repeat=40, number=1
+        )
         names = runner.read_labels(LABELS)
         print(f"tvmc run --inputs {os.path.basename(PHOTO)} --labels labels.txt mobilenet_v2.tar")
         places, values = get_top_results(result, 5)

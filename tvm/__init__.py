@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from .ir import IRModule
 
 _COMPILER_MODULES = frozenset(
-    "arith codegen contrib driver instrument ir parser relay script support target te testing tir topi transform".split()
+    """
+    arith codegen contrib driver instrument ir parser relay
+    script support target te testing tir topi transform
+    """.split()
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.adt import Constructor, TypeData
 from ..ir.node import Node
 from .expr import _TYPED, ExprWithOp, RelayExpr, Var

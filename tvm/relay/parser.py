@@ -71,7 +71,9 @@ class _Absent:
 class Parser:
     """Reads one text. Blocks are read line by line in a loop, so long graphs do not nest."""
 
-    def __init__(self, source: str, name: str = "from_string", module: IRModule | None = None, meta: Mapping | None = None):
+    def __init__(
+        self, source: str, name: str = "from_string", module: IRModule | None = None, meta: Mapping | None = None
+    ):
         self.source, self.source_name = source, name
         self.module = module.clone() if module is not None else IRModule()
         self.meta: dict[str, list] = {k: list(v) for k, v in (meta or {}).items()}
@@ -266,7 +268,9 @@ class Parser:
         try:
             info(name)
         except Exception:
-            raise self.fail(f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at) from None
+            raise self.fail(
+                f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at
+            ) from None
         return TensorType((), name)
 
     def function_type(self) -> FuncType:

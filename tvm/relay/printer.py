@@ -100,7 +100,9 @@ def type_text(t: Any, meta: MetaTable | None = None) -> str:
 
 def _dim(d: PrimExpr, meta: MetaTable | None) -> str:
     if isinstance(d, IntImm):
-        return str(d.value) if d.dtype == "int32" else f"{d.value}i{d.dtype[3:]}" if d.dtype == "int64" else str(d.value)
+        return (
+            str(d.value) if d.dtype == "int32" else f"{d.value}i{d.dtype[3:]}" if d.dtype == "int64" else str(d.value)
+        )
     if isinstance(d, Any_):
         return "?"
     if isinstance(d, PrimVar):

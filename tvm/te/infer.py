@@ -59,7 +59,8 @@ class Bounds:
         for axis, region in zip(op.axis, needed):
             self.ranges[axis] = self._range_of(stage, axis, region)
         if isinstance(op, TensorComputeOp):
-            self.ranges.update({axis: axis.dom for axis in op.axis[op.schedulable_ndim :]})
+            for axis in op.axis[op.schedulable_ndim :]:
+                self.ranges[axis] = axis.dom
 
     def _range_of(self, stage: Stage, axis: IterVar, region) -> Range:
         dom = axis.dom

@@ -486,7 +486,7 @@ class Schedule:
     def __init__(self, outputs: list[Operation]):
         self.outputs: list[Operation] = outputs
         self.stages: list[Stage] = []
-        self.groups: list[Stage] = []
+        self.groups: list[Any] = []
         self.stage_map: dict[Operation, Stage] = {}
         self.steps: list[Step] = []
         self._uids = 0

@@ -59,8 +59,9 @@ def test_compile_and_run_give_what_onnxruntime_gives(model_path, package, tmp_pa
     np.savez(tmp_path / "in.npz", data=data)
     out = tmp_path / "predictions.npz"
     # Guides write --output for --outputs.
-    assert not _main(["run", "--inputs", str(tmp_path / "in.npz"), "--output", str(out), "--print-time", "--repeat", "3",
-                      package])
+    assert not _main(
+        ["run", "--inputs", str(tmp_path / "in.npz"), "--output", str(out), "--print-time", "--repeat", "3", package]
+    )
     shown = capsys.readouterr().out
     assert "Execution time summary:" in shown and "median (ms)" in shown
     np.testing.assert_allclose(np.load(out)["output_0"], reference(model_path, data), rtol=1e-4, atol=1e-5)
@@ -148,7 +149,9 @@ def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, caps
     refused(capsys, 4, "outside the folder", "run", str(evil))
     assert not os.path.exists(tmp_path.parent / "mod.so")
     np.savez(tmp_path / "wrong.npz", nothing=np.zeros(3, "float32"))
-    refused(capsys, 4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package)
+    refused(
+        capsys, 4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package
+    )
     np.savez(tmp_path / "shape.npz", data=np.zeros((1, 3, 3, 3), "float32"))
     refused(capsys, 4, "input 'data' has shape [1, 3, 3, 3], the model wants [1, 3, 9, 7]", "run", "-i",
             str(tmp_path / "shape.npz"), package)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-
 REGISTERED_PARSER: list = []
 
 

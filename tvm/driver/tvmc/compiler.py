@@ -33,8 +33,12 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
     parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
     generate_transform_args(parser)
-    parser.add_argument("--dump-code", metavar="FORMAT", default="",
-                        help="also write what the model became, beside the package: asm, ll, tir, relay (several with commas)")
+    parser.add_argument(
+        "--dump-code",
+        metavar="FORMAT",
+        default="",
+        help="also write what the model became, beside the package: asm, ll, tir, relay (several with commas)",
+    )
     parser.add_argument("--dump-offloads", default="", help="a report of operators left to other code generators")
     parser.add_argument("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
@@ -48,11 +52,13 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
     parser.add_argument("FILE", help="the model file")
-    parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(0, 4), metavar="[0-3]",
+    parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
-    parser.add_argument("--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas")
+    parser.add_argument(
+        "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
+    )
     parser.add_argument("--module-name", default="default", help="name inside the package, part of function names")
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     for key, value in json_params.items():
@@ -66,12 +72,23 @@ def drive_compile(args) -> int:
     tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     compile_model(
-        tvmc_model, args.target or "llvm", opt_level=args.opt_level, executor=reconstruct_registry_entity(args, "executor"),
-        runtime=reconstruct_registry_entity(args, "runtime"), tuning_records=args.tuning_records, package_path=args.output,
-        cross=args.cross_compiler, cross_options=args.cross_compiler_options, output_format=args.output_format,
-        dump_code=dump_code, dump_offloads=args.dump_offloads, disabled_pass=args.disabled_pass,
-        pass_context_configs=args.pass_config, mod_name=args.module_name,
-        additional_target_options=reconstruct_target_args(args), print_pass_times=args.print_pass_times,
+        tvmc_model,
+        args.target or "llvm",
+        opt_level=args.opt_level,
+        executor=reconstruct_registry_entity(args, "executor"),
+        runtime=reconstruct_registry_entity(args, "runtime"),
+        tuning_records=args.tuning_records,
+        package_path=args.output,
+        cross=args.cross_compiler,
+        cross_options=args.cross_compiler_options,
+        output_format=args.output_format,
+        dump_code=dump_code,
+        dump_offloads=args.dump_offloads,
+        disabled_pass=args.disabled_pass,
+        pass_context_configs=args.pass_config,
+        mod_name=args.module_name,
+        additional_target_options=reconstruct_target_args(args),
+        print_pass_times=args.print_pass_times,
         **parse_graph_transform_args(args),
     )
     return 0
@@ -100,8 +117,11 @@ def compile_model(
     timing = PassTimingInstrument() if print_pass_times else None
     used = [*(instruments or ()), *([timing] if timing else ())]
     transforms = {
-        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops, "mixed_precision": mixed_precision,
-        "mixed_precision_ops": mixed_precision_ops, "mixed_precision_calculation_type": mixed_precision_calculation_type,
+        "desired_layout": desired_layout,
+        "desired_layout_ops": desired_layout_ops,
+        "mixed_precision": mixed_precision,
+        "mixed_precision_ops": mixed_precision_ops,
+        "mixed_precision_calculation_type": mixed_precision_calculation_type,
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     _say_target(tvm_target)
@@ -144,12 +164,18 @@ def make_manifest(factory, target, mod_name: str) -> dict[str, Any]:
     result = main.checked_type_.ret_type
     results = result.fields if hasattr(result, "fields") else [result]
     return {
-        "format": 1, "tvm_version": __version__, "module_name": mod_name, "target": str(target).strip(),
+        "format": 1,
+        "tvm_version": __version__,
+        "module_name": mod_name,
+        "target": str(target).strip(),
         "executor": "graph",
-        "inputs": [{"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
-                   for p in main.params],
-        "outputs": [{"name": f"output_{i}", "shape": [int(d) for d in t.shape], "dtype": t.dtype}
-                    for i, t in enumerate(results)],
+        "inputs": [
+            {"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
+            for p in main.params
+        ],
+        "outputs": [
+            {"name": f"output_{i}", "shape": [int(d) for d in t.shape], "dtype": t.dtype} for i, t in enumerate(results)
+        ],
     }
 
 

@@ -61,8 +61,15 @@ class TVMCModel:
     def default_package_path(self) -> str:
         return self._tmp_dir.relpath("model_package.tar")
 
-    def export_classic_format(self, executor_factory, package_path=None, cross=None, cross_options=None, lib_format="so",
-                              manifest: dict | None = None) -> str:
+    def export_classic_format(
+        self,
+        executor_factory,
+        package_path=None,
+        cross=None,
+        cross_options=None,
+        lib_format="so",
+        manifest: dict | None = None,
+    ) -> str:
         """Write ``mod.so``, ``mod.json`` and ``mod.params`` into an archive."""
         lib_name = f"mod.{lib_format}"
         graph_name, params_name = "mod.json", "mod.params"
@@ -95,7 +102,9 @@ class TVMCModel:
         if output_format == "mlf" and cross:
             raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
         if output_format == "mlf":
-            raise TVMCException("the Model Library Format needs ahead-of-time output, which is not supported yet; use -f so")
+            raise TVMCException(
+                "the Model Library Format needs ahead-of-time output, which is not supported yet; use -f so"
+            )
         return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format, manifest)
 
     def summary(self, file=None) -> None:

@@ -14,7 +14,9 @@ def generate_registry_args(parser, registry, default=None) -> None:
     """--executor or --runtime and the options of its kinds."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
     _, table, standard = _REGISTRIES[name]
-    parser.add_argument(f"--{name}", default=default or standard, help=f"{name} to compile the model with: {', '.join(table)}")
+    parser.add_argument(
+        f"--{name}", default=default or standard, help=f"{name} to compile the model with: {', '.join(table)}"
+    )
     for kind, options in table.items():
         group = parser.add_argument_group(f"{name} {kind}")
         for option, type_ in options.items():

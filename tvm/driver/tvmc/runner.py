@@ -32,8 +32,11 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
     parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
     parser.add_argument("--print-top", metavar="N", type=int, help="print the N largest values of the first output")
-    parser.add_argument("--labels", metavar="FILE", help="names of classes (a JSON list or object, or one name a line), "
-                                                         "printed with the largest values")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="names of classes (a JSON list or object, or one name a line), printed with the largest values",
+    )
     parser.add_argument("--profile", action="store_true", help="print the time of every operator")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
     parser.add_argument("--end-to-end", action="store_true", help="count copies of inputs and outputs in the time")
@@ -44,7 +47,9 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     image = parser.add_argument_group("photos")
     image.add_argument("--preprocess", choices=["imagenet", "none"], default="imagenet",
                        help="imagenet: (x/255 - mean)/std; none: pixels as they are")
-    image.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels")
+    image.add_argument(
+        "--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels"
+    )
     image.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="their deviations")
     image.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if not plain")
     image.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
@@ -111,7 +116,9 @@ def read_labels(path: str) -> list[str]:
         data = json.loads(text)
     except ValueError:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return [line.split(" ", 1)[1] if line[:1] == "n" and line[1:9].isdigit() and " " in line else line for line in lines]
+        return [
+            line.split(" ", 1)[1] if line[:1] == "n" and line[1:9].isdigit() and " " in line else line for line in lines
+        ]
     if isinstance(data, list):
         return [str(x) for x in data]
     return [_label(data[k]) for k in sorted(data, key=int)]
@@ -155,7 +162,9 @@ def generate_tensor_data(shape, dtype: str, fill_mode: str):
     raise TVMCException(f"unknown fill-mode: {fill_mode}")
 
 
-def make_inputs_dict(shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random") -> dict[str, Any]:
+def make_inputs_dict(
+    shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random"
+) -> dict[str, Any]:
     """Given inputs, and generated ones for the others."""
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
@@ -163,21 +172,37 @@ def make_inputs_dict(shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill
             raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}")
     for name, array in given.items():
         if list(array.shape) != list(shape_dict[name]):
-            raise TVMCException(f"input '{name}' has shape {list(array.shape)}, the model wants {list(shape_dict[name])}")
+            raise TVMCException(
+                f"input '{name}' has shape {list(array.shape)}, the model wants {list(shape_dict[name])}"
+            )
         if array.dtype.kind not in "fiub":
             raise TVMCException(f"input '{name}' holds {array.dtype}, the model wants {dtype_dict[name]}")
-    return {n: given[n] if n in given else generate_tensor_data(shape_dict[n], dtype_dict[n], fill_mode) for n in shape_dict}
+    return {
+        n: given[n] if n in given else generate_tensor_data(shape_dict[n], dtype_dict[n], fill_mode) for n in shape_dict
+    }
 
 
 def run_module(
-    tvmc_package: TVMCPackage, device: str, hostname: str | None = None, port=9090, rpc_key: str | None = None, inputs=None,
-    fill_mode: str = "random", benchmark: bool = False, repeat: int = 10, number: int = 10, profile: bool = False,
-    end_to_end: bool = False, options: dict | None = None,
+    tvmc_package: TVMCPackage,
+    device: str,
+    hostname: str | None = None,
+    port=9090,
+    rpc_key: str | None = None,
+    inputs=None,
+    fill_mode: str = "random",
+    benchmark: bool = False,
+    repeat: int = 10,
+    number: int = 10,
+    profile: bool = False,
+    end_to_end: bool = False,
+    options: dict | None = None,
 ) -> TVMCResult:
     """Run a package and give its outputs."""
     if not isinstance(tvmc_package, TVMCPackage):
-        raise TVMCException("This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "
-                            "running it.")
+        raise TVMCException(
+            "This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "
+            "running it."
+        )
     if hostname or rpc_key:
         raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
     dev = make_device(device, 0)
@@ -207,7 +232,9 @@ def _run(package, dev, inputs, fill_mode, benchmark, repeat, number, profile, en
         print(debug_executor.profile(executor, package.graph, dev))
     if benchmark:
         executor.run()
-        times = executor.benchmark(dev, number=number, repeat=repeat, end_to_end=end_to_end, **(data if end_to_end else {}))
+        times = executor.benchmark(
+            dev, number=number, repeat=repeat, end_to_end=end_to_end, **(data if end_to_end else {})
+        )
     else:
         executor.run()
     outputs = {f"output_{i}": executor.get_output(i).numpy() for i in range(executor.get_num_outputs())}

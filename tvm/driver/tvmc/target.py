@@ -11,7 +11,9 @@ from ...error import TVMError
 from ...target import Target
 from .errors import TVMCException
 
-_TOKEN = re.compile(r"""--?[\w-]+=(?:[\w+\-.]+(?:,[\w+\-.][\w+\-.]*)*|'[\w+\-., ]*'|"[\w+\-., ]*")|--?[\w-]+|,|[\w\-.+/]+""")
+_TOKEN = re.compile(
+    r"""--?[\w-]+=(?:[\w+\-.]+(?:,[\w+\-.][\w+\-.]*)*|'[\w+\-., ]*'|"[\w+\-., ]*")|--?[\w-]+|,|[\w\-.+/]+"""
+)
 
 
 def tokenize_target(target: str) -> list[str]:
@@ -88,7 +90,9 @@ def target_from_cli(target: str, additional_target_options: dict | None = None) 
 def _with_options(parsed: dict[str, Any], extra: dict | None) -> str:
     words = [parsed["name"]]
     for key, value in {**parsed["opts"], **(extra or {})}.items():
-        words.append(f"-{key}" if value is True else f"-{key}={value}" if " " not in str(value) else f"-{key}='{value}'")
+        words.append(
+            f"-{key}" if value is True else f"-{key}={value}" if " " not in str(value) else f"-{key}='{value}'"
+        )
     return " ".join(words)
 
 

@@ -60,9 +60,16 @@ def parse_graph_transform_args(args) -> dict:
 
 
 def generate_transform_args(parser) -> None:
-    parser.add_argument("--desired-layout", nargs="+", default=None, metavar="LAYOUT",
-                        help="data layout of convolutions: NCHW, or NHWC:HWIO with the kernel's; one, or one per operator")
-    parser.add_argument("--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change")
+    parser.add_argument(
+        "--desired-layout",
+        nargs="+",
+        default=None,
+        metavar="LAYOUT",
+        help="data layout of convolutions: NCHW, or NHWC:HWIO with the kernel's; one, or one per operator",
+    )
+    parser.add_argument(
+        "--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change"
+    )
     parser.add_argument("--mixed-precision", action="store_true", help="use a smaller float type where it is safe")
     parser.add_argument("--mixed-precision-ops", nargs="+", default=["nn.conv2d", "nn.dense"], metavar="OP",
                         help="operators to compute in the smaller type")

@@ -16,7 +16,15 @@ class GraphExecutorFactoryModule:
     """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params."""
 
     def __init__(
-        self, ir_mod, target, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any], plan=None, kernels=()
+        self,
+        ir_mod,
+        target,
+        graph_json_str: str,
+        libmod,
+        libmod_name: str,
+        params: dict[str, Any],
+        plan=None,
+        kernels=(),
     ):
         self.ir_mod = ir_mod
         self.target = target

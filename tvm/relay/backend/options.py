@@ -15,7 +15,9 @@ class _Choice:
             raise TVMError(f"{type(self).__name__} '{name}' is not defined; there are {', '.join(self.OPTIONS)}")
         unknown = [o for o in options or {} if o not in self.OPTIONS[name]]
         if unknown:
-            raise TVMError(f"{type(self).__name__} {name} has no option '{unknown[0]}'; it has {', '.join(self.OPTIONS[name])}")
+            raise TVMError(
+                f"{type(self).__name__} {name} has no option '{unknown[0]}'; it has {', '.join(self.OPTIONS[name])}"
+            )
         self.name = name
         self.options = dict(options or {})
 

@@ -117,5 +117,15 @@ def use_counts(root: RelayExpr) -> dict[int, int]:
     return counts
 
 
-__all__ = ["FunctionPass", "InferType", "InferTypeLocal", "RelayFunctionPass", "build_config", "function_pass", "is_call",
-           "rewrite_typed", "type_of", "use_counts"]
+__all__ = [
+    "FunctionPass",
+    "InferType",
+    "InferTypeLocal",
+    "RelayFunctionPass",
+    "build_config",
+    "function_pass",
+    "is_call",
+    "rewrite_typed",
+    "type_of",
+    "use_counts",
+]

@@ -463,7 +463,7 @@ class Parser:
             self.fail(call, f"{pyfunc.__name__} gives {len(op.outputs_)} tensors, {len(names)} names stand for them")
         self.axes += op.axis
         for name, tensor in zip(names, op.outputs_):
-            self.symbols[-1][name.id] = tensor
+            self.symbols[-1][name.id] = tensor  # pyright: ignore[reportAttributeAccessIssue]
             self.pending[-1].append((tensor, "global"))
         return op.body
 
