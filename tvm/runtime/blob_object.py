@@ -35,8 +35,12 @@ def write(path: str, symbol: str, data: bytes, machine: tuple[int, int]) -> None
     sections_at = names_at + len(names)
     sections_at += -sections_at % 8
 
-    def section(name: str, kind: int, flags: int, at: int, size: int, link: int, info: int, align: int, item: int) -> bytes:
-        return _SECTION.pack(names.index(b"\0" + name.encode() + b"\0") + 1, kind, flags, 0, at, size, link, info, align, item)
+    def section(
+        name: str, kind: int, flags: int, at: int, size: int, link: int, info: int, align: int, item: int
+    ) -> bytes:
+        return _SECTION.pack(
+            names.index(b"\0" + name.encode() + b"\0") + 1, kind, flags, 0, at, size, link, info, align, item
+        )
 
     table = _SECTION.pack(*(0,) * 10)
     table += section(".rodata", _PROGBITS, _ALLOC, data_at, len(data), 0, 0, _ALIGNMENT, 0)
@@ -47,9 +51,17 @@ def write(path: str, symbol: str, data: bytes, machine: tuple[int, int]) -> None
     # The names of the sections themselves; a section may go without a name.
     table += _SECTION.pack(0, _STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0)
     ident = _ELF + bytes([*_LITTLE_64, 1]) + b"\0" * 9
-    header = _HEADER.pack(ident, 1, machine[0], 1, 0, 0, sections_at, machine[1], _HEADER.size, 0, 0, _SECTION.size, 6, 5)
+    header = _HEADER.pack(
+        ident, 1, machine[0], 1, 0, 0, sections_at, machine[1], _HEADER.size, 0, 0, _SECTION.size, 6, 5
+    )
     with open(path, "wb") as file:
         file.write(header)
-        for at, part in ((data_at, data), (symbols_at, symbols), (strings_at, strings), (names_at, names), (sections_at, table)):
+        for at, part in (
+            (data_at, data),
+            (symbols_at, symbols),
+            (strings_at, strings),
+            (names_at, names),
+            (sections_at, table),
+        ):
             file.seek(at)
             file.write(part)

@@ -61,7 +61,13 @@ def pack_imports(module: Module, root: tuple[str, bytes] | None = None) -> bytes
         return None
     parts = [struct.pack("<Q", len(packed))]
     for type_key, body, parent in packed:
-        parts += [struct.pack("<Q", len(type_key)), type_key, struct.pack("<Q", len(body)), body, struct.pack("<Q", parent)]
+        parts += [
+            struct.pack("<Q", len(type_key)),
+            type_key,
+            struct.pack("<Q", len(body)),
+            body,
+            struct.pack("<Q", parent),
+        ]
     return b"".join(parts)
 
 

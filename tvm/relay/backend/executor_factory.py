@@ -67,12 +67,12 @@ class GraphExecutorFactoryModule:
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
         """Write the library with the graph and the parameters inside; loading it gives a factory."""
         root = ("GraphExecutorFactory", self._packed())
-        return export_library(
-            self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
+        return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
 
     def __iter__(self) -> Iterator:
         warnings.warn(
             "unpacking the result of relay.build as graph, lib, params is deprecated; use lib['default'](device)",
-            DeprecationWarning, stacklevel=2,
+            DeprecationWarning,
+            stacklevel=2,
         )
         return iter((self.graph_json_str, self.lib, self.params))
