@@ -51,6 +51,7 @@ from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars
 from . import transform
+from . import qnn
 from .transform import build_config
 from .transform.function_pass import InferType
 

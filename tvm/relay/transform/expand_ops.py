@@ -38,21 +38,28 @@ def typed(root: RelayExpr) -> RelayExpr:
     return root
 
 
-def expand_function(func: Function, wanted: Callable[[Op], bool], mod: IRModule | None = None) -> Function:
-    """The function with all calls of ``wanted`` operators expanded, and what they expand to."""
+def expand_function(
+    func: Function, wanted: Callable[[Op], bool], mod: IRModule | None = None, fact: str = "expand"
+) -> Function:
+    """The function with all calls of ``wanted`` operators replaced by what ``fact`` of their records gives. What
+    expansions are made of is expanded too. A rule that gives None leaves the call."""
 
     def post(node: RelayExpr) -> RelayExpr | None:
         if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
             return node.tuple_value.fields[node.index]
         if type(node) is not Call or not isinstance(node.op, Op):
             return None
-        expand = node.op.attrs.get("expand")
+        expand = node.op.attrs.get(fact)
         if expand is None or not wanted(node.op):
             return None
         made = expand(node.attrs, node.args, [typed(a).checked_type_ for a in node.args])
+        if made is None:
+            return None
+        if fact != "expand":
+            return made
         # What an expansion is made of may itself be expanded; its own operands are finished already.
-        known = {id(a): (a, a) for a in node.args}
-        return rewrite(made, post, memo=known)
+        done = [x for a in node.args for x in ((a, *a.fields) if isinstance(a, Tuple) else (a,))]
+        return rewrite(made, post, memo={id(x): (x, x) for x in done})
 
     new = rewrite(func, post)
     return func if new is func else infer_function(new, mod)

@@ -1,0 +1,3 @@
+"""Quantized networks: integers with a scale and a zero point."""
+
+from . import op, transform

@@ -1,0 +1,4 @@
+"""Operators of quantized networks."""
+
+from . import qnn
+from .qnn import *
