@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
+from .transform.block_channels import BlockChannels
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .transform.dead_code import RemoveUnusedFunctions
@@ -29,6 +30,8 @@ OPTIMIZE: tuple[Pass, ...] = (
     CanonicalizeOps(),
     SimplifyExpr(),
     CanonicalizeCast(),
+    FoldConstant(),
+    BlockChannels(),
     FoldConstant(),
     FastMath(),
 )

@@ -6,6 +6,8 @@ over the reduction, and what follows it element by element is done on the tile b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
@@ -15,7 +17,6 @@ from . import access
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14
-ACCUMULATORS = 24
 
 
 class Machine:
@@ -24,6 +25,8 @@ class Machine:
     def __init__(self, target: Target):
         features = target.features
         self.vector_bytes = max(getattr(features, "vector_bits", 128) or 128, 128) // 8
+        # Registers that can hold sums, beside those for operands on their way.
+        self.accumulators = 28 if self.vector_bytes == 64 else 12
 
     def lanes(self, dtype: str) -> int:
         return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
@@ -208,31 +211,28 @@ class Planner:
         host = consumer or stage
         axes = list(host.op.axis)
         place, factor = vector if vector is not None else (None, 1)
-        tile = self.reuse_axis(op, place, factor)
-        outer, inner = [], []
+        tile = self.register_tile(op, place)
+        outer, inner, last = [], [], None
         for i, axis in enumerate(axes):
             if i == place:
-                o, v = host.split(axis, factor=factor)
+                o, last = host.split(axis, factor=factor)
                 outer.append(o)
-                last = v
-            elif tile is not None and i == tile[0]:
-                o, t = host.split(axis, factor=tile[1])
+            elif i in tile:
+                o, t = host.split(axis, factor=tile[i])
                 outer.append(o)
                 inner.append(t)
             else:
                 outer.append(axis)
-        if place is not None:
-            inner.append(last)
-            if consumer is not None:
-                host.vectorize(last)
         if consumer is None:
-            host.reorder(*outer, *op.reduce_axis, *inner)
-            if place is not None:
+            host.reorder(*outer, *op.reduce_axis, *inner, *([last] if last is not None else []))
+            if last is not None:
                 host.vectorize(last)
             self.parallel(host, outer, access.work(op))
             return
-        host.reorder(*outer, *inner)
-        for t in inner[:-1] if place is not None else inner:
+        host.reorder(*outer, *inner, *([last] if last is not None else []))
+        if last is not None:
+            host.vectorize(last)
+        for t in inner:
             host.unroll(t)
         stage.compute_at(host, outer[-1])
         self.accumulate(stage, place, tile)
@@ -241,31 +241,64 @@ class Planner:
         elif access.work(op) >= PARALLEL_POINTS:
             host.parallel(outer[0])
 
-    def accumulate(self, stage: Stage, place: int | None, tile) -> None:
+    def accumulate(self, stage: Stage, place: int | None, tile: dict[int, int]) -> None:
         """Inside the tile: reduction loops outside, the tile itself in registers."""
         op = stage.op
         axes = list(op.axis)
-        inside = ([axes[tile[0]]] if tile is not None else []) + ([axes[place]] if place is not None else [])
+        # The axis along which the vector operand stays goes inside the one along which the scalar operand does.
+        tiled = [axes[i] for i in sorted(tile, reverse=True)]
+        inside = tiled + ([axes[place]] if place is not None else [])
         rest = [a for a in axes if a not in inside]
         stage.reorder(*rest, *op.reduce_axis, *inside)
-        if tile is not None:
-            stage.unroll(axes[tile[0]])
+        for axis in tiled:
+            stage.unroll(axis)
         if place is not None:
             stage.vectorize(axes[place])
         stage.set_scope("local")
 
-    def reuse_axis(self, op: ComputeOp, place: int | None, factor: int) -> tuple[int, int] | None:
-        """A second data axis to keep in registers: one along which some input stays the same."""
-        best = None
+    def register_tile(self, op: ComputeOp, place: int | None) -> dict[int, int]:
+        """Data axes to keep in registers and how much of each: every operand loaded is used along the axes it does not
+        depend on, so the tile that needs the fewest loads for each multiplication wins."""
+        loads = access.loads(op.body)
+        choices: list[tuple[int, list[int]]] = []
         for i, axis in enumerate(op.axis):
             n = access.extent_of(axis)
             if i == place or n is None or n == 1:
                 continue
-            if any(access.runs_along(x, axis.var) == "same" for x in access.loads(op.body)):
-                size = largest_divisor(n, 8 if place is not None else 4)
-                if size > 1 and (best is None or size > best[1]):
-                    best = (i, size)
-        return best
+            if any(access.runs_along(x, axis.var) == "same" for x in loads):
+                choices.append((i, [d for d in range(1, min(n, 28) + 1) if n % d == 0]))
+        best: tuple[float, dict[int, int]] = (float("inf"), {})
+        limit = self.machine.accumulators if place is not None else 4
+        for tile in _tiles(choices):
+            size = 1
+            for d in tile.values():
+                size *= d
+            if size > limit:
+                continue
+            cost = sum(self.loaded(x, op, tile) for x in loads) / size
+            # Fewer than eight independent sums leave the multipliers waiting for each other.
+            cost += max(0, 8 - size) * 0.1
+            if cost < best[0] - 1e-9:
+                best = (cost, {i: d for i, d in tile.items() if d > 1})
+        return best[1]
+
+    def loaded(self, load: ProducerLoad, op: ComputeOp, tile: dict[int, int]) -> int:
+        count = 1
+        for i, d in tile.items():
+            if access.runs_along(load, op.axis[i].var) != "same":
+                count *= d
+        return count
+
+
+def _tiles(choices: list[tuple[int, list[int]]]) -> Iterator[dict[int, int]]:
+    """Sizes for at most two of the axes."""
+    yield {}
+    for a, (i, sizes) in enumerate(choices):
+        for d in sizes:
+            yield {i: d}
+            for k, others in choices[a + 1 :]:
+                for e in others:
+                    yield {i: d, k: e}
 
 
 def _is_own_element(load: ProducerLoad, axes) -> bool:
