@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tvm
 from tests.topi.evaluate import evaluate
 from tvm import te, topi
 from tvm.topi import nn, testing
@@ -282,3 +283,30 @@ def test_refusals():
     with pytest.raises(RuntimeError, match="max or avg"):
         nn.pool2d(data, (2, 2), (1, 1), (1, 1), (0, 0, 0, 0), "median")
     assert topi.nn is nn
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("pads, ceil_mode, include", [((0, 0, 0, 0), False, True), ((1, 0, 1, 1), False, False)])
+def test_gradients_of_pools(rng, kind, pads, ceil_mode, include):
+    data = rng.integers(0, 4, (1, 2, 7, 6)).astype("float32")
+    shape = testing.poolnd_python(data, (3, 2), (2, 1), (1, 1), pads[:2], pads[2:], kind, include, ceil_mode).shape
+    grads = normal(rng, *shape)
+    same(
+        [grads, data],
+        lambda g, d: nn.pool_grad(g, d, (3, 2), (2, 1), pads, kind, ceil_mode, "NCHW", include),
+        testing.pool_grad_nchw(data, grads, (3, 2), (2, 1), pads, kind, ceil_mode, include),
+    )
+
+
+def test_classic_names_of_schedules(rng):
+    data = normal(rng, 2, 3, 5, 5)
+    t = te.placeholder(data.shape, name="data")
+    for make, schedule in (
+        (topi.exp, topi.generic.schedule_injective), (lambda x: nn.softmax(x, 1), topi.x86.schedule_softmax),
+        (lambda x: nn.global_pool(x, "avg"), topi.x86.schedule_adaptive_pool), (topi.sum, topi.generic.schedule_reduce),
+    ):  # fmt: skip
+        made = make(t)
+        function = tvm.build(schedule([made]), [t, made], "llvm")
+        out = tvm.nd.empty(tuple(int(d) for d in made.shape))
+        function(tvm.nd.array(data), out)
+        np.testing.assert_allclose(out.numpy(), evaluate([data], make), rtol=1e-4, atol=1e-5)

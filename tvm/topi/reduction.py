@@ -103,6 +103,8 @@ def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], las
 
 _ARGMAX = {last: _place_of("argmax", primop.greater, least, last) for last in (False, True)}
 _ARGMIN = {last: _place_of("argmin", primop.less, greatest, last) for last in (False, True)}
+# Of pairs (place, value): the largest value, and of several the least place.
+first_place = _ARGMAX[False]
 
 
 def sum(data, axis=None, keepdims=False):

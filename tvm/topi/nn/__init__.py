@@ -22,6 +22,7 @@ from .elemwise import leaky_relu, prelu, relu
 from .normalization import l2_normalize, lrn, nll_loss, scale_shift_nchw, scale_shift_nchwc, scale_shift_nhwc
 from .packed import conv2d_NCHWc, dense_pack, depthwise_conv2d_NCHWc
 from .pad import mirror_pad, pad
+from .pool_grad import pool_grad
 from .pooling import (
     adaptive_pool,
     adaptive_pool1d,

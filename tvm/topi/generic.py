@@ -1,0 +1,53 @@
+"""Schedules by their classic names. Each gives the schedule of the current target (a CPU if none is set) for the
+operations that make ``outs``, whatever they are: what a name says is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..target import Target
+from ..te.schedule import Schedule
+from ..te.tensor import Tensor
+from .schedule import schedule_for
+
+
+def _schedule(outs) -> Schedule:
+    tensors = [outs] if isinstance(outs, Tensor) else list(outs)
+    return schedule_for(tensors, Target.current(allow_none=True) or Target("llvm"))
+
+
+def _named(name: str) -> Callable:
+    def schedule(outs):
+        return _schedule(outs)
+
+    schedule.__name__ = schedule.__qualname__ = name
+    schedule.__doc__ = "The schedule of the current target for the operations that make ``outs``."
+    return schedule
+
+
+_FAMILIES = (
+    "adaptive_pool", "adv_index", "argsort", "argwhere", "batch_matmul", "batch_norm", "bitserial_conv2d_nchw",
+    "broadcast", "concatenate", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_NCHWc", "conv2d_hwcn",
+    "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw",
+    "correlation_nchw", "deformable_conv2d_nchw", "deformable_conv2d_nhwc", "dense", "depthwise_conv2d_NCHWc",
+    "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilation2d_nchw", "dilation2d_nhwc", "einsum", "elemwise",
+    "extern", "fast_softmax", "get_valid_counts", "group_conv2d_nchw", "group_conv2d_nhwc", "injective",
+    "l2_normalize", "lrn", "matmul", "multibox_detection", "multibox_prior", "multibox_transform_loc", "nms",
+    "pool_grad", "proposal", "reduce", "reorg", "roi_align", "roi_pool", "scatter", "softmax", "sort", "topk",
+    "unique",
+)  # fmt: skip
+for _family in _FAMILIES:
+    globals()[f"schedule_{_family}"] = _named(f"schedule_{_family}")
+
+
+def schedule_pool(outs, layout="NCHW"):
+    """As the others; the layout is read from the operations themselves."""
+    return _schedule(outs)
+
+
+def default_schedule(outs, auto_inline=False):
+    """The schedule of the current target; plain loops are ``te.create_schedule``."""
+    return _schedule(outs)
+
+
+__all__ = ["default_schedule", "schedule_pool", *(f"schedule_{family}" for family in _FAMILIES)]

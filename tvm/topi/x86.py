@@ -1,0 +1,18 @@
+"""The classic names of operators and schedules for x86: those for every CPU, which ask what the processor can do."""
+
+from __future__ import annotations
+
+from . import generic, nn
+from .nn import depthwise_conv2d_nchw
+from .vision import roi_align_nchw
+
+
+def dense_dynamic(A, B, bias, dtype):
+    """A dense layer whose batch is known only when the program runs."""
+    return nn.dense(A, B, bias, dtype)
+
+
+globals().update({name: getattr(generic, name) for name in generic.__all__})
+schedule_dense_dynamic = generic.schedule_dense
+
+__all__ = [*generic.__all__, "dense_dynamic", "depthwise_conv2d_nchw", "roi_align_nchw", "schedule_dense_dynamic"]
