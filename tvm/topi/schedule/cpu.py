@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
-from ...te.schedule import Schedule, Stage, create_schedule
+from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from . import access
 
@@ -46,7 +46,7 @@ class Planner:
 
     def run(self) -> None:
         self.inline()
-        live = [x for x in self.s.stages if x.attach_type != "inline" and isinstance(x.op, ComputeOp)]
+        live = [x for x in self.s.stages if x.attach_type != AttachType.INLINE and isinstance(x.op, ComputeOp)]
         # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
         plain = self.s.normalize()
@@ -69,7 +69,7 @@ class Planner:
     def inline(self) -> None:
         for stage in self.s.stages:
             op = stage.op
-            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.attach_type == "scan":
+            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
             users = self.s.consumers(stage)
             if not users or not all(isinstance(u.op, ComputeOp) for u in users):
