@@ -117,9 +117,9 @@ def swap(arr: Sequence, axis: int) -> list:
 
 
 def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
-    """The largest power of two that divides ``n`` and is below ``max_value``."""
+    """The largest power of two that divides ``n`` and is not above ``max_value``."""
     x = 1
-    while n % 2 == 0 and (max_value is None or x < max_value // 2 + max_value % 2):
+    while n % 2 == 0 and (max_value is None or x * 2 <= max_value):
         x, n = x * 2, n // 2
     return x
 
