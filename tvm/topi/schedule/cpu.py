@@ -69,7 +69,9 @@ class Planner:
     def inline(self) -> None:
         for stage in self.s.stages:
             op = stage.op
-            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.attach_type == AttachType.SCAN_UPDATE:
+            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
+                continue
+            if stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
             users = self.s.consumers(stage)
             if not users or not all(isinstance(u.op, ComputeOp) for u in users):
