@@ -109,8 +109,9 @@ class Blocking:
         out_block = self.block_for(w[0])
         if out_block is None:
             return None
-        options = dict(strides=attrs.strides, padding=attrs.padding, dilation=attrs.dilation, channels=attrs.channels,
-                       kernel_size=attrs.kernel_size, out_dtype=attrs.out_dtype, out_layout=f"NCHW{out_block}c")
+        options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
+                   "channels": attrs.channels, "kernel_size": attrs.kernel_size, "out_dtype": attrs.out_dtype,
+                   "out_layout": f"NCHW{out_block}c"}
         if attrs.groups == 1:
             in_block = self.block_for(x[1]) or (x[1] if x[1] <= 4 else None)
             if in_block is None:

@@ -25,8 +25,7 @@ class Machine:
     def __init__(self, target: Target):
         features = target.features
         self.vector_bytes = max(getattr(features, "vector_bits", 128) or 128, 128) // 8
-        # Registers that can hold sums, beside those for operands on their way.
-        self.accumulators = 28 if self.vector_bytes == 64 else 12
+        self.registers = 32 if self.vector_bytes == 64 else 16
 
     def lanes(self, dtype: str) -> int:
         return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
@@ -270,16 +269,21 @@ class Planner:
             if any(access.runs_along(x, axis.var) == "same" for x in loads):
                 choices.append((i, [d for d in range(1, min(n, 28) + 1) if n % d == 0]))
         best: tuple[float, dict[int, int]] = (float("inf"), {})
-        limit = self.machine.accumulators if place is not None else 4
+        vectors = [place is not None and access.runs_along(x, op.axis[place].var) == "next" for x in loads]
         for tile in _tiles(choices):
             size = 1
             for d in tile.values():
                 size *= d
-            if size > limit:
+            counts = [self.loaded(x, op, tile) for x in loads]
+            held = sum(c for c, v in zip(counts, vectors) if v)
+            if size > 4 and (place is None or size + held > self.machine.registers):
                 continue
-            cost = sum(self.loaded(x, op, tile) for x in loads) / size
+            # A whole vector comes from further away than one number that is spread over the lanes.
+            cost = sum(c * (3 if v else 1) for c, v in zip(counts, vectors)) / size
             # Fewer than eight independent sums leave the multipliers waiting for each other.
             cost += max(0, 8 - size) * 0.1
+            # Rows and blocks further apart than neighbours touch more lines of the cache.
+            cost += sum(0.02 for i in tile if place is None or i != place - 1)
             if cost < best[0] - 1e-9:
                 best = (cost, {i: d for i, d in tile.items() if d > 1})
         return best[1]
