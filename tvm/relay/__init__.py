@@ -43,6 +43,7 @@ from .op import annotation, image, nn, random, vision
 from .op.algorithm import *
 from .op.indexing import *
 from .op.reduce import *
+from .op.signal import *
 from .op.tensor import *
 from .op.transform import *
 from .build_module import build, optimize

@@ -7,6 +7,7 @@ from .transform.block_channels import BlockChannels
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .transform.dead_code import RemoveUnusedFunctions
+from .transform.dynamic_to_static import DynamicToStatic
 from .transform.eliminate_common_subexpr import EliminateCommonSubexpr
 from .transform.expand_ops import ExpandOps
 from .transform.fast_math import FastMath
@@ -19,6 +20,7 @@ from .transform.simplify_inference import SimplifyInference
 OPTIMIZE: tuple[Pass, ...] = (
     RemoveUnusedFunctions(),
     InferType(),
+    DynamicToStatic(),
     SimplifyInference(),
     ExpandOps(),
     EliminateCommonSubexpr(),

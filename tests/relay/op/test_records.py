@@ -22,7 +22,9 @@ def test_records_are_complete(fact):
         "type_rule": lambda record: callable(record.attrs.get("type_rule")),
         "description": lambda record: record.description.strip().endswith("."),
         "inputs": lambda record: isinstance(record.attrs["num_inputs"], int),
-        "computation": lambda record: callable(record.attrs.get("compute")) or callable(record.attrs.get("expand")),
+        "computation": lambda record: any(
+            callable(record.attrs.get(way)) for way in ("compute", "expand", "to_static")
+        ),
         "pattern": lambda record: (
             record.attrs["TOpPattern"] in {v for k, v in vars(OpPattern).items() if not k.startswith("_")}
         ),

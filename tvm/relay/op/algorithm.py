@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import topi
 from ...dtype import canonical
 from ..expr import TupleWrapper
+from .dynamic import is_dynamic
 from .record import OPAQUE, call, op
 from .transform import _ints
 
@@ -36,6 +37,11 @@ def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
 )
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
     """The k largest (or smallest) elements along an axis in order: values, indices or both."""
+    if is_dynamic(k):
+        made = call(
+            "dyn.topk", data, k, axis=int(axis), ret_type=ret_type, is_ascend=bool(is_ascend), dtype=canonical(dtype)
+        )
+        return TupleWrapper(made, 2) if ret_type == "both" else made
     made = call(
         "topk",
         data,

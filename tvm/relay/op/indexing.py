@@ -8,6 +8,7 @@ from ...ir.prim import Any_
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType
 from ..expr import Constant, RelayExpr, TupleWrapper, const
+from .dynamic import is_dynamic
 from .record import BROADCAST, INJECTIVE, OPAQUE, as_expr, call, op
 from .rules import dims, fixed, tensor
 from .transform import _ints, expand_dims, repeat, zeros
@@ -71,6 +72,8 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
         from ..expr import _known_dtype
 
         default_value = const(default_value, _known_dtype(as_expr(sparse_values)))
+    if is_dynamic(output_shape):
+        return call("dyn.sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape)
     return call("sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape=_ints(output_shape))
 
 
@@ -90,6 +93,8 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 def one_hot(indices, on_value, off_value, depth, axis, dtype):
     """``on_value`` at the place each index names along a new axis, ``off_value`` elsewhere."""
     on, off = (v if isinstance(v, RelayExpr) else const(v, dtype) for v in (on_value, off_value))
+    if is_dynamic(depth):
+        return call("dyn.one_hot", indices, on, off, depth, axis=int(axis), dtype=canonical(dtype))
     return call("one_hot", indices, on, off, depth=_ints(depth)[0], axis=int(axis), dtype=canonical(dtype))
 
 

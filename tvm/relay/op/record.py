@@ -66,8 +66,14 @@ class CallAttrs(DictAttrs, key="relay.CallAttrs"):
 
 
 def op(
-    name: str, num_inputs: int = -1, *, pattern: int = OPAQUE, type_rule: Callable[..., Any] | None = None,
-    compute: Callable[..., Any] | None = None, infer_inputs: Callable[..., Any] | None = None, **facts: Any,
+    name: str,
+    num_inputs: int = -1,
+    *,
+    pattern: int = OPAQUE,
+    type_rule: Callable[..., Any] | None = None,
+    compute: Callable[..., Any] | None = None,
+    infer_inputs: Callable[..., Any] | None = None,
+    **facts: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the operator ``name``; the decorated function builds calls of it. ``facts`` are further attributes of
     the record (layout rules, legalization, gradients ...)."""
@@ -115,6 +121,18 @@ def pattern_of(record: Op) -> int:
 
 
 __all__ = [
-    "BROADCAST", "COMM_REDUCE", "CallAttrs", "Constant", "ELEMWISE", "INJECTIVE", "OPAQUE", "OUT_ELEMWISE_FUSABLE",
-    "OpPattern", "TUPLE", "as_expr", "call", "op", "pattern_of",
+    "BROADCAST",
+    "COMM_REDUCE",
+    "CallAttrs",
+    "Constant",
+    "ELEMWISE",
+    "INJECTIVE",
+    "OPAQUE",
+    "OUT_ELEMWISE_FUSABLE",
+    "OpPattern",
+    "TUPLE",
+    "as_expr",
+    "call",
+    "op",
+    "pattern_of",
 ]

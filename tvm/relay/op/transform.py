@@ -9,6 +9,7 @@ from ...dtype import canonical
 from ...ir.prim import Any_, PrimExpr
 from ...ir.tensor_type import TensorType
 from ..expr import Constant, RelayExpr, TupleWrapper, const
+from .dynamic import is_dynamic
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE, OPAQUE, as_expr, call, op
 from .rules import broadcast_dims, dims, normalize_axis, product, same_as_first, tensor
 
@@ -90,10 +91,8 @@ def _reshape_type(attrs, types):
 )
 def reshape(data, newshape, allowzero=False):
     """The same elements in another shape."""
-    if isinstance(newshape, RelayExpr) and not isinstance(newshape, Constant):
-        raise TypeError(
-            "reshape: the shape must be known when compiling; run DynamicToStatic, or use the virtual machine"
-        )
+    if is_dynamic(newshape):
+        return call("dyn.reshape", data, newshape, allowzero=bool(allowzero))
     return call("reshape", data, newshape=_ints(newshape), allowzero=bool(allowzero))
 
 
@@ -106,6 +105,8 @@ def reshape(data, newshape, allowzero=False):
 )
 def expand_dims(data, axis, num_newaxis=1):
     """Dimensions of size one before ``axis``."""
+    if is_dynamic(axis):
+        return call("dyn.expand_dims", data, axis, num_newaxis=int(num_newaxis))
     return call("expand_dims", data, axis=_ints(axis)[0], num_newaxis=int(num_newaxis))
 
 
@@ -118,6 +119,8 @@ def expand_dims(data, axis, num_newaxis=1):
 )
 def squeeze(data, axis=None):
     """Without dimensions of size one."""
+    if is_dynamic(axis):
+        return call("dyn.squeeze", data, axis)
     return call("squeeze", data, axis=None if axis is None else _ints(axis))
 
 
@@ -162,6 +165,12 @@ def split(data, indices_or_sections, axis=0):
 )
 def strided_slice(data, begin, end, strides=None, axes=None, slice_mode="end"):
     """Every strides-th element from begin to end, for each axis."""
+    if is_dynamic(begin, end, strides):
+        strides = strides if strides is not None else const([1] * _length(begin), "int64")
+        bounds = [v if isinstance(v, RelayExpr) else const(list(v), "int64") for v in (begin, end, strides)]
+        return call(
+            "dyn.strided_slice", data, *bounds, axes=None if axes is None else _ints(axes), slice_mode=slice_mode
+        )
     strides = (1,) if strides is None else _ints(strides)
     return call(
         "strided_slice",
@@ -236,12 +245,16 @@ def _broadcast_to_type(attrs, types):
 )
 def broadcast_to(data, shape):
     """The tensor repeated along its dimensions of size one."""
+    if is_dynamic(shape):
+        return call("dyn.broadcast_to", data, shape)
     return call("broadcast_to", data, shape=_ints(shape))
 
 
 @op("tile", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.tile(inputs[0], attrs.reps))
 def tile(data, reps):
     """The tensor repeated as a whole."""
+    if is_dynamic(reps):
+        return call("dyn.tile", data, reps)
     return call("tile", data, reps=_ints(reps))
 
 
@@ -271,6 +284,8 @@ def _full_compute(attrs, inputs, out):
 def full(fill_value, shape=(), dtype=""):
     """One value everywhere."""
     fill = fill_value if isinstance(fill_value, RelayExpr) else const(fill_value, dtype or None)
+    if is_dynamic(shape):
+        return call("dyn.full", fill, shape, dtype=canonical(dtype) if dtype else "")
     return call("full", fill, shape=_ints(shape), dtype=canonical(dtype) if dtype else "")
 
 
@@ -542,10 +557,13 @@ def strided_set(data, v, begin, end, strides=None):
     return call("strided_set", data, v, begin, end, strides)
 
 
-def _length(e: RelayExpr) -> int:
-    if isinstance(e, Constant):
-        return e.data.shape[0]
-    return int(e.checked_type_.shape[0])
+def _length(values) -> int:
+    """The number of elements of a list or of a vector."""
+    if not isinstance(values, RelayExpr):
+        return len(values)
+    from ..infer import infer_type
+
+    return int(infer_type(values).checked_type_.shape[0])
 
 
 @op(

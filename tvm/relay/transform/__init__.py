@@ -5,6 +5,7 @@ from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from .eliminate_common_subexpr import EliminateCommonSubexpr
+from .dynamic_to_static import DynamicToStatic
 from .expand_ops import ExpandOps
 from .fast_math import FastMath
 from .fold_constant import FoldConstant, FoldConstantExpr

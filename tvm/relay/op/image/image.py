@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
-from ...expr import RelayExpr
+from ...expr import RelayExpr, const
+from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
 from ..transform import _ints
@@ -60,9 +61,28 @@ def _resize(n: int, default: str):
         scales=None,
         antialias=False,
     ):
+        if n == 2 and is_dynamic(size, roi):
+            sizes = size if isinstance(size, RelayExpr) else const(list(size), "int64")
+            region = (
+                const([0.0] * 4) if roi is None else roi if isinstance(roi, RelayExpr) else const(list(roi), "float32")
+            )
+            return call(
+                "dyn.image.resize2d",
+                data,
+                sizes,
+                region,
+                layout=layout,
+                method=method,
+                coordinate_transformation_mode=coordinate_transformation_mode,
+                rounding_method=rounding_method,
+                cubic_alpha=float(cubic_alpha),
+                cubic_exclude=int(cubic_exclude),
+                extrapolation_value=float(extrapolation_value),
+                out_dtype=out_dtype,
+            )
+        size = _ints(size)
         if isinstance(roi, RelayExpr):
             roi = roi.data.numpy()
-        size = _ints(size)
         if len(size) != n:
             raise ValueError(f"resize{n}d: {n} sizes are wanted, got {len(size)}")
         return call(

@@ -84,20 +84,56 @@ def _conv_compute(attrs, inputs, out):
         return topi.nn.depthwise_conv2d_nhwc(
             data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype
         )
-    return topi.nn.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, attrs.data_layout,
-                        attrs.kernel_layout, out.dtype, f"conv{len(attrs.data_layout) - 2}d")
+    return topi.nn.conv(
+        data,
+        weight,
+        attrs.strides,
+        attrs.padding,
+        attrs.dilation,
+        attrs.groups,
+        attrs.data_layout,
+        attrs.kernel_layout,
+        out.dtype,
+        f"conv{len(attrs.data_layout) - 2}d",
+    )
 
 
-def _build(name: str, n: int, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
-           kernel_layout, out_layout, out_dtype):
+def _build(
+    name: str,
+    n: int,
+    data,
+    weight,
+    strides,
+    padding,
+    dilation,
+    groups,
+    channels,
+    kernel_size,
+    data_layout,
+    kernel_layout,
+    out_layout,
+    out_dtype,
+):
     kernel = None if kernel_size is None else spatial(kernel_size, n, name + ": kernel_size")
-    padding = padding if isinstance(padding, str) else tuple(
-        int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
+    padding = (
+        padding
+        if isinstance(padding, str)
+        else tuple(int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
+    )
     return call(
-        name, data, weight, strides=spatial(strides, n, name + ": strides"), padding=padding,
-        dilation=spatial(dilation, n, name + ": dilation"), groups=int(groups),
-        channels=None if channels is None else int(channels), kernel_size=kernel, data_layout=data_layout,
-        kernel_layout=kernel_layout, out_layout=out_layout, out_dtype=out_dtype,
+        name,
+        data,
+        weight,
+        strides=spatial(strides, n, name + ": strides"),
+        padding=padding,
+        dilation=spatial(dilation, n, name + ": dilation"),
+        groups=int(groups),
+        channels=None if channels is None else int(channels),
+        kernel_size=kernel,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
+        out_dtype=out_dtype,
     )
 
 
@@ -110,24 +146,102 @@ _FACTS = {
 
 
 @op("nn.conv1d", 2, **_FACTS)
-def conv1d(data, weight, strides=1, padding=0, dilation=1, groups=1, channels=None, kernel_size=None, data_layout="NCW",
-           kernel_layout="OIW", out_layout="", out_dtype=""):
+def conv1d(
+    data,
+    weight,
+    strides=1,
+    padding=0,
+    dilation=1,
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCW",
+    kernel_layout="OIW",
+    out_layout="",
+    out_dtype="",
+):
     """Cross-correlation along one dimension."""
-    return _build("nn.conv1d", 1, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
-                  kernel_layout, out_layout, out_dtype)
+    return _build(
+        "nn.conv1d",
+        1,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
 
 
 @op("nn.conv2d", 2, **_FACTS)
-def conv2d(data, weight, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, channels=None, kernel_size=None,
-           data_layout="NCHW", kernel_layout="OIHW", out_layout="", out_dtype=""):
+def conv2d(
+    data,
+    weight,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW",
+    kernel_layout="OIHW",
+    out_layout="",
+    out_dtype="",
+):
     """Cross-correlation along two dimensions."""
-    return _build("nn.conv2d", 2, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
-                  kernel_layout, out_layout, out_dtype)
+    return _build(
+        "nn.conv2d",
+        2,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )
 
 
 @op("nn.conv3d", 2, **_FACTS)
-def conv3d(data, weight, strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1, channels=None,
-           kernel_size=None, data_layout="NCDHW", kernel_layout="OIDHW", out_layout="", out_dtype=""):
+def conv3d(
+    data,
+    weight,
+    strides=(1, 1, 1),
+    padding=(0, 0, 0),
+    dilation=(1, 1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCDHW",
+    kernel_layout="OIDHW",
+    out_layout="",
+    out_dtype="",
+):
     """Cross-correlation along three dimensions."""
-    return _build("nn.conv3d", 3, data, weight, strides, padding, dilation, groups, channels, kernel_size, data_layout,
-                  kernel_layout, out_layout, out_dtype)
+    return _build(
+        "nn.conv3d",
+        3,
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        channels,
+        kernel_size,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
+    )

@@ -32,8 +32,11 @@ def _dense_inputs(attrs, types):
 
 
 def _dense_compute(attrs, inputs, out):
-    return topi.nn.dense(inputs[0], inputs[1], None, out.dtype) if len(inputs[0].shape) > 1 else te.compute(
-        out.shape, *_vector(inputs, out))
+    return (
+        topi.nn.dense(inputs[0], inputs[1], None, out.dtype)
+        if len(inputs[0].shape) > 1
+        else te.compute(out.shape, *_vector(inputs, out))
+    )
 
 
 def _vector(inputs, out):
@@ -41,8 +44,14 @@ def _vector(inputs, out):
     return (lambda j: te.sum(inputs[0][k].astype(out.dtype) * inputs[1][j, k].astype(out.dtype), axis=k), "T_dense")
 
 
-@op("nn.dense", 2, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_dense_type, infer_inputs=_dense_inputs,
-    compute=_dense_compute)
+@op(
+    "nn.dense",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_dense_type,
+    infer_inputs=_dense_inputs,
+    compute=_dense_compute,
+)
 def dense(data, weight, units=None, out_dtype=""):
     """The product of the data and the transposed weight."""
     return call("nn.dense", data, weight, units=units, out_dtype=out_dtype)
@@ -68,8 +77,15 @@ def _matmul_type(attrs, types):
 )
 def matmul(tensor_a, tensor_b, units=None, out_dtype="", transpose_a=False, transpose_b=False):
     """The product of two matrices, either of them transposed."""
-    return call("nn.matmul", tensor_a, tensor_b, units=units, out_dtype=out_dtype, transpose_a=transpose_a,
-                transpose_b=transpose_b)
+    return call(
+        "nn.matmul",
+        tensor_a,
+        tensor_b,
+        units=units,
+        out_dtype=out_dtype,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+    )
 
 
 def _batch_matmul_type(attrs, types):
@@ -85,13 +101,20 @@ def _batch_matmul_type(attrs, types):
     return TensorType((y[0] if x[0] == 1 else x[0], m, n), attrs.out_dtype or a.dtype)
 
 
-@op("nn.batch_matmul", 2, pattern=OUT_ELEMWISE_FUSABLE, type_rule=_batch_matmul_type,
+@op(
+    "nn.batch_matmul",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_batch_matmul_type,
     compute=lambda attrs, inputs, out: topi.nn.batch_matmul(
-        inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b))
+        inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b
+    ),
+)
 def batch_matmul(tensor_a, tensor_b, out_dtype="", transpose_a=False, transpose_b=True):
     """Products of matrices, one for each place of the batch."""
-    return call("nn.batch_matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a,
-                transpose_b=transpose_b)
+    return call(
+        "nn.batch_matmul", tensor_a, tensor_b, out_dtype=out_dtype, transpose_a=transpose_a, transpose_b=transpose_b
+    )
 
 
 def _bias_type(attrs, types):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .... import te, topi
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, _known_dtype, const
+from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
 from ..rules import dims, normalize_axis, tensor
 
@@ -49,6 +50,10 @@ def pad(data, pad_width, pad_value=0, pad_mode="constant"):
         raise ValueError(f"pad: the mode is constant, edge or reflect, got '{pad_mode}'")
     data = as_expr(data)
     value = pad_value if isinstance(pad_value, RelayExpr) else const(pad_value, _known_dtype(data))
+    if is_dynamic(pad_width):
+        return call("dyn.nn.pad", data, pad_width, value, pad_mode=pad_mode)
+    if isinstance(pad_width, RelayExpr):
+        pad_width = pad_width.data.numpy().tolist()
     return call("nn.pad", data, value, pad_width=_pairs(pad_width), pad_mode=pad_mode)
 
 

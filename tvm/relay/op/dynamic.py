@@ -1,0 +1,173 @@
+"""Operators whose shapes, axes or sizes are tensors that are only known when running: ``dyn.reshape`` and so on.
+
+Their types have unknown sizes. ``to_static(attrs, args)`` gives the plain operator once the tensors are constants, and
+None before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.prim import Any_
+from ...ir.tensor_type import TensorType
+from ...ir.type import TupleType
+from ..expr import Constant, RelayExpr, TupleWrapper
+from .record import INJECTIVE, OPAQUE, call, op
+from .rules import dims, tensor
+
+
+def is_dynamic(*values: Any) -> bool:
+    """Whether one of the values is an expression that is not a constant."""
+    return any(isinstance(v, RelayExpr) and not isinstance(v, Constant) for v in values)
+
+
+def _vector(t, what: str) -> int:
+    """The length of a vector that says sizes or axes."""
+    shape = dims(tensor(t, what))
+    if len(shape) != 1 or not isinstance(shape[0], int):
+        raise TypeError(f"{what} must be a vector of known length, got shape {shape}")
+    return shape[0]
+
+
+def _of_length(index: int, what: str, data: int = 0):
+    """The type of a result that has one unknown dimension for each element of input ``index``; its elements are those
+    of input ``data``."""
+
+    def rule(attrs, types):
+        return TensorType([Any_()] * _vector(types[index], what), tensor(types[data]).dtype)
+
+    return rule
+
+
+def _unknown_like_first(attrs, types):
+    data = tensor(types[0])
+    return TensorType([Any_()] * len(data.shape), data.dtype)
+
+
+def _static(count: int, build: Callable[..., Any]):
+    """``to_static`` for operators whose inputs from ``count`` on must be constants; ``build(attrs, data, numbers)``."""
+
+    def rule(attrs, args):
+        if any(not isinstance(a, Constant) for a in args[count:]):
+            return None
+        made = build(attrs, args[:count], [a.data.numpy() for a in args[count:]])
+        return made.astuple() if isinstance(made, TupleWrapper) else made
+
+    return rule
+
+
+def _list(array) -> list:
+    return [v.item() for v in array.ravel()]
+
+
+def _plain(name: str):
+    from ... import relay
+
+    found = relay
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+_ROWS = (
+    ("dyn.reshape", 2, _of_length(1, "the new shape"), "The same elements in a shape known when running.",
+     _static(1, lambda attrs, data, n: _plain("reshape")(data[0], _list(n[0]), attrs.allowzero))),
+    ("dyn.broadcast_to", 2, _of_length(1, "the shape"), "The tensor repeated to a shape known when running.",
+     _static(1, lambda attrs, data, n: _plain("broadcast_to")(data[0], _list(n[0])))),
+    ("dyn.tile", 2, None, "The tensor repeated as often as is known when running.",
+     _static(1, lambda attrs, data, n: _plain("tile")(data[0], _list(n[0])))),
+    ("dyn.full", 2, None, "One value everywhere, in a shape known when running.",
+     _static(1, lambda attrs, data, n: _plain("full")(data[0], _list(n[0]), attrs.dtype))),
+    ("dyn.strided_slice", 4, _unknown_like_first, "A slice whose bounds are known when running.",
+     _static(1, lambda attrs, data, n: _plain("strided_slice")(
+         data[0], *[_list(v) for v in n], attrs.axes, attrs.slice_mode))),
+    ("dyn.topk", 2, None, "The k largest elements, k being known when running.",
+     _static(1, lambda attrs, data, n: _plain("topk")(
+         data[0], int(n[0].item()), attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype))),
+    ("dyn.one_hot", 4, None, "Classes as vectors whose length is known when running.",
+     _static(3, lambda attrs, data, n: _plain("one_hot")(*data, int(n[0].item()), attrs.axis, attrs.dtype))),
+    ("dyn.expand_dims", 2, None, "Dimensions of size one before an axis known when running.",
+     _static(1, lambda attrs, data, n: _plain("expand_dims")(data[0], int(n[0].item()), attrs.num_newaxis))),
+    ("dyn.squeeze", 2, None, "Without dimensions of size one that are known when running.",
+     _static(1, lambda attrs, data, n: _plain("squeeze")(data[0], _list(n[0])))),
+    ("dyn.nn.pad", 3, None, "Elements around a tensor, as many as is known when running.",
+     _static(1, lambda attrs, data, n: _plain("nn.pad")(data[0], n[0].tolist(), n[1].item(), attrs.pad_mode))),
+    ("dyn.image.resize2d", 3, None, "Images in a size known when running.",
+     _static(1, lambda attrs, data, n: _plain("image.resize2d")(
+         data[0], _list(n[0]), _list(n[1]), attrs.layout, attrs.method, attrs.coordinate_transformation_mode,
+         attrs.rounding_method, attrs.cubic_alpha, attrs.cubic_exclude, attrs.extrapolation_value, attrs.out_dtype))),
+    ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Values at indices, in a shape known when running.",
+     _static(3, lambda attrs, data, n: _plain("sparse_to_dense")(data[0], _list(n[0]), data[1], data[2]))),
+)  # fmt: skip
+
+
+def _tile_type(attrs, types):
+    rank = max(len(dims(tensor(types[0]))), _vector(types[1], "the repetitions"))
+    return TensorType([Any_()] * rank, types[0].dtype)
+
+
+def _full_type(attrs, types):
+    return TensorType([Any_()] * _vector(types[1], "the shape"), attrs.dtype or tensor(types[0]).dtype)
+
+
+def _topk_type(attrs, types):
+    data = tensor(types[0])
+    shape = list(data.shape)
+    shape[attrs.axis] = Any_()
+    parts = {"values": TensorType(shape, data.dtype), "indices": TensorType(shape, attrs.dtype)}
+    return TupleType(tuple(parts.values())) if attrs.ret_type == "both" else parts[attrs.ret_type]
+
+
+def _one_hot_type(attrs, types):
+    shape = list(tensor(types[0]).shape)
+    shape.insert(len(shape) if attrs.axis < 0 else attrs.axis, Any_())
+    return TensorType(shape, attrs.dtype)
+
+
+def _expand_type(attrs, types):
+    data = tensor(types[0])
+    return TensorType([Any_()] * (len(data.shape) + attrs.num_newaxis), data.dtype)
+
+
+def _squeeze_type(attrs, types):
+    data = tensor(types[0])
+    return TensorType([Any_()] * (len(data.shape) - _vector(types[1], "the axes")), data.dtype)
+
+
+def _resize_type(attrs, types):
+    data = tensor(types[0])
+    shape = list(data.shape)
+    for c in "HW":
+        shape[attrs.layout.index(c)] = Any_()
+    return TensorType(shape, attrs.out_dtype or data.dtype)
+
+
+_TYPES = {
+    "dyn.tile": _tile_type,
+    "dyn.full": _full_type,
+    "dyn.topk": _topk_type,
+    "dyn.one_hot": _one_hot_type,
+    "dyn.expand_dims": _expand_type,
+    "dyn.squeeze": _squeeze_type,
+    "dyn.nn.pad": _unknown_like_first,
+    "dyn.image.resize2d": _resize_type,
+}
+
+
+def _register(name: str, inputs: int, rule, doc: str, to_static) -> None:
+    def build(*args, **attrs):
+        return call(name, *args, **attrs)
+
+    build.__doc__ = doc
+    op(
+        name,
+        inputs,
+        pattern=OPAQUE if "slice" not in name else INJECTIVE,
+        type_rule=rule or _TYPES[name],
+        to_static=to_static,
+    )(build)
+
+
+for _row in _ROWS:
+    _register(*_row)
