@@ -51,7 +51,7 @@ from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars
-from . import transform
+from . import testing, transform
 from . import qnn
 from .transform import build_config
 from .transform.function_pass import InferType
