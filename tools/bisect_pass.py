@@ -24,8 +24,10 @@ def main(seed: int) -> int:
             new = run_pipeline(mod, (pass_,), ctx)
             problem = random_graphs.close(random_graphs.interpret(new, values), want)
             if problem:
-                print(f"seed {seed}: pass {number} ({pass_.info.name}) changes the result: {problem}\nbefore it:\n{mod}\n"
-                      f"after it:\n{new}")
+                print(
+                    f"seed {seed}: pass {number} ({pass_.info.name}) changes the result: {problem}\nbefore it:\n{mod}\n"
+                    f"after it:\n{new}"
+                )
                 return 1
             mod = new
     for level in (0, 3):

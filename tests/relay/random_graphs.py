@@ -85,7 +85,9 @@ class Maker:
         x = self.with_axes()
         shape = self.shape_of(x)
         rank = len(shape)
-        which = self.pick(("transpose", "reshape", "expand", "slice", "concat", "reverse", "tile", "pad", "cast", "split"))
+        which = self.pick(
+            ("transpose", "reshape", "expand", "slice", "concat", "reverse", "tile", "pad", "cast", "split")
+        )
         if which == "transpose":
             return relay.transpose(x, [int(a) for a in self.rng.permutation(rank)])
         if which == "reshape":
@@ -115,7 +117,9 @@ class Maker:
         x = self.with_axes()
         rank = len(self.shape_of(x))
         axes = [a for a in range(rank) if self.rng.random() < 0.5] or [rank - 1]
-        out = getattr(relay, self.pick(("sum", "mean", "max", "min")))(x, axis=axes, keepdims=bool(self.rng.random() < 0.5))
+        out = getattr(relay, self.pick(("sum", "mean", "max", "min")))(
+            x, axis=axes, keepdims=bool(self.rng.random() < 0.5)
+        )
         return relay.clip(out, -50, 50)
 
     def layer(self):
@@ -133,8 +137,15 @@ class Maker:
         groups = c if self.rng.random() < 0.3 else 1
         filters = c if groups > 1 else self.pick((1, 2, 5, 8))
         weight = relay.const((self.rng.uniform(-1, 1, (filters, c // groups, k, k)) / (k * k)).astype("float32"))
-        out = relay.nn.conv2d(x, weight, strides=self.pick((1, 2)) if k == 3 else 1, padding=(k // 2, k // 2), groups=groups,
-                              channels=filters, kernel_size=(k, k))
+        out = relay.nn.conv2d(
+            x,
+            weight,
+            strides=self.pick((1, 2)) if k == 3 else 1,
+            padding=(k // 2, k // 2),
+            groups=groups,
+            channels=filters,
+            kernel_size=(k, k),
+        )
         after = self.rng.random()
         if after < 0.4:
             vectors = [relay.const(self.rng.uniform(lo, 2, filters).astype("float32")) for lo in (-1, -2, -2, 0.3)]
@@ -144,14 +155,18 @@ class Maker:
         if self.rng.random() < 0.5:
             out = relay.nn.relu(out)
         if self.rng.random() < 0.3:
-            out = out * relay.const(self.rng.uniform(-1 if self.rng.random() < 0.5 else 0.1, 2, (filters, 1, 1)).astype("float32"))
+            out = out * relay.const(
+                self.rng.uniform(-1 if self.rng.random() < 0.5 else 0.1, 2, (filters, 1, 1)).astype("float32")
+            )
         return out
 
     def parallel(self):
         """Dense layers of the same data."""
         x = self.value(2)
         width = self.shape_of(x)[1]
-        outs = [relay.nn.dense(x, relay.const(self.rng.uniform(-1, 1, (u, width)).astype("float32"))) for u in (3, 1, 5)]
+        outs = [
+            relay.nn.dense(x, relay.const(self.rng.uniform(-1, 1, (u, width)).astype("float32"))) for u in (3, 1, 5)
+        ]
         return relay.concatenate(outs, 1) if self.rng.random() < 0.5 else relay.nn.softmax(outs[2])
 
     def repeated(self):

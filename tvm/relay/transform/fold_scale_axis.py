@@ -66,7 +66,9 @@ def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
             return None
         axis = layout.index("O")
     array = weight.data.numpy()
-    return Call(node.op, (node.args[0], _as_type(array * along(s, array.ndim, axis), weight)), node.attrs, (), node.span)
+    return Call(
+        node.op, (node.args[0], _as_type(array * along(s, array.ndim, axis), weight)), node.attrs, (), node.span
+    )
 
 
 def scale_inputs(node: Call, s: Any) -> Constant | None:

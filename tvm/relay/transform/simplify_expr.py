@@ -193,7 +193,9 @@ def concrete_like(node: Call, counts) -> RelayExpr | None:
         return tensor.cast(data, node.args[1].checked_type_.dtype)
     if shape is None:
         return None
-    return transform.reshape(data, shape, True) if node.op.name == "reshape_like" else transform.broadcast_to(data, shape)
+    return (
+        transform.reshape(data, shape, True) if node.op.name == "reshape_like" else transform.broadcast_to(data, shape)
+    )
 
 
 RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
