@@ -45,7 +45,7 @@ class Narrower(StmtRewriter):
         self.dtype = make("int", bits)
         self.analyzer = analyzer
         self.variables: dict[Var, Var] = {}
-        self.kept: set[Var] = set()  # loops whose variable is used where it would have to be widened again
+        self.kept: set[Var] = set()  # variables used where they would have to be widened again
         self.memo: dict = {}
 
         self.failed: set[Var] = set()
@@ -134,7 +134,7 @@ class Narrower(StmtRewriter):
         if self.wide(node.value) and not any(isinstance(n, BufferLoad) for n in post_order(node.value)):
             self.analyzer.bind(node.var, node.value)
             value = self.narrow(node.value)
-            if value is not None:
+            if value is not None and node.var not in self.kept:
                 new = Var(node.var.name, self.dtype)
                 self.variables[node.var] = new
                 return LetStmt(new, value, self.stmt(node.body))
