@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import numpy as np
 
@@ -24,9 +25,24 @@ def test_table_adds_up_calls_of_one_name():
     assert lines[0][:2] == ["Name", "Duration"]
     assert lines[1][:3] == ["conv", "45.00", "90.00"]
     assert lines[2][:3] == ["relu", "5.00", "10.00"]
-    assert lines[3][:3] == ["Sum", "50.00", "100.00"]
-    assert lines[4][0] == "Total" and "52.50" in lines[4]
-    assert lines[-1] == ["Executor:", "Graph"]
+    assert lines[3] == ["-" * 10]
+    assert lines[4][:3] == ["Sum", "50.00", "100.00"]
+    assert lines[5][0] == "Total" and "52.50" in lines[5]
+    assert lines[-3:] == [["Configuration"], ["-------------"], ["Executor:", "Graph"]]
+
+
+def test_first_column_is_left_and_others_are_right():
+    head, first, *_ = report().table().splitlines()
+    assert head.startswith("Name        Duration (us)  Percent  Device  Count  Speed  ")
+    assert first.startswith("conv                45.00    90.00    cpu0      2    ")
+
+
+def test_chrome_trace_lays_calls_end_to_end(tmp_path):
+    report().to_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [(e["name"], e["ts"], e["dur"], e["ph"]) for e in events] == [
+        ("conv", 0.0, 30.0, "X"), ("relu", 30.0, 5.0, "X"), ("conv", 35.0, 15.0, "X")]
+    assert events[0]["args"]["Device"] == "cpu0"
 
 
 def test_table_without_aggregation_keeps_order_and_calls():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ class Ratio(Metric):
 _KINDS = {kind.key: kind for kind in (Duration, Percent, Count, Ratio)}
 _SORT_COLUMN = "Duration (us)"
 _NAME, _COUNT, _PERCENT = "Name", "Count", "Percent"
-_FIRST_COLUMNS = (_NAME, _SORT_COLUMN, _PERCENT, "Device", _COUNT)
+_FIRST_COLUMNS = (_NAME, _SORT_COLUMN, _PERCENT, "Device", _COUNT, "Argument Shapes")
 
 
 def _to_json(value: object) -> object:
@@ -138,7 +139,7 @@ class Report(Object):
     def _columns(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
         found = dict.fromkeys(name for row in rows for name in row)
         first = [name for name in _FIRST_COLUMNS if name in found]
-        return first + [name for name in found if name not in first]
+        return first + sorted(name for name in found if name not in first)
 
     def csv(self) -> str:
         """One line per call, plain numbers."""
@@ -157,16 +158,51 @@ class Report(Object):
         if sort:
             rows.sort(key=lambda row: -getattr(row.get(_SORT_COLUMN), "value", 0.0))
         columns = self._columns(rows)
+        below: list[dict[str, object]] = []
         if col_sums and rows:
-            rows = [*rows, self._sums(rows, columns)]
+            below.append(self._sums(rows, columns))
         for device, metrics in self.device_metrics.items():
-            rows.append({_NAME: "Total", "Device": device, **metrics})
-            columns += [name for name in rows[-1] if name not in columns]
+            below.append({_NAME: "Total", "Device": device, **metrics})
+            columns += [name for name in below[-1] if name not in columns]
+        if below:
+            rows += [{_NAME: "----------"}, *below]
         cells = [columns, *([str(row.get(name, "")) for name in columns] for row in rows)]
         widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in cells]
+        lines = [
+            "".join(
+                (cell.rjust(width) if i else cell.ljust(width)) + "  "
+                for i, (cell, width) in enumerate(zip(line, widths))
+            )
+            for line in cells
+        ]
         settings = [f"{name}: {value}" for name, value in self.configuration.items()]
-        return "\n".join(lines + (["", "Configuration", *settings] if settings else [])) + "\n"
+        title = "Configuration"
+        return "\n".join(lines + (["", title, "-" * len(title), *settings] if settings else [])) + "\n"
+
+    def to_chrome_trace(self, path: str | os.PathLike | None = None) -> str:
+        """The calls one after the other, as a trace that Chrome and Perfetto show; written to ``path``."""
+        events, at = [], 0.0
+        for call in self.calls:
+            took = getattr(call.get(_SORT_COLUMN), "value", 0.0)
+            facts = {k: v.value if isinstance(v, Metric) else v for k, v in call.items() if k != _NAME}
+            events.append(
+                {
+                    "name": str(call.get(_NAME, "")),
+                    "cat": "kernel",
+                    "ph": "X",
+                    "ts": at,
+                    "dur": took,
+                    "pid": 1,
+                    "tid": 1,
+                    "args": facts,
+                }
+            )
+            at += took
+        text = json.dumps({"displayTimeUnit": "ns", "traceEvents": events}, indent=1)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
 
     @staticmethod
     def _sums(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> dict[str, object]:

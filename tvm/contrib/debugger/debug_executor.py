@@ -4,58 +4,28 @@ from __future__ import annotations
 
 import array
 import json
-import os
+import time
+from statistics import median
 
-from ...runtime import num_threads, profiling
+from ...runtime import ndarray, num_threads, profiling
 from .. import graph_executor
+from .debug_result import DebugResult
 
 
 def create(graph_json_str: str, libmod, device, dump_root: str | None = None) -> GraphModuleDebug:
-    """An executor that can show its nodes."""
+    """An executor that can show its nodes; with ``dump_root``, a run leaves its trace and results in that folder."""
     made = graph_executor.create(graph_json_str, libmod, device)
     return GraphModuleDebug(made.module, device, graph_json_str, dump_root, keep=libmod)
 
 
-def node_seconds(module, rounds: int) -> list[float]:
-    """The median time of every node over several whole runs."""
-    runs = []
-    for _ in range(rounds):
-        values = array.array("d")
-        values.frombytes(bytes(module["profile_run"]()))
-        runs.append(values)
-    return [sorted(column)[len(runs) // 2] for column in zip(*runs)]
+def _seconds(blob) -> array.array:
+    values = array.array("d")
+    values.frombytes(bytes(blob))
+    return values
 
 
-def rows_of(graph_json_str: str, seconds: list[float]) -> list[dict]:
-    """One row for each kernel: name, duration, shapes, count."""
-    graph = json.loads(graph_json_str)
-    shapes, dtypes, rows = graph["attrs"]["shape"][1], graph["attrs"]["dltype"][1], graph["node_row_ptr"]
-    out = []
-    for i, (node, took) in enumerate(zip(graph["nodes"], seconds)):
-        if node["op"] == "null" or node["attrs"]["func_name"] == "__nop":
-            continue
-        entries = [rows[n] + k for n, k, _ in node["inputs"]] + list(range(rows[i], rows[i + 1]))
-        text = ", ".join(f"{dtypes[e]}[{', '.join(str(d) for d in shapes[e])}]" for e in entries)
-        out.append({"Name": node["attrs"]["func_name"], "seconds": took, "Argument Shapes": text, "Count": 1})
-    return out
-
-
-def profile(executor, graph_json_str: str, device, rounds: int = 10) -> profiling.Report:
-    """A report of the time of every operator."""
-    executor.run()
-    rows = rows_of(graph_json_str, node_seconds(executor.module, rounds))
-    total = sum(r["seconds"] for r in rows) or 1.0
-    where = f"{device}".replace("(", "").replace(")", "")
-    calls = [
-        {
-            "Name": r["Name"], "Duration (us)": profiling.Duration(r["seconds"] * 1e6),
-            "Percent": profiling.Percent(100 * r["seconds"] / total), "Device": where, "Count": profiling.Count(1),
-            "Argument Shapes": r["Argument Shapes"],
-        }
-        for r in rows
-    ]
-    whole = {where: {"Duration (us)": profiling.Duration(total * 1e6), "Percent": profiling.Percent(100.0)}}
-    return profiling.Report(calls, whole, {"Number of threads": num_threads(), "Executor": "Graph"})
+def _is_kernel(node: dict) -> bool:
+    return node["op"] != "null" and node["attrs"]["func_name"] != "__nop"
 
 
 class GraphModuleDebug(graph_executor.GraphModule):
@@ -63,25 +33,107 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
     def __init__(self, module, device, graph_json_str: str, dump_root: str | None, keep=None):
         super().__init__(module, keep)
-        self.device = device
+        self.device = device[0] if isinstance(device, (list, tuple)) else device
         self.graph_json = graph_json_str
         self.graph = json.loads(graph_json_str)
-        self.dump_root = dump_root
-        if dump_root:
-            folder = os.path.join(dump_root, "_tvmdbg_device_CPU_0")
-            os.makedirs(folder, exist_ok=True)
-            with open(os.path.join(folder, "_tvmdbg_graph_dump.json"), "w", encoding="utf-8") as f:
-                f.write(graph_json_str)
+        self._names = [node["name"] for node in self.graph["nodes"]]
+        self.debug_datum = None if dump_root is None else DebugResult(graph_json_str, self.device, dump_root)
 
-    def profile(self, collectors=None, **input_dict) -> profiling.Report:
+    # ---- whole runs ----
+
+    def run(self, **input_dict) -> None:
+        """Run the model; where results are dumped, node by node, keeping the result and the time of each."""
         if input_dict:
             self.set_input(**input_dict)
-        return profile(self, self.graph_json, self.device)
+        if self.debug_datum is None:
+            self._run()
+            return
+        results, seconds = {}, []
+        rows = self.graph["node_row_ptr"]
+        for number, name in enumerate(self._names):
+            # Once: a node may write over its own input.
+            start = time.perf_counter()
+            self.module["execute_node"](number)
+            seconds.append(time.perf_counter() - start)
+            for k in range(rows[number + 1] - rows[number]):
+                # Nodes share memory, so a result is copied before the next node runs.
+                value = self.module["get_node_output"](number, k).numpy().copy()
+                results[f"{name}____topo-index:{number}____output-num:{k}"] = ndarray.array(value)
+        self.debug_datum.dump_output_tensor(results)
+        self.debug_datum.dump_chrome_trace(self._report(seconds, sum(seconds)))
+
+    def profile(self, collectors=None, rounds: int = 15, **input_dict) -> profiling.Report:
+        """The time of every operator: medians over whole runs. ``Total`` is the median of runs without the clocks.
+
+        ``collectors`` measure one further run; what they give is shown with the device.
+        """
+        if input_dict:
+            self.set_input(**input_dict)
+        whole = self.module.time_evaluator("run", self.device, number=1, repeat=1)
+        self._run()
+        runs, totals = [], []
+        for _ in range(rounds):  # in turn, so that a busy machine slows both alike
+            runs.append(_seconds(self.module["profile_run"]()))
+            totals.append(whole().mean)
+        report = self._report([median(column) for column in zip(*runs)], median(totals))
+        for name, value in self._collect(collectors or ()).items():
+            for row in report.device_metrics.values():
+                row[name] = value
+        return report
+
+    def _collect(self, collectors) -> dict:
+        tokens = []
+        for collector in collectors:
+            collector.init([profiling.DeviceWrapper(self.device)])
+            tokens.append(collector.start(self.device))
+        if tokens:
+            self._run()
+        found: dict = {}
+        for collector, token in zip(collectors, tokens):
+            found.update(collector.stop(token) or {})
+        return found
+
+    def _report(self, seconds, total: float) -> profiling.Report:
+        where = f"{self.device}".replace("(", "").replace(")", "")
+        calls = []
+        for number, (node, took) in enumerate(zip(self.graph["nodes"], seconds)):
+            if not _is_kernel(node):
+                continue
+            facts = {k: v for k, v in node["attrs"].items() if k.endswith("layout")}
+            if "hash" in node["attrs"]:
+                facts["Hash"] = node["attrs"]["hash"]
+            calls.append(
+                {
+                    "Name": node["attrs"]["func_name"],
+                    "Duration (us)": profiling.Duration(took * 1e6),
+                    "Percent": profiling.Percent(100 * took / total if total else 0.0),
+                    "Device": where,
+                    "Count": profiling.Count(1),
+                    "Argument Shapes": self._shapes(number),
+                    **facts,
+                }
+            )
+        device_row = {
+            "Duration (us)": profiling.Duration(total * 1e6),
+            "Percent": profiling.Percent(100.0),
+            "Count": profiling.Count(1),
+        }
+        return profiling.Report(calls, {where: device_row}, {"Number of threads": num_threads(), "Executor": "Graph"})
+
+    def _shapes(self, number: int) -> str:
+        attrs, rows = self.graph["attrs"], self.graph["node_row_ptr"]
+        shapes, dtypes = attrs["shape"][1], attrs["dltype"][1]
+        entries = [rows[n] + k for n, k, _ in self.graph["nodes"][number]["inputs"]]
+        entries += range(rows[number], rows[number + 1])
+        return ", ".join(f"{dtypes[e]}[{', '.join(str(d) for d in shapes[e])}]" for e in entries)
+
+    # ---- single nodes ----
 
     def execute_node(self, node: int | str) -> None:
         self.module["execute_node"](self._node(node))
 
     def get_node_output(self, node: int | str, out_ind: int = 0):
+        """What lies where the node writes; valid until a node that shares the memory runs."""
         return self.module["get_node_output"](self._node(node), out_ind)
 
     def debug_get_output(self, node, out=None):
@@ -97,18 +149,29 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
     def run_individual(self, number: int, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
         """Seconds of every node, run alone."""
-        self.run()
-        return [self.run_individual_node(i, number, repeat)[0] for i in range(len(self.graph["nodes"]))]
+        self._run()
+        nodes = range(len(self._names))
+        return [median(self.run_individual_node(i, number, repeat, min_repeat_ms)) for i in nodes]
 
     def run_individual_node(self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
-        values = array.array("d")
-        values.frombytes(bytes(self.module["time_node"](index, number, repeat)))
-        return list(values)
+        """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough."""
+        times = _seconds(self.module["time_node"](index, number, repeat))
+        while min_repeat_ms and min(times) * number * 1e3 < min_repeat_ms and number < 1 << 20:
+            number *= 2
+            times = _seconds(self.module["time_node"](index, number, repeat))
+        return list(times)
 
     def _node(self, node: int | str) -> int:
         if isinstance(node, int):
             return node
-        names = [n["name"] for n in self.graph["nodes"]]
-        if node not in names:
-            raise ValueError(f"there is no node named '{node}'")
-        return names.index(node)
+        if node not in self._names:
+            raise ValueError(f"there is no node named '{node}'; the nodes are {', '.join(self._names[:20])}")
+        return self._names.index(node)
+
+    def exit(self) -> None:
+        """Older scripts call this; what was dumped stays."""
+
+
+def profile(executor, graph_json_str: str, device) -> profiling.Report:
+    """A report of the time of every operator of an executor."""
+    return GraphModuleDebug(executor.module, device, graph_json_str, None, keep=executor).profile()

@@ -229,7 +229,12 @@ def _run(package, dev, inputs, fill_mode, benchmark, repeat, number, profile, en
     if profile:
         from ...contrib.debugger import debug_executor
 
-        print(debug_executor.profile(executor, package.graph, dev))
+        try:
+            shown = debug_executor.GraphModuleDebug(executor.module, dev, package.graph, "./prof", keep=executor)
+            print(shown.profile())
+            shown.run()
+        except OSError as problem:
+            raise TVMCException(f"cannot write the profile into ./prof: {problem.strerror or problem}") from problem
     if benchmark:
         executor.run()
         times = executor.benchmark(

@@ -92,7 +92,7 @@ class GraphCodegen:
         else:
             kernel = self.compiler.lower(node.op)
             extra = {"hash": node.op.attrs["hash"]} if "hash" in node.op.attrs else {}
-            self.nodes.append(Node(kernel.name, types, inputs, kernel, extra=extra))
+            self.nodes.append(Node(kernel.name, types, inputs, kernel, extra={**extra, **_layouts(node.op)}))
         index = len(self.nodes) - 1
         several = not isinstance(node.op.body.checked_type_ or node.op.ret_type, TensorType)
         return [(index, i) for i in range(len(types))] if several else (index, 0)
@@ -161,6 +161,18 @@ class GraphCodegen:
             "node_row_ptr": rows,
         }
         return json.dumps(graph, indent=2)
+
+
+def _layouts(function: Function) -> dict[str, str]:
+    """Layouts of the operators in a kernel, which reports show."""
+    found: dict[str, str] = {}
+    for node in post_order(function.body):
+        attrs = getattr(node, "attrs", None) if isinstance(node, Call) else None
+        for name in ("data_layout", "layout", "kernel_layout"):
+            value = getattr(attrs, name, None)
+            if isinstance(value, str) and value:
+                found.setdefault("data_layout" if name == "layout" else name, value)
+    return found
 
 
 def _base(alias: dict[int, int], e: int) -> int:

@@ -1,0 +1,100 @@
+"""The debug executor: reports of operators, results of single nodes, and the files it leaves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib.debugger import debug_executor
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Two convolutions of unlike size, a softmax in between, and their weights."""
+    rng = np.random.default_rng(0)
+    params = {
+        "w1": rng.standard_normal((32, 16, 3, 3)).astype("float32"),
+        "w2": rng.standard_normal((64, 32, 3, 3)).astype("float32"),
+    }
+    x = relay.var("x", shape=(1, 16, 40, 40))
+    w1, w2 = relay.var("w1", shape=(32, 16, 3, 3)), relay.var("w2", shape=(64, 32, 3, 3))
+    body = relay.nn.softmax(relay.nn.conv2d(x, w1, padding=(1, 1), channels=32, kernel_size=(3, 3)), axis=1)
+    body = relay.nn.conv2d(body, w2, padding=(1, 1), channels=64, kernel_size=(3, 3))
+    return relay.build(tvm.IRModule.from_expr(relay.Function([x, w1, w2], body)), "llvm", params=params)
+
+
+def create(model, dump_root=None):
+    made = debug_executor.create(model.get_graph_json(), model.get_lib(), tvm.cpu(0), dump_root)
+    made.set_input(**model.get_params())
+    made.set_input("x", np.random.default_rng(1).standard_normal((1, 16, 40, 40)).astype("float32"))
+    return made
+
+
+def test_report_names_operators_and_adds_up_to_the_whole(model):
+    executor = create(model)
+    # A busy machine may slow one of two runs that are compared.
+    for _ in range(5):
+        report = executor.profile()
+        total = next(iter(report.device_metrics.values()))["Duration (us)"].us
+        parts = sum(call["Duration (us)"].us for call in report.calls)
+        if abs(parts - total) <= 0.1 * total:
+            break
+    assert parts == pytest.approx(total, rel=0.1)
+    names = [call["Name"] for call in report.calls]
+    assert len(names) >= 3 and all(name.startswith("tvmgen_default_") for name in names)
+    convolution = next(call for call in report.calls if "conv2d" in call["Name"])
+    assert convolution["data_layout"].startswith("NCHW") and "float32[1, 16, 40, 40]" in convolution["Argument Shapes"]
+    head = report.table().splitlines()[0].split("  ")
+    head = [cell.strip() for cell in head if cell.strip()]
+    assert head[:6] == ["Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes"]
+    assert "Number of threads: " in str(report) and "Executor: Graph" in str(report)
+
+
+def test_dump_folder_holds_graph_results_and_trace(model, tmp_path):
+    executor = create(model, str(tmp_path))
+    executor.run()
+    folder = tmp_path / "_tvmdbg_device_CPU_0"
+    graph = json.loads((folder / "_tvmdbg_graph_dump.json").read_text())
+    events = json.loads((folder / "_tvmdbg_execution_trace.json").read_text())["traceEvents"]
+    kernels = [n for n in graph["nodes"] if n["op"] != "null" and n["attrs"]["func_name"] != "__nop"]
+    assert [e["name"] for e in events] == [n["attrs"]["func_name"] for n in kernels]
+    tensors = tvm.runtime.load_param_dict((folder / "output_tensors.params").read_bytes())
+    assert len(tensors) == graph["node_row_ptr"][-1]
+    last = list(tensors.values())[graph["heads"][0][0]].numpy()
+    np.testing.assert_array_equal(last, executor.get_output(0).numpy())
+    # Results that share memory are kept apart: the softmax sums to one though its memory may serve later nodes.
+    (soft,) = [v.numpy() for k, v in tensors.items() if k.split("____")[0].endswith("softmax")]
+    np.testing.assert_allclose(soft.sum(axis=1), np.ones((1, 40, 40)), rtol=1e-5)
+
+
+def test_single_nodes(model):
+    executor = create(model)
+    executor.run()
+    expected = executor.get_output(0).numpy().copy()
+    names = [n["name"] for n in executor.graph["nodes"]]
+    np.testing.assert_array_equal(executor.debug_get_output(names[-1]).numpy(), expected)
+    out = tvm.nd.empty(expected.shape)
+    executor.debug_get_output(len(names) - 1, out)
+    np.testing.assert_array_equal(out.numpy(), expected)
+    times = executor.run_individual(number=1, repeat=2)
+    assert len(times) == len(names) and times[-1] > 0
+    with pytest.raises(ValueError, match="no node named 'nobody'"):
+        executor.execute_node("nobody")
+
+
+def test_collectors_are_asked(model):
+    from tvm.runtime.profiling import Count, MetricCollector
+
+    class Seven(MetricCollector):
+        def start(self, device):
+            return 7
+
+        def stop(self, token):
+            return {"Sevens": Count(token)}
+
+    report = create(model).profile(collectors=[Seven()])
+    assert report.device_metrics["cpu0"]["Sevens"] == Count(7)
