@@ -98,7 +98,8 @@ class Generator:
     # Statements -----------------------------------------------------------------------------------------------
     def statement(self, loops, depth):
         rng = self.rng
-        kind = rng.choice(["store", "store", "loop", "loop", "branch", "let", "sequence", "memory"]) if depth else "store"
+        kinds = ["store", "store", "loop", "loop", "branch", "let", "sequence", "memory"]
+        kind = rng.choice(kinds) if depth else "store"
         if kind == "store":
             sources = [self.a, self.b, *self.temporaries]
             target = rng.choice([self.b, self.b, *self.temporaries])
