@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from interpreter import run
 
+import tvm
 from tvm.ir import primop
 from tvm.ir.prim import Let, Select, Var, const
 from tvm.tir.buffer import decl_buffer
@@ -172,3 +173,13 @@ def test_passes_keep_what_statements_compute(case, seed):
     for function_pass in order:
         func = function_pass(func)
     np.testing.assert_array_equal(outcome(func), want, err_msg=" ".join(p.__name__ for p in order))
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_compiled_statements_compute_the_same(case, seed):
+    func = Generator(random.Random(seed * 1000 + 500 + case)).function()
+    built = tvm.build(func.with_attr("global_symbol", "f"), target="llvm")
+    rng = np.random.default_rng(1)
+    a, b = (tvm.nd.array(rng.integers(-9, 10, SIZE).astype("int32")) for _ in range(2))
+    built["f"](a, b, 4)
+    np.testing.assert_array_equal(b.numpy(), outcome(func))
