@@ -40,15 +40,21 @@ class Converters:
     def names(self) -> list[str]:
         return sorted(self._rows)
 
-    def check(self, used: list[tuple[str, str]], version: int) -> None:
-        """``used`` are (operator, node name) pairs; every one that is not supported is listed in one error."""
-        missing: dict[str, list[str]] = {}
-        for name, node in used:
-            if self.find(name, version) is None:
-                missing.setdefault(name, []).append(node)
+    def check_all(
+        self, used: list[tuple[str, str, int, str]], otherwise: Callable[[str, int, str], bool] = lambda *row: False
+    ) -> None:
+        """``used`` are (operator, node name, version, domain) rows; every operator that is not supported is listed in
+        one error. ``otherwise(operator, version, domain)`` says whether one without a converter is known all the same.
+        """
+        missing: dict[tuple[str, int], list[str]] = {}
+        asked: dict[tuple[str, int, str], bool] = {}
+        for name, node, version, domain in used:
+            key = (name, version, domain)
+            if key not in asked:
+                asked[key] = self.find(name, version) is not None or otherwise(*key)
+            if not asked[key]:
+                missing.setdefault((name, version), []).append(node)
         if missing:
-            rows = [f"  {n} (operator set {version}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
-                    for n, w in sorted(missing.items())]
-            raise OpNotImplemented(
-                f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
-            )
+            rows = [f"  {n} (operator set {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
+                    for (n, v), w in sorted(missing.items())]
+            raise OpNotImplemented(f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows))

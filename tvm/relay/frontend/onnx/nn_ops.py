@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import op
+from ...op.rules import broadcast_dims
+from .table import argument, op
 
 
 def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: list[int]) -> list[int]:
@@ -27,6 +30,10 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
     return before + after
 
 
+def biased(out, bias):
+    return out if bias is None else relay.nn.bias_add(out, bias)
+
+
 @op("Conv")
 def conv(ctx, inputs, attrs):
     data, weight = inputs[:2]
@@ -37,171 +44,171 @@ def conv(ctx, inputs, attrs):
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
-    out = function(
-        data,
-        weight,
-        strides=tuple(strides),
-        padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
-        dilation=tuple(dilations),
-        groups=attrs.get("group", 1),
-        channels=shape[0],
-        kernel_size=tuple(kernel),
-    )
-    if len(inputs) > 2 and inputs[2] is not None:
-        out = relay.nn.bias_add(out, inputs[2])
-    return out
+    out = function(data, weight, strides=tuple(strides), padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
+                   dilation=tuple(dilations), groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(kernel))
+    return biased(out, argument(inputs, 2))
 
 
-@op("Relu")
-def relu(ctx, inputs, attrs):
-    return relay.nn.relu(inputs[0])
-
-
-@op("GlobalAveragePool")
-def global_average_pool(ctx, inputs, attrs):
-    if ctx.rank(inputs[0]) == 4:
-        return relay.nn.global_avg_pool2d(inputs[0])
-    return relay.mean(inputs[0], axis=tuple(range(2, ctx.rank(inputs[0]))), keepdims=True)
-
-
-@op("GlobalMaxPool")
-def global_max_pool(ctx, inputs, attrs):
-    if ctx.rank(inputs[0]) == 4:
-        return relay.nn.global_max_pool2d(inputs[0])
-    return relay.max(inputs[0], axis=tuple(range(2, ctx.rank(inputs[0]))), keepdims=True)
-
-
-def _pool(ctx, inputs, attrs, kind: str):
-    data = inputs[0]
-    kernel = attrs["kernel_shape"]
-    n = len(kernel)
-    if n != 2:
-        raise TVMError(f"pooling over {n} dimensions is not supported")
+@op("ConvTranspose")
+def conv_transpose(ctx, inputs, attrs):
+    """Spread out by the stride and padded, the data meets the turned kernel: one plain convolution for every form."""
+    data, weight = inputs[:2]
+    shape, sizes = ctx.known_shape(weight), ctx.known_shape(data)[2:]
+    n = len(shape) - 2
+    kernel = list(attrs.get("kernel_shape", shape[2:]))
     strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
-    padding = tuple(pads(ctx, data, attrs, kernel, strides, dilations))
-    ceil = bool(attrs.get("ceil_mode", 0))
-    if kind == "max":
-        return relay.nn.max_pool2d(data, tuple(kernel), tuple(strides), tuple(dilations), padding, ceil_mode=ceil)
-    return relay.nn.avg_pool2d(data, tuple(kernel), tuple(strides), tuple(dilations), padding, ceil_mode=ceil,
-                               count_include_pad=bool(attrs.get("count_include_pad", 0)))
+    extra, groups = attrs.get("output_padding", [0] * n), attrs.get("group", 1)
+    before, after = _transposed_pads(attrs, sizes, kernel, strides, dilations, extra)
+    function = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}.get(n)
+    if function is None:
+        raise TVMError(f"convolutions over {n} dimensions are not supported")
+    if hasattr(relay.nn, function) and set(dilations) == {1} and min(before + after) >= 0:
+        out = getattr(relay.nn, function)(
+            data, weight, strides=tuple(strides), padding=tuple(before + after), output_padding=tuple(extra),
+            channels=shape[1] * groups, kernel_size=tuple(kernel), groups=groups)
+        return biased(out, argument(inputs, 2))
+    out = _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, before, after, extra)
+    return biased(out, argument(inputs, 2))
 
 
-@op("MaxPool")
-def max_pool(ctx, inputs, attrs):
-    if len(ctx.node.output) > 1 and ctx.node.output[1]:
-        raise TVMError("the places of the maxima (second output) are not supported")
-    return _pool(ctx, inputs, attrs, "max")
+def _transposed_pads(attrs, sizes, kernel, strides, dilations, extra) -> tuple[list[int], list[int]]:
+    n = len(kernel)
+    full = [s * (d - 1) + e + (k - 1) * l + 1 for s, d, e, k, l in zip(strides, sizes, extra, kernel, dilations)]
+    mode = attrs.get("auto_pad", "NOTSET")
+    wanted = attrs.get("output_shape")
+    if wanted is None and mode in ("NOTSET", "", "VALID"):
+        pads = attrs.get("pads", [0] * 2 * n) if mode != "VALID" else [0] * 2 * n
+        return list(pads[:n]), list(pads[n:])
+    wanted = [d * s for d, s in zip(sizes, strides)] if wanted is None else list(wanted)[-n:]
+    total = [f - w for f, w in zip(full, wanted)]
+    less = [t // 2 for t in total]
+    more = [t - h for t, h in zip(total, less)]
+    return (less, more) if mode == "SAME_UPPER" else (more, less)
 
 
-@op("AveragePool")
-def average_pool(ctx, inputs, attrs):
-    return _pool(ctx, inputs, attrs, "avg")
+def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, before, after, extra):
+    n = len(kernel)
+    shape = ctx.known_shape(data)
+    spatial = list(range(2, n + 2))
+    if any(s > 1 for s in strides):
+        wide = data
+        for i, s in reversed(list(enumerate(strides))):
+            if s > 1:
+                wide = relay.expand_dims(wide, 3 + i)
+        pads, final, at = [(0, 0), (0, 0)], list(shape[:2]), []
+        for d, s in zip(shape[2:], strides):
+            pads += [(0, 0), (0, s - 1)] if s > 1 else [(0, 0)]
+            final.append(d * s)
+            at.append((d - 1) * s + 1)
+        data = relay.reshape(relay.nn.pad(wide, pads, ctx.like(0, data)), final)
+        data = relay.strided_slice(data, [0] * n, at, [1] * n, spatial)
+    amounts = [0, 0, *((k - 1) * l - b for k, l, b in zip(kernel, dilations, before)),
+               0, 0, *((k - 1) * l - a + e for k, l, a, e in zip(kernel, dilations, after, extra))]
+    from .shape_ops import padded
+
+    data = padded(ctx, data, amounts, ctx.like(0, data), "constant")
+    for axis in spatial:
+        weight = relay.reverse(weight, axis)
+    inputs, outputs = ctx.known_shape(weight)[:2]
+    weight = relay.reshape(weight, (groups, inputs // groups, outputs, *kernel))
+    weight = relay.transpose(weight, (0, 2, 1, *range(3, n + 3)))
+    weight = relay.reshape(weight, (groups * outputs, inputs // groups, *kernel))
+    function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[n]
+    return function(data, weight, strides=(1,) * n, padding=(0,) * n, dilation=tuple(dilations), groups=groups,
+                    channels=groups * outputs, kernel_size=tuple(kernel))
 
 
-@op("BatchNormalization")
-def batch_normalization(ctx, inputs, attrs):
-    if attrs.get("training_mode", 0):
-        raise TVMError("training mode is not supported")
-    return relay.nn.batch_norm(*inputs[:5], epsilon=attrs.get("epsilon", 1e-5))[0]
+# -- products ---------------------------------------------------------------------------------------------------------
 
 
 @op("Gemm")
 def gemm(ctx, inputs, attrs):
     a, b = inputs[:2]
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
-    dtype = ctx.dtype(a)
     if attrs.get("transA", 0):
         a = relay.transpose(a, (1, 0))
     if not attrs.get("transB", 0):
         b = relay.transpose(b, (1, 0))
-    if alpha != 1.0:
-        a = relay.multiply(a, const(alpha, dtype))
     out = relay.nn.dense(a, b)
-    if len(inputs) > 2 and inputs[2] is not None and beta != 0.0:
-        c = inputs[2] if beta == 1.0 else relay.multiply(inputs[2], const(beta, dtype))
-        out = relay.add(out, c)
+    if alpha != 1.0:
+        out = relay.multiply(out, ctx.like(alpha, a))
+    c = argument(inputs, 2)
+    if c is not None and beta != 0.0:
+        out = relay.add(out, c if beta == 1.0 else relay.multiply(c, ctx.like(beta, a)))
     return out
 
 
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
-    a, b = inputs
+    return product(ctx, inputs[0], inputs[1])
+
+
+def product(ctx, a, b, out_dtype: str = ""):
+    """NumPy's matmul."""
     x, y = ctx.known_shape(a), ctx.known_shape(b)
+    if not x or not y:
+        raise TVMError("scalars have no matrix product")
     if len(x) == 1 or len(y) == 1:
-        a = relay.reshape(a, (1, -1)) if len(x) == 1 else a
-        b = relay.reshape(b, (-1, 1)) if len(y) == 1 else b
-        out = matmul(ctx, [a, b], attrs)
-        shape = [*x[:-1], *(y[:-2] if len(y) > 1 else ()), *y[-1:]] if len(x) > 1 and len(y) > 1 else (
-            [*y[:-2], y[-1]] if len(x) == 1 and len(y) > 1 else list(x[:-1]))
-        return relay.reshape(out, tuple(shape) or (1,)) if shape else relay.squeeze(out)
+        out = product(ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b,
+                      out_dtype)
+        last = len(ctx.shape(out)) - 1
+        gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
+        return relay.squeeze(out, gone)
     if len(y) == 2:
-        flat = relay.reshape(a, (-1, x[-1])) if len(x) > 2 else a
-        out = relay.nn.dense(flat, relay.transpose(b, (1, 0)))
-        return relay.reshape(out, (*x[:-1], y[-1])) if len(x) > 2 else out
-    from ...op.rules import broadcast_dims
-
-    batch = broadcast_dims(x[:-2], y[:-2])
-    a = relay.reshape(relay.broadcast_to(a, (*batch, *x[-2:])) if tuple(batch) != tuple(x[:-2]) else a, (-1, *x[-2:]))
-    b = relay.reshape(relay.broadcast_to(b, (*batch, *y[-2:])) if tuple(batch) != tuple(y[:-2]) else b, (-1, *y[-2:]))
-    out = relay.nn.batch_matmul(a, b, transpose_b=False)
-    return relay.reshape(out, (*batch, x[-2], y[-1]))
-
-
-@op("Softmax")
-def softmax_1(ctx, inputs, attrs):
-    shape = ctx.known_shape(inputs[0])
-    axis = attrs.get("axis", 1) % max(len(shape), 1)
-    rows = 1
-    for d in shape[:axis]:
-        rows *= d
-    if axis == len(shape) - 1:
-        return relay.nn.softmax(inputs[0], -1)
-    flat = relay.nn.softmax(relay.reshape(inputs[0], (rows, -1)), -1)
-    return relay.reshape(flat, shape)
+        flat = relay.reshape(a, (int(np.prod(x[:-1])), x[-1]), True) if len(x) > 2 else a
+        out = relay.nn.dense(flat, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
+        return relay.reshape(out, (*x[:-1], y[-1]), True) if len(x) > 2 else out
+    batch = tuple(broadcast_dims(x[:-2], y[:-2]))
+    count = int(np.prod(batch))
+    a = relay.broadcast_to(a, (*batch, *x[-2:])) if batch != tuple(x[:-2]) else a
+    b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
+    a = relay.reshape(a, (count, *x[-2:]), True) if len(batch) != 1 else a
+    b = relay.reshape(b, (count, *y[-2:]), True) if len(batch) != 1 else b
+    out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+    return relay.reshape(out, (*batch, x[-2], y[-1]), True) if len(batch) != 1 else out
 
 
-@op("Softmax", since=13)
-def softmax(ctx, inputs, attrs):
-    return relay.nn.softmax(inputs[0], attrs.get("axis", -1))
+# -- softmax ------------------------------------------------------------------------------------------------------------
 
 
-@op("Pad")
-def pad_2(ctx, inputs, attrs):
-    return _pad(
-        inputs[0], attrs.get("pads", attrs.get("paddings")), attrs.get("value", 0.0), attrs.get("mode", "constant")
-    )
+def _flat(function):
+    """The first operator sets made a matrix of the input, cut at the axis."""
+
+    def convert(ctx, inputs, attrs):
+        shape = ctx.known_shape(inputs[0])
+        axis = attrs.get("axis", 1) % max(len(shape), 1)
+        if axis == len(shape) - 1:
+            return function(ctx, inputs[0], axis)
+        rows = int(np.prod(shape[:axis]))
+        out = function(ctx, relay.reshape(inputs[0], (rows, int(np.prod(shape[axis:])))), 1)
+        return relay.reshape(out, shape)
+
+    return convert
 
 
-@op("Pad", since=11)
-def pad(ctx, inputs, attrs):
-    value = ctx.array(inputs[2], "the padding value") if len(inputs) > 2 else None
-    amounts = ctx.ints(inputs[1], "the padding")
-    rank = ctx.rank(inputs[0])
-    if len(inputs) > 3 and inputs[3] is not None:
-        axes = [a % rank for a in ctx.ints(inputs[3], "the axes")]
-        full = [0] * 2 * rank
-        for i, axis in enumerate(axes):
-            full[axis], full[axis + rank] = amounts[i], amounts[i + len(axes)]
-        amounts = full
-    return _pad(inputs[0], amounts, 0 if value is None else value.item(), attrs.get("mode", "constant"))
+def _along(function):
+    def convert(ctx, inputs, attrs):
+        return function(ctx, inputs[0], attrs.get("axis", -1) % max(ctx.rank(inputs[0]), 1))
+
+    return convert
 
 
-def _pad(data, amounts, value, mode: str):
-    n = len(amounts) // 2
-    return relay.nn.pad(data, tuple((amounts[i], amounts[i + n]) for i in range(n)), value, mode)
+def _softmax(ctx, x, axis: int):
+    return relay.nn.softmax(x, axis)
 
 
-@op("HardSigmoid")
-def hard_sigmoid(ctx, inputs, attrs):
-    dtype = ctx.dtype(inputs[0])
-    out = relay.add(
-        relay.multiply(inputs[0], const(attrs.get("alpha", 0.2), dtype)), const(attrs.get("beta", 0.5), dtype)
-    )
-    return relay.clip(out, 0.0, 1.0)
+def _log_softmax(ctx, x, axis: int):
+    shifted = relay.subtract(x, relay.max(x, axis=axis, keepdims=True))
+    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=axis, keepdims=True)))
 
 
-@op("LeakyRelu")
-def leaky_relu(ctx, inputs, attrs):
-    dtype = ctx.dtype(inputs[0])
-    x = inputs[0]
-    return relay.where(relay.less(x, const(0, dtype)), relay.multiply(x, const(attrs.get("alpha", 0.01), dtype)), x)
+def _hardmax(ctx, x, axis: int):
+    rank, size = ctx.rank(x), ctx.known_shape(x)[axis]
+    place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
+    places = np.arange(size, dtype="int64").reshape([size if i == axis else 1 for i in range(rank)])
+    return relay.cast(relay.equal(place, const(places)), ctx.dtype(x))
+
+
+for _name, _function in (("Softmax", _softmax), ("LogSoftmax", _log_softmax), ("Hardmax", _hardmax)):
+    op(_name)(_flat(_function))
+    op(_name, since=13)(_along(_function))

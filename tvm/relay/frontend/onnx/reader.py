@@ -12,14 +12,16 @@ from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
-from ...expr import Constant, Function, RelayExpr, Tuple, TupleWrapper, Var
-from ...infer import infer_type
+from ...expr import Constant, Function, Tuple, TupleWrapper, Var
 from ...substitute import free_vars
-from ...transform.fold_constant import FoldConstantExpr
-from .table import CONVERTERS, Context
+from .functions import function_body
+from .load import load_file, onnx_dtype, sparse_array, tensor_array
+from .settle import Settler, as_tensor
+from .table import CONVERTERS, Context, attribute_values
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
-NEWEST_OPSET = 25
+NEWEST_OPSET = 28
+_STANDARD = ("", "ai.onnx")
 
 
 def from_onnx(
@@ -40,67 +42,25 @@ def from_onnx(
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
     importer = Importer(model, shape, dtype, opset, freeze_params, convert_config or {})
-    return importer.run()
+    result = importer.run()
+    if export_node_renamed_model_path:
+        _save_renamed(model, export_node_renamed_model_path)
+    return result
 
 
-def load_file(path):
-    """The model of a file; what is no ONNX model is refused in words."""
+def _save_renamed(model, path) -> None:
+    """The model with a name on every node, so that messages and reports can point at it."""
     import onnx
-    from google.protobuf.message import DecodeError
 
-    try:
-        model = onnx.load(os.fspath(path), load_external_data=False)
-    except DecodeError as problem:
-        raise TVMError(f"{path} is not an ONNX model, or is cut short: {problem}") from problem
-    except (OSError, ValueError) as problem:
-        raise TVMError(f"{path} cannot be read: {problem}") from problem
-    _load_external(model, os.path.dirname(os.path.abspath(os.fspath(path))))
-    return model
-
-
-def _load_external(model, folder: str) -> None:
-    """Weights stored beside the model; they must lie inside the model's own folder."""
-    import onnx
-    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
-
-    root = os.path.realpath(folder)
-    for tensor in onnx.external_data_helper._get_all_tensors(model):
-        if not uses_external_data(tensor):
-            continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        path = os.path.realpath(os.path.join(folder, location))
-        if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-            raise TVMError(f"weight '{tensor.name}' is stored outside the model's folder: {location}")
-        if not os.path.isfile(path):
-            raise TVMError(f"weight '{tensor.name}' should be in {path}, which is not there")
-        load_external_data_for_tensor(tensor, folder)
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
-
-
-def tensor_array(tensor):
-    """The NumPy array of a TensorProto."""
-    from onnx import numpy_helper
-
-    try:
-        return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError) as problem:
-        raise TVMError(f"weight '{tensor.name}' cannot be read: {problem}") from problem
-
-
-def onnx_dtype(code: int) -> str:
-    """Our name of an ONNX element type."""
-    from onnx import TensorProto, helper
-
-    if code == TensorProto.BFLOAT16:
-        return "bfloat16"
-    if code == TensorProto.STRING:
-        raise TVMError("tensors of strings are not supported")
-    return canonical(helper.tensor_dtype_to_np_dtype(code))
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    for i, node in enumerate(named.graph.node):
+        node.name = node.name or f"{node.op_type}_{i}"
+    onnx.save(named, os.fspath(path))
 
 
 class Importer:
-    """Converts one model. Values of the graph are kept by name."""
+    """Converts one model. Values are kept by name, in one table for each graph; inner graphs see the outer ones."""
 
     def __init__(self, model, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping):
         self.model = model
@@ -108,114 +68,211 @@ class Importer:
         self.dtype = dtype
         self.freeze = freeze
         self.config = config
-        sets = {o.domain: o.version for o in model.opset_import}
-        self.opset = int(opset) if opset is not None else sets.get("", sets.get("ai.onnx", 1))
-        self.values: dict[str, Any] = {}
+        self.opsets = opset_table(model.opset_import)
+        if opset is not None:
+            self.opsets[""] = int(opset)
+        self.scopes: list[dict[str, Any]] = [{}]
         self.params: dict[str, Any] = {}
         self.inputs: list[Var] = []
+        self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+        self.settler = Settler(self.params)
+        self.declared: dict[str, Any] = {}
+
+    @property
+    def opset(self) -> int:
+        return self.opsets.get("", 1)
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         graph = self.model.graph
         self.check(graph)
-        for tensor in graph.initializer:
-            self.weight(tensor.name, tensor_array(tensor))
-        for value in graph.input:
-            if value.name not in self.values:
-                self.input(value)
-        unknown = [n for n in self.shape if n not in {v.name for v in graph.input}]
+        values = self.scopes[0]
+        self.weights(graph)
+        given = {v.name for v in graph.input if v.name not in values}
+        unknown = [n for n in self.shape if n not in given and n not in values]
         if unknown:
-            known = ", ".join(v.name for v in graph.input if v.name not in {t.name for t in graph.initializer})
-            raise TVMError(f"the model has no input '{unknown[0]}'; its inputs are {known}")
-        self.nodes(graph)
+            raise TVMError(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}")
+        for value in graph.input:
+            if value.name not in values:
+                self.input(value)
+        self.nodes(graph.node)
         outputs = [as_tensor(self.value(o.name, "the graph's outputs")) for o in graph.output]
+        if not outputs:
+            raise TVMError("from_onnx: the graph has no outputs")
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
-        used = free_vars(body)
-        extra = [v for v in used if v not in self.inputs]
+        extra = [v for v in free_vars(body) if v not in self.inputs]
         function = Function([*self.inputs, *extra], body)
         return IRModule.from_expr(function), {} if self.freeze else self.params
 
+    # -- the check before ----------------------------------------------------------------------------------------
+
     def check(self, graph) -> None:
-        used: list[tuple[str, str]] = []
-        stack = [graph]
+        used: list[tuple[str, str, int, str]] = []
+        stack: list[tuple[Any, dict[str, int]]] = [(graph.node, self.opsets)]
+        for f in self.functions.values():
+            stack.append((f.node, opset_table(f.opset_import)))
         while stack:
-            for node in stack.pop().node:
-                name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-                used.append((name, node.name or (node.output[0] if node.output else "?")))
+            nodes, sets = stack.pop()
+            for node in nodes:
                 for attribute in node.attribute:
                     if attribute.HasField("g"):
-                        stack.append(attribute.g)
-        CONVERTERS.check(used, self.opset)
+                        stack.append((attribute.g.node, sets))
+                if self.local_function(node) is None:
+                    used.append((full_name(node), node_name(node), version_of(node, sets), node.domain))
+        CONVERTERS.check_all(used, _defined_by_function)
+
+    def local_function(self, node):
+        return self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def weights(self, graph) -> None:
+        for tensor in graph.initializer:
+            self.weight(tensor.name, tensor_array(tensor))
+        for sparse in graph.sparse_initializer:
+            self.weight(sparse.values.name, sparse_array(sparse))
 
     def weight(self, name: str, array) -> None:
-        if self.freeze:
-            self.values[name] = Constant(array)
+        if self.freeze or len(self.scopes) > 1:
+            self.scopes[-1][name] = Constant(array)
         else:
-            variable = Var(name, TensorType(array.shape, canonical(array.dtype)))
-            self.values[name] = variable
             self.params[name] = ndarray.array(array)
+            self.scopes[-1][name] = Var(name, TensorType(array.shape, canonical(str(array.dtype))))
 
     def input(self, value) -> None:
-        t = value.type.tensor_type
         if not value.type.HasField("tensor_type"):
-            raise TVMError(f"input '{value.name}' is not a tensor; sequences and optionals are not supported")
+            raise TVMError(f"input '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
+        t = value.type.tensor_type
         dtype = self.dtype.get(value.name) if isinstance(self.dtype, Mapping) else None
         dtype = dtype or (onnx_dtype(t.elem_type) if t.elem_type else "float32")
         if value.name in self.shape:
-            dims = [Any_() if isinstance(d, Any_) else int(d) for d in self.shape[value.name]]
+            dims = [d if isinstance(d, Any_) else int(d) for d in self.shape[value.name]]
+            self.check_shape(value, dims)
+        elif not t.HasField("shape"):
+            raise TVMError(f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}")
         else:
-            dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else Any_(d.dim_param or "any")
+            dims = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any_(d.dim_param or "any")
                     for d in t.shape.dim]
         variable = Var(value.name, TensorType(dims, dtype))
+        variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
-        self.values[value.name] = variable
+        self.scopes[-1][value.name] = variable
+
+    def check_shape(self, value, dims: list) -> None:
+        t = value.type.tensor_type
+        if t.HasField("shape") and len(t.shape.dim) != len(dims):
+            raise TVMError(f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}")
 
     def value(self, name: str, where: str):
-        if name not in self.values:
-            raise TVMError(f"'{name}' is used by {where} but nothing makes it")
-        return self.values[name]
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        raise TVMError(f"'{name}' is used by {where} but nothing makes it")
 
-    def nodes(self, graph) -> None:
-        for node in graph.node:
-            name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
-            where = f"{name} node '{node.name or (node.output[0] if node.output else '?')}'"
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def nodes(self, nodes, attributes: Mapping[str, Any] | None = None) -> None:
+        """Convert nodes in order; ``attributes`` are those of the function that the nodes are the body of."""
+        for node in nodes:
+            where = f"{full_name(node)} node '{node_name(node)}'"
             inputs = [None if not i else self.value(i, where) for i in node.input]
-            context = Context(self, node, self.opset, where)
-            convert = CONVERTERS.find(name, self.opset)
-            assert convert is not None
+            while inputs and inputs[-1] is None:
+                inputs.pop()
+            context = Context(self, node, version_of(node, self.opsets), where)
+            context.attributes = attribute_values(node, attributes)
             try:
-                got = convert(context, inputs, context.attributes)
+                got = self.convert(context, inputs)
+                self.outputs(node, got, where)
             except TVMError as problem:
-                if str(problem).startswith(where):
-                    raise
-                raise type(problem)(f"{where}: {problem}") from problem
-            except (TypeError, ValueError, IndexError, KeyError) as problem:
-                raise TVMError(f"{where}: {problem}") from problem
-            self.outputs(node, got, where)
+                raise type(problem)(f"{where}: {problem}") if not str(problem).startswith(where) else problem
+            except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, RuntimeError) as problem:
+                text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
+                raise TVMError(f"{where}: {text}") from problem
+
+    def convert(self, context: Context, inputs: list):
+        node = context.node
+        local = self.local_function(node)
+        if local is not None:
+            return self.function(local, inputs, context.attributes)
+        convert = CONVERTERS.find(full_name(node), context.version)
+        if convert is not None:
+            return convert(context, inputs, context.attributes)
+        body = function_body(node, context.version, inputs)
+        if body is None:
+            raise TVMError("the operator is not supported with these inputs")
+        return self.function(body, inputs, context.attributes)
 
     def outputs(self, node, got, where: str) -> None:
         results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
-        wanted = list(node.output)
-        if len(results) < len([o for o in wanted if o]):
-            raise TVMError(f"{where} should give {len(wanted)} results, {len(results)} are supported")
-        for name, value in zip(wanted, results):
+        if len(results) < len([o for o in node.output if o]):
+            raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
+        for name, value in zip(node.output, results):
             if name:
-                self.values[name] = fold(value)
+                self.scopes[-1][name] = self.settler.settle(value)
+
+    # -- graphs inside ----------------------------------------------------------------------------------------------
+
+    def subgraph(self, graph, inputs: list) -> list:
+        """The outputs of a graph that is an attribute, for the given inputs."""
+        self.scopes.append({})
+        try:
+            self.weights(graph)
+            for value, given in zip(graph.input, inputs):
+                self.scopes[-1][value.name] = given
+            self.nodes(graph.node)
+            return [self.value(o.name, "the inner graph's outputs") for o in graph.output]
+        finally:
+            self.scopes.pop()
+
+    def function(self, body, inputs: list, attributes: Mapping[str, Any]) -> list:
+        """The outputs of a function's body; it sees nothing but its inputs and attributes."""
+        outer, sets = self.scopes, self.opsets
+        if len(outer) > 200:
+            raise TVMError(f"function {body.name} calls itself")
+        self.scopes = [{}]
+        self.opsets = {**sets, **opset_table(body.opset_import)}
+        try:
+            for i, name in enumerate(body.input):
+                self.scopes[-1][name] = inputs[i] if i < len(inputs) else None
+            defaults = attribute_values(type("Defaults", (), {"attribute": body.attribute_proto}), None)
+            self.nodes(body.node, {**defaults, **attributes})
+            return [self.value(o, f"function {body.name}") for o in body.output if o]
+        finally:
+            self.scopes, self.opsets = outer, sets
 
 
-def as_tensor(value) -> RelayExpr:
-    return value.astuple() if isinstance(value, TupleWrapper) else value
+def full_name(node) -> str:
+    return node.op_type if node.domain in _STANDARD else f"{node.domain}.{node.op_type}"
 
 
-def fold(value) -> RelayExpr:
-    """Shapes computed from constants become constants at once: other nodes need their numbers."""
-    value = as_tensor(value)
-    infer_type(value)
-    if isinstance(value, Constant):
-        return value
-    got = FoldConstantExpr(value, None)
-    if got is not value:
-        infer_type(got)
-    return got
+def node_name(node) -> str:
+    return node.name or (node.output[0] if node.output else "?")
+
+
+def opset_table(imports) -> dict[str, int]:
+    """Versions of operator sets by domain; the standard one has the empty name."""
+    return {"" if o.domain in _STANDARD else o.domain: o.version for o in imports}
+
+
+def version_of(node, sets: Mapping[str, int]) -> int:
+    return sets.get("" if node.domain in _STANDARD else node.domain, 1)
+
+
+def _defined_by_function(name: str, version: int, domain: str) -> bool:
+    """Whether ONNX itself defines the operator through others."""
+    import onnx
+
+    domain = "" if domain in _STANDARD else domain
+    try:
+        schema = onnx.defs.get_schema(name.rpartition(".")[2], min(version, _newest(domain)), domain)
+    except onnx.defs.SchemaError:
+        return False
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def _newest(domain: str) -> int:
+    import onnx
+
+    return onnx.defs.onnx_opset_version() if not domain else 1 << 20
 
 
 __all__ = ["Importer", "from_onnx", "load_file"]

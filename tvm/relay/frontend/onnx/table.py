@@ -5,14 +5,15 @@ A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where lef
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ....error import TVMError
 from ....ir.prim import IntImm
 from ....ir.tensor_type import TensorType
-from ...expr import Constant, RelayExpr
-from ...infer import infer_type
+from ...expr import RelayExpr, const
 from ..common import Converters
+from .settle import tensor_type
 
 CONVERTERS = Converters("ONNX")
 op = CONVERTERS.op
@@ -21,23 +22,25 @@ op = CONVERTERS.op
 class Context:
     """The node being converted."""
 
-    def __init__(self, importer, node, opset: int, where: str):
+    __slots__ = ("attributes", "importer", "node", "version", "where")
+
+    def __init__(self, importer, node, version: int, where: str):
         self.importer = importer
         self.node = node
-        self.opset = opset
+        self.version = version
         self.where = where
-        self.attributes = _attributes(node)
+        self.attributes: dict[str, Any] = {}
+
+    @property
+    def opset(self) -> int:
+        return self.version
 
     def type(self, e: RelayExpr) -> TensorType:
-        """The type of an input."""
-        if e.checked_type_ is None:
-            infer_type(e)
-        if not isinstance(e.checked_type_, TensorType):
-            raise TVMError(f"a tensor is wanted, got {e.checked_type_}")
-        return e.checked_type_
+        """The type of an expression."""
+        return tensor_type(self.importer.settler.typed(e))
 
     def shape(self, e: RelayExpr) -> tuple:
-        """Sizes of an input: integers, or expressions where unknown."""
+        """Sizes of an expression: integers, or expressions where unknown."""
         return tuple(d.value if isinstance(d, IntImm) else d for d in self.type(e).shape)
 
     def known_shape(self, e: RelayExpr) -> tuple[int, ...]:
@@ -53,44 +56,68 @@ class Context:
     def dtype(self, e: RelayExpr) -> str:
         return self.type(e).dtype
 
+    def is_float(self, e: RelayExpr) -> bool:
+        return self.dtype(e).startswith(("float", "bfloat"))
+
+    def like(self, value, e: RelayExpr) -> RelayExpr:
+        """A number as a constant of the element type of ``e``."""
+        return const(value, self.dtype(e))
+
+    def value(self, e: RelayExpr | None):
+        """The array of an expression if it is known when compiling, otherwise None."""
+        return None if e is None else self.importer.settler.array(e)
+
     def array(self, e: RelayExpr | None, what: str):
         """The value of an input that must be known when compiling; None stays None."""
         if e is None:
             return None
-        if not isinstance(e, Constant):
+        found = self.importer.settler.array(e)
+        if found is None:
             raise TVMError(f"{what} must be known when compiling; it is computed when the model runs")
-        return e.data.numpy()
+        return found
 
     def ints(self, e: RelayExpr | None, what: str) -> list[int] | None:
         array = self.array(e, what)
         return None if array is None else [int(v) for v in array.reshape(-1)]
 
+    def wants(self, index: int) -> bool:
+        """Whether the node's output of this number is used."""
+        return len(self.node.output) > index and bool(self.node.output[index])
 
-def _attributes(node) -> dict[str, Any]:
-    from onnx import AttributeProto
+    def convert(self, name: str, *inputs: RelayExpr, **attrs: Any):
+        """Another operator of the same operator set, as a part of this one."""
+        converter = CONVERTERS.find(name, self.version)
+        assert converter is not None, name
+        return converter(self, list(inputs), attrs)
 
+
+def argument(inputs: list, index: int):
+    """An optional input."""
+    return inputs[index] if len(inputs) > index else None
+
+
+def attribute_values(node, outer: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes of a node as Python values; in the body of a function they may refer to the function's own."""
     out: dict[str, Any] = {}
     for a in node.attribute:
-        kind = a.type
-        if kind == AttributeProto.FLOAT:
-            out[a.name] = a.f
-        elif kind == AttributeProto.INT:
-            out[a.name] = a.i
-        elif kind == AttributeProto.STRING:
-            out[a.name] = a.s.decode("utf-8")
-        elif kind == AttributeProto.TENSOR:
-            out[a.name] = a.t
-        elif kind == AttributeProto.GRAPH:
-            out[a.name] = a.g
-        elif kind == AttributeProto.FLOATS:
-            out[a.name] = list(a.floats)
-        elif kind == AttributeProto.INTS:
-            out[a.name] = list(a.ints)
-        elif kind == AttributeProto.STRINGS:
-            out[a.name] = [s.decode("utf-8") for s in a.strings]
-        else:
-            out[a.name] = a
+        if a.ref_attr_name:
+            if outer and a.ref_attr_name in outer:
+                out[a.name] = outer[a.ref_attr_name]
+            continue
+        out[a.name] = _READERS[a.type](a) if a.type in _READERS else a
     return out
 
 
-from . import basic_ops, nn_ops  # noqa: E402, F401  (the families register themselves)
+# AttributeProto.type -> value; numbers of the ONNX format.
+_READERS = {
+    1: lambda a: a.f,
+    2: lambda a: a.i,
+    3: lambda a: a.s.decode("utf-8", "replace"),
+    4: lambda a: a.t,
+    5: lambda a: a.g,
+    6: lambda a: list(a.floats),
+    7: lambda a: list(a.ints),
+    8: lambda a: [s.decode("utf-8", "replace") for s in a.strings],
+    11: lambda a: a.sparse_tensor,
+}
+

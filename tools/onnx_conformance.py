@@ -1,0 +1,181 @@
+"""Runs the node tests of the installed onnx package through our backend and writes the table in docs/coverage.md."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import functools
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+TABLE = ROOT / "docs" / "coverage.md"
+BEGIN, END = "<!-- onnx conformance: begin -->", "<!-- onnx conformance: end -->"
+
+
+@functools.cache
+def cases() -> list:
+    """All node tests, in the order of their names."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sorted(load_model_tests(kind="node"), key=lambda c: c.name)
+
+
+def run_case(case) -> str:
+    """"pass", or why not, in one line."""
+    from onnx.backend.test.runner import Runner
+
+    from tvm.contrib import onnx_backend
+    from tvm.error import TVMError
+
+    try:
+        model = case.model or _load(case)
+        compiled = onnx_backend.prepare(model)
+        for inputs, outputs in case.data_sets or _data(case, model):
+            got = compiled.run(list(inputs))
+            Runner.assert_similar_outputs(outputs, list(got), rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
+    except AssertionError as problem:
+        return "wrong: " + " ".join(str(problem).split())[:160]
+    except TVMError as problem:
+        return "refused: " + _reason(str(problem))
+    except Exception as problem:  # noqa: BLE001  (any other failure is a result too)
+        return f"failed: {type(problem).__name__}: " + " ".join(str(problem).split())[:200]
+    return "pass"
+
+
+def _load(case):
+    import onnx
+
+    return onnx.load(os.path.join(case.model_dir, "model.onnx"))
+
+
+def _data(case, model):
+    import glob
+
+    import onnx
+    from onnx import numpy_helper
+
+    for folder in sorted(glob.glob(os.path.join(case.model_dir, "test_data_set*"))):
+        sides = []
+        for side in ("input", "output"):
+            rows = []
+            for i in range(len(glob.glob(os.path.join(folder, f"{side}_*.pb")))):
+                tensor = onnx.TensorProto()
+                tensor.ParseFromString(Path(folder, f"{side}_{i}.pb").read_bytes())
+                rows.append(numpy_helper.to_array(tensor))
+            sides.append(rows)
+        yield sides
+
+
+def _reason(text: str) -> str:
+    text = " ".join(text.split())
+    return text.split("': ", 1)[1] if "node '" in text and "': " in text else text
+
+
+def _worker(index: int, count: int, names: set | None, queue) -> None:
+    warnings.simplefilter("ignore")
+    chosen = [c for c in cases() if names is None or c.name in names]
+
+    def late(number, frame):
+        raise TimeoutError("took longer than 60 s")
+
+    signal.signal(signal.SIGALRM, late)
+    for case in chosen[index::count]:
+        signal.alarm(60)
+        result = run_case(case)
+        signal.alarm(0)
+        queue.put((case.name, result))
+    queue.put(None)
+
+
+def run_all(names: set | None = None, jobs: int = 2) -> dict[str, str]:
+    cases()  # made before the workers start, which then share them
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    workers = [context.Process(target=_worker, args=(i, jobs, names, queue)) for i in range(jobs)]
+    for w in workers:
+        w.start()
+    results, running = {}, jobs
+    while running:
+        try:
+            row = queue.get(timeout=120)
+        except Exception:  # noqa: BLE001  (a worker died: what it had is kept)
+            break
+        if row is None:
+            running -= 1
+        else:
+            results[row[0]] = row[1]
+    for w in workers:
+        w.join(timeout=5)
+    return results
+
+
+def known_failures() -> dict[str, str]:
+    """Tests that the table lists as not passing, with their reasons."""
+    text = TABLE.read_text() if TABLE.exists() else ""
+    if BEGIN not in text:
+        return {}
+    rows = [line.split("|") for line in text.split(BEGIN)[1].split(END)[0].splitlines() if line.startswith("| test_")]
+    return {r[1].strip(): r[2].strip() for r in rows}
+
+
+def write_table(results: dict[str, str]) -> None:
+    import onnx
+
+    passed = sum(r == "pass" for r in results.values())
+    total = len(results)
+    kinds = collections.Counter(r.split(":")[0] for r in results.values() if r != "pass")
+    lines = [BEGIN, "## ONNX node tests", "",
+             f"`make conformance` runs every node test of the installed onnx package ({onnx.__version__}) through the "
+             "backend interface; the tests' data are inputs of the compiled program, never constants.", "",
+             f"{passed} of {total} pass ({100 * passed / total:.1f} %); " + (
+                 ", ".join(f"{n} {k}" for k, n in sorted(kinds.items())) or "none fails") + ".", "",
+             "| test | why it does not pass |", "|---|---|"]
+    lines += [f"| {name} | {reason.replace('|', '/')} |" for name, reason in sorted(results.items()) if reason != "pass"]
+    lines.append(END)
+    text = TABLE.read_text() if TABLE.exists() else "# Coverage\n\n"
+    if BEGIN in text:
+        text = text.split(BEGIN)[0] + "\n".join(lines) + text.split(END)[1]
+    else:
+        text = text.rstrip("\n") + "\n\n" + "\n".join(lines) + "\n"
+    TABLE.write_text(text)
+
+
+def sample(count: int, seed: int) -> list:
+    """Cases chosen at random; the same seed gives the same ones."""
+    return random.Random(seed).sample(cases(), count)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--match", default="", help="only tests with this in their names; the table is not written")
+    parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
+    args = parser.parse_args()
+    started = time.time()
+    names = {c.name for c in cases() if args.match in c.name} if args.match else None
+    results = run_all(names, args.jobs)
+    passed = sum(r == "pass" for r in results.values())
+    if args.failures or args.match:
+        for name, reason in sorted(results.items()):
+            if reason != "pass":
+                print(f"{name}: {reason}")
+    print(f"{passed} of {len(results)} node tests pass ({100 * passed / max(len(results), 1):.1f} %), "
+          f"{time.time() - started:.0f} s")
+    if not args.match:
+        write_table(results)
+        print(f"table written: {TABLE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Operators that ONNX defines through other operators: their bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def function_body(node, version: int, inputs: list) -> Any:
+    """The FunctionProto of a node's operator for inputs of these types; None if it has none."""
+    import onnx
+
+    domain = "" if node.domain in ("", "ai.onnx") else node.domain
+    version = min(version, onnx.defs.onnx_opset_version()) if not domain else version
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= version] or list(schema.function_opset_versions)
+        text = schema.get_function_with_opset_version(max(versions)) if versions else None
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        versions = versions or list(schema.context_dependent_function_opset_versions)
+        types = [_type(e) for e in inputs]
+        types += [b""] * (len(node.input) - len(types))
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(versions), node.SerializeToString(), types) if versions else None
+    else:
+        return None
+    if not text:
+        return None
+    body = onnx.FunctionProto()
+    body.ParseFromString(text)
+    return body
+
+
+def _type(e) -> bytes:
+    """The serialized TypeProto of an input."""
+    from onnx import helper
+
+    from ....ir.prim import IntImm
+    from .load import onnx_code
+
+    if e is None:
+        return b""
+    t = e.checked_type_
+    dims = [d.value if isinstance(d, IntImm) else None for d in t.shape]
+    return helper.make_tensor_type_proto(onnx_code(t.dtype), dims).SerializeToString()
+
+
+__all__ = ["function_body"]

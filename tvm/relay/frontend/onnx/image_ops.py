@@ -1,0 +1,313 @@
+"""Converters of resizing and of sampling at points.
+
+Resizing is separable: along each axis every result is a weighted sum of a few elements whose places and weights are
+known when compiling. They become gathers with constant places, which are right for all of ONNX's coordinate rules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .table import argument, op
+
+# Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
+_MOST_TAPS = 4
+
+
+class Axis:
+    """How one axis is resized."""
+
+    def __init__(self, size: int, out: int, scale: float, attrs, roi: tuple[float, float]):
+        self.size, self.out, self.scale, self.attrs = size, out, scale, attrs
+        x = np.arange(out, dtype="float64")
+        mode = attrs.get("coordinate_transformation_mode", "half_pixel")
+        if mode == "half_pixel":
+            at = (x + 0.5) / scale - 0.5
+        elif mode == "half_pixel_symmetric":
+            shrink = out / (scale * size)
+            at = size / 2 * (1 - shrink) + (x + 0.5) / scale - 0.5
+        elif mode == "pytorch_half_pixel":
+            at = (x + 0.5) / scale - 0.5 if out > 1 else x * 0
+        elif mode == "align_corners":
+            at = x * (size - 1) / (out - 1) if out > 1 else x * 0
+        elif mode == "asymmetric":
+            at = x / scale
+        elif mode == "tf_half_pixel_for_nn":
+            at = (x + 0.5) / scale
+        elif mode == "tf_crop_and_resize":
+            begin, end = roi
+            step = (end - begin) * (size - 1) / (out - 1) if out > 1 else 0.0
+            at = begin * (size - 1) + x * step if out > 1 else np.full(1, 0.5 * (begin + end) * (size - 1))
+        else:
+            raise TVMError(f"coordinates '{mode}' are not supported")
+        self.at = at
+        self.outside = (at < 0) | (at > size - 1) if mode == "tf_crop_and_resize" else np.zeros(out, bool)
+
+    def nearest(self):
+        rule = self.attrs.get("nearest_mode", "round_prefer_floor")
+        at = self.at
+        if rule == "round_prefer_floor":
+            places = np.ceil(at - 0.5)
+        elif rule == "round_prefer_ceil":
+            places = np.floor(at + 0.5)
+        elif rule in ("floor", "ceil"):
+            places = np.floor(at) if rule == "floor" else np.ceil(at)
+        else:
+            raise TVMError(f"nearest_mode '{rule}' is not supported")
+        return np.clip(places, 0, self.size - 1).astype("int64")
+
+    def weights(self, mode: str):
+        """Places and weights, one row for each result."""
+        base = np.floor(self.at)
+        ratio = self.at - base
+        scale = min(self.scale, 1.0) if self.attrs.get("antialias", 0) else 1.0
+        reach = int(np.ceil((1 if mode == "linear" else 2) / scale))
+        offsets = np.arange(1 - reach, reach + 1)
+        distance = np.abs(offsets[None, :] - ratio[:, None]) * scale
+        if mode == "linear":
+            taps = np.clip(1 - distance, 0, 1)
+        else:
+            taps = _cubic(distance, self.attrs.get("cubic_coeff_a", -0.75))
+        places = (base[:, None] + offsets[None, :]).astype("int64")
+        if self.attrs.get("exclude_outside", 0):
+            taps = np.where((places < 0) | (places >= self.size), 0.0, taps)
+        if self.attrs.get("exclude_outside", 0) or scale != 1.0:
+            taps = taps / taps.sum(1, keepdims=True)
+        return np.clip(places, 0, self.size - 1), taps
+
+    def apply(self, ctx, data, axis: int, mode: str):
+        if mode == "nearest":
+            return relay.take(data, const(self.nearest()), axis)
+        places, taps = self.weights(mode)
+        rank, dtype = ctx.rank(data), ctx.dtype(data)
+        if taps.shape[1] > _MOST_TAPS:
+            return self._by_matrix(ctx, data, axis, places, taps)
+        out = None
+        for k in range(taps.shape[1]):
+            if not taps[:, k].any():
+                continue
+            weight = taps[:, k].reshape([-1 if i == axis else 1 for i in range(rank)])
+            part = relay.multiply(relay.take(data, const(places[:, k].copy()), axis), const(weight.astype(dtype)))
+            out = part if out is None else relay.add(out, part)
+        return out
+
+    def _by_matrix(self, ctx, data, axis: int, places, taps):
+        matrix = np.zeros((self.out, self.size))
+        np.add.at(matrix, (np.arange(self.out)[:, None], places), taps)
+        rank = ctx.rank(data)
+        order = [i for i in range(rank) if i != axis] + [axis]
+        moved = relay.transpose(data, order)
+        shape = ctx.known_shape(moved)
+        flat = relay.reshape(moved, (-1, self.size))
+        out = relay.reshape(relay.nn.dense(flat, const(matrix.astype(ctx.dtype(data)))), (*shape[:-1], self.out))
+        back = [order.index(i) for i in range(rank)]
+        return relay.transpose(out, back)
+
+
+def _cubic(d, a: float):
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
+    """``data`` with every axis resized; sizes, scales and the region are for ``axes``."""
+    shape = ctx.known_shape(data)
+    axes = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
+    mode = attrs.get("mode", "nearest")
+    mode = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    if mode not in ("nearest", "linear", "cubic"):
+        raise TVMError(f"resizing mode '{mode}' is not supported")
+    crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    kept = ctx.dtype(data)
+    out = data if mode == "nearest" or ctx.is_float(data) else relay.cast(data, "float32")
+    outside = np.zeros((1,) * len(shape), bool)
+    for i, axis in enumerate(axes):
+        region = (roi[i], roi[i + len(axes)]) if crop and roi else (0.0, 1.0)
+        if out_sizes[i] == shape[axis] and scales[i] == 1.0 and not (crop and region != (0.0, 1.0)):
+            continue
+        rule = Axis(shape[axis], out_sizes[i], scales[i], attrs, region)
+        out = rule.apply(ctx, out, axis, mode)
+        outside = outside | rule.outside.reshape([-1 if j == axis else 1 for j in range(len(shape))])
+    if outside.any():
+        out = relay.where(const(outside), ctx.like(attrs.get("extrapolation_value", 0.0), out), out)
+    return out if ctx.dtype(out) == kept else relay.cast(relay.round(out), kept)
+
+
+def _by_scales(ctx, data, scales, attrs, roi=None, axes=None):
+    shape = ctx.known_shape(data)
+    chosen = range(len(shape)) if axes is None else [a % len(shape) for a in axes]
+    sizes = [int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
+    return resized(ctx, data, sizes, scales, attrs, roi, axes)
+
+
+@op("Upsample")
+def upsample_7(ctx, inputs, attrs):
+    return _upsample(ctx, inputs[0], attrs["scales"], attrs)
+
+
+@op("Upsample", since=9)
+@op("Resize", since=10)
+def upsample(ctx, inputs, attrs):
+    return _upsample(ctx, inputs[0], [float(v) for v in ctx.array(inputs[1], "the scales").reshape(-1)], attrs)
+
+
+def _upsample(ctx, data, scales, attrs):
+    rules = {"mode": attrs.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return _by_scales(ctx, data, scales, rules)
+
+
+@op("Resize", since=11)
+def resize(ctx, inputs, attrs):
+    data = inputs[0]
+    axes = attrs.get("axes")
+    shape = ctx.known_shape(data)
+    chosen = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
+    given = [ctx.array(argument(inputs, i), what) for i, what in ((1, "the region"), (2, "the scales"), (3, "the sizes"))]
+    roi = None if given[0] is None or not given[0].size else [float(v) for v in given[0].reshape(-1)]
+    if given[1] is not None and given[1].size:
+        return _by_scales(ctx, data, [float(v) for v in given[1].reshape(-1)], attrs, roi, axes)
+    if given[2] is None:
+        raise TVMError("neither scales nor sizes are given")
+    sizes = [int(v) for v in given[2].reshape(-1)]
+    scales = [o / shape[a] for o, a in zip(sizes, chosen)]
+    policy = attrs.get("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        one = min(scales) if policy == "not_larger" else max(scales)
+        scales = [one] * len(scales)
+        sizes = [int(np.floor(one * shape[a] + 0.5)) for a in chosen]
+    return resized(ctx, data, sizes, scales, attrs, roi, axes)
+
+
+# -- sampling at points that the model computes ---------------------------------------------------------------------
+
+
+def _fold_back(ctx, at, low: float, high: float):
+    """A coordinate reflected at both ends until it is inside."""
+    span = high - low
+    if span <= 0:
+        return relay.zeros_like(at)
+    apart = relay.abs(relay.subtract(at, ctx.like(low, at)))
+    turns = relay.floor(relay.divide(apart, ctx.like(span, at)))
+    rest = relay.subtract(apart, relay.multiply(turns, ctx.like(span, at)))
+    odd = relay.subtract(turns, relay.multiply(ctx.like(2, at), relay.floor(relay.divide(turns, ctx.like(2, at)))))
+    return relay.where(relay.greater(odd, ctx.like(0.5, at)), relay.subtract(ctx.like(high, at), rest),
+                       relay.add(rest, ctx.like(low, at)))
+
+
+@op("GridSample")
+def grid_sample(ctx, inputs, attrs):
+    """Every result is a sum over the corners around its point; corners outside follow the padding rule."""
+    data, grid = inputs
+    n, c, *space = ctx.known_shape(data)
+    points = list(ctx.known_shape(grid)[1:-1])
+    align = attrs.get("align_corners", 0)
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(attrs.get("mode", "linear"), attrs.get("mode", "linear"))
+    rule = attrs.get("padding_mode", "zeros")
+    count = int(np.prod(points))
+    flat = relay.reshape(data, (n, c, int(np.prod(space))))
+    one = relay.cast(grid, "float32") if ctx.dtype(grid) != "float32" else grid
+    corners = []
+    for i, size in enumerate(space):
+        at = relay.reshape(relay.take(one, const(len(space) - 1 - i, "int64"), ctx.rank(grid) - 1), (n, count))
+        half = relay.multiply(relay.add(at, const(1.0, "float32")), const(0.5, "float32"))
+        at = relay.multiply(half, const(float(size - 1), "float32")) if align else relay.subtract(
+            relay.multiply(half, const(float(size), "float32")), const(0.5, "float32"))
+        corners.append(_taps(ctx, at, size, mode, rule, align))
+    out = None
+    for chosen in np.ndindex(*[len(t) for t in corners]):
+        place = weight = None
+        for axis, k in enumerate(chosen):
+            index, w = corners[axis][k]
+            place = index if place is None else relay.add(relay.multiply(place, const(space[axis], "int64")), index)
+            weight = w if weight is None else w if weight is _ONE else weight if w is _ONE else relay.multiply(weight, w)
+        taken = relay.gather(flat, 2, relay.broadcast_to(relay.expand_dims(place, 1), (n, c, count)))
+        if weight is not _ONE:
+            taken = relay.multiply(taken, relay.cast(relay.expand_dims(weight, 1), ctx.dtype(data)))
+        out = taken if out is None else relay.add(out, taken)
+    return relay.reshape(out, (n, c, *points))
+
+
+_ONE = object()
+
+
+def _taps(ctx, at, size: int, mode: str, rule: str, align: int) -> list:
+    """(place, weight) pairs of the elements around a coordinate, along one axis."""
+    low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+
+    def inside(index):
+        """A whole coordinate brought inside, and the weight that zero padding gives it."""
+        weight = _ONE
+        if rule == "zeros":
+            ok = relay.logical_and(relay.greater_equal(index, ctx.like(0, index)), relay.less(index, ctx.like(size, index)))
+            weight = relay.cast(ok, "float32")
+        elif rule == "reflection":
+            index = _fold_back(ctx, index, low, high)
+        index = relay.minimum(relay.maximum(index, ctx.like(0, index)), ctx.like(size - 1, index))
+        return relay.cast(relay.round(index) if rule == "reflection" else index, "int64"), weight
+
+    if mode != "cubic" and rule == "reflection":
+        at = _fold_back(ctx, at, low, high)
+    if mode != "cubic" and rule != "zeros":
+        at = relay.minimum(relay.maximum(at, ctx.like(0, at)), ctx.like(size - 1, at))
+    if mode == "nearest":
+        return [inside(relay.round(at))]
+    base = relay.floor(at)
+    ratio = relay.subtract(at, base)
+    offsets = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
+    out = []
+    for k in offsets:
+        distance = relay.abs(relay.subtract(ratio, ctx.like(k, at)))
+        weight = relay.subtract(ctx.like(1, at), distance) if mode == "linear" else _cubic_weight(ctx, distance)
+        index, extra = inside(relay.add(base, ctx.like(k, at)))
+        out.append((index, weight if extra is _ONE else relay.multiply(weight, extra)))
+    return out
+
+
+def _cubic_weight(ctx, d):
+    a = -0.75
+
+    def polynomial(*factors):
+        out = ctx.like(factors[0], d)
+        for f in factors[1:]:
+            out = relay.add(relay.multiply(out, d), ctx.like(f, d))
+        return out
+
+    near = polynomial(a + 2, -(a + 3), 0.0, 1.0)
+    far = polynomial(a, -5 * a, 8 * a, -4 * a)
+    return relay.where(relay.less_equal(d, ctx.like(1, d)), near,
+                       relay.where(relay.less(d, ctx.like(2, d)), far, relay.zeros_like(d)))
+
+
+@op("RoiAlign")
+def roi_align(ctx, inputs, attrs):
+    data, rois, batch = inputs
+    height, width = attrs.get("output_height", 1), attrs.get("output_width", 1)
+    shift = attrs.get("coordinate_transformation_mode", "half_pixel" if ctx.version >= 16 else "output_half_pixel")
+    scale = attrs.get("spatial_scale", 1.0)
+    if shift == "half_pixel":
+        rois = relay.subtract(rois, ctx.like(0.5 / scale, rois))
+    rows = relay.concatenate([relay.expand_dims(relay.cast(batch, ctx.dtype(rois)), 1), rois], 1)
+    return relay.vision.roi_align(data, rows, (height, width), scale, attrs.get("sampling_ratio", 0), "NCHW",
+                                  attrs.get("mode", "avg"))
+
+
+@op("DeformConv")
+def deform_conv(ctx, inputs, attrs):
+    data, weight, offset = inputs[:3]
+    if argument(inputs, 4) is not None:
+        raise TVMError("a mask is not supported")
+    shape = ctx.known_shape(weight)
+    n = len(shape) - 2
+    if n != 2:
+        raise TVMError(f"deformable convolutions over {n} dimensions are not supported")
+    pads = attrs.get("pads", [0, 0, 0, 0])
+    out = relay.nn.deformable_conv2d(
+        data, offset, weight, strides=tuple(attrs.get("strides", [1, 1])), padding=tuple(pads),
+        dilation=tuple(attrs.get("dilations", [1, 1])), deformable_groups=attrs.get("offset_group", 1),
+        groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(shape[2:]))
+    bias = argument(inputs, 3)
+    return out if bias is None else relay.nn.bias_add(out, bias)

@@ -1,0 +1,222 @@
+"""Converters of operators that choose, place, sort or count elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, const
+from .table import argument, op
+
+
+def from_end(ctx, data, indices, axis: int):
+    """Negative indices count from the end."""
+    size = ctx.shape(data)[axis]
+    if isinstance(indices, Constant):
+        array = indices.data.numpy()
+        return Constant(np.where(array < 0, array + size, array).astype(array.dtype)) if (array < 0).any() else indices
+    return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, ctx.like(int(size), indices)), indices)
+
+
+@op("Gather")
+def gather(ctx, inputs, attrs):
+    axis = attrs.get("axis", 0)
+    return relay.take(inputs[0], from_end(ctx, inputs[0], inputs[1], axis), axis)
+
+
+@op("GatherElements")
+def gather_elements(ctx, inputs, attrs):
+    data, axis = inputs[0], attrs.get("axis", 0)
+    axis %= ctx.rank(data)
+    indices = from_end(ctx, data, inputs[1], axis)
+    have, want = ctx.known_shape(data), ctx.known_shape(indices)
+    rest = [i for i in range(len(have)) if i != axis and have[i] != want[i]]
+    if rest:
+        data = relay.strided_slice(data, [0] * len(rest), [want[i] for i in rest], [1] * len(rest), rest)
+    return relay.gather(data, axis, indices)
+
+
+@op("GatherND")
+def gather_nd(ctx, inputs, attrs):
+    data, indices = inputs
+    batch = attrs.get("batch_dims", 0)
+    indices = _points(ctx, data, indices, batch)
+    rank = ctx.rank(indices)
+    return relay.gather_nd(data, relay.transpose(indices, [rank - 1, *range(rank - 1)]), batch)
+
+
+def _points(ctx, data, indices, batch: int):
+    """Coordinates counted from the start."""
+    sizes = ctx.known_shape(data)[batch : batch + ctx.known_shape(indices)[-1]]
+    limit = const(np.array(sizes, ctx.dtype(indices)))
+    return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, limit), indices)
+
+
+_REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@op("ScatterElements", "Scatter")
+def scatter_elements(ctx, inputs, attrs):
+    data, indices, updates = inputs
+    axis = attrs.get("axis", 0)
+    return relay.scatter_elements(data, from_end(ctx, data, indices, axis), updates, axis,
+                                  _REDUCTIONS[attrs.get("reduction", "none")])
+
+
+@op("ScatterND")
+def scatter_nd(ctx, inputs, attrs):
+    data, indices, updates = inputs
+    indices = _points(ctx, data, indices, 0)
+    rank = ctx.rank(indices)
+    return relay.scatter_nd(data, relay.transpose(indices, [rank - 1, *range(rank - 1)]), updates,
+                            _REDUCTIONS[attrs.get("reduction", "none")])
+
+
+@op("TensorScatter")
+def tensor_scatter(ctx, inputs, attrs):
+    """Rows of a cache replaced from a place of each batch on: for every place of the result, which update it takes."""
+    cache, update = inputs[:2]
+    axis = attrs.get("axis", -2) % ctx.rank(cache)
+    shape, new = ctx.known_shape(cache), ctx.known_shape(update)
+    start = argument(inputs, 2)
+    start = const(np.zeros(shape[0], "int64")) if start is None else relay.cast(start, "int64")
+    spread = [1] * len(shape)
+    spread[0] = shape[0]
+    start = relay.reshape(start, spread)
+    places = np.arange(shape[axis], dtype="int64").reshape([shape[axis] if i == axis else 1 for i in range(len(shape))])
+    offset = relay.subtract(const(places), start)
+    if attrs.get("mode", "linear") == "circular":
+        offset = relay.floor_mod(offset, const(shape[axis], "int64"))
+    inside = relay.logical_and(relay.greater_equal(offset, const(0, "int64")), relay.less(offset, const(new[axis], "int64")))
+    at = relay.minimum(relay.maximum(offset, const(0, "int64")), const(new[axis] - 1, "int64"))
+    taken = relay.gather(update, axis, relay.broadcast_to(at, shape))
+    return relay.where(inside, taken, cache)
+
+
+@op("OneHot")
+def one_hot(ctx, inputs, attrs):
+    indices, depth, values = inputs
+    depth = ctx.ints(depth, "the depth")[0]
+    axis = attrs.get("axis", -1)
+    rank = ctx.rank(indices) + 1
+    axis = axis % rank
+    indices = relay.cast(indices, "int64")
+    indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, const(depth, "int64")), indices)
+    places = np.arange(depth, dtype="int64").reshape([depth if i == axis else 1 for i in range(rank)])
+    hit = relay.equal(relay.expand_dims(indices, axis), const(places))
+    off, on = (relay.take(values, const(i, "int64"), 0) for i in (0, 1))
+    return relay.where(hit, on, off)
+
+
+@op("TopK")
+def topk(ctx, inputs, attrs):
+    k = attrs["k"] if "k" in attrs else ctx.ints(inputs[1], "k")[0]
+    return list(relay.topk(inputs[0], k, attrs.get("axis", -1), "both", not attrs.get("largest", 1), "int64"))
+
+
+def _arg(name: str):
+    def convert(ctx, inputs, attrs):
+        out = getattr(relay, name)(inputs[0], axis=attrs.get("axis", 0), keepdims=bool(attrs.get("keepdims", 1)),
+                                   select_last_index=bool(attrs.get("select_last_index", 0)))
+        return relay.cast(out, "int64")
+
+    return convert
+
+
+op("ArgMax")(_arg("argmax"))
+op("ArgMin")(_arg("argmin"))
+
+
+def _running(name: str):
+    def convert(ctx, inputs, attrs):
+        """Only sizes must be known: a run-time axis chooses among the results of all axes."""
+        data = inputs[0]
+        rank = ctx.rank(data)
+        known = ctx.value(inputs[1])
+        if known is not None:
+            return running(ctx, name, data, int(known.reshape(-1)[0]) % rank, attrs)
+        axis = relay.reshape(inputs[1], ()) if ctx.rank(inputs[1]) else inputs[1]
+        axis = relay.where(relay.less(axis, ctx.like(0, axis)), relay.add(axis, ctx.like(rank, axis)), axis)
+        out = running(ctx, name, data, 0, attrs)
+        for i in range(1, rank):
+            out = relay.where(relay.equal(axis, ctx.like(i, axis)), running(ctx, name, data, i, attrs), out)
+        return out
+
+    return convert
+
+
+def running(ctx, name: str, data, axis: int, attrs):
+    backwards = attrs.get("reverse", 0)
+    out = relay.reverse(data, axis) if backwards else data
+    out = getattr(relay, name)(out, axis, ctx.dtype(data), bool(attrs.get("exclusive", 0)))
+    return relay.reverse(out, axis) if backwards else out
+
+
+op("CumSum")(_running("cumsum"))
+op("CumProd")(_running("cumprod"))
+
+
+@op("Compress")
+def compress(ctx, inputs, attrs):
+    keep = np.nonzero(ctx.array(inputs[1], "the condition"))[0]
+    axis = attrs.get("axis")
+    data = inputs[0] if axis is not None else relay.reshape(inputs[0], (-1,))
+    return relay.take(data, const(keep.astype("int64")), 0 if axis is None else axis)
+
+
+@op("NonZero")
+def non_zero(ctx, inputs, attrs):
+    found = ctx.value(inputs[0])
+    if found is None:
+        raise TVMError("the number of results depends on the data; the graph executor needs known sizes")
+    return Constant(np.stack(np.nonzero(found)).astype("int64"))
+
+
+@op("Unique", "NonMaxSuppression")
+def data_dependent(ctx, inputs, attrs):
+    raise TVMError("the number of results depends on the data; the graph executor needs known sizes")
+
+
+@op("Einsum")
+def einsum(ctx, inputs, attrs):
+    return relay.einsum(inputs, attrs["equation"].replace(" ", ""))
+
+
+@op("Det")
+def determinant(ctx, inputs, attrs):
+    """Gauss elimination with row exchanges, unrolled: right for small matrices, as they are."""
+    data = inputs[0]
+    shape = ctx.known_shape(data)
+    n = shape[-1]
+    rest = list(shape[:-2])
+    out = None
+    a = data
+    axis = len(rest)
+    for size in range(n, 0, -1):
+        column = relay.take(a, const(0, "int64"), axis + 1)
+        place = relay.argmax(relay.abs(column), axis=axis, keepdims=True)
+        rows = const(np.arange(size, dtype="int64").reshape([1] * axis + [size]))
+        place = relay.cast(place, "int64")
+        is_pivot = relay.equal(rows, place)
+        mask = relay.cast(relay.expand_dims(is_pivot, axis + 1), ctx.dtype(data))
+        pivot_row = relay.sum(relay.multiply(a, mask), axis=axis, keepdims=True)
+        pivot = relay.take(pivot_row, const([0], "int64"), axis + 1)
+        sign = relay.where(relay.equal(place, const(0, "int64")), ctx.like(1, data), ctx.like(-1, data))
+        factor = relay.multiply(relay.reshape(pivot, rest), relay.reshape(sign, rest))
+        out = factor if out is None else relay.multiply(out, factor)
+        if size == 1:
+            break
+        first = relay.take(a, const([0], "int64"), axis)
+        a = relay.where(relay.expand_dims(is_pivot, axis + 1), first, a)
+        safe = relay.where(relay.equal(pivot, ctx.like(0, data)), ctx.like(1, data), pivot)
+        ratio = relay.divide(relay.take(a, const([0], "int64"), axis + 1), safe)
+        a = relay.subtract(a, relay.multiply(ratio, pivot_row))
+        a = relay.strided_slice(a, [1, 1], [size, size], [1, 1], [axis, axis + 1])
+    return out
+
+
+@op("ai.onnx.ml.ArrayFeatureExtractor")
+def array_feature_extractor(ctx, inputs, attrs):
+    out = relay.take(inputs[0], relay.reshape(inputs[1], (-1,)), ctx.rank(inputs[0]) - 1)
+    return relay.reshape(out, (1, -1)) if ctx.rank(inputs[0]) == 1 else out

@@ -1,0 +1,137 @@
+"""Converters of onnxruntime's own operators that exporters and optimizers write into models."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from .elementwise import gelu_erf, gelu_tanh
+from .nn_ops import conv, gemm, product
+from .norm_ops import centered
+from .table import CONVERTERS, argument, op
+
+_ACTIVATIONS = {"Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Clip"}
+
+
+def _activated(ctx, x, attrs):
+    name = attrs.get("activation", "")
+    if not name:
+        return x
+    if name not in _ACTIVATIONS:
+        raise TVMError(f"activation {name} is not supported")
+    given = attrs.get("activation_params", [])
+    if name == "Clip":
+        return relay.clip(x, given[0], given[1])
+    names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"]}.get(name, [])
+    convert = CONVERTERS.find(name, 13)
+    assert convert is not None
+    return convert(ctx, [x], dict(zip(names, given)))
+
+
+@op("com.microsoft.FusedConv")
+def fused_conv(ctx, inputs, attrs):
+    out = conv(ctx, inputs[:3], attrs)
+    if argument(inputs, 3) is not None:
+        out = relay.add(out, inputs[3])
+    return _activated(ctx, out, attrs)
+
+
+@op("com.microsoft.FusedGemm")
+def fused_gemm(ctx, inputs, attrs):
+    renamed = {k.replace("activation_alpha", "alpha_"): v for k, v in attrs.items()}
+    return _activated(ctx, gemm(ctx, inputs, renamed), attrs)
+
+
+@op("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
+def fused_matmul(ctx, inputs, attrs):
+    a, b = inputs
+    if attrs.get("transA", 0):
+        a = relay.transpose(a, [*range(ctx.rank(a) - 2), ctx.rank(a) - 1, ctx.rank(a) - 2])
+    if attrs.get("transB", 0):
+        b = relay.transpose(b, [*range(ctx.rank(b) - 2), ctx.rank(b) - 1, ctx.rank(b) - 2])
+    out = product(ctx, a, b)
+    alpha = attrs.get("alpha", 1.0)
+    return out if alpha == 1.0 else relay.multiply(out, ctx.like(alpha, out))
+
+
+@op("com.microsoft.Gelu")
+def gelu(ctx, inputs, attrs):
+    return gelu_erf(ctx, inputs[0])
+
+
+@op("com.microsoft.BiasGelu")
+def bias_gelu(ctx, inputs, attrs):
+    return gelu_erf(ctx, relay.add(inputs[0], inputs[1]))
+
+
+@op("com.microsoft.FastGelu")
+def fast_gelu(ctx, inputs, attrs):
+    x = inputs[0] if argument(inputs, 1) is None else relay.add(inputs[0], inputs[1])
+    return gelu_tanh(ctx, x)
+
+
+@op("com.microsoft.QuickGelu")
+def quick_gelu(ctx, inputs, attrs):
+    x = inputs[0]
+    return relay.multiply(x, relay.sigmoid(relay.multiply(x, ctx.like(attrs.get("alpha", 1.702), x))))
+
+
+def _layer(ctx, x, gamma, beta, epsilon: float):
+    out = relay.multiply(centered(ctx, x, (ctx.rank(x) - 1,), epsilon), gamma)
+    return out if beta is None else relay.add(out, beta)
+
+
+@op("com.microsoft.SkipLayerNormalization")
+def skip_layer_normalization(ctx, inputs, attrs):
+    x = relay.add(inputs[0], inputs[1])
+    if argument(inputs, 4) is not None:
+        x = relay.add(x, inputs[4])
+    out = _layer(ctx, x, inputs[2], argument(inputs, 3), attrs.get("epsilon", 1e-12))
+    return [out, None, None, x] if ctx.wants(3) else out
+
+
+@op("com.microsoft.EmbedLayerNormalization")
+def embed_layer_normalization(ctx, inputs, attrs):
+    ids, segments, words, places, kinds, gamma, beta = inputs[:7]
+    batch, length = ctx.known_shape(ids)
+    x = relay.take(words, ids, 0)
+    row = relay.strided_slice(places, [0], [length], [1], [0])
+    x = relay.add(x, relay.expand_dims(row, 0))
+    if segments is not None and kinds is not None:
+        x = relay.add(x, relay.take(kinds, segments, 0))
+    mask = argument(inputs, 7)
+    total = relay.zeros((batch,), "int32") if mask is None else relay.sum(relay.cast(mask, "int32"), axis=1)
+    return [_layer(ctx, x, gamma, beta, attrs.get("epsilon", 1e-12)), total, x]
+
+
+@op("com.microsoft.Attention")
+def attention(ctx, inputs, attrs):
+    """Self-attention with one weight for queries, keys and values."""
+    x, weight, bias = inputs[:3]
+    if argument(inputs, 4) is not None or argument(inputs, 5) is not None:
+        raise TVMError("past states and relative positions are not supported")
+    batch, length, _ = ctx.known_shape(x)
+    heads = attrs["num_heads"]
+    hidden = ctx.known_shape(weight)[1] // 3
+    size = hidden // heads
+    joined = product(ctx, x, weight)
+    joined = joined if bias is None else relay.add(joined, bias)
+    parts = relay.transpose(relay.reshape(joined, (batch, length, 3, heads, size)), (2, 0, 3, 1, 4))
+    query, key, value = (relay.squeeze(p, [0]) for p in relay.split(parts, 3, 0))
+    scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
+    scores = relay.multiply(scores, ctx.like(attrs.get("scale", 0) or 1 / np.sqrt(size), scores))
+    mask = argument(inputs, 3)
+    if mask is not None:
+        if ctx.shape(mask) != (batch, length):
+            raise TVMError("only a mask of shape (batch, length) is supported")
+        off = relay.subtract(ctx.like(1, scores), relay.cast(mask, ctx.dtype(scores)))
+        off = relay.multiply(off, ctx.like(attrs.get("mask_filter_value", -10000.0), scores))
+        scores = relay.add(scores, relay.reshape(off, (batch, 1, 1, length)))
+    if attrs.get("unidirectional", 0):
+        from ...expr import const
+
+        later = np.triu(np.ones((length, length), bool), 1)
+        scores = relay.where(const(later), ctx.like(-10000.0, scores), scores)
+    out = product(ctx, relay.nn.softmax(scores, -1), value)
+    return relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (batch, length, hidden))

@@ -1,0 +1,164 @@
+"""Converters of normalizations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .load import onnx_dtype
+from .table import argument, op
+
+
+def _across(ctx, vector, rank: int, axis: int = 1):
+    """A vector laid along an axis, ready to broadcast."""
+    rest = rank - axis - 1
+    return relay.expand_dims(vector, 1, rest) if rest > 0 else vector
+
+
+@op("BatchNormalization")
+def batch_normalization(ctx, inputs, attrs):
+    if attrs.get("training_mode", 0) or ctx.version < 7 and not attrs.get("is_test", 1):
+        raise TVMError("training mode is not supported")
+    x, vectors = inputs[0], inputs[1:5]
+    epsilon = attrs.get("epsilon", 1e-5)
+    if all(ctx.dtype(v) == ctx.dtype(x) for v in vectors):
+        return relay.nn.batch_norm(x, *vectors, epsilon=epsilon)[0]
+    kept = ctx.dtype(x)
+    wide = [relay.cast(v, "float32") for v in (x, *vectors)]
+    return relay.cast(relay.nn.batch_norm(*wide, epsilon=epsilon)[0], kept)
+
+
+def centered(ctx, x, axes, epsilon: float, outputs: bool = False):
+    """(x - mean) / sqrt(variance + epsilon) over axes; also the mean and the inverse deviation if asked."""
+    mean = relay.mean(x, axis=axes, keepdims=True)
+    apart = relay.subtract(x, mean)
+    variance = relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True)
+    inverse = relay.divide(ctx.like(1, x), relay.sqrt(relay.add(variance, ctx.like(epsilon, x))))
+    out = relay.multiply(apart, inverse)
+    return (out, mean, inverse) if outputs else out
+
+
+@op("InstanceNormalization")
+def instance_normalization(ctx, inputs, attrs):
+    x, scale, bias = inputs
+    rank = ctx.rank(x)
+    out = centered(ctx, x, tuple(range(2, rank)), attrs.get("epsilon", 1e-5))
+    return relay.add(relay.multiply(out, _across(ctx, scale, rank)), _across(ctx, bias, rank))
+
+
+def _in_precision(ctx, x, attrs):
+    """The element type that a normalization computes in."""
+    kind = onnx_dtype(attrs.get("stash_type", 1))
+    return relay.cast(x, kind) if kind != ctx.dtype(x) and ctx.dtype(x) != "float64" else x
+
+
+@op("LayerNormalization")
+def layer_normalization(ctx, inputs, attrs):
+    x, scale, bias = inputs[0], inputs[1], argument(inputs, 2)
+    rank = ctx.rank(x)
+    axes = tuple(range(attrs.get("axis", -1) % rank, rank))
+    out, mean, inverse = centered(ctx, _in_precision(ctx, x, attrs), axes, attrs.get("epsilon", 1e-5), True)
+    out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
+    return [out if bias is None else relay.add(out, bias), mean, inverse]
+
+
+@op("RMSNormalization", "SimplifiedLayerNormalization")
+def rms_normalization(ctx, inputs, attrs):
+    x, scale = inputs[:2]
+    rank = ctx.rank(x)
+    axes = tuple(range(attrs.get("axis", -1) % rank, rank))
+    wide = _in_precision(ctx, x, attrs)
+    square = relay.mean(relay.multiply(wide, wide), axis=axes, keepdims=True)
+    out = relay.divide(wide, relay.sqrt(relay.add(square, ctx.like(attrs.get("epsilon", 1e-5), wide))))
+    out = relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out
+    return relay.multiply(out, scale)
+
+
+@op("GroupNormalization")
+def group_normalization(ctx, inputs, attrs):
+    x, scale, bias = inputs
+    shape = ctx.known_shape(x)
+    groups = attrs["num_groups"]
+    wide = relay.reshape(_in_precision(ctx, x, attrs), (shape[0], groups, -1))
+    out = relay.cast(centered(ctx, wide, (2,), attrs.get("epsilon", 1e-5)), ctx.dtype(x))
+    if ctx.version < 21 and ctx.shape(scale)[0] == groups and groups != shape[1]:
+        scale, bias = (relay.repeat(v, shape[1] // groups, 0) for v in (scale, bias))
+    out = relay.reshape(out, shape)
+    return relay.add(relay.multiply(out, _across(ctx, scale, len(shape))), _across(ctx, bias, len(shape)))
+
+
+@op("MeanVarianceNormalization")
+def mean_variance_normalization(ctx, inputs, attrs):
+    x = inputs[0]
+    axes = tuple(a % ctx.rank(x) for a in attrs.get("axes", [0, 2, 3]))
+    mean = relay.mean(x, axis=axes, keepdims=True)
+    apart = relay.subtract(x, mean)
+    deviation = relay.sqrt(relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True))
+    return relay.divide(apart, relay.add(deviation, ctx.like(1e-9, x)))
+
+
+@op("LpNormalization")
+def lp_normalization(ctx, inputs, attrs):
+    x, p = inputs[0], attrs.get("p", 2)
+    axis = attrs.get("axis", -1) % ctx.rank(x)
+    if p == 1:
+        size = relay.sum(relay.abs(x), axis=axis, keepdims=True)
+    else:
+        size = relay.sqrt(relay.sum(relay.multiply(x, x), axis=axis, keepdims=True))
+    zero = relay.equal(size, ctx.like(0, x))
+    return relay.where(zero, ctx.like(0, x), relay.divide(x, relay.where(zero, ctx.like(1, x), size)))
+
+
+@op("LRN")
+def lrn(ctx, inputs, attrs):
+    """Squares summed over neighbouring channels, as a sum of shifted copies."""
+    x, size = inputs[0], attrs["size"]
+    rank = ctx.rank(x)
+    low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
+    square = relay.multiply(x, x)
+    wide = relay.nn.pad(square, [(0, 0), (low, high)] + [(0, 0)] * (rank - 2), ctx.like(0, x))
+    channels = ctx.known_shape(x)[1]
+    total = None
+    for i in range(size):
+        part = relay.strided_slice(wide, [i], [i + channels], [1], [1])
+        total = part if total is None else relay.add(total, part)
+    base = relay.add(ctx.like(attrs.get("bias", 1.0), x),
+                     relay.multiply(total, ctx.like(attrs.get("alpha", 0.0001) / size, x)))
+    return relay.divide(x, relay.power(base, ctx.like(attrs.get("beta", 0.75), x)))
+
+
+@op("ImageScaler")
+def image_scaler(ctx, inputs, attrs):
+    x = inputs[0]
+    bias = np.array(attrs.get("bias", [0.0]), "float32").reshape(-1, 1, 1)
+    return relay.add(relay.multiply(x, ctx.like(attrs.get("scale", 1.0), x)), const(bias))
+
+
+@op("Affine")
+def affine(ctx, inputs, attrs):
+    x = inputs[0]
+    return relay.add(relay.multiply(x, ctx.like(attrs.get("alpha", 1.0), x)), ctx.like(attrs.get("beta", 0.0), x))
+
+
+@op("ParametricSoftplus")
+def parametric_softplus(ctx, inputs, attrs):
+    x = inputs[0]
+    inner = relay.exp(relay.multiply(x, ctx.like(attrs.get("beta", 1.0), x)))
+    return relay.multiply(ctx.like(attrs.get("alpha", 1.0), x), relay.log1p(inner))
+
+
+@op("ScaledTanh")
+def scaled_tanh(ctx, inputs, attrs):
+    x = inputs[0]
+    return relay.multiply(ctx.like(attrs.get("alpha", 1.0), x), relay.tanh(relay.multiply(x, ctx.like(attrs.get("beta", 1.0), x))))
+
+
+@op("Crop")
+def crop(ctx, inputs, attrs):
+    left, top, right, bottom = attrs["border"]
+    height, width = ctx.known_shape(inputs[0])[2:]
+    scale = attrs.get("scale")
+    end = [top + scale[0], left + scale[1]] if scale else [height - bottom, width - right]
+    return relay.strided_slice(inputs[0], [top, left], end, [1, 1], [2, 3])

@@ -1,0 +1,211 @@
+"""Converters of pooling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .nn_ops import pads
+from .shape_ops import padded
+from .table import argument, op
+from .reduce_ops import limits
+
+
+@op("GlobalAveragePool")
+def global_average_pool(ctx, inputs, attrs):
+    if ctx.rank(inputs[0]) == 4:
+        return relay.nn.global_avg_pool2d(inputs[0])
+    return relay.mean(inputs[0], axis=tuple(range(2, ctx.rank(inputs[0]))), keepdims=True)
+
+
+@op("GlobalMaxPool")
+def global_max_pool(ctx, inputs, attrs):
+    if ctx.rank(inputs[0]) == 4:
+        return relay.nn.global_max_pool2d(inputs[0])
+    return relay.max(inputs[0], axis=tuple(range(2, ctx.rank(inputs[0]))), keepdims=True)
+
+
+@op("GlobalLpPool")
+def global_lp_pool(ctx, inputs, attrs):
+    x = inputs[0]
+    p = attrs.get("p", 2)
+    total = relay.sum(_power(ctx, x, p), axis=tuple(range(2, ctx.rank(x))), keepdims=True)
+    return relay.power(total, ctx.like(1 / p, x))
+
+
+def _power(ctx, x, p):
+    return relay.multiply(x, x) if p == 2 else relay.abs(x) if p == 1 else relay.power(relay.abs(x), ctx.like(p, x))
+
+
+class Window:
+    """The places a pooling window visits, along every dimension, with the padding that ceil_mode adds at the end."""
+
+    def __init__(self, ctx, data, attrs):
+        self.kernel = list(attrs["kernel_shape"])
+        n = len(self.kernel)
+        self.strides = list(attrs.get("strides", [1] * n))
+        self.dilations = list(attrs.get("dilations", [1] * n))
+        amounts = pads(ctx, data, attrs, self.kernel, self.strides, self.dilations)
+        self.before, self.after = amounts[:n], amounts[n:]
+        self.sizes = ctx.known_shape(data)[2:]
+        self.out, self.extra = [], []
+        for d, k, s, l, b, a in zip(self.sizes, self.kernel, self.strides, self.dilations, self.before, self.after):
+            span = d + b + a - (k - 1) * l - 1
+            if span < 0:
+                raise TVMError(f"the window of {k} is larger than the padded data ({d + b + a})")
+            count = span // s + 1
+            if attrs.get("ceil_mode", 0):
+                count = -(-span // s) + 1
+                if (count - 1) * s >= d + b:
+                    count -= 1
+            self.out.append(count)
+            self.extra.append(max((count - 1) * s + (k - 1) * l + 1 - (d + b + a), 0))
+
+    def places(self):
+        """For every element of the window, the slices of the padded data it reads."""
+        for offset in np.ndindex(*self.kernel):
+            begin = [o * l for o, l in zip(offset, self.dilations)]
+            end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, self.out, self.strides)]
+            yield offset, begin, end
+
+    def slices(self, data):
+        axes = list(range(2, len(self.kernel) + 2))
+        for _, begin, end in self.places():
+            yield relay.strided_slice(data, begin, end, self.strides, axes)
+
+    def pad(self, ctx, data, value):
+        amounts = [0, 0, *self.before, 0, 0, *(a + e for a, e in zip(self.after, self.extra))]
+        return padded(ctx, data, amounts, value, "constant") if any(amounts) else data
+
+
+def _plain(attrs) -> bool:
+    """Two-dimensional pooling without ceil_mode is an operator of its own."""
+    return len(attrs["kernel_shape"]) == 2 and not attrs.get("ceil_mode", 0)
+
+
+@op("MaxPool")
+def max_pool(ctx, inputs, attrs):
+    data = inputs[0]
+    window = Window(ctx, data, attrs)
+    if ctx.wants(1):
+        return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
+    if _plain(attrs) and ctx.is_float(data):
+        return relay.nn.max_pool2d(data, tuple(window.kernel), tuple(window.strides), tuple(window.dilations),
+                                   tuple(window.before + window.after))
+    padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
+    out = None
+    for part in window.slices(padded_data):
+        out = part if out is None else relay.maximum(out, part)
+    return out
+
+
+def _max_and_place(ctx, data, window: Window, column_major: int):
+    """The maxima and their places in the flat input, the first of equal ones."""
+    shape = ctx.known_shape(data)
+    order = list(range(2, len(shape)))
+    flat = np.arange(int(np.prod(shape)), dtype="int64").reshape(shape)
+    if column_major:
+        inner = np.arange(int(np.prod(shape[2:])), dtype="int64").reshape(shape[2:][::-1]).transpose()
+        base = np.arange(shape[0] * shape[1], dtype="int64").reshape(shape[:2] + (1,) * len(order))
+        flat = base * int(np.prod(shape[2:])) + inner
+    amounts = [(0, 0), (0, 0)] + [(b, a + e) for b, a, e in zip(window.before, window.after, window.extra)]
+    flat = np.pad(flat, amounts)
+    padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
+    best = place = None
+    for (_, begin, end), part in zip(window.places(), window.slices(padded_data)):
+        cut = (slice(None), slice(None), *(slice(b, e, s) for b, e, s in zip(begin, end, window.strides)))
+        here = const(np.ascontiguousarray(flat[cut]))
+        if best is None:
+            best, place = part, here
+        else:
+            better = relay.greater(part, best)
+            place = relay.where(better, here, place)
+            best = relay.where(better, part, best)
+    return [best, place]
+
+
+@op("AveragePool")
+def average_pool(ctx, inputs, attrs):
+    data = inputs[0]
+    window = Window(ctx, data, attrs)
+    include = bool(attrs.get("count_include_pad", 0))
+    if _plain(attrs) and set(window.dilations) == {1}:
+        return relay.nn.avg_pool2d(data, tuple(window.kernel), tuple(window.strides), tuple(window.dilations),
+                                   tuple(window.before + window.after), count_include_pad=include)
+    total = None
+    for part in window.slices(window.pad(ctx, data, ctx.like(0, data))):
+        total = part if total is None else relay.add(total, part)
+    return relay.divide(total, const(_counts(window, include).astype(ctx.dtype(data))))
+
+
+def _counts(window: Window, include: bool):
+    """How many elements each window averages: padding counts if asked, what ceil_mode adds never."""
+    inside = np.ones(window.sizes)
+    inside = np.pad(inside, list(zip(window.before, window.after)), constant_values=1.0 if include else 0.0)
+    inside = np.pad(inside, [(0, e) for e in window.extra])
+    total = 0
+    for _, begin, end in window.places():
+        total = total + inside[tuple(slice(b, e, s) for b, e, s in zip(begin, end, window.strides))]
+    return total
+
+
+@op("LpPool")
+def lp_pool(ctx, inputs, attrs):
+    x, p = inputs[0], attrs.get("p", 2)
+    window = Window(ctx, x, attrs)
+    total = None
+    for part in window.slices(window.pad(ctx, _power(ctx, x, p), ctx.like(0, x))):
+        total = part if total is None else relay.add(total, part)
+    return relay.power(total, ctx.like(1 / p, x))
+
+
+@op("MaxUnpool")
+def max_unpool(ctx, inputs, attrs):
+    x, places = inputs[:2]
+    shape = ctx.known_shape(x)
+    n = len(attrs["kernel_shape"])
+    strides, amounts = attrs.get("strides", [1] * n), attrs.get("pads", [0] * 2 * n)
+    natural = [(d - 1) * s + k - amounts[i] - amounts[i + n]
+               for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))]
+    natural = [*shape[:2], *natural]
+    wanted = ctx.ints(argument(inputs, 2), "the output shape") or natural
+    size = int(np.prod(wanted))
+    flat = relay.scatter_elements(relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)),
+                                  relay.reshape(x, (-1,)), 0, "update")
+    return relay.reshape(flat, wanted)
+
+
+@op("Col2Im")
+def col2im(ctx, inputs, attrs):
+    """Columns added back where they were taken from, window element by window element."""
+    data = inputs[0]
+    image, block = ctx.ints(inputs[1], "the image shape"), ctx.ints(inputs[2], "the block shape")
+    n = len(image)
+    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    amounts = attrs.get("pads", [0] * 2 * n)
+    batch, columns, _ = ctx.known_shape(data)
+    channels = columns // int(np.prod(block))
+    padded_size = [d + amounts[i] + amounts[i + n] for i, d in enumerate(image)]
+    counts = [(p - (k - 1) * l - 1) // s + 1 for p, k, l, s in zip(padded_size, block, dilations, strides)]
+    parts = relay.reshape(data, (batch, channels, int(np.prod(block)), *counts))
+    out = None
+    for i, offset in enumerate(np.ndindex(*block)):
+        part = relay.take(parts, const(i, "int64"), 2)
+        for axis in range(n):
+            part = _spread(ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis])
+        out = part if out is None else relay.add(out, part)
+    return relay.strided_slice(out, amounts[:n], [b + d for b, d in zip(amounts, image)], [1] * n, list(range(2, n + 2)))
+
+
+def _spread(ctx, x, axis: int, stride: int, start: int, size: int):
+    """Elements moved to start, start + stride, ... of an axis of zeros."""
+    count = ctx.known_shape(x)[axis]
+    rank = ctx.rank(x)
+    places = np.arange(size) - start
+    hit = (places >= 0) & (places % stride == 0) & (places // stride < count)
+    source = np.where(hit, places // stride, 0).astype("int64")
+    mask = hit.reshape([size if i == axis else 1 for i in range(rank)])
+    taken = relay.take(x, const(source), axis)
+    return relay.where(const(mask), taken, relay.zeros_like(taken))

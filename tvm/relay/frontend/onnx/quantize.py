@@ -1,0 +1,191 @@
+"""Converters of quantized operators: integers with a scale and a zero point."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .load import onnx_dtype
+from .nn_ops import pads, product
+from .reduce_ops import limits
+from .table import CONVERTERS, argument, op
+
+
+def spread(ctx, vector, data, axis: int, block: int = 0):
+    """A scale or zero point ready to broadcast against the data: for all, for each place of an axis, or for blocks."""
+    rank = ctx.rank(data)
+    if vector is None or ctx.rank(vector) == 0:
+        return vector
+    if block:
+        wide = relay.repeat(vector, block, axis)
+        size, have = ctx.known_shape(data)[axis], ctx.known_shape(wide)[axis]
+        return wide if have == size else relay.strided_slice(wide, [0], [size], [1], [axis])
+    if ctx.shape(vector) == (1,):
+        return relay.reshape(vector, ())
+    if ctx.rank(vector) > 1:
+        return vector
+    rest = rank - axis % rank - 1
+    return relay.expand_dims(vector, 1, rest) if rest else vector
+
+
+def round_even(x):
+    """Rounding with halves to the even side."""
+    return relay.round(x)
+
+
+def quantized(ctx, x, scale, zero, dtype: str):
+    """round(x / scale) + zero, kept within the type; ``scale`` and ``zero`` broadcast already."""
+    steps = relay.divide(x, scale)
+    if dtype.startswith("float"):
+        return relay.cast(steps, dtype)
+    steps = round_even(steps)
+    if zero is not None:
+        steps = relay.add(steps, relay.cast(zero, ctx.dtype(x)))
+    low, high = limits(dtype)
+    return relay.cast(relay.clip(steps, low, high), dtype)
+
+
+def dequantized(ctx, x, scale, zero):
+    kind = ctx.dtype(scale)
+    if zero is not None:
+        known = ctx.value(zero)
+        if known is not None and not known.any():
+            zero = None
+    if zero is None:
+        return relay.multiply(relay.cast(x, kind), scale)
+    if ctx.dtype(x).startswith("float"):
+        return relay.multiply(relay.subtract(relay.cast(x, kind), relay.cast(zero, kind)), scale)
+    steps = relay.subtract(relay.cast(x, "int32"), relay.cast(zero, "int32"))
+    return relay.multiply(relay.cast(steps, kind), scale)
+
+
+@op("QuantizeLinear")
+@op("com.microsoft.QuantizeLinear")
+def quantize_linear(ctx, inputs, attrs):
+    x, scale, zero = inputs[0], inputs[1], argument(inputs, 2)
+    axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+    if zero is not None:
+        dtype = ctx.dtype(zero)
+    else:
+        dtype = onnx_dtype(attrs["output_dtype"]) if attrs.get("output_dtype") else "uint8"
+    if ctx.dtype(x) != ctx.dtype(scale):
+        x = relay.cast(x, ctx.dtype(scale))
+    if ctx.dtype(x) == "float16":
+        x, scale = relay.cast(x, "float32"), relay.cast(scale, "float32")
+    return quantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block), dtype)
+
+
+@op("DequantizeLinear")
+@op("com.microsoft.DequantizeLinear")
+def dequantize_linear(ctx, inputs, attrs):
+    x, scale, zero = inputs[0], inputs[1], argument(inputs, 2)
+    axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+    out = dequantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block))
+    return relay.cast(out, onnx_dtype(attrs["output_dtype"])) if attrs.get("output_dtype") else out
+
+
+def centered_integers(ctx, x, zero, axis: int):
+    """x - zero as 32-bit integers."""
+    x = relay.cast(x, "int32")
+    if zero is None:
+        return x
+    known = ctx.value(zero)
+    if known is not None and not known.any():
+        return x
+    return relay.subtract(x, relay.cast(spread(ctx, zero, x, axis), "int32"))
+
+
+def _integer_convolution(ctx, x, w, x_zero, w_zero, attrs):
+    shape = ctx.known_shape(w)
+    kernel = list(attrs.get("kernel_shape", shape[2:]))
+    n = len(kernel)
+    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
+    if function is None:
+        raise TVMError(f"convolutions over {n} dimensions are not supported")
+    return function(
+        centered_integers(ctx, x, x_zero, 1), centered_integers(ctx, w, w_zero, 0), strides=tuple(strides),
+        padding=tuple(pads(ctx, x, attrs, kernel, strides, dilations)), dilation=tuple(dilations),
+        groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(kernel), out_dtype="int32")
+
+
+@op("ConvInteger")
+def conv_integer(ctx, inputs, attrs):
+    return _integer_convolution(ctx, inputs[0], inputs[1], argument(inputs, 2), argument(inputs, 3), attrs)
+
+
+@op("QLinearConv")
+def qlinear_conv(ctx, inputs, attrs):
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = inputs[:8]
+    total = _integer_convolution(ctx, x, w, x_zero, w_zero, attrs)
+    if argument(inputs, 8) is not None:
+        total = relay.nn.bias_add(total, inputs[8])
+    scale = relay.multiply(spread(ctx, w_scale, total, 1), spread(ctx, x_scale, total, 1))
+    real = relay.multiply(relay.cast(total, "float32"), scale)
+    return quantized(ctx, real, spread(ctx, y_scale, total, 1), spread(ctx, y_zero, total, 1), ctx.dtype(y_zero))
+
+
+@op("MatMulInteger")
+def matmul_integer(ctx, inputs, attrs):
+    a, b = inputs[:2]
+    return product(ctx, centered_integers(ctx, a, _rows(ctx, argument(inputs, 2)), -1),
+                   centered_integers(ctx, b, argument(inputs, 3), -1), "int32")
+
+
+def _rows(ctx, zero):
+    """A zero point for each row of the left matrix stands beside its rows."""
+    return relay.expand_dims(zero, 1) if zero is not None and ctx.rank(zero) == 1 and ctx.shape(zero) != (1,) else zero
+
+
+@op("QLinearMatMul")
+def qlinear_matmul(ctx, inputs, attrs):
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
+    total = product(ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32")
+    scale = relay.multiply(relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32"))
+    real = relay.multiply(relay.cast(total, "float32"), scale)
+    return quantized(ctx, real, relay.cast(spread_row(ctx, y_scale), "float32"), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+
+
+def spread_row(ctx, vector):
+    return relay.reshape(vector, ()) if ctx.shape(vector) == (1,) else vector
+
+
+def _around(name: str, arity: int):
+    """A quantized operator of onnxruntime: real numbers in between."""
+
+    def convert(ctx, inputs, attrs):
+        reals = [dequantized(ctx, *[spread(ctx, v, inputs[3 * i], 1) if j else v for j, v in enumerate(inputs[3 * i : 3 * i + 3])])
+                 for i in range(arity)]
+        y_scale, y_zero = inputs[3 * arity], argument(inputs, 3 * arity + 1)
+        convert_real = CONVERTERS.find(name, 13)
+        assert convert_real is not None
+        out = convert_real(ctx, reals, attrs)
+        dtype = ctx.dtype(y_zero) if y_zero is not None else ctx.dtype(inputs[0])
+        return quantized(ctx, out, spread(ctx, y_scale, out, 1), spread(ctx, y_zero, out, 1) if y_zero is not None else None, dtype)
+
+    return convert
+
+
+for _name, _arity in (("Add", 2), ("Mul", 2), ("Sigmoid", 1), ("LeakyRelu", 1), ("GlobalAveragePool", 1),
+                      ("AveragePool", 1), ("Softmax", 1)):
+    op(f"com.microsoft.QLinear{_name}")(_around(_name, _arity))
+
+
+@op("com.microsoft.QLinearConcat")
+def qlinear_concat(ctx, inputs, attrs):
+    y_scale, y_zero = inputs[:2]
+    parts = [dequantized(ctx, inputs[i], inputs[i + 1], inputs[i + 2]) for i in range(2, len(inputs), 3)]
+    return quantized(ctx, relay.concatenate(parts, attrs["axis"]), y_scale, y_zero, ctx.dtype(y_zero))
+
+
+@op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(ctx, inputs, attrs):
+    x = inputs[0]
+    axes = tuple(range(ctx.rank(x)))
+    zero = const(0.0, "float32")
+    low = relay.minimum(relay.min(x, axis=axes), zero)
+    high = relay.maximum(relay.max(x, axis=axes), zero)
+    scale = relay.divide(relay.subtract(high, low), const(255.0, "float32"))
+    safe = relay.where(relay.equal(scale, zero), const(1.0, "float32"), scale)
+    point = relay.cast(relay.clip(round_even(relay.divide(relay.subtract(zero, low), safe)), 0, 255), "uint8")
+    return [quantized(ctx, x, safe, point, "uint8"), scale, point]

@@ -1,0 +1,188 @@
+"""Converters of recurrent networks: steps unrolled, the products with the inputs of all steps done at once."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .table import CONVERTERS, argument, op
+
+_DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+# Activations with parameters: which of alpha and beta they take.
+_PARAMETERS = {"Affine": "ab", "LeakyRelu": "a", "ThresholdedRelu": "a", "ScaledTanh": "ab", "HardSigmoid": "ab", "Elu": "a"}
+
+
+class Recurrent:
+    """One recurrent node: what is shared by its directions."""
+
+    def __init__(self, ctx, kind: str, inputs: list, attrs):
+        self.ctx, self.kind, self.attrs = ctx, kind, attrs
+        self.layout = attrs.get("layout", 0)
+        self.data = relay.transpose(inputs[0], (1, 0, 2)) if self.layout else inputs[0]
+        self.weight, self.recurrence, self.bias = inputs[1], inputs[2], argument(inputs, 3)
+        self.lengths = argument(inputs, 4)
+        self.steps, self.batch, self.features = ctx.known_shape(self.data)
+        self.directions, _, self.hidden = ctx.known_shape(self.recurrence)
+        self.states = [argument(inputs, 5), argument(inputs, 6) if kind == "LSTM" else None]
+        self.peepholes = argument(inputs, 7) if kind == "LSTM" else None
+        self.dtype = ctx.dtype(self.data)
+        known = ctx.value(self.lengths)
+        if known is not None and (known == self.steps).all():
+            self.lengths = None
+
+    def part(self, tensor, direction: int):
+        return None if tensor is None else relay.squeeze(relay.strided_slice(tensor, [direction], [direction + 1], [1], [0]), [0])
+
+    def state(self, which: int, direction: int):
+        given = self.states[which]
+        if given is None:
+            return relay.zeros((self.batch, self.hidden), self.dtype)
+        given = relay.transpose(given, (1, 0, 2)) if self.layout else given
+        return self.part(given, direction)
+
+    def activations(self, direction: int) -> list:
+        names = self.attrs.get("activations") or _DEFAULTS[self.kind] * self.directions
+        each = len(_DEFAULTS[self.kind])
+        alphas, betas = list(self.attrs.get("activation_alpha", [])), list(self.attrs.get("activation_beta", []))
+        made = []
+        for name in names:
+            takes = _PARAMETERS.get(name, "")
+            given = {}
+            if "a" in takes and alphas:
+                given["alpha"] = alphas.pop(0)
+            if "b" in takes and betas:
+                given["beta"] = betas.pop(0)
+            made.append(self.activation(name, given))
+        return made[direction * each : (direction + 1) * each]
+
+    def activation(self, name: str, given: dict):
+        convert = CONVERTERS.find(name, self.ctx.version)
+        if convert is None:
+            raise TVMError(f"activation {name} is not supported")
+        return lambda x: convert(self.ctx, [x], given)
+
+    def clip(self, x):
+        limit = self.attrs.get("clip")
+        return relay.clip(x, -limit, limit) if limit else x
+
+    def run(self) -> list:
+        kinds = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}
+        direction = self.attrs.get("direction", "forward")
+        results = [self.direction(i, bool(back)) for i, back in enumerate(kinds[direction])]
+        y = relay.stack([r[0] for r in results], 1)
+        last = [relay.stack([r[1 + s] for r in results], 0) for s in range(len(results[0]) - 1)]
+        if self.layout:
+            return [relay.transpose(y, (2, 0, 1, 3)), *(relay.transpose(v, (1, 0, 2)) for v in last)]
+        return [y, *last]
+
+    def turned(self, x):
+        if self.lengths is None:
+            return relay.reverse(x, 0)
+        return relay.reverse_sequence(x, relay.cast(self.lengths, "int32"), 0, 1)
+
+    def direction(self, index: int, backwards: bool) -> list:
+        gates = _GATES[self.kind] * self.hidden
+        data = self.turned(self.data) if backwards else self.data
+        flat = relay.reshape(data, (self.steps * self.batch, self.features))
+        ahead = relay.nn.dense(flat, self.part(self.weight, index))
+        bias = self.part(self.bias, index)
+        halves = None
+        if bias is not None:
+            halves = [relay.strided_slice(bias, [i * gates], [(i + 1) * gates], [1], [0]) for i in (0, 1)]
+            ahead = relay.add(ahead, halves[0])
+        ahead = relay.reshape(ahead, (self.steps, self.batch, gates))
+        rows = list(relay.split(ahead, self.steps, 0)) if self.steps > 1 else [ahead]
+        step = {"RNN": _RNN, "GRU": _GRU, "LSTM": _LSTM}[self.kind](self, index, halves[1] if halves else None)
+        states = [self.state(0, index)] + ([self.state(1, index)] if self.kind == "LSTM" else [])
+        outs = []
+        for t, row in enumerate(rows):
+            new = step(relay.squeeze(row, [0]), states)
+            out = new[0]
+            if self.lengths is not None:
+                alive = relay.expand_dims(relay.greater(self.lengths, self.ctx.like(t, self.lengths)), 1)
+                out = relay.where(alive, new[0], relay.zeros_like(new[0]))
+                new = [relay.where(alive, n, s) for n, s in zip(new, states)]
+            outs.append(out)
+            states = new
+        y = relay.stack(outs, 0)
+        return [self.turned(y) if backwards else y, *states]
+
+    def cut(self, x, count: int, axis: int = 1) -> list:
+        return list(relay.split(x, count, axis)) if count > 1 else [x]
+
+
+class _RNN:
+    def __init__(self, net: Recurrent, index: int, bias):
+        self.net, self.bias = net, bias
+        self.recurrence = net.part(net.recurrence, index)
+        (self.f,) = net.activations(index)
+
+    def __call__(self, ahead, states: list) -> list:
+        x = relay.add(ahead, relay.nn.dense(states[0], self.recurrence))
+        x = relay.add(x, self.bias) if self.bias is not None else x
+        return [self.f(self.net.clip(x))]
+
+
+class _GRU:
+    """Gates z, r, h."""
+
+    def __init__(self, net: Recurrent, index: int, bias):
+        self.net = net
+        self.recurrence = net.cut(net.part(net.recurrence, index), 3, 0)
+        self.bias = net.cut(bias, 3, 0) if bias is not None else [None] * 3
+        self.f, self.g = net.activations(index)
+        self.reset_after = net.attrs.get("linear_before_reset", 0)
+
+    def product(self, h, i: int):
+        out = relay.nn.dense(h, self.recurrence[i])
+        return out if self.bias[i] is None else relay.add(out, self.bias[i])
+
+    def __call__(self, ahead, states: list) -> list:
+        net, (h,) = self.net, states
+        xz, xr, xh = net.cut(ahead, 3)
+        z = self.f(net.clip(relay.add(xz, self.product(h, 0))))
+        r = self.f(net.clip(relay.add(xr, self.product(h, 1))))
+        inner = relay.multiply(r, self.product(h, 2)) if self.reset_after else self.product(relay.multiply(r, h), 2)
+        n = self.g(net.clip(relay.add(xh, inner)))
+        one = const(1, net.dtype)
+        return [relay.add(relay.multiply(relay.subtract(one, z), n), relay.multiply(z, h))]
+
+
+class _LSTM:
+    """Gates i, o, f, c; peepholes i, o, f."""
+
+    def __init__(self, net: Recurrent, index: int, bias):
+        self.net, self.bias = net, bias
+        self.recurrence = net.part(net.recurrence, index)
+        self.f, self.g, self.h = net.activations(index)
+        peep = net.part(net.peepholes, index)
+        self.peep = net.cut(peep, 3, 0) if peep is not None else None
+        self.coupled = net.attrs.get("input_forget", 0)
+
+    def __call__(self, ahead, states: list) -> list:
+        net, (h, c) = self.net, states
+        gates = relay.add(ahead, relay.nn.dense(h, self.recurrence))
+        gates = relay.add(gates, self.bias) if self.bias is not None else gates
+        i, o, f, g = net.cut(gates, 4)
+        if self.peep is not None:
+            i = relay.add(i, relay.multiply(self.peep[0], c))
+            f = relay.add(f, relay.multiply(self.peep[2], c))
+        i = self.f(net.clip(i))
+        f = relay.subtract(const(1, net.dtype), i) if self.coupled else self.f(net.clip(f))
+        new = relay.add(relay.multiply(f, c), relay.multiply(i, self.g(net.clip(g))))
+        if self.peep is not None:
+            o = relay.add(o, relay.multiply(self.peep[1], new))
+        return [relay.multiply(self.f(net.clip(o)), self.h(new)), new]
+
+
+def _recurrent(kind: str):
+    def convert(ctx, inputs, attrs):
+        return Recurrent(ctx, kind, inputs, attrs).run()
+
+    return convert
+
+
+for _kind in _GATES:
+    op(_kind)(_recurrent(_kind))
+

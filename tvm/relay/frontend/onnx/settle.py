@@ -1,0 +1,184 @@
+"""Types and values of new expressions, found once: a node that is settled is never looked into again.
+
+Converters ask for shapes at every node. Inferring the whole graph behind a value each time would be quadratic, so
+types are kept on the nodes, and only what a converter has just built is visited. Small results of constants are
+computed at once (other nodes need their numbers); large ones wait for constant folding or until they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....error import DiagnosticError, TVMError
+from ....ir.op import Op
+from ....ir.tensor_type import TensorType
+from ....ir.type import TupleType
+from ...evaluate import evaluate_call
+from ...expr import Call, Constant, RelayExpr, Tuple, TupleGetItem, TupleWrapper, Var
+from ...infer import infer_type
+
+# Results of constants with at most this many elements are computed while importing.
+SMALL = 4096
+
+
+def as_tensor(value) -> RelayExpr:
+    return value.astuple() if isinstance(value, TupleWrapper) else value
+
+
+class Settler:
+    """Keeps what is settled. ``params`` are values of variables that stand for weights."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        self.params = params
+        # The nodes are held so that an id is not used again.
+        self.done: dict[int, tuple[RelayExpr, RelayExpr]] = {}
+        self.arrays: dict[int, tuple[RelayExpr, Any]] = {}
+
+    def settle(self, value) -> RelayExpr:
+        """The value with a type, its small constant parts computed."""
+        root = as_tensor(value)
+        for node in self._new(root, self.done):
+            new = node.map_children(lambda c: self.done[id(c)][1] if id(c) in self.done else c)
+            set_type(new)
+            new = self._folded(new)
+            self.done[id(node)] = (node, new)
+            self.done[id(new)] = (new, new)
+        return self.done[id(root)][1]
+
+    def typed(self, e: RelayExpr) -> RelayExpr:
+        """The expression with types on all its nodes."""
+        if e.checked_type_ is None:
+            for node in self._untyped(e):
+                set_type(node)
+        return e
+
+    def array(self, e: RelayExpr):
+        """The value of an expression of constants and weights; None if it depends on inputs."""
+        if isinstance(e, Constant):
+            return e.data.numpy()
+        self.typed(e)
+        for node in self._new(e, self.arrays):
+            got = self._value(node)
+            if got is None:
+                return None
+            self.arrays[id(node)] = (node, got)
+        return self.arrays[id(e)][1]
+
+    def _value(self, node: RelayExpr):
+        if isinstance(node, Constant):
+            return node.data.numpy()
+        if isinstance(node, Var):
+            weight = self.params.get(node.name_hint)
+            return None if weight is None else weight.numpy()
+        if isinstance(node, Tuple):
+            return [self.arrays[id(f)][1] for f in node.fields]
+        if isinstance(node, TupleGetItem):
+            return self.arrays[id(node.tuple_value)][1][node.index]
+        if not _computable(node):
+            return None
+        arrays = []
+        for a in node.args:
+            got = self.arrays[id(a)][1]
+            arrays += got if isinstance(got, list) else [got]
+        return evaluate_call(node, arrays)
+
+    def _new(self, root: RelayExpr, known: dict):
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in known:
+                continue
+            if ready:
+                yield node
+                continue
+            stack.append((node, True))
+            stack.extend((c, False) for c in reversed(_operands(node)))
+
+    def _untyped(self, root: RelayExpr):
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node.checked_type_ is not None:
+                continue
+            if ready:
+                yield node
+                continue
+            stack.append((node, True))
+            stack.extend((c, False) for c in reversed(_operands(node)))
+
+    def _folded(self, node: RelayExpr) -> RelayExpr:
+        if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
+            return node.tuple_value.fields[node.index]
+        if not _computable(node) or not _small(node.checked_type_):
+            return node
+        arrays = []
+        for a in node.args:
+            for part in a.fields if isinstance(a, Tuple) else (a,):
+                if not isinstance(part, Constant):
+                    return node
+                arrays.append(part.data.numpy())
+        result = evaluate_call(node, arrays)
+        if isinstance(result, list):
+            out = Tuple([Constant(r) for r in result])
+            set_type(out)
+            return out
+        return Constant(result)
+
+
+def _operands(node: RelayExpr) -> list:
+    if isinstance(node, Call) and isinstance(node.op, Op):
+        return list(node.args)
+    if isinstance(node, (Tuple, TupleGetItem)):
+        return node.children()
+    return []
+
+
+def _computable(node: RelayExpr) -> bool:
+    if type(node) is not Call or not isinstance(node.op, Op):
+        return False
+    facts = node.op.attrs
+    return facts.get("compute") is not None and not facts.get("random") and bool(node.args)
+
+
+def _small(t) -> bool:
+    if isinstance(t, TupleType):
+        return all(_small(f) for f in t.fields)
+    total = 1
+    for d in t.shape:
+        total *= getattr(d, "value", 1 << 40)
+    return total <= SMALL
+
+
+def set_type(node: RelayExpr) -> None:
+    """The type of a node whose operands have theirs."""
+    if node.checked_type_ is not None:
+        return
+    if isinstance(node, Var):
+        node.checked_type_ = node.type_annotation
+    elif isinstance(node, Tuple):
+        node.checked_type_ = TupleType(tuple(f.checked_type_ for f in node.fields))
+    elif isinstance(node, TupleGetItem) and isinstance(node.tuple_value.checked_type_, TupleType):
+        node.checked_type_ = node.tuple_value.checked_type_.fields[node.index]
+    elif isinstance(node, Call) and isinstance(node.op, Op):
+        rule = node.op.attrs.get("type_rule")
+        if rule is None:
+            raise TVMError(f"operator {node.op.name} has no type rule")
+        try:
+            node.checked_type_ = rule(node.attrs, [a.checked_type_ for a in node.args])
+        except DiagnosticError:
+            raise
+        except (TypeError, ValueError, IndexError) as problem:
+            shown = ", ".join(str(a.checked_type_) for a in node.args)
+            raise TVMError(f"{node.op.name} of ({shown}): {problem}") from problem
+    else:
+        infer_type(node)
+
+
+def tensor_type(e: RelayExpr) -> TensorType:
+    if not isinstance(e.checked_type_, TensorType):
+        raise TVMError(f"a tensor is wanted, got {e.checked_type_}")
+    return e.checked_type_
+
+
+__all__ = ["SMALL", "Settler", "as_tensor", "set_type", "tensor_type"]

@@ -1,0 +1,303 @@
+"""Converters of operators that move elements: reshapes, slices, joins, padding, values made from shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, const
+from ...op.rules import broadcast_dims
+from .load import onnx_dtype, tensor_array
+from .table import argument, op
+
+
+@op("Reshape")
+def reshape_1(ctx, inputs, attrs):
+    return relay.reshape(inputs[0], attrs["shape"])
+
+
+@op("Reshape", since=5)
+def reshape(ctx, inputs, attrs):
+    zero = bool(attrs.get("allowzero", 0))
+    wanted = ctx.ints(inputs[1], "the shape")
+    if 0 in ctx.shape(inputs[0]):
+        have = ctx.known_shape(inputs[0])
+        wanted = [have[i] if d == 0 and not zero else d for i, d in enumerate(wanted)]
+        rest = int(np.prod([d for d in wanted if d != -1]))
+        wanted = [(0 if not rest else int(np.prod(have)) // rest) if d == -1 else d for d in wanted]
+        zero = True
+    return relay.reshape(inputs[0], wanted, zero)
+
+
+@op("Flatten")
+def flatten(ctx, inputs, attrs):
+    rank = ctx.rank(inputs[0])
+    axis = attrs.get("axis", 1)
+    axis = axis + rank if axis < 0 else axis
+    if axis == 1 and rank > 1:
+        return relay.nn.batch_flatten(inputs[0])
+    shape = ctx.known_shape(inputs[0])
+    return relay.reshape(inputs[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), True)
+
+
+@op("Transpose")
+def transpose(ctx, inputs, attrs):
+    return relay.transpose(inputs[0], attrs.get("perm")) if ctx.rank(inputs[0]) else inputs[0]
+
+
+@op("Concat")
+def concat(ctx, inputs, attrs):
+    return inputs[0] if len(inputs) == 1 else relay.concatenate(inputs, attrs.get("axis", 1))
+
+
+@op("Shape")
+def shape(ctx, inputs, attrs):
+    dims = ctx.shape(inputs[0])
+    if all(isinstance(d, int) for d in dims):
+        return Constant(np.array(dims[attrs.get("start", 0) : attrs.get("end", len(dims))], "int64"))
+    return relay.shape_of(inputs[0], "int64")
+
+
+@op("Size")
+def size(ctx, inputs, attrs):
+    return const(int(np.prod(ctx.known_shape(inputs[0]), dtype="int64")), "int64")
+
+
+def axes_of(ctx, inputs, attrs, since_input: int):
+    """Axes: an attribute once, an input since some version."""
+    if "axes" in attrs:
+        return attrs["axes"]
+    return ctx.ints(argument(inputs, 1), "the axes") if ctx.version >= since_input else None
+
+
+@op("Squeeze")
+def squeeze(ctx, inputs, attrs):
+    axes = axes_of(ctx, inputs, attrs, 13)
+    dims = ctx.shape(inputs[0])
+    if axes is None:
+        axes = [i for i, d in enumerate(dims) if isinstance(d, int) and d == 1]
+    bad = [a for a in axes if isinstance(dims[a], int) and dims[a] != 1]
+    if bad:
+        raise TVMError(f"axis {bad[0]} has {dims[bad[0]]} elements; only axes of one element can be left out")
+    return relay.squeeze(inputs[0], axes) if axes else inputs[0]
+
+
+@op("Unsqueeze")
+def unsqueeze(ctx, inputs, attrs):
+    axes = axes_of(ctx, inputs, attrs, 13)
+    rank = ctx.rank(inputs[0]) + len(axes)
+    out = inputs[0]
+    for axis in sorted(a % rank for a in axes):
+        out = relay.expand_dims(out, axis)
+    return out
+
+
+@op("Slice")
+def slice_1(ctx, inputs, attrs):
+    return _slice(ctx, inputs[0], attrs["starts"], attrs["ends"], attrs.get("axes"), None)
+
+
+@op("Slice", since=10)
+def slice_(ctx, inputs, attrs):
+    starts, ends = ctx.ints(inputs[1], "starts"), ctx.ints(inputs[2], "ends")
+    return _slice(ctx, inputs[0], starts, ends, ctx.ints(argument(inputs, 3), "axes"), ctx.ints(argument(inputs, 4), "steps"))
+
+
+def _slice(ctx, data, starts, ends, axes, steps):
+    dims = ctx.shape(data)
+    axes = list(range(len(starts))) if axes is None else [a % len(dims) for a in axes]
+    steps = steps or [1] * len(starts)
+    begin, end, stride, kept = [], [], [], []
+    for s, e, axis, step in zip(starts, ends, axes, steps):
+        size = dims[axis]
+        if isinstance(size, int):
+            # NumPy's clamping; an end of -1 - size then says "before the first element".
+            s, e, _ = slice(s, e, step).indices(size)
+            if step > 0:
+                e = max(e, s)
+            elif e < 0:
+                e = -size - 1
+            if (s, e, step) == (0, size, 1):
+                continue
+        begin.append(s)
+        end.append(e)
+        stride.append(step)
+        kept.append(axis)
+    return relay.strided_slice(data, begin, end, stride, kept) if kept else data
+
+
+@op("Split")
+def split(ctx, inputs, attrs):
+    data = inputs[0]
+    axis = attrs.get("axis", 0) % ctx.rank(data)
+    sizes = attrs.get("split") or (ctx.ints(argument(inputs, 1), "the sizes") if ctx.version >= 13 else None)
+    if sizes is None:
+        count = attrs.get("num_outputs", len(ctx.node.output))
+        total = ctx.known_shape(data)[axis]
+        each = -(-total // count)
+        sizes = [each] * (count - 1) + [total - each * (count - 1)]
+    if len(sizes) == 1:
+        return data
+    return split_sizes(data, sizes, axis)
+
+
+def split_sizes(data, sizes: list[int], axis: int) -> list:
+    if len(set(sizes)) == 1 and sizes[0]:
+        return list(relay.split(data, len(sizes), axis))
+    ends = [int(e) for e in np.cumsum(sizes)]
+    return [relay.strided_slice(data, [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
+
+
+@op("Expand")
+def expand(ctx, inputs, attrs):
+    return relay.broadcast_to(inputs[0], broadcast_dims(ctx.shape(inputs[0]), tuple(ctx.ints(inputs[1], "the shape"))))
+
+
+@op("Tile")
+def tile_1(ctx, inputs, attrs):
+    reps = [1] * ctx.rank(inputs[0])
+    reps[ctx.ints(inputs[2], "the axis")[0]] = ctx.ints(inputs[1], "the count")[0]
+    return relay.tile(inputs[0], reps)
+
+
+@op("Tile", since=6)
+def tile(ctx, inputs, attrs):
+    return relay.tile(inputs[0], ctx.ints(inputs[1], "the repeats"))
+
+
+@op("ConstantOfShape")
+def constant_of_shape(ctx, inputs, attrs):
+    value = tensor_array(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
+    dims = ctx.ints(inputs[0], "the shape")
+    if int(np.prod(dims)) <= 1 << 16:
+        return Constant(np.full(dims, value[0], value.dtype))
+    return relay.full(const(value[0], str(value.dtype)), dims, str(value.dtype))
+
+
+@op("Range")
+def range_(ctx, inputs, attrs):
+    start, limit, delta = (ctx.array(i, "the range").reshape(-1)[0] for i in inputs[:3])
+    count = max(int(np.ceil((limit - start) / delta)), 0)
+    return Constant((start + np.arange(count) * delta).astype(start.dtype))
+
+
+@op("EyeLike")
+def eye_like(ctx, inputs, attrs):
+    rows, columns = ctx.known_shape(inputs[0])
+    dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
+    return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
+
+
+@op("DepthToSpace")
+def depth_to_space(ctx, inputs, attrs):
+    n, c, *space = ctx.known_shape(inputs[0])
+    b, k = attrs["blocksize"], len(space)
+    cells = [b] * k
+    inner = c // b**k
+    if attrs.get("mode", "DCR") == "DCR":
+        out = relay.reshape(inputs[0], (n, *cells, inner, *space))
+        order = [0, k + 1] + [a for i in range(k) for a in (k + 2 + i, 1 + i)]
+    else:
+        out = relay.reshape(inputs[0], (n, inner, *cells, *space))
+        order = [0, 1] + [a for i in range(k) for a in (k + 2 + i, 2 + i)]
+    return relay.reshape(relay.transpose(out, order), (n, inner, *(s * b for s in space)))
+
+
+@op("SpaceToDepth")
+def space_to_depth(ctx, inputs, attrs):
+    n, c, *space = ctx.known_shape(inputs[0])
+    b, k = attrs["blocksize"], len(space)
+    parts = [d for s in space for d in (s // b, b)]
+    out = relay.reshape(inputs[0], (n, c, *parts))
+    cells, places = [3 + 2 * i for i in range(k)], [2 + 2 * i for i in range(k)]
+    order = [0, 1, *cells, *places] if attrs.get("mode", "DCR") == "CRD" else [0, *cells, 1, *places]
+    return relay.reshape(relay.transpose(out, order), (n, c * b**k, *(s // b for s in space)))
+
+
+@op("ReverseSequence")
+def reverse_sequence(ctx, inputs, attrs):
+    return relay.reverse_sequence(inputs[0], relay.cast(inputs[1], "int32"), attrs.get("time_axis", 0),
+                                  attrs.get("batch_axis", 1))
+
+
+@op("Trilu")
+def trilu(ctx, inputs, attrs):
+    """The upper or lower triangle; the diagonal may be an input, so the places are compared where the model runs."""
+    data, k = inputs[0], argument(inputs, 1)
+    rows, columns = ctx.known_shape(data)[-2:]
+    apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
+    k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")
+    keep = relay.greater_equal(apart, k) if attrs.get("upper", 1) else relay.less_equal(apart, k)
+    return relay.where(keep, data, relay.zeros_like(data))
+
+
+@op("CenterCropPad")
+def center_crop_pad(ctx, inputs, attrs):
+    data = inputs[0]
+    shape = ctx.known_shape(data)
+    wanted = ctx.ints(inputs[1], "the shape")
+    axes = [a % len(shape) for a in attrs.get("axes", range(len(shape)))]
+    begin, end, pads = [0] * len(shape), list(shape), [(0, 0)] * len(shape)
+    for axis, size in zip(axes, wanted):
+        have = shape[axis]
+        if size < have:
+            begin[axis] = (have - size) // 2
+            end[axis] = begin[axis] + size
+        elif size > have:
+            low = (size - have) // 2
+            pads[axis] = (low, size - have - low)
+    out = relay.strided_slice(data, begin, end, [1] * len(shape), list(range(len(shape))))
+    return relay.nn.pad(out, pads, ctx.like(0, data))
+
+
+# -- padding ----------------------------------------------------------------------------------------------------------
+
+
+@op("Pad")
+def pad_2(ctx, inputs, attrs):
+    amounts = attrs.get("pads", attrs.get("paddings"))
+    return padded(ctx, inputs[0], amounts, const(attrs.get("value", 0.0), ctx.dtype(inputs[0])), attrs.get("mode", "constant"))
+
+
+@op("Pad", since=11)
+def pad(ctx, inputs, attrs):
+    data, value = inputs[0], argument(inputs, 2)
+    amounts = ctx.ints(inputs[1], "the padding")
+    rank = ctx.rank(data)
+    axes = ctx.ints(argument(inputs, 3), "the axes")
+    if axes is not None:
+        full = [0] * 2 * rank
+        for i, axis in enumerate(axes):
+            full[axis % rank], full[axis % rank + rank] = amounts[i], amounts[i + len(axes)]
+        amounts = full
+    if value is None:
+        value = ctx.like(0, data)
+    elif ctx.rank(value):
+        value = relay.reshape(value, ())
+    return padded(ctx, data, amounts, value, attrs.get("mode", "constant"))
+
+
+def padded(ctx, data, amounts: list[int], value, mode: str):
+    """Negative amounts cut; the other modes read places inside by index, so they may be as long as one likes."""
+    n = len(amounts) // 2
+    before, after = amounts[:n], amounts[n:]
+    if mode == "constant":
+        if min(amounts, default=0) < 0:
+            shape = ctx.known_shape(data)
+            data = relay.strided_slice(data, [max(-b, 0) for b in before],
+                                       [d - max(-a, 0) for d, a in zip(shape, after)], [1] * n, list(range(n)))
+        return relay.nn.pad(data, [(max(b, 0), max(a, 0)) for b, a in zip(before, after)], value)
+    if mode in ("reflect", "edge") and min(amounts) >= 0 and all(
+            max(b, a) < d for b, a, d in zip(before, after, ctx.known_shape(data))):
+        return relay.nn.pad(data, list(zip(before, after)), value, mode)
+    modes = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+    if mode not in modes:
+        raise TVMError(f"padding mode '{mode}' is not supported")
+    for axis, size in enumerate(ctx.known_shape(data)):
+        b, a = before[axis], after[axis]
+        if b or a:
+            places = np.arange(size, dtype="int64")[max(-b, 0) : size - max(-a, 0)]
+            places = np.pad(places, (max(b, 0), max(a, 0)), modes[mode])
+            data = relay.take(data, const(places), axis)
+    return data
