@@ -49,7 +49,52 @@ def _rows() -> dict[str, Callable[..., Any]]:
     _TABLE["where"] = lambda attrs, a, out: np.where(a[0], a[1], a[2])
     _TABLE["shape_of"] = lambda attrs, a, out: np.array(a[0].shape, attrs.dtype)
     _TABLE["copy"] = lambda attrs, a, out: a[0].copy()
+    _TABLE.update(_moving(np))
+    for name in ("sum", "prod", "max", "min"):
+        _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
+
+
+def _reduced(f, attrs, array, out):
+    chosen = attrs.axis
+    chosen = tuple(range(array.ndim)) if chosen is None else (chosen,) if isinstance(chosen, int) else tuple(chosen)
+    chosen = {c % array.ndim for c in chosen}
+    if attrs.exclude:
+        chosen = set(range(array.ndim)) - chosen
+    return f(array, axis=tuple(chosen), keepdims=attrs.keepdims).astype(out.dtype) if chosen else array
+
+
+def _moving(np) -> dict[str, Callable[..., Any]]:
+    """Operators that move elements; shapes computed in a graph go through these."""
+
+    def take(attrs, a, out):
+        if attrs.batch_dims or attrs.mode == "wrap":
+            raise NotImplementedError
+        size = a[0].size if attrs.axis is None else a[0].shape[attrs.axis]
+        return np.take(a[0], np.clip(a[1].astype("int64"), 0, size - 1), attrs.axis)
+
+    def strided_slice(attrs, a, out):
+        if attrs.slice_mode != "end":
+            raise NotImplementedError
+        cut = [slice(None)] * a[0].ndim
+        axes = range(len(attrs.begin)) if attrs.axes is None else attrs.axes
+        strides = list(attrs.strides) * len(attrs.begin) if len(attrs.strides) == 1 else attrs.strides
+        for axis, b, e, s in zip(axes, attrs.begin, attrs.end, strides):
+            # An end below -size means "before the first element" when going backwards.
+            e = None if s < 0 and e < -a[0].shape[axis] else e
+            cut[axis] = slice(b, e, s)
+        return np.array(a[0][tuple(cut)], order="C")
+
+    return {
+        "take": take,
+        "strided_slice": strided_slice,
+        "stack": lambda attrs, a, out: np.stack(a, attrs.axis),
+        "tile": lambda attrs, a, out: np.tile(a[0], attrs.reps),
+        "repeat": lambda attrs, a, out: np.repeat(a[0], attrs.repeats, attrs.axis),
+        "reverse": lambda attrs, a, out: np.flip(a[0], attrs.axis).copy(),
+        "floor_divide": lambda attrs, a, out: np.floor_divide(a[0], a[1]),
+        "floor_mod": lambda attrs, a, out: np.mod(a[0], a[1]),
+    }
 
 
 def evaluate_call(node: Call, arrays: list) -> Any:
@@ -59,8 +104,13 @@ def evaluate_call(node: Call, arrays: list) -> Any:
     plain = _rows().get(node.op.name)
     out = node.checked_type_
     if plain is not None and isinstance(out, TensorType) and not info(out.dtype).code == "bfloat":
-        with np.errstate(all="ignore"):
-            return np.asarray(plain(node.attrs, arrays, out)).astype(out.dtype, copy=False)
+        try:
+            with np.errstate(all="ignore"):
+                got = np.asarray(plain(node.attrs, arrays, out)).astype(out.dtype, copy=False)
+        except NotImplementedError:
+            return _run_compiled(node, arrays)
+        if got.shape == tuple(int(d) for d in out.shape):
+            return got
     return _run_compiled(node, arrays)
 
 

@@ -34,7 +34,7 @@ class CompiledModel(BackendRep):
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.inputs, inputs))
         for name, value in inputs.items():
-            self.module.set_input(name, ndarray.array(np.ascontiguousarray(value)))
+            self.module.set_input(name, ndarray.array(np.array(value, order="C")))
         self.module.run()
         results = [self.module.get_output(i).numpy() for i in range(len(self.outputs))]
         return namedtupledict("Outputs", self.outputs)(*results)

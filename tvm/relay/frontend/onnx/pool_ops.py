@@ -8,9 +8,9 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .nn_ops import pads
+from .reduce_ops import limits
 from .shape_ops import padded
 from .table import argument, op
-from .reduce_ops import limits
 
 
 @op("GlobalAveragePool")
