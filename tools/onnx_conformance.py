@@ -114,6 +114,8 @@ def run_all(names: set | None = None, jobs: int = 2) -> dict[str, str]:
             running -= 1
         else:
             results[row[0]] = row[1]
+            if len(results) % 100 == 0:
+                print(f"{len(results)} tests, {sum(r == 'pass' for r in results.values())} pass", file=sys.stderr, flush=True)
     for w in workers:
         w.join(timeout=5)
     return results
