@@ -33,6 +33,9 @@ format: setup ## lay out the code with ruff
 bench: setup ## the benchmarks: ratios to NumPy and to the machine's peak
 	$(BIN)/python -m benchmarks.tensor_programs
 
+conformance: setup ## every node test of the onnx package; writes the table in docs/coverage.md
+	$(BIN)/python tools/onnx_conformance.py --jobs $(JOBS)
+
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
 

@@ -31,7 +31,7 @@ def cases() -> list:
 
 
 def run_case(case) -> str:
-    """"pass", or why not, in one line."""
+    """ "pass", or why not, in one line."""
     from onnx.backend.test.runner import Runner
 
     from tvm.contrib import onnx_backend
@@ -115,7 +115,11 @@ def run_all(names: set | None = None, jobs: int = 2) -> dict[str, str]:
         else:
             results[row[0]] = row[1]
             if len(results) % 100 == 0:
-                print(f"{len(results)} tests, {sum(r == 'pass' for r in results.values())} pass", file=sys.stderr, flush=True)
+                print(
+                    f"{len(results)} tests, {sum(r == 'pass' for r in results.values())} pass",
+                    file=sys.stderr,
+                    flush=True,
+                )
     for w in workers:
         w.join(timeout=5)
     return results
@@ -136,13 +140,23 @@ def write_table(results: dict[str, str]) -> None:
     passed = sum(r == "pass" for r in results.values())
     total = len(results)
     kinds = collections.Counter(r.split(":")[0] for r in results.values() if r != "pass")
-    lines = [BEGIN, "## ONNX node tests", "",
-             f"`make conformance` runs every node test of the installed onnx package ({onnx.__version__}) through the "
-             "backend interface; the tests' data are inputs of the compiled program, never constants.", "",
-             f"{passed} of {total} pass ({100 * passed / total:.1f} %); " + (
-                 ", ".join(f"{n} {k}" for k, n in sorted(kinds.items())) or "none fails") + ".", "",
-             "| test | why it does not pass |", "|---|---|"]
-    lines += [f"| {name} | {reason.replace('|', '/')} |" for name, reason in sorted(results.items()) if reason != "pass"]
+    lines = [
+        BEGIN,
+        "## ONNX node tests",
+        "",
+        f"`make conformance` runs every node test of the installed onnx package ({onnx.__version__}) through the "
+        "backend interface; the tests' data are inputs of the compiled program, never constants.",
+        "",
+        f"{passed} of {total} pass ({100 * passed / total:.1f} %); "
+        + (", ".join(f"{n} {k}" for k, n in sorted(kinds.items())) or "none fails")
+        + ".",
+        "",
+        "| test | why it does not pass |",
+        "|---|---|",
+    ]
+    lines += [
+        f"| {name} | {reason.replace('|', '/')} |" for name, reason in sorted(results.items()) if reason != "pass"
+    ]
     lines.append(END)
     text = TABLE.read_text() if TABLE.exists() else "# Coverage\n\n"
     if BEGIN in text:
@@ -171,8 +185,10 @@ def main() -> int:
         for name, reason in sorted(results.items()):
             if reason != "pass":
                 print(f"{name}: {reason}")
-    print(f"{passed} of {len(results)} node tests pass ({100 * passed / max(len(results), 1):.1f} %), "
-          f"{time.time() - started:.0f} s")
+    print(
+        f"{passed} of {len(results)} node tests pass ({100 * passed / max(len(results), 1):.1f} %), "
+        f"{time.time() - started:.0f} s"
+    )
     if not args.match:
         write_table(results)
         print(f"table written: {TABLE.relative_to(ROOT)}")

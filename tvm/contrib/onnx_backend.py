@@ -1,13 +1,93 @@
-"""ONNX's own backend interface: ``prepare``, ``run_model``, ``run_node``, ``supports_device``."""
+"""The ``onnx.backend`` interface: models and single nodes compiled for the CPU and run."""
 
-from ..relay.frontend.onnx.backend import (
-    CompiledModel,
-    TVMBackend,
-    is_compatible,
-    prepare,
-    run_model,
-    run_node,
-    supports_device,
-)
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
+
+from ..ir.transform import PassContext
+from ..relay.frontend.onnx import from_onnx
+from ..runtime import ndarray
+
+
+class CompiledModel(BackendRep):
+    """A compiled model; ``run`` takes inputs in the model's order, or by name."""
+
+    def __init__(self, model, opt_level: int = 3):
+        from ..relay import build
+        from ..runtime import cpu
+        from . import graph_executor
+
+        module, params = from_onnx(model)
+        self.inputs = {p.name_hint: p.type_annotation.dtype for p in module["main"].params}
+        self.outputs = [o.name for o in model.graph.output]
+        with PassContext(opt_level=opt_level):
+            lib = build(module, "llvm", params=params)
+        self.module = graph_executor.GraphModule(lib["default"](cpu(0)))
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        if not isinstance(inputs, dict):
+            inputs = dict(zip(self.inputs, inputs))
+        for name, value in inputs.items():
+            self.module.set_input(name, ndarray.array(np.array(value, order="C")))
+        self.module.run()
+        results = [self.module.get_output(i).numpy() for i in range(len(self.outputs))]
+        return namedtupledict("Outputs", self.outputs)(*results)
+
+
+class TVMBackend(Backend):
+    """prepare, run_model, run_node and supports_device of ONNX's interface."""
+
+    @classmethod
+    def is_compatible(cls, model, device: str = "CPU", **kwargs: Any) -> bool:
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model, device: str = "CPU", **kwargs: Any) -> CompiledModel:
+        if not cls.supports_device(device):
+            raise ValueError(f"device '{device}' is not supported; only CPU is")
+        return CompiledModel(model, **kwargs)
+
+    @classmethod
+    def run_model(cls, model, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """One node on arrays; the inputs stay inputs of the compiled program."""
+        opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        names = list(dict.fromkeys(n for n in node.input if n))
+        arrays = list(inputs.values()) if isinstance(inputs, dict) else [np.asarray(a) for a in inputs]
+        infos = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in zip(names, arrays)
+        ]
+        outs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+        graph = helper.make_graph([node], "node", infos, outs)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid(node.domain, opset)])
+        return cls.run_model(model, arrays, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        return Device(device).type == DeviceType.CPU
+
+
+prepare = TVMBackend.prepare
+run_model = TVMBackend.run_model
+run_node = TVMBackend.run_node
+supports_device = TVMBackend.supports_device
+is_compatible = TVMBackend.is_compatible
 
 __all__ = ["CompiledModel", "TVMBackend", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]

@@ -55,6 +55,10 @@ class Converters:
             if not asked[key]:
                 missing.setdefault((name, version), []).append(node)
         if missing:
-            rows = [f"  {n} (operator set {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
-                    for (n, v), w in sorted(missing.items())]
-            raise OpNotImplemented(f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows))
+            rows = [
+                f"  {n} (operator set {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
+                for (n, v), w in sorted(missing.items())
+            ]
+            raise OpNotImplemented(
+                f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
+            )

@@ -49,7 +49,9 @@ def loop(ctx, inputs, attrs):
                 break
         if step >= MOST_STEPS:
             raise TVMError(f"the loop takes more than {MOST_STEPS} steps")
-        results = importer.subgraph(body, [const(step, "int64"), going if going is not None else const(True, "bool"), *states])
+        results = importer.subgraph(
+            body, [const(step, "int64"), going if going is not None else const(True, "bool"), *states]
+        )
         going, states, rows = results[0], results[1 : 1 + len(states)], results[1 + len(states) :]
         for scan, row in zip(scans, rows):
             scan.append(row)

@@ -11,15 +11,48 @@ from .load import onnx_dtype
 from .table import argument, op
 
 _SAME = {
-    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Tanh": "tanh", "Sigmoid": "sigmoid", "Abs": "abs", "Neg": "negative",
-    "Floor": "floor", "Ceil": "ceil", "Erf": "erf", "Sign": "sign", "Not": "logical_not", "Sin": "sin", "Cos": "cos",
-    "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh",
-    "Acosh": "acosh", "Atanh": "atanh", "IsNaN": "isnan", "Round": "round", "BitwiseNot": "bitwise_not",
+    "Exp": "exp",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Abs": "abs",
+    "Neg": "negative",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Erf": "erf",
+    "Sign": "sign",
+    "Not": "logical_not",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "IsNaN": "isnan",
+    "Round": "round",
+    "BitwiseNot": "bitwise_not",
 }
 _TWO = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor",
-    "Equal": "equal", "Greater": "greater", "Less": "less", "GreaterOrEqual": "greater_equal",
-    "LessOrEqual": "less_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "Equal": "equal",
+    "Greater": "greater",
+    "Less": "less",
+    "GreaterOrEqual": "greater_equal",
+    "LessOrEqual": "less_equal",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
 }
 
 
@@ -335,8 +368,12 @@ def constant(ctx, inputs, attrs):
         return Constant(tensor_array(attrs["value"]))
     if "sparse_value" in attrs:
         return Constant(sparse_array(attrs["sparse_value"]))
-    for key, dtype in (("value_float", "float32"), ("value_floats", "float32"), ("value_int", "int64"),
-                       ("value_ints", "int64")):
+    for key, dtype in (
+        ("value_float", "float32"),
+        ("value_floats", "float32"),
+        ("value_int", "int64"),
+        ("value_ints", "int64"),
+    ):
         if key in attrs:
             return Constant(np.array(attrs[key], dtype))
     raise TVMError("constants of strings are not supported")

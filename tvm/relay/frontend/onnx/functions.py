@@ -23,8 +23,11 @@ def function_body(node, version: int, inputs: list) -> Any:
         versions = versions or list(schema.context_dependent_function_opset_versions)
         types = [_type(e) for e in inputs]
         types += [b""] * (len(node.input) - len(types))
-        text = schema.get_context_dependent_function_with_opset_version(
-            max(versions), node.SerializeToString(), types) if versions else None
+        text = (
+            schema.get_context_dependent_function_with_opset_version(max(versions), node.SerializeToString(), types)
+            if versions
+            else None
+        )
     else:
         return None
     if not text:

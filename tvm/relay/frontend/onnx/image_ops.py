@@ -156,7 +156,11 @@ def upsample(ctx, inputs, attrs):
 
 
 def _upsample(ctx, data, scales, attrs):
-    rules = {"mode": attrs.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    rules = {
+        "mode": attrs.get("mode", "nearest"),
+        "coordinate_transformation_mode": "asymmetric",
+        "nearest_mode": "floor",
+    }
     return _by_scales(ctx, data, scales, rules)
 
 
@@ -166,7 +170,9 @@ def resize(ctx, inputs, attrs):
     axes = attrs.get("axes")
     shape = ctx.known_shape(data)
     chosen = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
-    given = [ctx.array(argument(inputs, i), what) for i, what in ((1, "the region"), (2, "the scales"), (3, "the sizes"))]
+    given = [
+        ctx.array(argument(inputs, i), what) for i, what in ((1, "the region"), (2, "the scales"), (3, "the sizes"))
+    ]
     roi = None if given[0] is None or not given[0].size else [float(v) for v in given[0].reshape(-1)]
     if given[1] is not None and given[1].size:
         return _by_scales(ctx, data, [float(v) for v in given[1].reshape(-1)], attrs, roi, axes)
@@ -194,8 +200,11 @@ def _fold_back(ctx, at, low: float, high: float):
     turns = relay.floor(relay.divide(apart, ctx.like(span, at)))
     rest = relay.subtract(apart, relay.multiply(turns, ctx.like(span, at)))
     odd = relay.subtract(turns, relay.multiply(ctx.like(2, at), relay.floor(relay.divide(turns, ctx.like(2, at)))))
-    return relay.where(relay.greater(odd, ctx.like(0.5, at)), relay.subtract(ctx.like(high, at), rest),
-                       relay.add(rest, ctx.like(low, at)))
+    return relay.where(
+        relay.greater(odd, ctx.like(0.5, at)),
+        relay.subtract(ctx.like(high, at), rest),
+        relay.add(rest, ctx.like(low, at)),
+    )
 
 
 @op("GridSample")
@@ -214,8 +223,11 @@ def grid_sample(ctx, inputs, attrs):
     for i, size in enumerate(space):
         at = relay.reshape(relay.take(one, const(len(space) - 1 - i, "int64"), ctx.rank(grid) - 1), (n, count))
         half = relay.multiply(relay.add(at, const(1.0, "float32")), const(0.5, "float32"))
-        at = relay.multiply(half, const(float(size - 1), "float32")) if align else relay.subtract(
-            relay.multiply(half, const(float(size), "float32")), const(0.5, "float32"))
+        at = (
+            relay.multiply(half, const(float(size - 1), "float32"))
+            if align
+            else relay.subtract(relay.multiply(half, const(float(size), "float32")), const(0.5, "float32"))
+        )
         corners.append(_taps(ctx, at, size, mode, rule, align))
     out = None
     for chosen in np.ndindex(*[len(t) for t in corners]):
@@ -223,7 +235,9 @@ def grid_sample(ctx, inputs, attrs):
         for axis, k in enumerate(chosen):
             index, w = corners[axis][k]
             place = index if place is None else relay.add(relay.multiply(place, const(space[axis], "int64")), index)
-            weight = w if weight is None else w if weight is _ONE else weight if w is _ONE else relay.multiply(weight, w)
+            weight = (
+                w if weight is None else w if weight is _ONE else weight if w is _ONE else relay.multiply(weight, w)
+            )
         taken = relay.gather(flat, 2, relay.broadcast_to(relay.expand_dims(place, 1), (n, c, count)))
         if weight is not _ONE:
             taken = relay.multiply(taken, relay.cast(relay.expand_dims(weight, 1), ctx.dtype(data)))
@@ -242,7 +256,9 @@ def _taps(ctx, at, size: int, mode: str, rule: str, align: int) -> list:
         """A whole coordinate brought inside, and the weight that zero padding gives it."""
         weight = _ONE
         if rule == "zeros":
-            ok = relay.logical_and(relay.greater_equal(index, ctx.like(0, index)), relay.less(index, ctx.like(size, index)))
+            ok = relay.logical_and(
+                relay.greater_equal(index, ctx.like(0, index)), relay.less(index, ctx.like(size, index))
+            )
             weight = relay.cast(ok, "float32")
         elif rule == "reflection":
             index = _fold_back(ctx, index, low, high)
@@ -278,8 +294,9 @@ def _cubic_weight(ctx, d):
 
     near = polynomial(a + 2, -(a + 3), 0.0, 1.0)
     far = polynomial(a, -5 * a, 8 * a, -4 * a)
-    return relay.where(relay.less_equal(d, ctx.like(1, d)), near,
-                       relay.where(relay.less(d, ctx.like(2, d)), far, relay.zeros_like(d)))
+    return relay.where(
+        relay.less_equal(d, ctx.like(1, d)), near, relay.where(relay.less(d, ctx.like(2, d)), far, relay.zeros_like(d))
+    )
 
 
 @op("RoiAlign")
@@ -291,8 +308,9 @@ def roi_align(ctx, inputs, attrs):
     if shift == "half_pixel":
         rois = relay.subtract(rois, ctx.like(0.5 / scale, rois))
     rows = relay.concatenate([relay.expand_dims(relay.cast(batch, ctx.dtype(rois)), 1), rois], 1)
-    return relay.vision.roi_align(data, rows, (height, width), scale, attrs.get("sampling_ratio", 0), "NCHW",
-                                  attrs.get("mode", "avg"))
+    return relay.vision.roi_align(
+        data, rows, (height, width), scale, attrs.get("sampling_ratio", 0), "NCHW", attrs.get("mode", "avg")
+    )
 
 
 @op("DeformConv")
@@ -306,8 +324,16 @@ def deform_conv(ctx, inputs, attrs):
         raise TVMError(f"deformable convolutions over {n} dimensions are not supported")
     pads = attrs.get("pads", [0, 0, 0, 0])
     out = relay.nn.deformable_conv2d(
-        data, offset, weight, strides=tuple(attrs.get("strides", [1, 1])), padding=tuple(pads),
-        dilation=tuple(attrs.get("dilations", [1, 1])), deformable_groups=attrs.get("offset_group", 1),
-        groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(shape[2:]))
+        data,
+        offset,
+        weight,
+        strides=tuple(attrs.get("strides", [1, 1])),
+        padding=tuple(pads),
+        dilation=tuple(attrs.get("dilations", [1, 1])),
+        deformable_groups=attrs.get("offset_group", 1),
+        groups=attrs.get("group", 1),
+        channels=shape[0],
+        kernel_size=tuple(shape[2:]),
+    )
     bias = argument(inputs, 3)
     return out if bias is None else relay.nn.bias_add(out, bias)

@@ -16,7 +16,9 @@ def from_end(ctx, data, indices, axis: int):
     if isinstance(indices, Constant):
         array = indices.data.numpy()
         return Constant(np.where(array < 0, array + size, array).astype(array.dtype)) if (array < 0).any() else indices
-    return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, ctx.like(int(size), indices)), indices)
+    return relay.where(
+        relay.less(indices, ctx.like(0, indices)), relay.add(indices, ctx.like(int(size), indices)), indices
+    )
 
 
 @op("Gather")
@@ -60,8 +62,9 @@ _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min"
 def scatter_elements(ctx, inputs, attrs):
     data, indices, updates = inputs
     axis = attrs.get("axis", 0)
-    return relay.scatter_elements(data, from_end(ctx, data, indices, axis), updates, axis,
-                                  _REDUCTIONS[attrs.get("reduction", "none")])
+    return relay.scatter_elements(
+        data, from_end(ctx, data, indices, axis), updates, axis, _REDUCTIONS[attrs.get("reduction", "none")]
+    )
 
 
 @op("ScatterND")
@@ -69,8 +72,12 @@ def scatter_nd(ctx, inputs, attrs):
     data, indices, updates = inputs
     indices = _points(ctx, data, indices, 0)
     rank = ctx.rank(indices)
-    return relay.scatter_nd(data, relay.transpose(indices, [rank - 1, *range(rank - 1)]), updates,
-                            _REDUCTIONS[attrs.get("reduction", "none")])
+    return relay.scatter_nd(
+        data,
+        relay.transpose(indices, [rank - 1, *range(rank - 1)]),
+        updates,
+        _REDUCTIONS[attrs.get("reduction", "none")],
+    )
 
 
 @op("TensorScatter")
@@ -88,7 +95,9 @@ def tensor_scatter(ctx, inputs, attrs):
     offset = relay.subtract(const(places), start)
     if attrs.get("mode", "linear") == "circular":
         offset = relay.floor_mod(offset, const(shape[axis], "int64"))
-    inside = relay.logical_and(relay.greater_equal(offset, const(0, "int64")), relay.less(offset, const(new[axis], "int64")))
+    inside = relay.logical_and(
+        relay.greater_equal(offset, const(0, "int64")), relay.less(offset, const(new[axis], "int64"))
+    )
     at = relay.minimum(relay.maximum(offset, const(0, "int64")), const(new[axis] - 1, "int64"))
     taken = relay.gather(update, axis, relay.broadcast_to(at, shape))
     return relay.where(inside, taken, cache)
@@ -117,8 +126,12 @@ def topk(ctx, inputs, attrs):
 
 def _arg(name: str):
     def convert(ctx, inputs, attrs):
-        out = getattr(relay, name)(inputs[0], axis=attrs.get("axis", 0), keepdims=bool(attrs.get("keepdims", 1)),
-                                   select_last_index=bool(attrs.get("select_last_index", 0)))
+        out = getattr(relay, name)(
+            inputs[0],
+            axis=attrs.get("axis", 0),
+            keepdims=bool(attrs.get("keepdims", 1)),
+            select_last_index=bool(attrs.get("select_last_index", 0)),
+        )
         return relay.cast(out, "int64")
 
     return convert

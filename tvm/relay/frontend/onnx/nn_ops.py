@@ -22,7 +22,7 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise TVMError(f"auto_pad '{mode}' is not supported")
     before, after = [], []
-    for size, k, s, d in zip(ctx.known_shape(data)[2:], kernel, strides, dilations):
+    for size, k, s, d in zip(ctx.spatial(data), kernel, strides, dilations):
         total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
         low = total // 2 if mode == "SAME_UPPER" else total - total // 2
         before.append(low)
@@ -44,8 +44,16 @@ def conv(ctx, inputs, attrs):
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
-    out = function(data, weight, strides=tuple(strides), padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
-                   dilation=tuple(dilations), groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(kernel))
+    out = function(
+        data,
+        weight,
+        strides=tuple(strides),
+        padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
+        dilation=tuple(dilations),
+        groups=attrs.get("group", 1),
+        channels=shape[0],
+        kernel_size=tuple(kernel),
+    )
     return biased(out, argument(inputs, 2))
 
 
@@ -53,7 +61,7 @@ def conv(ctx, inputs, attrs):
 def conv_transpose(ctx, inputs, attrs):
     """Spread out by the stride and padded, the data meets the turned kernel: one plain convolution for every form."""
     data, weight = inputs[:2]
-    shape, sizes = ctx.known_shape(weight), ctx.known_shape(data)[2:]
+    shape, sizes = ctx.known_shape(weight), ctx.spatial(data)
     n = len(shape) - 2
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
@@ -64,8 +72,15 @@ def conv_transpose(ctx, inputs, attrs):
         raise TVMError(f"convolutions over {n} dimensions are not supported")
     if hasattr(relay.nn, function) and set(dilations) == {1} and min(before + after) >= 0:
         out = getattr(relay.nn, function)(
-            data, weight, strides=tuple(strides), padding=tuple(before + after), output_padding=tuple(extra),
-            channels=shape[1] * groups, kernel_size=tuple(kernel), groups=groups)
+            data,
+            weight,
+            strides=tuple(strides),
+            padding=tuple(before + after),
+            output_padding=tuple(extra),
+            channels=shape[1] * groups,
+            kernel_size=tuple(kernel),
+            groups=groups,
+        )
         return biased(out, argument(inputs, 2))
     out = _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, before, after, extra)
     return biased(out, argument(inputs, 2))
@@ -102,8 +117,14 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
             at.append((d - 1) * s + 1)
         data = relay.reshape(relay.nn.pad(wide, pads, ctx.like(0, data)), final)
         data = relay.strided_slice(data, [0] * n, at, [1] * n, spatial)
-    amounts = [0, 0, *((k - 1) * l - b for k, l, b in zip(kernel, dilations, before)),
-               0, 0, *((k - 1) * l - a + e for k, l, a, e in zip(kernel, dilations, after, extra))]
+    amounts = [
+        0,
+        0,
+        *((k - 1) * l - b for k, l, b in zip(kernel, dilations, before)),
+        0,
+        0,
+        *((k - 1) * l - a + e for k, l, a, e in zip(kernel, dilations, after, extra)),
+    ]
     from .shape_ops import padded
 
     data = padded(ctx, data, amounts, ctx.like(0, data), "constant")
@@ -114,8 +135,16 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
     weight = relay.transpose(weight, (0, 2, 1, *range(3, n + 3)))
     weight = relay.reshape(weight, (groups * outputs, inputs // groups, *kernel))
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[n]
-    return function(data, weight, strides=(1,) * n, padding=(0,) * n, dilation=tuple(dilations), groups=groups,
-                    channels=groups * outputs, kernel_size=tuple(kernel))
+    return function(
+        data,
+        weight,
+        strides=(1,) * n,
+        padding=(0,) * n,
+        dilation=tuple(dilations),
+        groups=groups,
+        channels=groups * outputs,
+        kernel_size=tuple(kernel),
+    )
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -149,8 +178,9 @@ def product(ctx, a, b, out_dtype: str = ""):
     if not x or not y:
         raise TVMError("scalars have no matrix product")
     if len(x) == 1 or len(y) == 1:
-        out = product(ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b,
-                      out_dtype)
+        out = product(
+            ctx, relay.expand_dims(a, 0) if len(x) == 1 else a, relay.expand_dims(b, 1) if len(y) == 1 else b, out_dtype
+        )
         last = len(ctx.shape(out)) - 1
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
@@ -168,7 +198,7 @@ def product(ctx, a, b, out_dtype: str = ""):
     return relay.reshape(out, (*batch, x[-2], y[-1]), True) if len(batch) != 1 else out
 
 
-# -- softmax ------------------------------------------------------------------------------------------------------------
+# -- softmax --------------------------------------------------------------------------------
 
 
 def _flat(function):

@@ -124,8 +124,9 @@ def lrn(ctx, inputs, attrs):
     for i in range(size):
         part = relay.strided_slice(wide, [i], [i + channels], [1], [1])
         total = part if total is None else relay.add(total, part)
-    base = relay.add(ctx.like(attrs.get("bias", 1.0), x),
-                     relay.multiply(total, ctx.like(attrs.get("alpha", 0.0001) / size, x)))
+    base = relay.add(
+        ctx.like(attrs.get("bias", 1.0), x), relay.multiply(total, ctx.like(attrs.get("alpha", 0.0001) / size, x))
+    )
     return relay.divide(x, relay.power(base, ctx.like(attrs.get("beta", 0.75), x)))
 
 
@@ -152,7 +153,9 @@ def parametric_softplus(ctx, inputs, attrs):
 @op("ScaledTanh")
 def scaled_tanh(ctx, inputs, attrs):
     x = inputs[0]
-    return relay.multiply(ctx.like(attrs.get("alpha", 1.0), x), relay.tanh(relay.multiply(x, ctx.like(attrs.get("beta", 1.0), x))))
+    return relay.multiply(
+        ctx.like(attrs.get("alpha", 1.0), x), relay.tanh(relay.multiply(x, ctx.like(attrs.get("beta", 1.0), x)))
+    )
 
 
 @op("Crop")

@@ -49,7 +49,7 @@ class Window:
         self.dilations = list(attrs.get("dilations", [1] * n))
         amounts = pads(ctx, data, attrs, self.kernel, self.strides, self.dilations)
         self.before, self.after = amounts[:n], amounts[n:]
-        self.sizes = ctx.known_shape(data)[2:]
+        self.sizes = ctx.spatial(data)
         self.out, self.extra = [], []
         for d, k, s, l, b, a in zip(self.sizes, self.kernel, self.strides, self.dilations, self.before, self.after):
             span = d + b + a - (k - 1) * l - 1
@@ -92,8 +92,13 @@ def max_pool(ctx, inputs, attrs):
     if ctx.wants(1):
         return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
     if _plain(attrs) and ctx.is_float(data):
-        return relay.nn.max_pool2d(data, tuple(window.kernel), tuple(window.strides), tuple(window.dilations),
-                                   tuple(window.before + window.after))
+        return relay.nn.max_pool2d(
+            data,
+            tuple(window.kernel),
+            tuple(window.strides),
+            tuple(window.dilations),
+            tuple(window.before + window.after),
+        )
     padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
     out = None
     for part in window.slices(padded_data):
@@ -132,8 +137,14 @@ def average_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs)
     include = bool(attrs.get("count_include_pad", 0))
     if _plain(attrs) and set(window.dilations) == {1}:
-        return relay.nn.avg_pool2d(data, tuple(window.kernel), tuple(window.strides), tuple(window.dilations),
-                                   tuple(window.before + window.after), count_include_pad=include)
+        return relay.nn.avg_pool2d(
+            data,
+            tuple(window.kernel),
+            tuple(window.strides),
+            tuple(window.dilations),
+            tuple(window.before + window.after),
+            count_include_pad=include,
+        )
     total = None
     for part in window.slices(window.pad(ctx, data, ctx.like(0, data))):
         total = part if total is None else relay.add(total, part)
@@ -167,13 +178,16 @@ def max_unpool(ctx, inputs, attrs):
     shape = ctx.known_shape(x)
     n = len(attrs["kernel_shape"])
     strides, amounts = attrs.get("strides", [1] * n), attrs.get("pads", [0] * 2 * n)
-    natural = [(d - 1) * s + k - amounts[i] - amounts[i + n]
-               for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))]
+    natural = [
+        (d - 1) * s + k - amounts[i] - amounts[i + n]
+        for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))
+    ]
     natural = [*shape[:2], *natural]
     wanted = ctx.ints(argument(inputs, 2), "the output shape") or natural
     size = int(np.prod(wanted))
-    flat = relay.scatter_elements(relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)),
-                                  relay.reshape(x, (-1,)), 0, "update")
+    flat = relay.scatter_elements(
+        relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)), relay.reshape(x, (-1,)), 0, "update"
+    )
     return relay.reshape(flat, wanted)
 
 
@@ -196,7 +210,9 @@ def col2im(ctx, inputs, attrs):
         for axis in range(n):
             part = _spread(ctx, part, axis + 2, strides[axis], offset[axis] * dilations[axis], padded_size[axis])
         out = part if out is None else relay.add(out, part)
-    return relay.strided_slice(out, amounts[:n], [b + d for b, d in zip(amounts, image)], [1] * n, list(range(2, n + 2)))
+    return relay.strided_slice(
+        out, amounts[:n], [b + d for b, d in zip(amounts, image)], [1] * n, list(range(2, n + 2))
+    )
 
 
 def _spread(ctx, x, axis: int, stride: int, start: int, size: int):

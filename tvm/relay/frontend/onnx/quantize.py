@@ -104,9 +104,16 @@ def _integer_convolution(ctx, x, w, x_zero, w_zero, attrs):
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
     return function(
-        centered_integers(ctx, x, x_zero, 1), centered_integers(ctx, w, w_zero, 0), strides=tuple(strides),
-        padding=tuple(pads(ctx, x, attrs, kernel, strides, dilations)), dilation=tuple(dilations),
-        groups=attrs.get("group", 1), channels=shape[0], kernel_size=tuple(kernel), out_dtype="int32")
+        centered_integers(ctx, x, x_zero, 1),
+        centered_integers(ctx, w, w_zero, 0),
+        strides=tuple(strides),
+        padding=tuple(pads(ctx, x, attrs, kernel, strides, dilations)),
+        dilation=tuple(dilations),
+        groups=attrs.get("group", 1),
+        channels=shape[0],
+        kernel_size=tuple(kernel),
+        out_dtype="int32",
+    )
 
 
 @op("ConvInteger")
@@ -128,8 +135,12 @@ def qlinear_conv(ctx, inputs, attrs):
 @op("MatMulInteger")
 def matmul_integer(ctx, inputs, attrs):
     a, b = inputs[:2]
-    return product(ctx, centered_integers(ctx, a, _rows(ctx, argument(inputs, 2)), -1),
-                   centered_integers(ctx, b, argument(inputs, 3), -1), "int32")
+    return product(
+        ctx,
+        centered_integers(ctx, a, _rows(ctx, argument(inputs, 2)), -1),
+        centered_integers(ctx, b, argument(inputs, 3), -1),
+        "int32",
+    )
 
 
 def _rows(ctx, zero):
@@ -140,10 +151,16 @@ def _rows(ctx, zero):
 @op("QLinearMatMul")
 def qlinear_matmul(ctx, inputs, attrs):
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    total = product(ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32")
-    scale = relay.multiply(relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32"))
+    total = product(
+        ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32"
+    )
+    scale = relay.multiply(
+        relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32")
+    )
     real = relay.multiply(relay.cast(total, "float32"), scale)
-    return quantized(ctx, real, relay.cast(spread_row(ctx, y_scale), "float32"), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+    return quantized(
+        ctx, real, relay.cast(spread_row(ctx, y_scale), "float32"), spread_row(ctx, y_zero), ctx.dtype(y_zero)
+    )
 
 
 def spread_row(ctx, vector):
@@ -154,20 +171,33 @@ def _around(name: str, arity: int):
     """A quantized operator of onnxruntime: real numbers in between."""
 
     def convert(ctx, inputs, attrs):
-        reals = [dequantized(ctx, *[spread(ctx, v, inputs[3 * i], 1) if j else v for j, v in enumerate(inputs[3 * i : 3 * i + 3])])
-                 for i in range(arity)]
+        reals = [
+            dequantized(
+                ctx, *[spread(ctx, v, inputs[3 * i], 1) if j else v for j, v in enumerate(inputs[3 * i : 3 * i + 3])]
+            )
+            for i in range(arity)
+        ]
         y_scale, y_zero = inputs[3 * arity], argument(inputs, 3 * arity + 1)
         convert_real = CONVERTERS.find(name, 13)
         assert convert_real is not None
         out = convert_real(ctx, reals, attrs)
         dtype = ctx.dtype(y_zero) if y_zero is not None else ctx.dtype(inputs[0])
-        return quantized(ctx, out, spread(ctx, y_scale, out, 1), spread(ctx, y_zero, out, 1) if y_zero is not None else None, dtype)
+        return quantized(
+            ctx, out, spread(ctx, y_scale, out, 1), spread(ctx, y_zero, out, 1) if y_zero is not None else None, dtype
+        )
 
     return convert
 
 
-for _name, _arity in (("Add", 2), ("Mul", 2), ("Sigmoid", 1), ("LeakyRelu", 1), ("GlobalAveragePool", 1),
-                      ("AveragePool", 1), ("Softmax", 1)):
+for _name, _arity in (
+    ("Add", 2),
+    ("Mul", 2),
+    ("Sigmoid", 1),
+    ("LeakyRelu", 1),
+    ("GlobalAveragePool", 1),
+    ("AveragePool", 1),
+    ("Softmax", 1),
+):
     op(f"com.microsoft.QLinear{_name}")(_around(_name, _arity))
 
 

@@ -25,7 +25,12 @@ _STANDARD = ("", "ai.onnx")
 
 
 def from_onnx(
-    model, shape=None, dtype="float32", opset=None, freeze_params=True, convert_config=None,
+    model,
+    shape=None,
+    dtype="float32",
+    opset=None,
+    freeze_params=True,
+    convert_config=None,
     export_node_renamed_model_path=None,
 ) -> tuple[IRModule, dict[str, Any]]:
     """An ONNX model (a ModelProto, or the path of a file) as a module and its parameters.
@@ -148,10 +153,14 @@ class Importer:
             dims = [d if isinstance(d, Any_) else int(d) for d in self.shape[value.name]]
             self.check_shape(value, dims)
         elif not t.HasField("shape"):
-            raise TVMError(f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}")
+            raise TVMError(
+                f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}"
+            )
         else:
-            dims = [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any_(d.dim_param or "any")
-                    for d in t.shape.dim]
+            dims = [
+                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any_(d.dim_param or "any")
+                for d in t.shape.dim
+            ]
         variable = Var(value.name, TensorType(dims, dtype))
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
@@ -160,7 +169,9 @@ class Importer:
     def check_shape(self, value, dims: list) -> None:
         t = value.type.tensor_type
         if t.HasField("shape") and len(t.shape.dim) != len(dims):
-            raise TVMError(f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}")
+            raise TVMError(
+                f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}"
+            )
 
     def value(self, name: str, where: str):
         for scope in reversed(self.scopes):
@@ -183,8 +194,18 @@ class Importer:
                 got = self.convert(context, inputs)
                 self.outputs(node, got, where)
             except TVMError as problem:
-                raise type(problem)(f"{where}: {problem}") if not str(problem).startswith(where) else problem
-            except (TypeError, ValueError, IndexError, KeyError, AttributeError, ZeroDivisionError, RuntimeError) as problem:
+                if str(problem).startswith(where):
+                    raise
+                raise type(problem)(f"{where}: {problem}") from problem
+            except (
+                TypeError,
+                ValueError,
+                IndexError,
+                KeyError,
+                AttributeError,
+                ZeroDivisionError,
+                RuntimeError,
+            ) as problem:
                 text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
                 raise TVMError(f"{where}: {text}") from problem
 

@@ -10,7 +10,14 @@ from .table import CONVERTERS, argument, op
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 # Activations with parameters: which of alpha and beta they take.
-_PARAMETERS = {"Affine": "ab", "LeakyRelu": "a", "ThresholdedRelu": "a", "ScaledTanh": "ab", "HardSigmoid": "ab", "Elu": "a"}
+_PARAMETERS = {
+    "Affine": "ab",
+    "LeakyRelu": "a",
+    "ThresholdedRelu": "a",
+    "ScaledTanh": "ab",
+    "HardSigmoid": "ab",
+    "Elu": "a",
+}
 
 
 class Recurrent:
@@ -32,7 +39,11 @@ class Recurrent:
             self.lengths = None
 
     def part(self, tensor, direction: int):
-        return None if tensor is None else relay.squeeze(relay.strided_slice(tensor, [direction], [direction + 1], [1], [0]), [0])
+        return (
+            None
+            if tensor is None
+            else relay.squeeze(relay.strided_slice(tensor, [direction], [direction + 1], [1], [0]), [0])
+        )
 
     def state(self, which: int, direction: int):
         given = self.states[which]
@@ -185,4 +196,3 @@ def _recurrent(kind: str):
 
 for _kind in _GATES:
     op(_kind)(_recurrent(_kind))
-

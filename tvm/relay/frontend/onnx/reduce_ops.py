@@ -33,7 +33,9 @@ _FORMS = {
 }
 # What each does to a single element, for an empty list of axes that means "reduce nothing".
 _NO_AXES = {
-    "ReduceL1": relay.abs, "ReduceL2": relay.abs, "ReduceSumSquare": lambda x: relay.multiply(x, x),
+    "ReduceL1": relay.abs,
+    "ReduceL2": relay.abs,
+    "ReduceSumSquare": lambda x: relay.multiply(x, x),
     "ReduceLogSum": relay.log,
 }
 
@@ -67,8 +69,14 @@ def _empty(ctx, name: str, x, axes, keepdims: bool):
     """Reductions over no elements give the neutral element."""
     shape = [1 if i in axes else d for i, d in enumerate(ctx.known_shape(x)) if keepdims or i not in axes]
     low, high = limits(ctx.dtype(x))
-    neutral = {"ReduceProd": 1, "ReduceMax": low, "ReduceMin": high, "ReduceLogSum": float("-inf"),
-               "ReduceLogSumExp": float("-inf"), "ReduceMean": float("nan")}.get(name, 0)
+    neutral = {
+        "ReduceProd": 1,
+        "ReduceMax": low,
+        "ReduceMin": high,
+        "ReduceLogSum": float("-inf"),
+        "ReduceLogSumExp": float("-inf"),
+        "ReduceMean": float("nan"),
+    }.get(name, 0)
     return relay.full(const(neutral, ctx.dtype(x)), shape, ctx.dtype(x))
 
 

@@ -101,7 +101,9 @@ def slice_1(ctx, inputs, attrs):
 @op("Slice", since=10)
 def slice_(ctx, inputs, attrs):
     starts, ends = ctx.ints(inputs[1], "starts"), ctx.ints(inputs[2], "ends")
-    return _slice(ctx, inputs[0], starts, ends, ctx.ints(argument(inputs, 3), "axes"), ctx.ints(argument(inputs, 4), "steps"))
+    return _slice(
+        ctx, inputs[0], starts, ends, ctx.ints(argument(inputs, 3), "axes"), ctx.ints(argument(inputs, 4), "steps")
+    )
 
 
 def _slice(ctx, data, starts, ends, axes, steps):
@@ -217,8 +219,9 @@ def space_to_depth(ctx, inputs, attrs):
 
 @op("ReverseSequence")
 def reverse_sequence(ctx, inputs, attrs):
-    return relay.reverse_sequence(inputs[0], relay.cast(inputs[1], "int32"), attrs.get("time_axis", 0),
-                                  attrs.get("batch_axis", 1))
+    return relay.reverse_sequence(
+        inputs[0], relay.cast(inputs[1], "int32"), attrs.get("time_axis", 0), attrs.get("batch_axis", 1)
+    )
 
 
 @op("Trilu")
@@ -257,7 +260,9 @@ def center_crop_pad(ctx, inputs, attrs):
 @op("Pad")
 def pad_2(ctx, inputs, attrs):
     amounts = attrs.get("pads", attrs.get("paddings"))
-    return padded(ctx, inputs[0], amounts, const(attrs.get("value", 0.0), ctx.dtype(inputs[0])), attrs.get("mode", "constant"))
+    return padded(
+        ctx, inputs[0], amounts, const(attrs.get("value", 0.0), ctx.dtype(inputs[0])), attrs.get("mode", "constant")
+    )
 
 
 @op("Pad", since=11)
@@ -285,11 +290,19 @@ def padded(ctx, data, amounts: list[int], value, mode: str):
     if mode == "constant":
         if min(amounts, default=0) < 0:
             shape = ctx.known_shape(data)
-            data = relay.strided_slice(data, [max(-b, 0) for b in before],
-                                       [d - max(-a, 0) for d, a in zip(shape, after)], [1] * n, list(range(n)))
+            data = relay.strided_slice(
+                data,
+                [max(-b, 0) for b in before],
+                [d - max(-a, 0) for d, a in zip(shape, after)],
+                [1] * n,
+                list(range(n)),
+            )
         return relay.nn.pad(data, [(max(b, 0), max(a, 0)) for b, a in zip(before, after)], value)
-    if mode in ("reflect", "edge") and min(amounts) >= 0 and all(
-            max(b, a) < d for b, a, d in zip(before, after, ctx.known_shape(data))):
+    if (
+        mode in ("reflect", "edge")
+        and min(amounts) >= 0
+        and all(max(b, a) < d for b, a, d in zip(before, after, ctx.known_shape(data)))
+    ):
         return relay.nn.pad(data, list(zip(before, after)), value, mode)
     modes = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
     if mode not in modes:

@@ -50,6 +50,11 @@ class Context:
             raise TVMError(f"the shape ({text}) of an input must be known; give the model's input shapes")
         return shape
 
+    def spatial(self, e: RelayExpr) -> tuple[int, ...]:
+        """The sizes after batch and channels, which must be known; the batch need not be."""
+        sizes = self.shape(e)[2:]
+        return sizes if all(isinstance(d, int) for d in sizes) else self.known_shape(e)[2:]
+
     def rank(self, e: RelayExpr) -> int:
         return len(self.type(e).shape)
 
@@ -120,4 +125,3 @@ _READERS = {
     8: lambda a: [s.decode("utf-8", "replace") for s in a.strings],
     11: lambda a: a.sparse_tensor,
 }
-
