@@ -64,5 +64,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz bisect lint format bench cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test fuzz bisect lint format bench conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help
