@@ -297,3 +297,17 @@ def test_number_converter_of_the_compiler_is_used():
         assert runtime.convert([1])[0] == ("number", 1)
     finally:
         object_generic.set_number_converter(before)
+
+
+def test_nothing_is_freed_once_the_interpreter_ends():
+    """Freeing may run callbacks into Python, which are gone by then."""
+    freed = []
+
+    class Library:
+        def __getattr__(self, name):
+            return lambda handle: freed.append(name)
+
+    function = runtime.convert(lambda: 0)
+    for ending in (True, False):
+        type(function).__del__(function, lib=Library(), ending=lambda end=ending: end)
+        assert len(freed) == (0 if ending else 1)

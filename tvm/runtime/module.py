@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -86,8 +87,9 @@ class Module:
         self.entry_name = "__tvm_main__"
         _modules[handle] = self
 
-    def __del__(self, lib=lib) -> None:
-        if self._module:
+    def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
+        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        if self._module and not ending():
             lib.TVMModFree(self._module)
 
     @property

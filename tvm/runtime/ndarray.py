@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from .. import dtype as _dtype
@@ -124,8 +125,9 @@ class NDArrayBase:
         self._fields = None
         self.is_view = is_view
 
-    def __del__(self, lib=lib) -> None:
-        if not self.is_view and self._tensor:
+    def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
+        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        if not self.is_view and self._tensor and not ending():
             lib.TVMArrayFree(self._tensor)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from numbers import Integral, Number
 
@@ -35,8 +36,9 @@ class PackedFunc:
         self._keepalive = keepalive
         self.entry_name = None
 
-    def __del__(self, lib=lib) -> None:
-        if self._function:
+    def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
+        # At the end of the interpreter the callbacks that freeing may run are gone already.
+        if self._function and not ending():
             lib.TVMFuncFree(self._function)
 
     @property
@@ -163,8 +165,9 @@ class _OwnedObject:
     def __init__(self, handle: int):
         self.handle = handle
 
-    def __del__(self, lib=lib) -> None:
-        lib.TVMObjectFree(self.handle)
+    def __del__(self, lib=lib, ending=sys.is_finalizing) -> None:
+        if not ending():
+            lib.TVMObjectFree(self.handle)
 
 
 _ENCODERS: dict[type, Callable[[object], tuple]] = {
