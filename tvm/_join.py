@@ -11,12 +11,17 @@ from .runtime import ndarray
 from .runtime.module import FILE_LOADERS
 from .runtime.object import Object
 from .runtime.object_generic import set_number_converter
-from .runtime.registry import get_global_func
+from .runtime.registry import get_global_func, register_func
 
 set_number_converter(const)
 Object.register(Node)
 env_func.FIND_FUNCTION[0] = lambda name: get_global_func(name, allow_missing=True)
 serialize.MAKE_ARRAY[0] = lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape))
+
+
+@register_func("tvm.default_trace_action")
+def _print_traced(*values) -> None:
+    print(list(values))
 
 
 def _load_llvm(path: str, fmt: str):

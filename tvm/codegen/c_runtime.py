@@ -167,7 +167,21 @@ def _result_place(p: CLike) -> tuple[str, str]:
     return value, code
 
 
+def _call_traced(p: CLike, node: Call) -> str:
+    """A packed call whose value is its last argument when the function returns nothing."""
+    value, code = _call_packed_at(p, node)
+    values, _, count = _packed_arguments(p, node)
+    # 4 is the type code of nothing.
+    p.line(f"if ({code} == 4) {value} = ({values})[{int(count) - 1}];")
+    return _packed_result(p, node, value)
+
+
 def _call_packed(p: CLike, node: Call) -> str:
+    return _packed_result(p, node, _call_packed_at(p, node)[0])
+
+
+def _call_packed_at(p: CLike, node: Call) -> tuple[str, str]:
+    """Do the call; the variables of its result and type code."""
     name = node.args[0]
     if isinstance(name, StringImm):
         function = p.source.packed_handle(name.value, p.taken)
@@ -178,7 +192,7 @@ def _call_packed(p: CLike, node: Call) -> str:
     arguments = _packed_arguments(p, node)
     value, code = _result_place(p)
     _return_unless(p, runtime_call("func_call", function, *arguments, f"&{value}", f"&{code}"))
-    return _packed_result(p, node, value)
+    return value, code
 
 
 def _call_cpacked(p: CLike, node: Call) -> str:
@@ -267,7 +281,7 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
     "tir.tvm_struct_set": _struct_set,
     "tir.tvm_stack_alloca": _stack_alloca,
     "tir.tvm_call_packed_lowered": _call_packed,
-    "tir.tvm_call_trace_packed_lowered": _call_packed,
+    "tir.tvm_call_trace_packed_lowered": _call_traced,
     "tir.tvm_call_cpacked_lowered": _call_cpacked,
     "tir.tvm_check_tensor": _check_tensor,
     "tir.tvm_raise_value": _raise_value,

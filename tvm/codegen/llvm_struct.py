@@ -126,6 +126,9 @@ def _add_byte_offset(b: Builder, node: Call) -> str:
 
 # Packed calls
 
+# The type code of a function that returns nothing.
+_NOTHING = 4
+
 
 def _function_handle(b: Builder, name: str) -> str:
     """The packed function ``name``: looked up at the first call, kept in a variable of the module."""
@@ -167,7 +170,22 @@ def _packed_result(b: Builder, node: Call, result: str) -> str:
     return convert(b, dtype, node.dtype, b.effect(f"load {b.types[dtype]}, ptr {result}, align 8"))
 
 
+def _call_traced(b: Builder, node: Call) -> str:
+    """A packed call whose value is its last argument when the function returns nothing."""
+    result = _call_packed_at(b, node)
+    values, _, count = _packed_arguments(b, node)
+    code = b.effect(f"load i32, ptr {_result_place(b)[1]}, align 4")
+    last = b.op(f"getelementptr i8, ptr {values}, {b.index} {8 * (int(count) - 1)}")
+    place = b.op(f"select i1 {b.op(f'icmp eq i32 {code}, {_NOTHING}')}, ptr {last}, ptr {result}")
+    return _packed_result(b, node, place)
+
+
 def _call_packed(b: Builder, node: Call) -> str:
+    return _packed_result(b, node, _call_packed_at(b, node))
+
+
+def _call_packed_at(b: Builder, node: Call) -> str:
+    """Do the call; where its result is."""
     name = node.args[0]
     function = _function_handle(b, name.value) if isinstance(name, StringImm) else value(b, name)
     values, codes, count = _packed_arguments(b, node)
@@ -175,7 +193,7 @@ def _call_packed(b: Builder, node: Call) -> str:
     arguments = [("ptr", function), ("ptr", values), ("ptr", codes), ("i32", count), ("ptr", result)]
     arguments.append(("ptr", result_code))
     return_if_failed(b, runtime_call(b, "func_call", arguments))
-    return _packed_result(b, node, result)
+    return result
 
 
 def _call_cpacked(b: Builder, node: Call) -> str:
@@ -253,7 +271,7 @@ STRUCT_CALLS = {
     "tir.isnullptr": _is_null,
     "tir.handle_add_byte_offset": _add_byte_offset,
     "tir.tvm_call_packed_lowered": _call_packed,
-    "tir.tvm_call_trace_packed_lowered": _call_packed,
+    "tir.tvm_call_trace_packed_lowered": _call_traced,
     "tir.tvm_call_cpacked_lowered": _call_cpacked,
     "tir.tvm_check_tensor": _check_tensor,
 }

@@ -12,7 +12,7 @@ from ..ir.transform import PassContext
 from ..target import Target
 from ..te.infer import Bounds
 from ..te.lower import Lowering
-from ..te.postproc import argument_buffers, check_outputs, to_prim_func
+from ..te.postproc import argument_buffers, broadcast_inputs, check_outputs, to_prim_func
 from ..te.schedule import Schedule
 from ..tir import pipeline
 from ..tir.function import PrimFunc
@@ -22,18 +22,13 @@ def schedule_to_module(sch: Schedule, args=None, name: str = "main", binds=None)
     """The loops of a schedule as one function of ``args``, before any pass."""
     if args is None:
         raise ValueError("lower: the arguments (tensors and variables, in order) are needed beside a schedule")
-    compact = not _has_symbolic_stride(binds)
-    table, buffers = argument_buffers(args, compact, binds)
+    table, buffers = argument_buffers(args, broadcast_inputs(sch), binds)
     sch = sch.normalize()
     bounds = Bounds(sch)
     bounds.run()
     stmt = Lowering(sch, bounds).run()
     func = to_prim_func(sch, buffers, stmt, table, name)
     return IRModule({GlobalVar(name): func})
-
-
-def _has_symbolic_stride(binds) -> bool:
-    return any(b.buffer_type == "auto_broadcast" for b in (binds or {}).values())
 
 
 def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = False) -> IRModule:

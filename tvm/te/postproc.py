@@ -4,23 +4,43 @@ from __future__ import annotations
 
 from ..error import TVMError
 from ..ir.prim import BufferLoad, PrimExpr, ProducerLoad, Var
-from ..ir.visit import rewrite
+from ..ir.subst import variables
+from ..ir.visit import post_order, rewrite
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import AttrStmt, BufferRealize, BufferStore, ProducerRealize, ProducerStore, Stmt
 from .schedule import Schedule
-from .tensor import Operation, ScanOp, Tensor
+from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 
-def argument_buffers(args, compact: bool = True, binds: dict | None = None) -> tuple[dict[Tensor, Buffer], list]:
-    """A buffer for every tensor argument, and the list of arguments with buffers in place of tensors."""
+def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
+    """Inputs indexed by axes whose length has nothing to do with theirs: when sizes are known only at the call, such a
+    dimension may turn out to be 1, and is then repeated."""
+    found: set[Tensor] = set()
+    for stage in schedule.stages:
+        op = stage.op
+        if not isinstance(op, ComputeOp):
+            continue
+        lengths = {a.var: a.dom.extent for a in (*op.axis, *op.reduce_axis)}
+        for load in (n for body in op.body for n in post_order(body) if type(n) is ProducerLoad):
+            if not isinstance(load.producer.op, PlaceholderOp):
+                continue
+            for index, dim in zip(load.indices, load.producer.shape):
+                length = lengths.get(index) if isinstance(index, Var) else None
+                if length is not None and isinstance(dim, Var) and dim not in variables(length):
+                    found.add(load.producer)
+    return found
+
+
+def argument_buffers(args, broadcast=(), binds: dict | None = None) -> tuple[dict[Tensor, Buffer], list]:
+    """A buffer for every tensor argument, and the list of arguments with buffers in place of tensors. Those in
+    ``broadcast`` take any strides, and repeat dimensions of one element."""
     table: dict[Tensor, Buffer] = dict(binds or {})
     out: list = []
     for arg in args:
         if isinstance(arg, Tensor):
             if arg not in table:
-                shape_is_symbolic = any(isinstance(d, Var) for d in arg.shape)
-                kind = "" if compact or not shape_is_symbolic else "auto_broadcast"
+                kind = "auto_broadcast" if arg in broadcast else ""
                 table[arg] = decl_buffer(arg.shape, arg.dtype, _clean(arg.name), buffer_type=kind)
             out.append(table[arg])
         elif isinstance(arg, (Var, Buffer)):

@@ -17,9 +17,11 @@ def echo(value):
     return get_global_func("testing.echo")(value)
 
 
-def device_test(device, device_type: int, device_id: int) -> bool:
-    """Whether a device arrives with this type and number."""
-    return device.device_type == device_type and device.device_id == device_id
+def device_test(device, device_type: int, device_id: int):
+    """The device, which must arrive with this type and number."""
+    if (device.device_type, device.device_id) != (device_type, device_id):
+        raise ValueError(f"a device of type {device_type} and number {device_id} is wanted, got {device}")
+    return device
 
 
 def object_use_count(value) -> int:

@@ -53,12 +53,11 @@ class BufferVar(ExprOp):
     def dtype(self) -> str:
         return self._content_type
 
-    def asobject(self) -> Buffer:
-        return self._buffer
-
     def as_parameter(self) -> Buffer | Var:
-        """What stands for it among the parameters of a function: memory of unknown size is a plain pointer."""
+        """What stands for it among parameters and arguments: memory of unknown size is a plain pointer."""
         return self._buffer.data if self._is_pointer else self._buffer
+
+    asobject = as_parameter
 
     def _indices(self, index: Any) -> tuple[PrimExpr, ...]:
         indices = list(index) if isinstance(index, (list, tuple)) else [index]
