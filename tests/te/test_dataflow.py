@@ -265,3 +265,17 @@ def test_of_two_vectorized_loops_the_outer_makes_vectors_also_where_a_guard_make
         out = tvm.nd.array(np.zeros(size, "float32"))
         tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
         np.testing.assert_array_equal(out.numpy(), x * 3)
+
+
+def test_operators_with_numbers_are_elementwise_and_between_tensors_broadcast():
+    a, b = te.placeholder((4, 5), name="A"), te.placeholder((5,), name="B")
+    assert {(a + 1).op.tag, (2 * a).op.tag, (a - te.var("n")).op.tag} == {"elemwise"}
+    assert {(a + b).op.tag, (b * a).op.tag, (a + a).op.tag} == {"broadcast"}
+
+
+def test_create_prim_func_refuses_a_scan_by_its_kind():
+    state = te.placeholder((4, 5), "int32", name="state")
+    start = te.compute((1, 5), lambda _, i: i)
+    step = te.compute((4, 5), lambda t, i: state[t - 1, i] + 1)
+    with pytest.raises(TypeError, match="scan is a ScanOp; placeholders, computes and externs are supported"):
+        te.create_prim_func([te.scan(start, step, state, name="scan")])

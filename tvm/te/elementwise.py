@@ -46,8 +46,9 @@ def _element(value, indices: tuple, shape: tuple):
 def _binary(name: str, function):
     def apply(a, b):
         shape = _shape(a, b, name)
+        tag = "broadcast" if isinstance(a, Tensor) and isinstance(b, Tensor) else "elemwise"
         return compute(
-            shape, lambda *i: function(_element(a, i, shape), _element(b, i, shape)), name=f"T_{name}", tag="broadcast"
+            shape, lambda *i: function(_element(a, i, shape), _element(b, i, shape)), name=f"T_{name}", tag=tag
         )
 
     return apply

@@ -148,6 +148,11 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
     tensors = [a for a in args if isinstance(a, Tensor)]
     builder = _Builder(tensors, index_dtype_override)
     order = post_order_ops([t.op for t in tensors])
+    for op in order:
+        if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp)):
+            kind = type(op).__name__
+            known = "placeholders, computes and externs are supported"
+            raise TypeError(f"create_prim_func: {op.name} is a {kind}; {known}")
     for t in tensors:
         builder.buffer(t)
     stmts: list[Stmt] = []
@@ -158,10 +163,8 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
                 raise TVMError(f"create_prim_func: input {missing[0]} is not among the arguments")
         elif isinstance(op, ComputeOp):
             stmts.append(builder.compute(op))
-        elif isinstance(op, ExternOp):
-            stmts.append(builder.extern(op))
         else:
-            raise TypeError(f"create_prim_func: {op.name} is a {type(op).__name__}; computes and externs are supported")
+            stmts.append(builder.extern(op))
     given = {builder.buffers[t] for t in tensors}
     local = [b for b in builder.buffers.values() if b not in given]
     root = Block([], [], [], "root", seq(*stmts), alloc_buffers=local)

@@ -83,14 +83,16 @@ def combine(a: Any, b: Any, element: Callable[[Any, Any], PrimExpr], name: str) 
         b = b.asobject()
     if not isinstance(a, te.Tensor) and not isinstance(b, te.Tensor):
         return element(convert(a), convert(b))
-    shape = broadcast_shape(*(x.shape for x in (a, b) if isinstance(x, te.Tensor)), what=name)
+    tensors = [x for x in (a, b) if isinstance(x, te.Tensor)]
+    shape = broadcast_shape(*(x.shape for x in tensors), what=name)
     # A plain number takes the type of the tensor beside it.
     a, b = _scalar(a, b), _scalar(b, a)
 
     def at(operand, indices):
         return operand(*broadcast_index(operand.shape, shape, indices)) if isinstance(operand, te.Tensor) else operand
 
-    return te.compute(shape, lambda *i: element(at(a, i), at(b, i)), name=f"T_{name}", tag=tag.BROADCAST)
+    kind = tag.BROADCAST if len(tensors) == 2 else tag.ELEMWISE
+    return te.compute(shape, lambda *i: element(at(a, i), at(b, i)), name=f"T_{name}", tag=kind)
 
 
 def _scalar(value: Any, other: Any) -> Any:
