@@ -308,6 +308,7 @@ def test_nothing_is_freed_once_the_interpreter_ends():
             return lambda handle: freed.append(name)
 
     function = runtime.convert(lambda: 0)
+    assert function.handle
     for ending in (True, False):
         type(function).__del__(function, lib=Library(), ending=lambda end=ending: end)
         assert len(freed) == (0 if ending else 1)
