@@ -16,6 +16,10 @@ from pathlib import Path
 TABLE = Path(__file__).with_name("names.tsv")
 # Operators and nodes whose operands are given by position: only their number is compared.
 BY_POSITION = {
+    "tvm.relay.Let",  # takes variable too
+    "tvm.relay.expr.Let",
+    "tvm.relay.op.op.register_infer_correct_layout",
+    "tvm.relay.op.op.register_stateful",
     "tvm.tir.For",  # takes min_val too
     "tvm.tir.Reduce",
     "tvm.tir.assume",
