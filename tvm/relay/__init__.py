@@ -53,6 +53,7 @@ from .printer import astext, pretty_print
 from .substitute import free_vars
 from . import testing, transform
 from . import qnn
+from .op import layout as _layout
 from .transform import build_config
 from .transform.function_pass import InferType
 
@@ -64,3 +65,4 @@ def _call(op_, args):
 _module.RELAY_CALL[:] = [_call]
 _adt.CALL[:] = [_call]
 printer.install()
+_layout.install()
