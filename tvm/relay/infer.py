@@ -12,6 +12,7 @@ from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type
+from ..ir.visit import post_order
 from .expr import (
     Call,
     Constant,
@@ -242,7 +243,7 @@ class Inference:
         try:
             if any(_incomplete(t) for t in types):
                 types = self._complete(node, types)
-            return rule(node.attrs, types)
+            return _settled(rule(node.attrs, types))
         except (TypeError, ValueError, IndexError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
                 raise
@@ -277,6 +278,23 @@ class Inference:
         if not isinstance(t, RelayRefType):
             raise DiagnosticError(f"what is written is not a reference but {t}")
         return TupleType(())
+
+
+def _settled(t: Type) -> Type:
+    """The type with sizes computed from unknown ones as unknown ones."""
+    if isinstance(t, TupleType):
+        return TupleType(tuple(_settled(f) for f in t.fields))
+    if not isinstance(t, TensorType) or all(d.__class__ in _PLAIN_SIZES for d in t.shape):
+        return t
+    shape = [d if d.__class__ in _PLAIN_SIZES else _settled_size(d) for d in t.shape]
+    return TensorType(shape, t.dtype)
+
+
+def _settled_size(d: PrimExpr) -> PrimExpr:
+    return Any_() if any(isinstance(n, Any_) for n in post_order(d)) else d
+
+
+_PLAIN_SIZES = (IntImm, Any_)
 
 
 def _incomplete(t: Type) -> bool:

@@ -10,13 +10,13 @@ from ...ir.type import TupleType
 from ..expr import Constant, RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
 from .record import BROADCAST, INJECTIVE, OPAQUE, as_expr, call, op
-from .rules import dims, fixed, tensor
+from .rules import dims, fixed, may_equal, tensor
 from .transform import _ints, expand_dims, repeat, zeros
 
 
 def _scatter_type(attrs, types):
     data, indices, updates = (tensor(t, w) for t, w in zip(types, ("the data", "the indices", "the updates")))
-    if dims(indices) != dims(updates):
+    if not may_equal(dims(indices), dims(updates)):
         raise TypeError(f"indices and updates must have one shape, got {dims(indices)} and {dims(updates)}")
     if len(dims(data)) != len(dims(indices)):
         raise TypeError(f"data of {len(dims(data))} and indices of {len(dims(indices))} dimensions")

@@ -80,13 +80,15 @@ def concrete(t: Type, what: str) -> tuple[int, ...]:
     return d
 
 
+def may_equal(a: tuple, b: tuple) -> bool:
+    """Whether two shapes are equal as far as they are known."""
+    return len(a) == len(b) and all(not isinstance(x, int) or not isinstance(y, int) or x == y for x, y in zip(a, b))
+
+
 def fixed(t: TensorType, size: tuple, what: str) -> TensorType:
     """A tensor that must have just this shape; unknown sizes match."""
     got = dims(tensor(t, what))
-    same = len(got) == len(size) and all(
-        not isinstance(g, int) or not isinstance(s, int) or g == s for g, s in zip(got, size)
-    )
-    if not same:
+    if not may_equal(got, tuple(size)):
         raise TypeError(f"{what} must have shape {tuple(size)}, got {got}")
     return t
 
@@ -145,6 +147,7 @@ __all__ = [
     "dims",
     "fields",
     "fixed",
+    "may_equal",
     "normalize_axes",
     "normalize_axis",
     "product",

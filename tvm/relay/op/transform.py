@@ -29,12 +29,16 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
     source = list(shape)
     at = 0
     unknown = None
+    copied: list[tuple[int, int]] = []  # (place in the result, place in the data) of dimensions that stay
     codes = list(wanted)
     i = 0
     while i < len(codes):
         code = codes[i]
         value = code if not hasattr(code, "value") else code.value
+        if at + (value == -3) >= len(source) and (value in (-3, -4) or value == 0 and not allowzero):
+            raise TypeError(f"reshape: {value} in {codes} asks for more dimensions than the {len(source)} there are")
         if value == 0 and not allowzero:
+            copied.append((len(out), at))
             out.append(source[at])
             at += 1
         elif value == -1:
@@ -44,6 +48,7 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
             out.append(1)
             at += 1
         elif value == -2:
+            copied += [(len(out) + k, at + k) for k in range(len(source) - at)]
             out.extend(source[at:])
             at = len(source)
         elif value == -3:
@@ -62,8 +67,10 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
             at += 1
         i += 1
     if unknown is not None:
-        rest = product(d for j, d in enumerate(out) if j != unknown)
-        total = product(source)
+        # Dimensions that stay count on neither side, so they may be unknown.
+        stays, stayed = {new for new, _ in copied}, {old for _, old in copied}
+        rest = product(d for j, d in enumerate(out) if j != unknown and j not in stays)
+        total = product(d for k, d in enumerate(source) if k not in stayed)
         if isinstance(total, int) and isinstance(rest, int):
             if rest == 0 or total % rest:
                 raise TypeError(f"reshape: {total} elements cannot be put into shape {list(wanted)}")

@@ -10,7 +10,7 @@ from .. import reduce as reduce_ops
 from .. import tensor as tensor_ops
 from .. import transform
 from ..record import OPAQUE, call, op
-from ..rules import dims, fixed, normalize_axes, normalize_axis, tensor
+from ..rules import dims, fixed, may_equal, normalize_axes, normalize_axis, tensor
 
 
 def _along(vector: RelayExpr, rank: int, axis: int) -> RelayExpr:
@@ -35,7 +35,7 @@ def _vector_size(attrs, types):
 def _batch_norm_type(attrs, types):
     data, size = _vector_size(attrs, types)
     for what, t in zip(("gamma", "beta", "moving_mean", "moving_var"), types[1:]):
-        if dims(tensor(t, what)) != (size,):
+        if not may_equal(dims(tensor(t, what)), (size,)):
             raise TypeError(f"{what} is a vector of {size} numbers, got shape {dims(t)}")
     vector = TensorType((size,), data.dtype)
     return TupleType((data, vector, vector))
@@ -221,7 +221,7 @@ def lrn(data, size=5, axis=1, bias=2, alpha=1e-5, beta=0.75):
 
 def _entropy_type(attrs, types):
     x, y = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
-    if len(x) != 2 or x != y:
+    if len(x) != 2 or not may_equal(x, y):
         raise TypeError(f"predictions and targets are matrices (batch, classes) of one shape, got {x} and {y}")
     return TensorType((), types[0].dtype)
 
@@ -251,7 +251,7 @@ def cross_entropy_with_logits(predictions, targets):
 
 def _nll_type(attrs, types):
     x, t = dims(tensor(types[0], "the predictions")), dims(tensor(types[1], "the targets"))
-    if len(x) < 1 or (x[0], *x[2:]) != t and not (len(x) == 1 and t == ()):
+    if len(x) < 1 or not may_equal((x[0], *x[2:]), t) and not (len(x) == 1 and t == ()):
         raise TypeError(f"for predictions of shape {x} the targets have shape {(x[0], *x[2:])}, got {t}")
     fixed(types[2], (x[1] if len(x) > 1 else x[0],), "the weights")
     if not types[1].dtype.startswith(("int", "uint")):

@@ -7,7 +7,7 @@ from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
-from ..rules import dims, normalize_axis, tensor
+from ..rules import dims, may_equal, normalize_axis, tensor
 
 
 def _pairs(widths) -> tuple:
@@ -153,7 +153,8 @@ def _fifo_type(attrs, types):
     if len(x) != len(y) or data.dtype != buffer.dtype:
         raise TypeError(f"the data and the buffer must be alike, got {data} and {buffer}")
     axis = normalize_axis(attrs.axis, len(x))
-    if x[axis] > y[axis] or x[:axis] + x[axis + 1 :] != y[:axis] + y[axis + 1 :]:
+    longer = isinstance(x[axis], int) and isinstance(y[axis], int) and x[axis] > y[axis]
+    if longer or not may_equal(tuple(x[:axis] + x[axis + 1 :]), tuple(y[:axis] + y[axis + 1 :])):
         raise TypeError(f"data of shape {tuple(x)} does not fit into a buffer of shape {tuple(y)} along axis {axis}")
     return buffer
 
