@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..error import ScheduleError
 from ..ir.op import Op
-from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const
+from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const
 from ..ir.primop import logical_and
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
@@ -225,7 +225,9 @@ class Lowering:
             if stage.double_buffered and index == 0:
                 body = AttrStmt(tensor, "double_buffer_scope", const(1), body)
             body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
-        return body
+        if stage.attach_type == AttachType.SCAN_UPDATE:
+            return body
+        return AttrStmt(op, "realize_scope", StringImm(self.attach.scope(stage)), body)
 
     # -- computation -------------------------------------------------------------------------------------------
 
