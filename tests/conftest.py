@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def pytest_configure(config: pytest.Config) -> None:
     # Set in the environment so that worker processes and programs the tests start have the same seed and tree.
     os.environ.setdefault("TVM_TEST_SEED", str(int(time.time())))
+    # What tests compile is compiled, not found in the cache of whoever runs them.
+    os.environ.setdefault("TVM_NO_CACHE", "1")
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 

@@ -12,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..target import Target
+from .backend import library_cache
 from .backend.executor_factory import GraphExecutorFactoryModule
 from .backend.graph import GraphCodegen
 from .backend.te_compiler import KernelCompiler
@@ -87,12 +88,17 @@ def build(
     graph = GraphCodegen(compiler)
     with target:
         graph.run(fused["main"])
-    kernels = IRModule()
-    for kernel in compiler.kernels.values():
-        kernels.update(kernel.module)
-    lib = build_parts({target: kernels}, host) if len(kernels) else build_parts({target: _empty()}, host)
+    kernels = list(compiler.kernels.values())
+
+    def compile_all():
+        lowered = IRModule()
+        for kernel in kernels:
+            lowered.update(kernel.module)
+        return build_parts({target: lowered if len(lowered) else _empty()}, host)
+
+    lib = library_cache.library(kernels, target, host, ctx, compile_all)
     return GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan,
-                                      compiler.kernels.values())
+                                      kernels)
 
 
 def _empty() -> IRModule:

@@ -6,13 +6,14 @@ Kernels are named after their operators and kept by content, so a repeated layer
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...error import OpNotImplemented, TVMError
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
+from ...ir.transform import PassContext
 from ...ir.type import TupleType, Type
 from ...ir.visit import post_order
 from ...target import Target
@@ -21,14 +22,35 @@ from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 
 
-class Kernel(NamedTuple):
-    """A compiled piece: its name in the library, its lowered function, and how many inputs and outputs it has."""
+class Kernel:
+    """A piece of the library: a fused function, its name, and its loops, made when they are first asked for."""
 
-    name: str
-    module: IRModule
-    inputs: int
-    outputs: int
-    operators: tuple[str, ...]
+    __slots__ = ("_context", "_module", "function", "key", "name", "operators", "target")
+
+    def __init__(self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target):
+        self.name, self.function, self.key, self.operators, self.target = name, function, key, operators, target
+        self._context = PassContext.current()
+        self._module: IRModule | None = None
+
+    @property
+    def module(self) -> IRModule:
+        """The lowered function."""
+        if self._module is None:
+            if PassContext.current() is self._context:
+                self._module = self._lower()
+            else:
+                with self._context:
+                    self._module = self._lower()
+        return self._module
+
+    def _lower(self) -> IRModule:
+        from ...driver.build_module import lower
+        from ...topi.schedule import schedule_for
+
+        graph = ToTensors(self.function, self.target)
+        with self.target:
+            schedule = schedule_for(graph.outputs, self.target)
+            return lower(schedule, graph.inputs + graph.outputs, self.name)
 
 
 def flatten_type(t: Type) -> list[TensorType]:
@@ -47,8 +69,6 @@ class ToTensors:
         self.target = target
         self.values: dict[int, Any] = {}
         self.inputs: list[Tensor] = []
-        self.operators: list[str] = []
-        self.anchor: str = ""
         for param in function.params:
             tensors = [self._input(t) for t in flatten_type(param.checked_type_ or param.type_annotation)]
             self.values[id(param)] = tensors if isinstance(param.type_annotation, TupleType) else tensors[0]
@@ -95,7 +115,6 @@ class ToTensors:
         make = node.op.attrs.get("compute")
         if make is None:
             raise OpNotImplemented(f"operator {node.op.name} has no computation for target {self.target.kind.name}")
-        self.operators.append(node.op.name)
         inputs: list[Tensor] = []
         for arg in node.args:
             value = self.values[id(arg)]
@@ -108,7 +127,7 @@ class ToTensors:
         return got[0] if isinstance(got, (list, tuple)) else got
 
 
-def kernel_name(operators: list[str]) -> str:
+def kernel_name(operators: tuple[str, ...]) -> str:
     """``fused_nn_conv2d_add_nn_relu``: the operators in order; long ones are cut."""
     text = "_".join(re.sub(r"\W", "_", name) for name in operators) or "copy"
     return "fused_" + (text if len(text) <= 80 else text[:80])
@@ -127,19 +146,15 @@ class KernelCompiler:
         key = structural_key(function)
         got = self.kernels.get(key)
         if got is None:
-            got = self.kernels[key] = self._make(function)
+            got = self.kernels[key] = self._make(function, key)
         return got
 
-    def _make(self, function: Function) -> Kernel:
-        from ...driver.build_module import lower
-        from ...topi.schedule import schedule_for
-
-        graph = ToTensors(function, self.target)
-        base = kernel_name(graph.operators)
+    def _make(self, function: Function, key: str) -> Kernel:
+        operators = tuple(
+            node.op.name for node in post_order(function.body) if isinstance(node, Call) and isinstance(node.op, Op)
+        )
+        base = kernel_name(operators)
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
-        with self.target:
-            schedule = schedule_for(graph.outputs, self.target)
-            module = lower(schedule, graph.inputs + graph.outputs, name)
-        return Kernel(name, module, len(graph.inputs), len(graph.outputs), tuple(graph.operators))
+        return Kernel(name, function, key, operators, self.target)

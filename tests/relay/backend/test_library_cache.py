@@ -1,0 +1,142 @@
+"""The private cache of compiled libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.relay.backend import library_cache, te_compiler
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache that is on."""
+    monkeypatch.delenv("TVM_NO_CACHE", raising=False)
+    monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def lowered(monkeypatch) -> list[str]:
+    """Names of the kernels that were lowered."""
+    names: list[str] = []
+    original = te_compiler.Kernel._lower
+
+    def lower(self):
+        names.append(self.name)
+        return original(self)
+
+    monkeypatch.setattr(te_compiler.Kernel, "_lower", lower)
+    return names
+
+
+def model(size: int = 8) -> tvm.IRModule:
+    x = relay.var("x", shape=(2, size))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(relay.exp(x))))
+
+
+def run(lib, size: int = 8) -> None:
+    value = np.random.default_rng(0).standard_normal((2, size)).astype("float32")
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    executor.run(x=value)
+    e = np.exp(np.exp(value))
+    np.testing.assert_allclose(executor.get_output(0).numpy(), e / e.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_the_second_compile_is_found_and_right(cache, lowered, tmp_path):
+    first = relay.build(model(), "llvm")
+    assert lowered
+    lowered.clear()
+    second = relay.build(model(), "llvm")
+    assert not lowered
+    run(first), run(second)
+    for name, lib in (("a.so", first), ("b.so", second)):
+        lib.export_library(str(tmp_path / name))
+        loaded = graph_executor.GraphModule(tvm.runtime.load_module(str(tmp_path / name))["default"](tvm.cpu()))
+        assert loaded.get_num_outputs() == 1
+    assert (tmp_path / "a.so").read_bytes() == (tmp_path / "b.so").read_bytes()
+    # Text is made again when it is asked for.
+    assert second.get_lib().get_source("ll").startswith("; ModuleID")
+
+
+def test_another_process_finds_it(cache):
+    script = """if True:
+        import tvm
+        from tvm import relay
+        x = relay.var("x", shape=(2, 8))
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm")
+    """
+    for seed in ("1", "2"):
+        subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    assert len(list(cache.glob("*.lib"))) == 1
+
+
+def test_everything_the_code_follows_from_makes_another_entry(cache, lowered, monkeypatch):
+    def compiles(build) -> bool:
+        lowered.clear()
+        build()
+        return bool(lowered)
+
+    def at_level(level: int):
+        with tvm.transform.PassContext(opt_level=level):
+            relay.build(model(), "llvm")
+
+    assert compiles(lambda: relay.build(model(), "llvm"))
+    assert compiles(lambda: relay.build(model(9), "llvm"))
+    assert compiles(lambda: relay.build(model(), "llvm -opt-level=1"))
+    assert compiles(lambda: at_level(0))
+    assert compiles(lambda: relay.build(model(), "llvm", mod_name="other"))
+    assert not compiles(lambda: relay.build(model(), "llvm"))
+    monkeypatch.setattr(library_cache, "_sources", lambda: "another version")
+    assert compiles(lambda: relay.build(model(), "llvm"))
+
+
+def test_what_the_user_adds_switches_it_off(cache, lowered):
+    relay.build(model(), "llvm")
+    seen = []
+
+    @tvm.tir.transform.prim_func_pass(opt_level=0)
+    def watch(function, mod, ctx):
+        seen.append(function)
+        return function
+
+    with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, watch)]}):
+        relay.build(model(), "llvm")
+    assert seen
+    lowered.clear()
+    with relay.testing.TempOpAttr("exp", "mine", lambda: None):
+        relay.build(model(), "llvm")
+    assert lowered
+
+
+def test_a_damaged_entry_is_compiled_again(cache, lowered):
+    relay.build(model(), "llvm")
+    (entry,) = cache.glob("*.lib")
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 1
+    entry.write_bytes(data)
+    lowered.clear()
+    run(relay.build(model(), "llvm"))
+    assert lowered
+
+
+def test_the_folder_is_private(cache, lowered):
+    relay.build(model(), "llvm")
+    assert os.stat(cache).st_mode & 0o777 == 0o700
+    cache.chmod(0o755)
+    lowered.clear()
+    relay.build(model(), "llvm")
+    assert lowered, "a folder others may read is not used"
+
+
+def test_it_can_be_switched_off(cache, lowered, monkeypatch):
+    monkeypatch.setenv("TVM_NO_CACHE", "1")
+    relay.build(model(), "llvm")
+    assert not cache.exists()
