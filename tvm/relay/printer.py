@@ -46,9 +46,9 @@ from .expr import (
     TupleGetItem,
     Var,
 )
+from .scopes import ATOMS, Block, Placement
 
 VERSION = '#[version = "0.0.5"]'
-_ATOMS = (Var, GlobalVar, Constant, Op, Constructor)
 _SUFFIX = {"int32": "", "int64": "i64", "float32": "f", "float16": "f16", "float64": "f64"}
 
 
@@ -181,54 +181,6 @@ def _is_default(value: Any, default: Any) -> bool:
 # -- graphs ----------------------------------------------------------------------------------------------------------
 
 
-class _Block:
-    """One pair of braces, or the part of one after a ``let``."""
-
-    __slots__ = ("parent", "depth", "lines")
-
-    def __init__(self, parent: _Block | None):
-        self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
-        self.lines: list[Any] = []
-
-
-def _common(a: _Block, b: _Block) -> _Block:
-    while a is not b:
-        if a.depth >= b.depth:
-            a = a.parent  # type: ignore[assignment]
-        else:
-            b = b.parent  # type: ignore[assignment]
-    return a
-
-
-def operands(e: RelayExpr) -> list:
-    """What an expression is made of, in the order it is written: arguments before the function called."""
-    kind = type(e)
-    if kind is Call:
-        return [*e.args, e.op]
-    if kind in (Var, GlobalVar, Constant, Op, Constructor):
-        return []
-    if kind is Match:
-        return [e.data, *[c.rhs for c in e.clauses]]
-    return e.children()
-
-
-def _order(root: RelayExpr) -> list:
-    order, seen = [], set()
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-            continue
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        stack.append((e, True))
-        stack.extend((c, False) for c in reversed(operands(e)) if id(c) not in seen)
-    return order
-
-
 class TextPrinter:
     """Writes expressions, functions and modules."""
 
@@ -269,68 +221,25 @@ class TextPrinter:
             text += ": " + type_text(v.type_annotation, self.meta)
         return text + self.info(v)
 
-    # blocks: where each expression is written
-
-    def place(self, root: RelayExpr, top: _Block) -> list:
-        """Decide the block of every expression; fills ``self.home``, ``self.inner``, ``self.tail``."""
-        order = _order(root)
-        self.home: dict[int, _Block] = {id(root): top}
-        self.inner: dict[int, list[_Block]] = {}
-        self.tail: set[int] = {id(root)}
-        uses: dict[int, int] = {}
-        for e in reversed(order):
-            block = self.home[id(e)]
-            for child, where, last in self._uses(e, block):
-                key = id(child)
-                uses[key] = uses.get(key, 0) + 1
-                known = self.home.get(key)
-                self.home[key] = where if known is None else _common(known, where)
-                if last:
-                    self.tail.add(key)
-        self.tail = {k for k in self.tail if uses.get(k, 0) <= 1}
-        return order
-
-    def _uses(self, e: RelayExpr, block: _Block) -> list[tuple[RelayExpr, _Block, bool]]:
-        kind = type(e)
-        if kind is Function:
-            inside = _Block(block)
-            self.inner[id(e)] = [inside]
-            return [(e.body, inside, True)]
-        if kind is If:
-            yes, no = _Block(block), _Block(block)
-            self.inner[id(e)] = [yes, no]
-            return [(e.cond, block, False), (e.true_branch, yes, True), (e.false_branch, no, True)]
-        if kind is Let:
-            # The value stands before the let, the body behind it.
-            rest = _Block(block)
-            self.inner[id(e)] = [rest]
-            return [(e.value, block, True), (e.body, rest, True)]
-        if kind is Match:
-            blocks = [_Block(block) for _ in e.clauses]
-            self.inner[id(e)] = blocks
-            return [(e.data, block, False), *[(c.rhs, b, True) for c, b in zip(e.clauses, blocks)]]
-        return [(c, block, False) for c in operands(e)]
-
-    def expression(self, root: RelayExpr, top: _Block | None = None) -> tuple[_Block, str]:
+    def expression(self, root: RelayExpr, top: Block | None = None) -> tuple[Block, str]:
         """The lines before an expression and its own text."""
-        top = top or _Block(None)
-        saved = getattr(self, "home", None), getattr(self, "inner", None), getattr(self, "tail", None)
+        top = top or Block(None)
+        self.places = Placement(root, top)
         text: dict[int, Any] = {}
-        for e in self.place(root, top):
-            if isinstance(e, _ATOMS):
+        for e in self.places.order:
+            if isinstance(e, ATOMS):
                 text[id(e)] = self.atom(e)
                 continue
             written = self.write(e, text)
-            if id(e) in self.tail:
+            if id(e) in self.places.tail:
                 text[id(e)] = written
                 continue
             name = f"%{self.temporary}"
             self.temporary += 1
             if type(e) is Let:
-                written = ["{", self.inner[id(e)][0].lines, "}"]
-            self.home[id(e)].lines.append(_line(f"{name} = ", written, ";"))
+                written = ["{", self.places.inner[id(e)][0].lines, "}"]
+            self.places.home[id(e)].lines.append(_line(f"{name} = ", written, ";"))
             text[id(e)] = name
-        self.home, self.inner, self.tail = saved
         return top, text[id(root)]
 
     def atom(self, e: RelayExpr) -> str:
@@ -374,24 +283,24 @@ class TextPrinter:
         return f"{text[id(e.tuple_value)]}.{e.index}" + self.info(e)
 
     def condition(self, e: If, text) -> Any:
-        yes, no = self.inner[id(e)]
+        yes, no = self.places.inner[id(e)]
         yes.lines.append(text[id(e.true_branch)])
         no.lines.append(text[id(e.false_branch)])
         return [f"if ({_inline(text[id(e.cond)])}) {{", yes.lines, "} else {", no.lines, "}" + self.info(e)]
 
     def let(self, e: Let, text) -> Any:
         """A tail: its lines follow in the block it ends; elsewhere a block of its own."""
-        rest = self.inner[id(e)][0]
+        rest = self.places.inner[id(e)][0]
         rest.lines.append(text[id(e.body)])
         line = _line(f"let {self.definition(e.var)} = ", text[id(e.value)], ";")
-        if id(e) in self.tail:
+        if id(e) in self.places.tail:
             return _Flat([line, _Flat(rest.lines)])
         rest.lines[:] = [line, _Flat(list(rest.lines))]
         return None
 
     def match(self, e: Match, text) -> Any:
         lines: list[Any] = []
-        for clause, block in zip(e.clauses, self.inner[id(e)]):
+        for clause, block in zip(e.clauses, self.places.inner[id(e)]):
             block.lines.append(text[id(clause.rhs)])
             head = f"{self.pattern(clause.lhs)} => "
             if len(block.lines) == 1 and isinstance(block.lines[0], str):
@@ -413,7 +322,7 @@ class TextPrinter:
         return "_"
 
     def function(self, e: Function, text, head: str = "fn ") -> Any:
-        block = self.inner[id(e)][0]
+        block = self.places.inner[id(e)][0]
         block.lines.append(text[id(e.body)])
         comment = self.info(e) if head == "fn " else ""
         return [self.signature(e, head) + " {", block.lines, "}" + comment]
@@ -431,7 +340,6 @@ class TextPrinter:
         self.taken, self.names, self.temporary = set(), {}, 0
         for p in f.params:
             self.name(p)
-        self.inner = {}
         top, body = self.expression(f.body)
         top.lines.append(body)
         return [self.signature(f, f"def @{name}") + " {", top.lines, "}"]
@@ -567,7 +475,7 @@ def is_relay(node: Any) -> bool:
     if isinstance(node, GlobalVar) or isinstance(node, Op):
         return False
     if isinstance(node, RelayExpr):
-        return type(node) in _WRITERS or isinstance(node, _ATOMS)
+        return type(node) in _WRITERS or isinstance(node, ATOMS)
     return isinstance(node, _OWN)
 
 

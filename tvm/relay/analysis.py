@@ -1,0 +1,369 @@
+"""What can be asked of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..error import DiagnosticError
+from ..ir.adt import Constructor
+from ..ir.module import GlobalVar, IRModule
+from ..ir.op import Op
+from ..ir.structural import structural_key
+from ..ir.tensor_type import TensorType
+from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
+from ..ir.visit import post_order
+from .adt import Match, pattern_variables
+from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
+from .infer import dims, infer_type
+from .substitute import free_vars
+
+
+def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
+    """Call ``fvisit`` on every expression, operands before users, each once."""
+    for node in post_order(expr):
+        if isinstance(node, RelayExpr):
+            fvisit(node)
+
+
+def bound_vars(expr: RelayExpr) -> list[Var]:
+    """Variables that the expression defines, in order."""
+    out: dict[Var, None] = {}
+    for node in post_order(expr):
+        if type(node) is Function:
+            out.update(dict.fromkeys(node.params))
+        elif type(node) is Let:
+            out[node.var] = None
+        elif type(node) is Match:
+            for clause in node.clauses:
+                out.update(dict.fromkeys(pattern_variables(clause.lhs)))
+    return list(out)
+
+
+def all_vars(expr: RelayExpr) -> list[Var]:
+    """Variables used or defined."""
+    used = {n: None for n in post_order(expr) if type(n) is Var}
+    return list({**used, **dict.fromkeys(bound_vars(expr))})
+
+
+def _type_parts(t: Any) -> list:
+    if isinstance(t, TupleType):
+        return list(t.fields)
+    if isinstance(t, FuncType):
+        return [*t.arg_types, t.ret_type]
+    if isinstance(t, RelayRefType):
+        return [t.value]
+    if isinstance(t, TypeCall):
+        return [t.func, *t.args]
+    return []
+
+
+def _types_of(obj: Any) -> list[Type]:
+    if isinstance(obj, Type):
+        return [obj]
+    out = []
+    for node in post_order(obj):
+        if type(node) is Var and node.type_annotation is not None:
+            out.append(node.type_annotation)
+        elif type(node) is Function:
+            out.extend(p.type_annotation for p in node.params if p.type_annotation is not None)
+            if node.ret_type is not None:
+                out.append(node.ret_type)
+    return out
+
+
+def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
+    """Type variables in an expression or type."""
+    found: dict[TypeVar, None] = {}
+    if not isinstance(expr, Type):
+        for node in post_order(expr):
+            if type(node) is Function:
+                found.update(dict.fromkeys(node.type_params))
+    stack = _types_of(expr)[::-1]
+    while stack:
+        t = stack.pop()
+        if isinstance(t, TypeVar):
+            found[t] = None
+        elif isinstance(t, FuncType):
+            found.update(dict.fromkeys(t.type_params))
+        stack.extend(reversed(_type_parts(t)))
+    return list(found)
+
+
+def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
+    """Type variables that functions or function types define."""
+    found: dict[TypeVar, None] = {}
+    stack = _types_of(expr)[::-1]
+    if not isinstance(expr, Type):
+        for node in post_order(expr):
+            if type(node) is Function:
+                found.update(dict.fromkeys(node.type_params))
+    while stack:
+        t = stack.pop()
+        if isinstance(t, FuncType):
+            found.update(dict.fromkeys(t.type_params))
+        stack.extend(reversed(_type_parts(t)))
+    return list(found)
+
+
+def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
+    """Type variables used but not defined."""
+    bound = set(bound_type_vars(expr, mod))
+    return [v for v in all_type_vars(expr, mod) if v not in bound]
+
+
+def all_dtypes(expr: RelayExpr) -> set[str]:
+    """Element types of all tensors in the expression."""
+    found: set[str] = set()
+    for node in post_order(expr):
+        t = getattr(node, "checked_type_", None) or getattr(node, "type_annotation", None)
+        stack = [t] if t is not None else []
+        while stack:
+            t = stack.pop()
+            if isinstance(t, TensorType):
+                found.add(t.dtype)
+            stack.extend(_type_parts(t))
+    return found
+
+
+def well_formed(expr: RelayExpr | IRModule) -> bool:
+    """Whether every variable is defined once and only used where it is defined."""
+    for root in expr.functions.values() if isinstance(expr, IRModule) else [expr]:
+        defined: set[Var] = set()
+        for node in post_order(root):
+            here: list[Var] = []
+            if type(node) is Function:
+                here = list(node.params)
+            elif type(node) is Let:
+                here = [node.var]
+            elif type(node) is Match:
+                here = [v for c in node.clauses for v in pattern_variables(c.lhs)]
+            for var in here:
+                if var in defined:
+                    return False
+                defined.add(var)
+        if not _scoped(root, defined):
+            return False
+    return True
+
+
+def _scoped(root: RelayExpr, defined: set[Var]) -> bool:
+    """Whether no variable defined inside is free outside of its definition."""
+    return not any(v in defined for v in _free_by_scope(root))
+
+
+def _free_by_scope(root: RelayExpr) -> set[Var]:
+    """Free variables, with scopes respected: a use of a let variable beside its let is free."""
+    free: dict[int, frozenset] = {}
+    for node in post_order(root):
+        own: set[Var] = {node} if type(node) is Var else set()
+        for child in node.children():
+            own |= free[id(child)]
+        if type(node) is Function:
+            own -= set(node.params)
+        elif type(node) is Let:
+            value = free[id(node.value)] - ({node.var} if isinstance(node.value, Function) else set())
+            own = (free[id(node.body)] - {node.var}) | value
+        elif type(node) is Match:
+            own = set(free[id(node.data)])
+            for clause in node.clauses:
+                own |= free[id(clause.rhs)] - set(pattern_variables(clause.lhs))
+        free[id(node)] = frozenset(own)
+    return set(free[id(root)])
+
+
+def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
+    """The kind of a type; a type put together wrongly is refused."""
+    if isinstance(t, (TypeVar, GlobalTypeVar)):
+        return t.kind
+    if isinstance(t, TypeCall):
+        if not isinstance(t.func, (GlobalTypeVar, TypeVar)):
+            raise DiagnosticError(f"{t.func} takes no type arguments")
+    for part in _type_parts(t)[1:] if isinstance(t, TypeCall) else _type_parts(t):
+        if check_kind(part, mod) != TypeKind.Type:
+            raise DiagnosticError(f"{part} stands where a type is wanted, but it is a {check_kind(part, mod).name}")
+    return TypeKind.Type
+
+
+def check_constant(expr: RelayExpr) -> bool:
+    """Whether an expression consists of constants."""
+    return all(isinstance(n, (Constant, Tuple, Op)) for n in post_order(expr))
+
+
+def check_basic_block_normal_form(expr: RelayExpr) -> bool:
+    """Whether no expression inside a branch or function is used outside of it without a let."""
+    from .transform.normal_form import to_basic_block_normal_form
+
+    return to_basic_block_normal_form(expr) is expr
+
+
+# -- counting --------------------------------------------------------------------------------------------------------
+
+
+def _product(values) -> int:
+    total = 1
+    for v in values:
+        total *= int(v)
+    return total
+
+
+def _conv_macs(node: Call) -> int:
+    weight, out = dims(node.args[1].checked_type), dims(node.checked_type)
+    layout = node.attrs.kernel_layout
+    filters = weight[layout.index("O")]
+    per_output = _product(weight) // int(filters)
+    if node.attrs.groups > 1 and layout == "HWOI":
+        per_output = _product(weight) // int(filters * weight[layout.index("I")])
+    return per_output * _product(out)
+
+
+def _dense_macs(node: Call) -> int:
+    return _product(dims(node.checked_type)) * int(dims(node.args[0].checked_type)[-1])
+
+
+def _batch_matmul_macs(node: Call) -> int:
+    data = dims(node.args[0].checked_type)
+    inner = data[1] if node.attrs.transpose_a else data[2]
+    return _product(dims(node.checked_type)) * int(inner)
+
+
+def _transposed_macs(node: Call) -> int:
+    data, weight = dims(node.args[0].checked_type), dims(node.args[1].checked_type)
+    return _product(data) * _product(weight) // int(weight[node.attrs.kernel_layout.index("I")])
+
+
+_MACS = {"nn.conv1d": _conv_macs, "nn.conv2d": _conv_macs, "nn.conv3d": _conv_macs, "nn.dense": _dense_macs,
+         "nn.matmul": _dense_macs, "nn.batch_matmul": _batch_matmul_macs, "nn.conv2d_transpose": _transposed_macs}
+
+
+def get_total_mac_number(expr: RelayExpr) -> int:
+    """Multiplications followed by additions in convolutions and matrix products."""
+    if getattr(expr, "checked_type_", None) is None:
+        expr = infer_type(expr)
+    return sum(_MACS[n.op.name](n) for n in post_order(expr)
+               if type(n) is Call and isinstance(n.op, Op) and n.op.name in _MACS)
+
+
+def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:
+    """How many of these operators lie on the longest way through the graph."""
+    depth: dict[int, int] = {}
+    for node in post_order(expr):
+        below = max([depth[id(c)] for c in node.children()], default=0)
+        counted = type(node) is Call and isinstance(node.op, Op) and node.op.name in valid_ops
+        depth[id(node)] = below + counted
+    return depth[id(expr)]
+
+
+def list_op_freqs(mod: IRModule) -> dict[str, int]:
+    """How often each operator is called in the module."""
+    counts: dict[str, int] = {}
+    for function in mod.functions.values():
+        if isinstance(function, Function):
+            for node in post_order(function):
+                if type(node) is Call and isinstance(node.op, Op):
+                    counts[node.op.name] = counts.get(node.op.name, 0) + 1
+    return counts
+
+
+def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
+    """How often operators other than quantize and dequantize stand between a dequantize and a quantize."""
+    counts: dict[str, int] = {}
+    for function in mod.functions.values():
+        if not isinstance(function, Function):
+            continue
+        inside: set[int] = set()
+        for node in reversed(list(post_order(function))):
+            if type(node) is not Call or not isinstance(node.op, Op):
+                continue
+            start = node.op.name == "qnn.quantize"
+            if (start or id(node) in inside) and node.op.name != "qnn.dequantize":
+                if not start:
+                    counts[node.op.name] = counts.get(node.op.name, 0) + 1
+                inside.update(id(a) for a in node.args)
+    return counts
+
+
+def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
+    """The functions that fusion makes of @main, by their hash."""
+    from ..ir.transform import Sequential
+    from .transform import FuseOps, InferType, SimplifyInference
+
+    fused = Sequential([InferType(), SimplifyInference(), FuseOps(1)])(mod)
+    found = {}
+    for node in post_order(fused["main"]):
+        if type(node) is Function and node.attrs.get("Primitive"):
+            found[structural_key(node)] = node
+    return found
+
+
+def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
+    """A module whose @main computes the ``expr_id``-th call of this one."""
+    calls = [n for n in post_order(mod["main"]) if type(n) is Call]
+    if not 0 <= expr_id < len(calls):
+        raise ValueError(f"there is no call {expr_id}; the module has {len(calls)}")
+    chosen = calls[expr_id]
+    return IRModule.from_expr(Function(free_vars(chosen), chosen))
+
+
+extract_intermediate_expr = extract_intermdeiate_expr
+
+
+def search_fc_transpose(expr: RelayExpr) -> list[str]:
+    """Names of weights that are transposed right before a dense layer."""
+    out = []
+    for node in post_order(expr):
+        if type(node) is Call and isinstance(node.op, Op) and node.op.name == "nn.dense":
+            weight = node.args[1]
+            if type(weight) is Call and isinstance(weight.op, Op) and weight.op.name == "transpose" and isinstance(
+                    weight.args[0], Var):
+                out.append(weight.args[0].name_hint)
+    return out
+
+
+def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]]:
+    """Inputs and outputs of the functions that @main calls, when run on ``data``."""
+    from .interpreter import Interpreter, from_value, to_value
+
+    class _Watching(Interpreter):
+        found: dict[str, dict[str, list]] = {}
+
+        def apply(self, callee, args):
+            result = yield from super().apply(callee, args)
+            if isinstance(callee, GlobalVar):
+                values = result if isinstance(result, tuple) else (result,)
+                self.found[callee.name_hint] = {"inputs": [from_value(a) for a in args],
+                                                "outputs": [from_value(v) for v in values]}
+            return result
+
+    from .infer import infer_module
+
+    mod = infer_module(mod)
+    work = _Watching(mod)
+    work.found = {}
+    work.run(mod["main"], [to_value(data[p.name_hint]) for p in mod["main"].params])
+    return work.found
+
+
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Constructor]:
+    """Constructors that no clause of a match takes; patterns inside constructors are taken to be complete."""
+    taken = set()
+    for clause in match.clauses:
+        lhs = clause.lhs
+        constructor = getattr(lhs, "constructor", None)
+        if constructor is None:
+            return []
+        if all(type(p).__name__ in ("PatternVar", "PatternWildcard") for p in lhs.patterns):
+            taken.add(constructor.name_hint)
+    if not match.clauses or mod is None:
+        return []
+    data = mod[match.clauses[0].lhs.constructor.belong_to]
+    return [c for c in data.constructors if c.name_hint not in taken]
+
+
+__all__ = [
+    "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars", "check_basic_block_normal_form",
+    "check_constant", "check_kind", "count_layers", "extract_fused_functions", "extract_intermdeiate_expr",
+    "extract_intermediate_expr", "free_type_vars", "free_vars", "get_calibration_data", "get_total_mac_number",
+    "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit", "search_fc_transpose", "unmatched_cases",
+    "well_formed",
+]

@@ -1,0 +1,240 @@
+"""Visitors and mutators of graphs under TVM's names.
+
+Operands are visited before their users from a stack of our own, so when a method of a subclass asks for an operand it
+is found in the memo: chains of thousands of operators do not nest calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.adt import Constructor
+from ..ir.module import GlobalVar
+from ..ir.op import Op
+from .adt import Clause, Match
+from .expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    TempExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+
+_METHODS = {
+    Function: "visit_function", Call: "visit_call", Let: "visit_let", Var: "visit_var", GlobalVar: "visit_global_var",
+    If: "visit_if", Tuple: "visit_tuple", TupleGetItem: "visit_tuple_getitem", Constant: "visit_constant", Op: "visit_op",
+    RefCreate: "visit_ref_create", RefRead: "visit_ref_read", RefWrite: "visit_ref_write",
+    Constructor: "visit_constructor", Match: "visit_match",
+}
+
+
+class ExprFunctor:
+    """Calls the method for the class of an expression, once for each expression."""
+
+    def __init__(self):
+        self.memo_map: dict[RelayExpr, Any] = {}
+        self._depth = 0
+
+    def visit(self, expr: RelayExpr) -> Any:
+        """The result for an expression; remembered."""
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        if self._depth >= 50:
+            # So deep only where methods descend by themselves; from here on operands go first.
+            self._prepare(expr)
+            if expr in self.memo_map:
+                return self.memo_map[expr]
+        self._depth += 1
+        try:
+            result = self._dispatch(expr)
+        finally:
+            self._depth -= 1
+        self.memo_map[expr] = result
+        return result
+
+    def _dispatch(self, expr: RelayExpr) -> Any:
+        name = _METHODS.get(type(expr))
+        if name is None:
+            if isinstance(expr, TempExpr):
+                return self.visit(expr.realize())
+            raise TypeError(f"no method of {type(self).__name__} visits {type(expr).__name__}")
+        return getattr(self, name)(expr)
+
+    def _prepare(self, root: RelayExpr) -> None:
+        """Visit what lies below ``root``, operands first; branches and bodies too, for subclasses visit all of it."""
+        stack: list[tuple[Any, bool]] = [(root, False)]
+        pending: set[int] = set()
+        held, self._depth = self._depth, 0
+        try:
+            while stack:
+                node, ready = stack.pop()
+                if isinstance(node, Clause):
+                    stack.append((node.rhs, False))
+                    continue
+                if node in self.memo_map:
+                    continue
+                if ready:
+                    self.memo_map[node] = self._dispatch(node)
+                elif id(node) not in pending:
+                    pending.add(id(node))
+                    stack.append((node, True))
+                    stack.extend((c, False) for c in reversed(node.children()))
+        finally:
+            self._depth = held
+
+    def _unknown(self, expr: RelayExpr) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define {_METHODS[type(expr)]}")
+
+    visit_function = visit_call = visit_let = visit_var = visit_global_var = visit_if = visit_tuple = _unknown
+    visit_tuple_getitem = visit_constant = visit_op = visit_ref_create = visit_ref_read = visit_ref_write = _unknown
+    visit_constructor = visit_match = visit_type = _unknown
+
+
+class ExprVisitor(ExprFunctor):
+    """Looks at every expression once; subclasses define what they care about."""
+
+    def visit_tuple(self, tup):
+        for field in tup.fields:
+            self.visit(field)
+
+    def visit_call(self, call):
+        self.visit(call.op)
+        for arg in call.args:
+            self.visit(arg)
+
+    def visit_var(self, var):
+        pass
+
+    def visit_let(self, let):
+        self.visit(let.var)
+        self.visit(let.value)
+        self.visit(let.body)
+
+    def visit_function(self, fn):
+        for param in fn.params:
+            self.visit(param)
+        self.visit(fn.body)
+
+    def visit_if(self, i):
+        self.visit(i.cond)
+        self.visit(i.true_branch)
+        self.visit(i.false_branch)
+
+    def visit_global_var(self, gv):
+        pass
+
+    visit_constructor = visit_op = visit_constant = visit_global_var
+
+    def visit_ref_create(self, r):
+        self.visit(r.value)
+
+    def visit_ref_read(self, r):
+        self.visit(r.ref)
+
+    def visit_ref_write(self, r):
+        self.visit(r.ref)
+        self.visit(r.value)
+
+    def visit_tuple_getitem(self, t):
+        self.visit(t.tuple_value)
+
+    def visit_match(self, m):
+        self.visit(m.data)
+        for clause in m.clauses:
+            self.visit(clause.rhs)
+
+
+class ExprMutator(ExprFunctor):
+    """Rebuilds a graph; subclasses change what they care about."""
+
+    def visit_function(self, fn):
+        params = [self.visit(p) for p in fn.params]
+        body = self.visit(fn.body)
+        if body is fn.body and all(a is b for a, b in zip(params, fn.params)):
+            return fn
+        return Function(params, body, fn.ret_type, fn.type_params, fn.attrs, fn.span)
+
+    def visit_let(self, let):
+        return _same(let, Let(self.visit(let.var), self.visit(let.value), self.visit(let.body), let.span))
+
+    def visit_call(self, call):
+        op = self.visit(call.op)
+        args = [self.visit(a) for a in call.args]
+        return _same(call, Call(op, args, call.attrs, call.type_args, call.span))
+
+    def visit_var(self, var):
+        return var
+
+    def visit_global_var(self, gv):
+        return gv
+
+    visit_constructor = visit_op = visit_constant = visit_global_var
+
+    def visit_if(self, ite):
+        return _same(ite, If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span))
+
+    def visit_tuple(self, tup):
+        return _same(tup, Tuple([self.visit(f) for f in tup.fields], tup.span))
+
+    def visit_tuple_getitem(self, op):
+        source = self.visit(op.tuple_value)
+        return op if source is op.tuple_value else TupleGetItem(source, op.index, op.span)
+
+    def visit_ref_create(self, r):
+        return RefCreate(self.visit(r.value))
+
+    def visit_ref_read(self, r):
+        return RefRead(self.visit(r.ref))
+
+    def visit_ref_write(self, r):
+        return RefWrite(self.visit(r.ref), self.visit(r.value))
+
+    def visit_match(self, m):
+        clauses = [Clause(c.lhs, self.visit(c.rhs)) for c in m.clauses]
+        return Match(self.visit(m.data), clauses, m.complete)
+
+
+def _same(old: RelayExpr, new: RelayExpr) -> RelayExpr:
+    """The old node when nothing in it changed: its type stays with it."""
+    kids, others = old.children(), new.children()
+    if len(kids) == len(others) and all(a is b for a, b in zip(kids, others)):
+        if type(old) is not Let or old.var is new.var:
+            return old
+    return new
+
+
+class MixedModeVisitor(ExprVisitor):
+    """A visitor; every visitor here is free of deep recursion, so this is one name more."""
+
+
+class MixedModeMutator(ExprMutator):
+    """A mutator; ``rewrite_call`` and friends may change a node whose operands are done: ``(pre, post) -> expr``."""
+
+    def visit_call(self, call):
+        return self.rewrite_call(call, super().visit_call(call))
+
+    def visit_tuple(self, tup):
+        return self.rewrite_tuple(tup, super().visit_tuple(tup))
+
+    def visit_tuple_getitem(self, op):
+        return self.rewrite_tuple_getitem(op, super().visit_tuple_getitem(op))
+
+    def rewrite_call(self, pre, post):
+        return post
+
+    def rewrite_tuple(self, pre, post):
+        return post
+
+    def rewrite_tuple_getitem(self, pre, post):
+        return post
+
+
+__all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor", "MixedModeMutator", "MixedModeVisitor"]

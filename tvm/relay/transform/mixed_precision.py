@@ -1,0 +1,175 @@
+"""Half precision where it pays: convolutions and matrix products, and what follows them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...error import TVMError
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.pass_config import CONFIGS, register_pass_config
+from ...ir.tensor_type import TensorType
+from ...ir.transform import PassContext
+from ...ir.type import TupleType
+from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
+from ..infer import infer_function, infer_type
+from ..op import tensor
+from ..op.record import ELEMWISE, CallAttrs, pattern_of
+from .function_pass import RelayFunctionPass, function_pass
+
+ALWAYS, FOLLOW, NEVER = 0, 1, 2
+
+# What operators do; everything not named here follows its inputs if it is element by element, else stays as it was.
+CATEGORY = {
+    **dict.fromkeys(("nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense "
+                     "nn.matmul nn.batch_matmul").split(), ALWAYS),
+    **dict.fromkeys((
+        "add subtract multiply divide maximum minimum where clip concatenate stack split reshape expand_dims squeeze transpose "
+        "nn.batch_flatten nn.bias_add nn.relu nn.leaky_relu nn.prelu nn.pad nn.max_pool1d nn.max_pool2d nn.max_pool3d "
+        "nn.avg_pool2d nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_avg_pool2d nn.adaptive_max_pool2d take gather "
+        "strided_slice slice_like reverse repeat tile broadcast_to layout_transform copy zeros_like ones_like full_like max "
+        "min nn.upsampling nn.dropout nn.batch_norm nn.depth_to_space nn.space_to_depth image.resize2d negative abs "
+        "floor ceil round sigmoid tanh sqrt argmax argmin"
+    ).split(), FOLLOW),
+    **dict.fromkeys((
+        "exp log power sum mean prod variance std nn.softmax nn.log_softmax nn.layer_norm nn.instance_norm nn.group_norm erf "
+        "rsqrt nn.cross_entropy nn.l2_normalize nn.lrn cumsum topk sort argsort logsumexp"
+    ).split(), NEVER),
+}
+
+if "relay.ToMixedPrecision.keep_orig_output_dtype" not in CONFIGS:
+    register_pass_config("relay.ToMixedPrecision.keep_orig_output_dtype", "bool")
+
+
+def _is_wide(t: Any) -> bool:
+    if isinstance(t, TupleType):
+        return any(_is_wide(f) for f in t.fields)
+    return isinstance(t, TensorType) and t.dtype == "float32"
+
+
+class _Conversion:
+    """New expressions for old ones; each remembers its casts, so that none is made twice."""
+
+    def __init__(self, narrow: str, missing_op_mode: int):
+        self.narrow = narrow
+        self.missing = missing_op_mode
+        self.value: dict[int, RelayExpr] = {}
+        self.casts: dict[tuple[int, str], RelayExpr] = {}
+        self.unknown: set[str] = set()
+
+    def dtype(self, e: RelayExpr) -> str:
+        if e.checked_type_ is None:
+            infer_type(e)
+        t = e.checked_type_
+        return t.dtype if isinstance(t, TensorType) else ""
+
+    def cast(self, e: RelayExpr, dtype: str) -> RelayExpr:
+        """A floating-point value in another precision; everything else as it is."""
+        if isinstance(e, Tuple):
+            return infer_type(Tuple([self.cast(f, dtype) for f in e.fields]))
+        have = self.dtype(e)
+        if have not in ("float32", self.narrow) or have == dtype:
+            return e
+        key = (id(e), dtype)
+        if key not in self.casts:
+            self.casts[key] = infer_type(tensor.cast(e, dtype))
+        return self.casts[key]
+
+    def category(self, node: Call) -> int:
+        rule = node.op.attrs.get("FTVMMixedPrecisionConversionType")
+        if rule is not None:
+            return int(rule(node, self.narrow)[0])
+        found = CATEGORY.get(node.op.name)
+        if found is not None:
+            return found
+        if pattern_of(node.op) == ELEMWISE:
+            return NEVER
+        if self.missing == 0:
+            raise TVMError(f"ToMixedPrecision: operator {node.op.name} has no rule; use missing_op_mode 1 or 2")
+        self.unknown.add(node.op.name)
+        return NEVER
+
+    def call(self, node: Call) -> RelayExpr:
+        args = [self.value[id(a)] for a in node.args]
+        category = self.category(node)
+        if category == FOLLOW:
+            # Constants are not asked: they can be had in either precision for nothing.
+            asked = [d for a in args if not isinstance(a, Constant) for d in self.floats(a)]
+            category = ALWAYS if asked and all(d == self.narrow for d in asked) else NEVER
+            attrs = node.attrs
+        else:
+            attrs = node.attrs
+        if category == NEVER or not any(self.floats(a) for a in args):
+            return Call(node.op, tuple(self.cast(a, "float32") for a in args), attrs, node.type_args, node.span)
+        args = [self.cast(a, self.narrow) for a in args]
+        if attrs is not None and "out_dtype" in attrs and CATEGORY.get(node.op.name) == ALWAYS:
+            # Sums are kept in single precision.
+            wide = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": "float32"}), (), node.span)
+            return tensor.cast(wide, self.narrow)
+        return Call(node.op, tuple(args), attrs, node.type_args, node.span)
+
+    def floats(self, e: RelayExpr) -> list[str]:
+        if e.checked_type_ is None:
+            infer_type(e)
+        stack, out = [e.checked_type_], []
+        while stack:
+            t = stack.pop()
+            if isinstance(t, TupleType):
+                stack.extend(t.fields)
+            elif isinstance(t, TensorType) and t.dtype in ("float32", self.narrow):
+                out.append(t.dtype)
+        return out
+
+    def run(self, root: RelayExpr) -> RelayExpr:
+        from ..scopes import written_order
+
+        for node in written_order(root):
+            new = self.node(node)
+            if new is not node and not isinstance(new, Op):
+                infer_type(new)
+            self.value[id(node)] = new
+        return self.value[id(root)]
+
+    def node(self, node: RelayExpr) -> RelayExpr:
+        kind = type(node)
+        if kind is Call and isinstance(node.op, Op):
+            return self.call(node)
+        if kind in (Var, Constant, Op):
+            return node
+        if kind in (Tuple, TupleGetItem):
+            return node.map_children(lambda c: self.value[id(c)])
+        if kind in (If, Let, Function, Call):
+            # Values that cross such borders keep their type.
+            return node.map_children(lambda c: self.restored(c))
+        return node
+
+    def restored(self, old: RelayExpr) -> RelayExpr:
+        new = self.value[id(old)]
+        if isinstance(old, Op) or not isinstance(getattr(old, "checked_type_", None), TensorType):
+            return new
+        return self.cast(new, old.checked_type_.dtype) if _is_wide(old.checked_type_) else new
+
+
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> RelayFunctionPass:
+    """Compute convolutions and matrix products in half precision, and what can follow them. ``missing_op_mode`` says
+    what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent."""
+    if mixed_precision_type not in ("float16", "bfloat16"):
+        raise ValueError(f"ToMixedPrecision: float16 or bfloat16 is wanted, got '{mixed_precision_type}'")
+
+    @function_pass(opt_level=0, name="ToMixedPrecision", required=["InferType"])
+    def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        work = _Conversion(mixed_precision_type, missing_op_mode)
+        body = work.run(func.body)
+        if ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype"):
+            parts = body.fields if isinstance(body, Tuple) else None
+            body = Tuple([work.cast(p, "float32") if _is_wide(o.checked_type_) else p for p, o in zip(
+                parts, func.body.fields)]) if parts is not None else work.restored(func.body)
+        if work.unknown and missing_op_mode == 1:
+            warnings.warn(f"ToMixedPrecision: no rule for {', '.join(sorted(work.unknown))}; kept in float32", stacklevel=2)
+        return infer_function(Function(func.params, body, None, func.type_params, func.attrs, func.span), mod)
+
+    return convert
+
+
+__all__ = ["ToMixedPrecision"]

@@ -1,0 +1,153 @@
+"""Normal forms: lets everywhere (A-normal form), only where blocks share values, or nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.transform import PassContext
+from ..adt import Clause, Match
+from ..expr import Function, If, Let, RelayExpr, Var
+from ..scopes import ATOMS, Block, Placement
+from .function_pass import RelayFunctionPass, function_pass
+
+
+class _Lets:
+    """Rebuilds an expression with lets for the expressions that ``wanted`` names."""
+
+    def __init__(self, root: RelayExpr, wanted):
+        self.top = Block(None)
+        self.places = Placement(root, self.top)
+        self.wanted = wanted
+        self.value: dict[int, RelayExpr] = {}
+
+    def run(self, root: RelayExpr) -> RelayExpr:
+        count = 0
+        for e in self.places.order:
+            if isinstance(e, ATOMS):
+                self.value[id(e)] = e
+                continue
+            new = self.rebuild(e)
+            if type(e) is not Let and self.wanted(e, self.places):
+                name = Var(f"x_{count}")
+                count += 1
+                self.places.home[id(e)].lines.append((name, new))
+                new = name
+            self.value[id(e)] = new
+        return self.close(self.top, self.value[id(root)])
+
+    def rebuild(self, e: RelayExpr) -> RelayExpr:
+        kind, value, blocks = type(e), self.value, self.places.inner.get(id(e), ())
+        if kind is Function:
+            body = self.close(blocks[0], value[id(e.body)])
+            return e if body is e.body else Function(e.params, body, e.ret_type, e.type_params, e.attrs, e.span)
+        if kind is If:
+            yes, no = self.close(blocks[0], value[id(e.true_branch)]), self.close(blocks[1], value[id(e.false_branch)])
+            same = yes is e.true_branch and no is e.false_branch and value[id(e.cond)] is e.cond
+            return e if same else If(value[id(e.cond)], yes, no, e.span)
+        if kind is Let:
+            return self.let(e, blocks[0])
+        if kind is Match:
+            clauses = [Clause(c.lhs, self.close(b, value[id(c.rhs)])) for c, b in zip(e.clauses, blocks)]
+            return Match(value[id(e.data)], tuple(clauses), e.complete)
+        return e.map_children(lambda c: value.get(id(c), c))
+
+    def let(self, e: Let, rest: Block) -> RelayExpr:
+        """Where lets are wanted everywhere a let joins the list of its block; elsewhere it stays one expression."""
+        block = self.places.home[id(e)]
+        value = self.value[id(e.value)]
+        if self.wanted(e, self.places):
+            block.lines += [(e.var, value), *rest.lines]
+            return self.value[id(e.body)]
+        body = self.close(rest, self.value[id(e.body)])
+        return e if body is e.body and value is e.value else Let(e.var, value, body, e.span)
+
+    def close(self, block: Block, value: RelayExpr) -> RelayExpr:
+        for var, bound in reversed(block.lines):
+            value = Let(var, bound, value)
+        return value
+
+
+def _top(e: RelayExpr, wanted) -> RelayExpr:
+    if isinstance(e, Function):
+        body = _Lets(e.body, wanted).run(e.body)
+        return e if body is e.body else Function(e.params, body, e.ret_type, e.type_params, e.attrs, e.span)
+    return _Lets(e, wanted).run(e)
+
+
+def to_a_normal_form(e: RelayExpr) -> RelayExpr:
+    """Every expression that is no name or literal gets a name."""
+    return _top(e, lambda node, places: True)
+
+
+def to_basic_block_normal_form(e: RelayExpr) -> RelayExpr:
+    """Values that several blocks use get a name where all of them see it."""
+    return _top(e, lambda node, places: type(node) is not Let and id(node) in places.crossing)
+
+
+def to_graph_normal_form(root: RelayExpr) -> RelayExpr:
+    """Without lets: uses of a let variable are uses of its value. Functions that call themselves keep theirs."""
+    values: dict[Var, RelayExpr] = {}
+    for node in Placement(root, Block(None)).order:
+        if type(node) is Let and not _mentions(node.value, node.var):
+            values[node.var] = node.value
+    memo: dict[int, Any] = {}
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    held: list[Any] = []
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in memo:
+            continue
+        gone = type(node) is Let and node.var in values
+        if gone:
+            parts = [node.body]
+        elif type(node) is Var and node in values:
+            parts = [values[node]]
+        else:
+            parts = node.children()
+        if not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in parts if id(c) not in memo)
+            continue
+        held.append(node)
+        memo[id(node)] = memo[id(parts[0])] if gone or type(node) is Var and node in values else node.map_children(
+            lambda c: memo[id(c)])
+    return memo[id(root)]
+
+
+def _mentions(value: RelayExpr, var: Var) -> bool:
+    from ...ir.visit import post_order
+
+    return isinstance(value, Function) and any(n is var for n in post_order(value))
+
+
+def _make(name: str, convert, opt_level: int = 1) -> RelayFunctionPass:
+    @function_pass(opt_level=opt_level, name=name)
+    def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return func if func.attrs.get("Primitive") else convert(func)
+
+    return run
+
+
+def ToANormalForm() -> RelayFunctionPass:
+    """A let for every expression."""
+    return _make("ToANormalForm", to_a_normal_form)
+
+
+def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:
+    """One expression with a let for each of its parts."""
+    return to_a_normal_form(e)
+
+
+def ToBasicBlockNormalForm() -> RelayFunctionPass:
+    """Lets for values that several blocks share."""
+    return _make("ToBasicBlockNormalForm", to_basic_block_normal_form)
+
+
+def ToGraphNormalForm() -> RelayFunctionPass:
+    """No lets."""
+    return _make("ToGraphNormalForm", to_graph_normal_form)
+
+
+__all__ = ["ToANormalForm", "ToANormalFormExpr", "ToBasicBlockNormalForm", "ToGraphNormalForm",
+           "to_a_normal_form", "to_basic_block_normal_form", "to_graph_normal_form"]
