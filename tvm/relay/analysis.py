@@ -22,7 +22,7 @@ from .substitute import free_vars
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
     """Call ``fvisit`` on every expression, operands before users, each once."""
     for node in post_order(expr):
-        if isinstance(node, RelayExpr):
+        if isinstance(node, (RelayExpr, Op)):
             fvisit(node)
 
 

@@ -494,16 +494,18 @@ def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayE
     for callback in [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks):
         if callback.pattern is None:
             raise ValueError(f"{type(callback).__name__} has no pattern; set self.pattern")
-        for _ in range(1000):
+        # A rule that matches its own result makes the graph grow in every round.
+        largest = 20 * sum(1 for _ in post_order(expr)) + 1000
+        while True:
             if callback.require_type:
                 expr = infer_type(expr, mod)
             new = _rewrite_once(callback, expr)
-            if new is expr or callback.rewrite_once or structural_equal(new, expr, True):
-                expr = new
-                break
+            done = new is expr or callback.rewrite_once or structural_equal(new, expr, True)
             expr = new
-        else:
-            raise TVMError(f"rewriting with {type(callback).__name__} does not come to an end")
+            if done:
+                break
+            if sum(1 for _ in post_order(expr)) > largest:
+                raise TVMError(f"rewriting with {type(callback).__name__} does not come to an end")
     return expr
 
 
@@ -551,8 +553,7 @@ def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> Relay
             stack.extend((c, False) for c in node.children() if id(c) not in memo)
             continue
         post = node.map_children(renewed)
-        if post is not node and isinstance(post, RelayExpr) and getattr(post, "checked_type_", 1) is None:
-            post.checked_type_ = node.checked_type_
+        _keep_type(node, post)
         if id(node) in matches:
             _, matcher = matches[id(node)]
             found = NodeMap({p: [post if e is node else renewed(e) for e in es] for p, es in _node_map(matcher).items()})
@@ -560,6 +561,13 @@ def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> Relay
             post = post if got is None else got
         memo[id(node)] = (node, post)
     return memo[id(root)][1]
+
+
+def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
+    """A rebuilt node has the type of the old one; it gets it only above operands with types, as inference expects."""
+    if new is not old and isinstance(new, RelayExpr) and getattr(new, "checked_type_", 1) is None:
+        if all(getattr(c, "checked_type_", 1) is not None for c in new.children()):
+            new.checked_type_ = old.checked_type_
 
 
 # -- partitioning ----------------------------------------------------------------------------------------------------
@@ -592,6 +600,8 @@ def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
 def partition(pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None,
               check: Callable[[RelayExpr], bool] = lambda x: True) -> RelayExpr:
     """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``."""
+    # Parameters of the new functions take the types of what they stand for, where these can be told.
+    _type(expr)
     users: dict[int, list[RelayExpr]] = {}
     order = list(post_order(expr))
     for node in order:
@@ -648,8 +658,7 @@ def _extract(expr: RelayExpr, groups: dict[int, tuple[RelayExpr, set[int]]], att
             stack.extend((c, False) for c in needs if id(c) not in memo)
             continue
         new = post_builder(*group) if group is not None else node.map_children(lambda c: memo[id(c)][1])
-        if isinstance(new, RelayExpr) and getattr(new, "checked_type_", 1) is None:
-            new.checked_type_ = node.checked_type_
+        _keep_type(node, new)
         memo[id(node)] = (node, new)
     return memo[id(expr)][1]
 

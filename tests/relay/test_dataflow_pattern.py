@@ -1,0 +1,152 @@
+"""The pattern language: match, rewrite, partition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.ir import structural_equal
+from tvm.relay.dataflow_pattern import (
+    DFPatternCallback,
+    FunctionPattern,
+    dominates,
+    has_attr,
+    has_dtype,
+    has_shape,
+    has_type,
+    is_constant,
+    is_expr,
+    is_if,
+    is_let,
+    is_op,
+    is_tuple,
+    is_tuple_get_item,
+    is_var,
+    rewrite,
+    wildcard,
+)
+
+
+def image(name="x"):
+    return relay.var(name, shape=(1, 4, 8, 8))
+
+
+def conv(x, w=None, **kw):
+    return relay.nn.conv2d(x, relay.var("w", shape=(4, 4, 3, 3)) if w is None else w, padding=(1, 1), **kw)
+
+
+def test_operators_names_constants_and_tuples():
+    x = image()
+    assert is_op("nn.relu")(wildcard()).match(relay.nn.relu(x))
+    assert not is_op("nn.relu")(wildcard()).match(relay.tanh(x))
+    assert not is_op("nn.relu")(is_constant()).match(relay.nn.relu(x))
+    assert is_var("x").match(x) and is_var().match(x) and not is_var("y").match(x)
+    assert is_expr(relay.const(1.0)).match(relay.const(1.0)) and not is_expr(relay.const(1.0)).match(relay.const(2.0))
+    assert is_tuple([is_var("x"), wildcard()]).match(relay.Tuple([x, relay.nn.relu(x)]))
+    assert not is_tuple([wildcard()]).match(relay.Tuple([x, x]))
+    parts = relay.split(x, 2, 1)
+    assert is_tuple_get_item(is_op("split")(wildcard()), 1).match(parts[1])
+    assert not is_tuple_get_item(is_op("split")(wildcard()), 0).match(parts[1])
+
+
+def test_addition_and_multiplication_match_in_either_order():
+    x, y = image(), image("y")
+    pattern = is_var("x") + is_op("nn.relu")(is_var("y"))
+    assert pattern.match(relay.nn.relu(y) + x) and pattern.match(x + relay.nn.relu(y))
+    assert not (is_var("x") - is_var("y")).match(y - x)
+
+
+def test_one_pattern_object_stands_for_one_expression():
+    x, y = image(), image("y")
+    w = wildcard()
+    assert is_op("subtract")(w, w).match(x - x)
+    assert not is_op("subtract")(w, w).match(x - y)
+
+
+def test_attributes_types_shapes_and_alternatives():
+    x = image()
+    c = conv(x, strides=(2, 2))
+    assert is_op("nn.conv2d")(wildcard(), wildcard()).has_attr({"strides": [2, 2]}).match(c)
+    assert not has_attr({"strides": [1, 1]}, is_op("nn.conv2d")(wildcard(), wildcard())).match(c)
+    assert has_dtype("float32").match(c) and not has_dtype("int8").match(c)
+    assert has_shape((1, 4, 4, 4)).match(c) and not has_shape((1, 4, 8, 8)).match(c)
+    assert has_type(relay.TensorType((1, 4, 8, 8))).match(x)
+    either = is_op("nn.relu") | is_op("tanh")
+    assert either(wildcard()).match(relay.tanh(x)) and not either(wildcard()).match(relay.exp(x))
+
+
+def test_optional_parts():
+    x = image()
+    pattern = is_op("nn.conv2d")(wildcard(), wildcard()).optional(lambda e: is_op("nn.relu")(e))
+    assert pattern.match(conv(x)) and pattern.match(relay.nn.relu(conv(x))) and not pattern.match(relay.nn.relu(x))
+
+
+def test_functions_branches_and_lets():
+    x, c, v = image(), relay.var("c", shape=(), dtype="bool"), relay.Var("v")
+    assert FunctionPattern([wildcard()], is_op("nn.relu")(wildcard())).match(relay.Function([x], relay.nn.relu(x)))
+    assert is_if(is_var("c"), is_var("x"), wildcard()).match(relay.If(c, x, relay.nn.relu(x)))
+    assert is_let(is_var("v"), wildcard(), is_var("v")).match(relay.Let(v, x, v))
+
+
+def test_dominators_see_diamonds_and_refuse_leaks():
+    x = image()
+    path = (is_op("nn.relu") | is_op("tanh") | is_op("add"))(wildcard()) | is_op("add")(wildcard(), wildcard())
+    pattern = dominates(is_op("nn.conv2d")(wildcard(), wildcard()), path, is_op("add")(wildcard(), wildcard()))
+    c = conv(x)
+    diamond = relay.nn.relu(c) + relay.tanh(c)
+    assert pattern.match(diamond)
+    assert not pattern.match(relay.exp(c) + relay.exp(c))
+
+
+class ReluOfAdd(DFPatternCallback):
+    def __init__(self):
+        super().__init__()
+        self.x, self.y = wildcard(), wildcard()
+        self.pattern = is_op("nn.relu")(is_op("add")(self.x, self.y))
+
+    def callback(self, pre, post, node_map):
+        return relay.maximum(node_map[self.x][0], node_map[self.y][0])
+
+
+def test_rewriting_is_repeated_and_sees_rewritten_operands():
+    x, y, z = image(), image("y"), image("z")
+    got = rewrite(ReluOfAdd(), relay.nn.relu(relay.nn.relu(x + y) + z))
+    assert structural_equal(got, relay.maximum(relay.maximum(x, y), z))
+
+
+def test_a_rewrite_without_end_is_refused():
+    class Forever(DFPatternCallback):
+        def __init__(self):
+            super().__init__()
+            self.pattern = is_op("nn.relu")(wildcard())
+
+        def callback(self, pre, post, node_map):
+            return relay.nn.relu(post)
+
+    with pytest.raises(tvm.TVMError, match="does not come to an end"):
+        rewrite(Forever(), relay.nn.relu(image()))
+
+
+def test_partition_makes_functions_that_compute_the_same(rng):
+    x = image()
+    w = relay.const(rng.random((4, 4, 3, 3), dtype="float32"))
+    c = conv(x, w)
+    body = relay.nn.relu(c) + relay.nn.relu(conv(relay.nn.relu(conv(x, w)), w))
+    pattern = is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
+    got = pattern.partition(relay.Function([x], body), {"Composite": "conv_relu"})
+    made = [n for n in tvm.ir.visit.post_order(got) if isinstance(n, relay.Function) and "Composite" in n.attrs]
+    assert len(made) == 3 and made[0].attrs["PartitionedFromPattern"] == "nn.conv2d_nn.relu_"
+    value = rng.random((1, 4, 8, 8), dtype="float32")
+    run = relay.create_executor().evaluate
+    np.testing.assert_allclose(run(got)(value).numpy(), run(relay.Function([x], body))(value).numpy(), rtol=1e-5)
+
+
+def test_partition_leaves_values_that_are_used_elsewhere_and_asks_the_check():
+    x = image()
+    c = conv(x, relay.var("w", shape=(4, 4, 3, 3)))
+    pattern = is_op("nn.relu")(is_op("nn.conv2d")(wildcard(), wildcard()))
+    leaking = relay.nn.relu(c) + c
+    assert pattern.partition(leaking) is leaking
+    plain = relay.nn.relu(c)
+    assert pattern.partition(plain, check=lambda e: False) is plain

@@ -1,0 +1,110 @@
+"""Visitors, mutators and what can be asked of graphs."""
+
+from __future__ import annotations
+
+import pytest
+import tvm
+from tvm import relay
+from tvm.ir import structural_equal
+from tvm.relay import analysis
+
+
+def deep(count: int):
+    x = relay.var("x", shape=(2,))
+    y = x
+    for i in range(count):
+        y = relay.nn.relu(y) if i % 2 else relay.tanh(y)
+    return x, y
+
+
+def test_visitors_of_users_reach_deep_graphs():
+    class Count(relay.ExprVisitor):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def visit_call(self, call):
+            self.calls += 1
+            super().visit_call(call)
+
+    x, y = deep(5000)
+    work = Count()
+    work.visit(relay.Function([x], y))
+    assert work.calls == 5000
+
+
+def test_mutators_of_users_rebuild_deep_graphs_and_keep_sharing():
+    class Swap(relay.ExprMutator):
+        def visit_call(self, call):
+            new = super().visit_call(call)
+            return relay.exp(new.args[0]) if new.op.name == "tanh" else new
+
+    x, y = deep(5000)
+    got = Swap().visit(relay.Function([x], y + y))
+    assert analysis.list_op_freqs(tvm.IRModule.from_expr(got)) == {"exp": 2500, "nn.relu": 2500, "add": 1}
+    assert got.body.args[0] is got.body.args[1]
+
+
+def test_a_mutator_that_changes_nothing_gives_the_same_object():
+    x, y = deep(10)
+    f = relay.Function([x], y)
+    assert relay.ExprMutator().visit(f) is f
+
+
+def test_variables_of_an_expression():
+    x, y, v = relay.var("x", shape=(2,)), relay.var("y", shape=(2,)), relay.Var("v")
+    f = relay.Function([x], relay.Let(v, x + y, v * y))
+    assert analysis.free_vars(f) == [y]
+    assert set(analysis.bound_vars(f)) == {x, v}
+    assert set(analysis.all_vars(f)) == {x, y, v}
+
+
+def test_type_variables():
+    a, b = relay.TypeVar("a"), relay.TypeVar("b")
+    x = relay.Var("x", a)
+    f = relay.Function([x, relay.Var("y", b)], x, a, [a])
+    assert set(analysis.all_type_vars(f)) == {a, b}
+    assert analysis.bound_type_vars(f) == [a] and analysis.free_type_vars(f) == [b]
+
+
+def test_well_formed_graphs_define_variables_once_and_use_them_inside():
+    x, v = relay.var("x", shape=()), relay.Var("v")
+    assert analysis.well_formed(relay.Let(v, x, v))
+    assert not analysis.well_formed(relay.Let(v, x, relay.Let(v, x, v)))
+    assert not analysis.well_formed(relay.Tuple([relay.Let(v, x, v), v]))
+
+
+def test_multiplications_are_counted_by_hand():
+    x, w = relay.var("x", shape=(1, 4, 8, 8)), relay.var("w", shape=(6, 4, 3, 3))
+    c = relay.nn.conv2d(x, w, padding=(1, 1))
+    d = relay.nn.dense(relay.nn.batch_flatten(c), relay.var("d", shape=(10, 384)))
+    f = tvm.IRModule.from_expr(relay.Function(analysis.free_vars(d), d))
+    f = relay.transform.InferType()(f)["main"]
+    assert analysis.get_total_mac_number(f) == 6 * 8 * 8 * 4 * 9 + 10 * 384
+    assert analysis.count_layers(f, ["nn.conv2d", "nn.dense"]) == 2
+
+
+def test_operands_are_visited_first_and_once():
+    x = relay.var("x", shape=(2,))
+    y = relay.exp(x)
+    seen = []
+    analysis.post_order_visit(y + y, seen.append)
+    names = [getattr(n, "name", type(n).__name__) for n in seen if not isinstance(n, relay.Call)]
+    assert names.count("exp") == 1 and seen.index(x) < seen.index(y)
+
+
+def test_fused_functions_and_calibration_data():
+    x = relay.var("x", shape=(2,))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
+    assert len(analysis.extract_fused_functions(mod)) == 1
+    text = "def @f(%x: float32) -> float32 { negative(%x) } def @main(%x: float32) { @f(%x) }"
+    got = analysis.get_calibration_data(relay.parse(text), {"x": 3.0})
+    assert got["f"]["inputs"][0].numpy() == 3 and got["f"]["outputs"][0].numpy() == -3
+
+
+def test_one_call_can_be_taken_out():
+    x = relay.var("x", shape=(2,))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
+    assert structural_equal(analysis.extract_intermediate_expr(mod, 0)["main"].body, relay.nn.relu(x), True)
+    with pytest.raises(ValueError, match="there is no call 7"):
+        analysis.extract_intermediate_expr(mod, 7)

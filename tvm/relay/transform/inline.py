@@ -1,0 +1,153 @@
+"""Calls of functions replaced by their bodies, and functions moved into the module."""
+
+from __future__ import annotations
+
+from ...ir.module import GlobalVar, IRModule
+from ...ir.op import Op
+from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.visit import post_order, rewrite
+from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
+from ..infer import infer_module
+from ..substitute import free_vars, substitute_vars
+from .function_pass import RelayFunctionPass, function_pass
+
+
+def _fresh(function: Function) -> Function:
+    """A copy with variables of its own, so that the body can stand in several places."""
+    table: dict[Var, Var] = {}
+    for node in post_order(function):
+        for v in node.params if type(node) is Function else [node.var] if type(node) is Let else []:
+            table[v] = Var(v.name_hint, v.type_annotation)
+    return substitute_vars(function, table)
+
+
+def _calls(function: Function) -> list[str]:
+    return [n.name_hint for n in post_order(function) if type(n) is GlobalVar]
+
+
+def _recursive(mod: IRModule, name: str) -> bool:
+    seen: set[str] = set()
+    stack = _calls(mod[name])
+    while stack:
+        callee = stack.pop()
+        if callee == name:
+            return True
+        if callee not in seen and callee in mod and isinstance(mod[callee], Function):
+            seen.add(callee)
+            stack.extend(_calls(mod[callee]))
+    return False
+
+
+def inline_function(func: Function, mod: IRModule) -> Function:
+    """Calls of module functions marked ``Inline`` replaced by their bodies, again and again."""
+    chosen = {v.name_hint for v, f in mod.functions.items()
+              if isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, v.name_hint)}
+
+    def post(node):
+        if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
+            callee = _fresh(mod[node.op])
+            body = rewrite(callee.body, post)
+            return substitute_vars(body, dict(zip(callee.params, node.args)))
+        return None
+
+    return rewrite(func, post)
+
+
+def Inline() -> ModulePass:
+    """Inline the functions of the module that are marked ``Inline``; they leave the module when nobody else calls
+    them."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
+        called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
+
+        def keep(var, f):
+            marked = isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, var.name_hint)
+            return None if marked and var.name_hint not in called else f
+
+        return infer_module(new.map_functions(keep))
+
+    return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))
+
+
+def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:
+    """Constructors and module functions that are used as values become functions that call them."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        def wrap(node: RelayExpr, count: int, types) -> Function:
+            params = [Var(f"eta_expand_param_{i}", t) for i, t in enumerate(types)]
+            return Function(params, Call(node, params))
+
+        def expand(f: Function) -> Function:
+            def operand(e):
+                if expand_global_var and type(e) is GlobalVar and isinstance(mod[e], Function):
+                    return wrap(e, len(mod[e].params), [p.type_annotation for p in mod[e].params])
+                if expand_constructor and type(e).__name__ == "Constructor":
+                    return wrap(e, len(e.inputs), [None] * len(e.inputs))
+                return e
+
+            def post(node):
+                if type(node) is Call:
+                    args = tuple(operand(a) for a in node.args)
+                    changed = any(a is not b for a, b in zip(args, node.args))
+                    return Call(node.op, args, node.attrs, node.type_args, node.span) if changed else None
+                if type(node) in (Let, Tuple, Function):
+                    return None if type(node.children()[0] if node.children() else None) is Call else node.map_children(operand)
+                return None
+
+            return rewrite(f, post)
+
+        return mod.map_functions(lambda var, f: expand(f) if isinstance(f, Function) else f)
+
+    return ModulePass(run, PassInfo(1, "EtaExpand", ["InferType"]))
+
+
+def LambdaLift() -> ModulePass:
+    """Functions without free variables inside other functions become functions of the module."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        new = mod.clone()
+        count = 0
+        for var, f in mod.functions.items():
+            if not isinstance(f, Function) or f.attrs.get("Primitive"):
+                continue
+
+            def lift(node, outer=f):
+                nonlocal count
+                if type(node) is Function and node is not outer and not node.attrs.get("Primitive") and not free_vars(node):
+                    name = f"lifted_name{count}"
+                    count += 1
+                    made = GlobalVar(name)
+                    new[made] = node.with_attr("Closure", 1)
+                    return made
+                return None
+
+            body = rewrite(f.body, lift)
+            if body is not f.body:
+                new[var] = Function(f.params, body, f.ret_type, f.type_params, f.attrs, f.span)
+        return infer_module(new) if count else mod
+
+    return ModulePass(run, PassInfo(1, "LambdaLift", ["InferType"]))
+
+
+def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
+    """Concatenations of more inputs than a device takes arguments become concatenations of concatenations."""
+    limit = max_function_args
+
+    @function_pass(opt_level=1, name="SplitArgs", required=["InferType"])
+    def split(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        def post(node):
+            if type(node) is Call and isinstance(node.op, Op) and node.op.name == "concatenate" and isinstance(
+                    node.args[0], Tuple) and limit > 1 and len(node.args[0].fields) > limit:
+                fields = node.args[0].fields
+                parts = [fields[i:i + limit] for i in range(0, len(fields), limit)]
+                joined = [Call(node.op, (Tuple(p),), node.attrs) if len(p) > 1 else p[0] for p in parts]
+                return Call(node.op, (Tuple(joined),), node.attrs)
+            return None
+
+        return rewrite(func, post)
+
+    return split
+
+
+__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs"]

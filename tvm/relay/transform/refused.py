@@ -1,0 +1,33 @@
+"""Passes of TVM that are not offered, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...error import TVMError
+
+REASONS = {
+    "PartialEvaluate": "constant folding, Inline and DeadCodeElimination do what inference needs of it, and evaluating "
+                       "loops while compiling can grow a program without bound; use FoldConstant, Inline and "
+                       "DeadCodeElimination(inline_once=True)",
+    "FirstOrderGradient": "models are compiled for inference; differentiate in the training framework",
+    "gradient": "models are compiled for inference; differentiate in the training framework",
+    "ToCPS": "it serves automatic differentiation only, and models are compiled for inference",
+}
+
+
+def _refuse(name: str):
+    def make(*_: Any, **__: Any):
+        raise TVMError(f"{name} is not available: {REASONS[name]}")
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Not available: {REASONS[name]}."
+    return make
+
+
+PartialEvaluate = _refuse("PartialEvaluate")
+FirstOrderGradient = _refuse("FirstOrderGradient")
+gradient = _refuse("gradient")
+ToCPS = _refuse("ToCPS")
+
+__all__ = ["FirstOrderGradient", "PartialEvaluate", "ToCPS", "gradient"]
