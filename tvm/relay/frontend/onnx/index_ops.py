@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
+from .declared import shape_of_output
 from .table import argument, op
 
 
@@ -106,10 +107,9 @@ def tensor_scatter(ctx, inputs, attrs):
 @op("OneHot")
 def one_hot(ctx, inputs, attrs):
     indices, depth, values = inputs
-    depth = ctx.ints(depth, "the depth")[0]
-    axis = attrs.get("axis", -1)
     rank = ctx.rank(indices) + 1
-    axis = axis % rank
+    axis = attrs.get("axis", -1) % rank
+    depth = shape_of_output(ctx, "the depth")[axis] if ctx.value(depth) is None else ctx.ints(depth, "the depth")[0]
     indices = relay.cast(indices, "int64")
     indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, const(depth, "int64")), indices)
     places = np.arange(depth, dtype="int64").reshape([depth if i == axis else 1 for i in range(rank)])
@@ -120,7 +120,11 @@ def one_hot(ctx, inputs, attrs):
 
 @op("TopK")
 def topk(ctx, inputs, attrs):
-    k = attrs["k"] if "k" in attrs else ctx.ints(inputs[1], "k")[0]
+    axis = attrs.get("axis", -1)
+    if "k" in attrs:
+        k = attrs["k"]
+    else:
+        k = shape_of_output(ctx, "k")[axis] if ctx.value(inputs[1]) is None else ctx.ints(inputs[1], "k")[0]
     return list(relay.topk(inputs[0], k, attrs.get("axis", -1), "both", not attrs.get("largest", 1), "int64"))
 
 

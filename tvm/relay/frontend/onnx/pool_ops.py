@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from .declared import shape_of_output
 from .nn_ops import pads
 from .reduce_ops import limits
 from .shape_ops import padded
@@ -183,7 +184,13 @@ def max_unpool(ctx, inputs, attrs):
         for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))
     ]
     natural = [*shape[:2], *natural]
-    wanted = ctx.ints(argument(inputs, 2), "the output shape") or natural
+    given = argument(inputs, 2)
+    if given is None:
+        wanted = natural
+    elif ctx.value(given) is None:
+        wanted = shape_of_output(ctx, "the output shape")
+    else:
+        wanted = ctx.ints(given, "the output shape")
     size = int(np.prod(wanted))
     flat = relay.scatter_elements(
         relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)), relay.reshape(x, (-1,)), 0, "update"

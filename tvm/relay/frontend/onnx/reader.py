@@ -81,7 +81,8 @@ class Importer:
         self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.settler = Settler(self.params)
-        self.declared: dict[str, Any] = {}
+        # Shapes that the model itself gives to values; see declared.py.
+        self.declared: dict[str, tuple[int, ...]] = {}
 
     @property
     def opset(self) -> int:
@@ -99,6 +100,7 @@ class Importer:
         for value in graph.input:
             if value.name not in values:
                 self.input(value)
+        self.declared = declared_shapes(graph)
         self.nodes(graph.node)
         outputs = [as_tensor(self.value(o.name, "the graph's outputs")) for o in graph.output]
         if not outputs:
@@ -246,7 +248,8 @@ class Importer:
 
     def function(self, body, inputs: list, attributes: Mapping[str, Any]) -> list:
         """The outputs of a function's body; it sees nothing but its inputs and attributes."""
-        outer, sets = self.scopes, self.opsets
+        outer, sets, declared = self.scopes, self.opsets, self.declared
+        self.declared = {}
         if len(outer) > 200:
             raise TVMError(f"function {body.name} calls itself")
         self.scopes = [{}]
@@ -258,7 +261,20 @@ class Importer:
             self.nodes(body.node, {**defaults, **attributes})
             return [self.value(o, f"function {body.name}") for o in body.output if o]
         finally:
-            self.scopes, self.opsets = outer, sets
+            self.scopes, self.opsets, self.declared = outer, sets, declared
+
+
+def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
+    out = {}
+    for value in (*graph.value_info, *graph.output):
+        t = value.type.tensor_type
+        if (
+            value.type.HasField("tensor_type")
+            and t.HasField("shape")
+            and all(d.HasField("dim_value") for d in t.shape.dim)
+        ):
+            out[value.name] = tuple(d.dim_value for d in t.shape.dim)
+    return out
 
 
 def full_name(node) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import op as relay
 from ...expr import const
-from .shape_ops import axes_of
+from .declared import reduced_axes
+from .shape_ops import axes_of, late_axes
 from .table import op
 
 
@@ -45,7 +46,10 @@ def _reduce(name: str, since_input: int):
 
     def convert(ctx, inputs, attrs):
         x = inputs[0]
-        axes = axes_of(ctx, inputs, attrs, since_input)
+        if late_axes(ctx, inputs):
+            axes = reduced_axes(ctx, x, bool(attrs.get("keepdims", 1)))
+        else:
+            axes = axes_of(ctx, inputs, attrs, since_input)
         if not axes and attrs.get("noop_with_empty_axes", 0):
             return _NO_AXES.get(name, lambda e: e)(x)
         rank = ctx.rank(x)

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from ...op.rules import broadcast_dims
+from . import declared
 from .load import onnx_dtype, tensor_array
 from .table import argument, op
 
@@ -19,6 +20,8 @@ def reshape_1(ctx, inputs, attrs):
 
 @op("Reshape", since=5)
 def reshape(ctx, inputs, attrs):
+    if ctx.value(inputs[1]) is None:
+        return declared.reshaped(ctx, inputs[0], "the shape")
     zero = bool(attrs.get("allowzero", 0))
     wanted = ctx.ints(inputs[1], "the shape")
     if 0 in ctx.shape(inputs[0]):
@@ -71,8 +74,15 @@ def axes_of(ctx, inputs, attrs, since_input: int):
     return ctx.ints(argument(inputs, 1), "the axes") if ctx.version >= since_input else None
 
 
+def late_axes(ctx, inputs) -> bool:
+    """Whether the axes are computed when the model runs."""
+    return len(inputs) > 1 and inputs[1] is not None and ctx.value(inputs[1]) is None
+
+
 @op("Squeeze")
 def squeeze(ctx, inputs, attrs):
+    if late_axes(ctx, inputs):
+        return declared.reshaped(ctx, inputs[0], "the axes")
     axes = axes_of(ctx, inputs, attrs, 13)
     dims = ctx.shape(inputs[0])
     if axes is None:
@@ -85,6 +95,8 @@ def squeeze(ctx, inputs, attrs):
 
 @op("Unsqueeze")
 def unsqueeze(ctx, inputs, attrs):
+    if late_axes(ctx, inputs):
+        return declared.reshaped(ctx, inputs[0], "the axes")
     axes = axes_of(ctx, inputs, attrs, 13)
     rank = ctx.rank(inputs[0]) + len(axes)
     out = inputs[0]
@@ -100,9 +112,17 @@ def slice_1(ctx, inputs, attrs):
 
 @op("Slice", since=10)
 def slice_(ctx, inputs, attrs):
-    starts, ends = ctx.ints(inputs[1], "starts"), ctx.ints(inputs[2], "ends")
+    data, starts, ends = inputs[:3]
+    axes, steps = argument(inputs, 3), argument(inputs, 4)
+    if any(v is not None and ctx.value(v) is None for v in (starts, ends, axes, steps)):
+        return declared.sliced(ctx, data, starts, axes, steps)
     return _slice(
-        ctx, inputs[0], starts, ends, ctx.ints(argument(inputs, 3), "axes"), ctx.ints(argument(inputs, 4), "steps")
+        ctx,
+        data,
+        ctx.ints(starts, "starts"),
+        ctx.ints(ends, "ends"),
+        ctx.ints(axes, "axes"),
+        ctx.ints(steps, "steps"),
     )
 
 
@@ -133,6 +153,10 @@ def _slice(ctx, data, starts, ends, axes, steps):
 def split(ctx, inputs, attrs):
     data = inputs[0]
     axis = attrs.get("axis", 0) % ctx.rank(data)
+    if "split" not in attrs and late_axes(ctx, inputs):
+        return split_sizes(
+            data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(len(ctx.node.output))], axis
+        )
     sizes = attrs.get("split") or (ctx.ints(argument(inputs, 1), "the sizes") if ctx.version >= 13 else None)
     if sizes is None:
         count = attrs.get("num_outputs", len(ctx.node.output))
@@ -153,6 +177,8 @@ def split_sizes(data, sizes: list[int], axis: int) -> list:
 
 @op("Expand")
 def expand(ctx, inputs, attrs):
+    if ctx.value(inputs[1]) is None:
+        return relay.broadcast_to(inputs[0], declared.shape_of_output(ctx, "the shape"))
     return relay.broadcast_to(inputs[0], broadcast_dims(ctx.shape(inputs[0]), tuple(ctx.ints(inputs[1], "the shape"))))
 
 
@@ -165,13 +191,16 @@ def tile_1(ctx, inputs, attrs):
 
 @op("Tile", since=6)
 def tile(ctx, inputs, attrs):
+    if ctx.value(inputs[1]) is None:
+        return relay.tile(inputs[0], declared.repeats(ctx, inputs[0]))
     return relay.tile(inputs[0], ctx.ints(inputs[1], "the repeats"))
 
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx, inputs, attrs):
     value = tensor_array(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
-    dims = ctx.ints(inputs[0], "the shape")
+    known = ctx.value(inputs[0]) is not None
+    dims = ctx.ints(inputs[0], "the shape") if known else list(declared.shape_of_output(ctx, "the shape"))
     if int(np.prod(dims)) <= 1 << 16:
         return Constant(np.full(dims, value[0], value.dtype))
     return relay.full(const(value[0], str(value.dtype)), dims, str(value.dtype))
@@ -179,6 +208,8 @@ def constant_of_shape(ctx, inputs, attrs):
 
 @op("Range")
 def range_(ctx, inputs, attrs):
+    if any(ctx.value(i) is None for i in inputs[:3]):
+        return declared.counted(ctx, inputs[0], inputs[2])
     start, limit, delta = (ctx.array(i, "the range").reshape(-1)[0] for i in inputs[:3])
     count = max(int(np.ceil((limit - start) / delta)), 0)
     return Constant((start + np.arange(count) * delta).astype(start.dtype))
@@ -239,8 +270,11 @@ def trilu(ctx, inputs, attrs):
 def center_crop_pad(ctx, inputs, attrs):
     data = inputs[0]
     shape = ctx.known_shape(data)
-    wanted = ctx.ints(inputs[1], "the shape")
     axes = [a % len(shape) for a in attrs.get("axes", range(len(shape)))]
+    if ctx.value(inputs[1]) is None:
+        wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
+    else:
+        wanted = ctx.ints(inputs[1], "the shape")
     begin, end, pads = [0] * len(shape), list(shape), [(0, 0)] * len(shape)
     for axis, size in zip(axes, wanted):
         have = shape[axis]
@@ -267,20 +301,23 @@ def pad_2(ctx, inputs, attrs):
 
 @op("Pad", since=11)
 def pad(ctx, inputs, attrs):
-    data, value = inputs[0], argument(inputs, 2)
-    amounts = ctx.ints(inputs[1], "the padding")
-    rank = ctx.rank(data)
-    axes = ctx.ints(argument(inputs, 3), "the axes")
-    if axes is not None:
-        full = [0] * 2 * rank
-        for i, axis in enumerate(axes):
-            full[axis % rank], full[axis % rank + rank] = amounts[i], amounts[i + len(axes)]
-        amounts = full
+    data, value, axes = inputs[0], argument(inputs, 2), argument(inputs, 3)
+    mode = attrs.get("mode", "constant")
     if value is None:
         value = ctx.like(0, data)
     elif ctx.rank(value):
         value = relay.reshape(value, ())
-    return padded(ctx, data, amounts, value, attrs.get("mode", "constant"))
+    if ctx.value(inputs[1]) is None or axes is not None and ctx.value(axes) is None:
+        return declared.padded(ctx, data, inputs[1], axes, value, mode)
+    amounts = ctx.ints(inputs[1], "the padding")
+    rank = ctx.rank(data)
+    if axes is not None:
+        chosen = ctx.ints(axes, "the axes")
+        full = [0] * 2 * rank
+        for i, axis in enumerate(chosen):
+            full[axis % rank], full[axis % rank + rank] = amounts[i], amounts[i + len(chosen)]
+        amounts = full
+    return padded(ctx, data, amounts, value, mode)
 
 
 def padded(ctx, data, amounts: list[int], value, mode: str):

@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from .declared import shape_of_output
 from .load import onnx_dtype
 from .table import argument, op
 
@@ -118,7 +119,8 @@ def mel_weight_matrix(ctx, inputs, attrs):
 
 def _window(weights):
     def convert(ctx, inputs, attrs):
-        size = ctx.ints(inputs[0], "the size")[0]
+        known = ctx.value(inputs[0])
+        size = shape_of_output(ctx, "the size")[0] if known is None else int(known.reshape(-1)[0])
         length = size if attrs.get("periodic", 1) else size - 1
         angle = 2 * np.pi * np.arange(size) / max(length, 1)
         values = sum(w * np.cos(k * angle) for k, w in enumerate(weights))

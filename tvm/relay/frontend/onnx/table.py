@@ -85,6 +85,10 @@ class Context:
         array = self.array(e, what)
         return None if array is None else [int(v) for v in array.reshape(-1)]
 
+    def declared(self, index: int = 0) -> tuple[int, ...] | None:
+        """The shape that the model declares for an output, if it is known."""
+        return self.importer.declared.get(self.node.output[index]) if self.wants(index) else None
+
     def wants(self, index: int) -> bool:
         """Whether the node's output of this number is used."""
         return len(self.node.output) > index and bool(self.node.output[index])
