@@ -41,7 +41,8 @@ def run_case(case) -> str:
         model = case.model or _load(case)
         compiled = onnx_backend.prepare(model)
         for inputs, outputs in case.data_sets or _data(case, model):
-            got = compiled.run(list(inputs))
+            inputs, outputs = [_array(v) for v in inputs], [_array(v) for v in outputs]
+            got = compiled.run(inputs)
             Runner.assert_similar_outputs(outputs, list(got), rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
     except AssertionError as problem:
         return "wrong: " + " ".join(str(problem).split())[:160]
@@ -50,6 +51,12 @@ def run_case(case) -> str:
     except Exception as problem:
         return f"failed: {type(problem).__name__}: " + " ".join(str(problem).split())[:200]
     return "pass"
+
+
+def _array(value):
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
 
 
 def _load(case):

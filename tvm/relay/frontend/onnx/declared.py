@@ -40,19 +40,42 @@ def repeats(ctx, data) -> list[int]:
     return [s // h for s, h in zip(shape, have)]
 
 
-def reduced_axes(ctx, data, keepdims: bool) -> list[int]:
-    """Axes of a reduction, where the declared shape leaves one choice."""
+def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
+    """Sets of axes that give the declared shape, each with the run-time test whether it is the one."""
     shape, have = shape_of_output(ctx, "the axes"), ctx.known_shape(data)
-    if keepdims:
-        return [i for i, (s, h) in enumerate(zip(shape, have)) if s != h]
+    rank, keepdims = len(have), bool(attrs.get("keepdims", 1))
+    if keepdims and have != shape:
+        # Reducing an axis of one element more or less changes nothing.
+        return [([i for i, (s, h) in enumerate(zip(shape, have)) if s != h], None)]
+    count = ctx.known_shape(axes)[0] if ctx.rank(axes) else 1
+    noop = bool(attrs.get("noop_with_empty_axes", 0))
+    if count == 0:
+        return [([] if noop else list(range(rank)), None)]
     choices = []
-    for mask in range(1 << len(have)):
-        kept = [i for i in range(len(have)) if not mask >> i & 1]
-        if tuple(have[i] for i in kept) == tuple(shape):
-            choices.append([i for i in range(len(have)) if i not in kept])
-    if len(choices) != 1:
+    for mask in range(1, 1 << rank):
+        gone = [i for i in range(rank) if mask >> i & 1]
+        left = tuple(1 if i in gone else h for i, h in enumerate(have) if keepdims or i not in gone)
+        if left == tuple(shape) and len(gone) <= count:
+            choices.append(gone)
+    if not choices:
         raise _late("the axes")
-    return choices[0]
+    if len(choices) == 1:
+        return [(choices[0], None)]
+    return [(gone, _are(ctx, axes, count, gone, rank)) for gone in choices]
+
+
+def _are(ctx, axes, count: int, wanted: list[int], rank: int):
+    """Whether run-time axes are exactly these."""
+    out = None
+    for d in range(rank):
+        found = None
+        for k in range(count):
+            axis = _scalar(ctx, axes, k)
+            hit = relay.logical_or(relay.equal(axis, const(d, "int64")), relay.equal(axis, const(d - rank, "int64")))
+            found = hit if found is None else relay.logical_or(found, hit)
+        found = found if d in wanted else relay.logical_not(found)
+        out = found if out is None else relay.logical_and(out, found)
+    return out
 
 
 def _scalar(ctx, vector, index: int):

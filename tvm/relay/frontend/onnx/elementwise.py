@@ -104,11 +104,13 @@ def mod(ctx, inputs, attrs):
 
 @op("BitShift")
 def bit_shift(ctx, inputs, attrs):
-    """Shifting by the width or more gives zero, which machines do not promise."""
+    """Shifting by the width or more leaves only what fills, which machines do not promise."""
     x, n = inputs
     width = int(ctx.dtype(x).lstrip("uint"))
     function = relay.left_shift if attrs.get("direction") == "LEFT" else relay.right_shift
     shifted = function(x, relay.minimum(n, ctx.like(width - 1, n)))
+    if attrs.get("direction") != "LEFT" and not ctx.dtype(x).startswith("u"):
+        return shifted  # the sign fills, so the largest shift leaves nothing else
     return relay.where(relay.less(n, ctx.like(width, n)), shifted, relay.zeros_like(shifted))
 
 

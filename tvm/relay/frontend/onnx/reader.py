@@ -80,6 +80,7 @@ class Importer:
         self.params: dict[str, Any] = {}
         self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
+        self.depth = 0
         self.settler = Settler(self.params)
         # Shapes that the model itself gives to values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
@@ -183,15 +184,15 @@ class Importer:
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
-    def nodes(self, nodes, attributes: Mapping[str, Any] | None = None) -> None:
-        """Convert nodes in order; ``attributes`` are those of the function that the nodes are the body of."""
+    def nodes(self, nodes) -> None:
+        """Convert nodes in order."""
         for node in nodes:
             where = f"{full_name(node)} node '{node_name(node)}'"
             inputs = [None if not i else self.value(i, where) for i in node.input]
             while inputs and inputs[-1] is None:
                 inputs.pop()
             context = Context(self, node, version_of(node, self.opsets), where)
-            context.attributes = attribute_values(node, attributes)
+            context.attributes = attribute_values(node)
             try:
                 got = self.convert(context, inputs)
                 self.outputs(node, got, where)
@@ -215,14 +216,14 @@ class Importer:
         node = context.node
         local = self.local_function(node)
         if local is not None:
-            return self.function(local, inputs, context.attributes)
+            return self.function(local, inputs, node.attribute)
         convert = CONVERTERS.find(full_name(node), context.version)
         if convert is not None:
             return convert(context, inputs, context.attributes)
         body = function_body(node, context.version, inputs)
         if body is None:
             raise TVMError("the operator is not supported with these inputs")
-        return self.function(body, inputs, context.attributes)
+        return self.function(body, inputs, node.attribute)
 
     def outputs(self, node, got, where: str) -> None:
         results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
@@ -230,6 +231,8 @@ class Importer:
             raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
+                if value is None:
+                    raise TVMError(f"output '{name}' is not supported")
                 self.scopes[-1][name] = self.settler.settle(value)
 
     # -- graphs inside ----------------------------------------------------------------------------------------------
@@ -246,22 +249,46 @@ class Importer:
         finally:
             self.scopes.pop()
 
-    def function(self, body, inputs: list, attributes: Mapping[str, Any]) -> list:
-        """The outputs of a function's body; it sees nothing but its inputs and attributes."""
+    def function(self, body, inputs: list, attributes) -> list:
+        """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
         outer, sets, declared = self.scopes, self.opsets, self.declared
-        self.declared = {}
-        if len(outer) > 200:
+        self.depth += 1
+        if self.depth > 100:
             raise TVMError(f"function {body.name} calls itself")
-        self.scopes = [{}]
+        self.scopes, self.declared = [{}], {}
         self.opsets = {**sets, **opset_table(body.opset_import)}
         try:
             for i, name in enumerate(body.input):
                 self.scopes[-1][name] = inputs[i] if i < len(inputs) else None
-            defaults = attribute_values(type("Defaults", (), {"attribute": body.attribute_proto}), None)
-            self.nodes(body.node, {**defaults, **attributes})
-            return [self.value(o, f"function {body.name}") for o in body.output if o]
+            given = {a.name: a for a in (*body.attribute_proto, *attributes)}
+            self.nodes([resolved(n, given) for n in body.node])
+            # A body may leave out outputs that the call does not want.
+            return [self.scopes[-1].get(o) for o in body.output]
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
+            self.depth -= 1
+
+
+def resolved(node, given: Mapping[str, Any]):
+    """A node of a function's body with the attributes it takes from the function's call."""
+    if not any(a.ref_attr_name or a.HasField("g") for a in node.attribute):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            kept = copy.attribute.add()
+            kept.CopyFrom(a)
+            if a.HasField("g"):
+                inner = [resolved(n, given) for n in a.g.node]
+                del kept.g.node[:]
+                kept.g.node.extend(inner)
+        elif a.ref_attr_name in given:
+            kept = copy.attribute.add()
+            kept.CopyFrom(given[a.ref_attr_name])
+            kept.name = a.name
+    return copy
 
 
 def declared_shapes(graph) -> dict[str, tuple[int, ...]]:

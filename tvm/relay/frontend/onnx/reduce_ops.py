@@ -47,9 +47,12 @@ def _reduce(name: str, since_input: int):
     def convert(ctx, inputs, attrs):
         x = inputs[0]
         if late_axes(ctx, inputs):
-            axes = reduced_axes(ctx, x, bool(attrs.get("keepdims", 1)))
-        else:
-            axes = axes_of(ctx, inputs, attrs, since_input)
+            rows = [(c, convert(ctx, [x], {**attrs, "axes": a})) for a, c in reduced_axes(ctx, x, inputs[1], attrs)]
+            out = rows[-1][1]
+            for condition, row in rows[-2::-1]:
+                out = relay.where(condition, row, out)
+            return out
+        axes = axes_of(ctx, inputs, attrs, since_input)
         if not axes and attrs.get("noop_with_empty_axes", 0):
             return _NO_AXES.get(name, lambda e: e)(x)
         rank = ctx.rank(x)

@@ -5,7 +5,6 @@ A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ....error import TVMError
@@ -105,16 +104,9 @@ def argument(inputs: list, index: int):
     return inputs[index] if len(inputs) > index else None
 
 
-def attribute_values(node, outer: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Attributes of a node as Python values; in the body of a function they may refer to the function's own."""
-    out: dict[str, Any] = {}
-    for a in node.attribute:
-        if a.ref_attr_name:
-            if outer and a.ref_attr_name in outer:
-                out[a.name] = outer[a.ref_attr_name]
-            continue
-        out[a.name] = _READERS[a.type](a) if a.type in _READERS else a
-    return out
+def attribute_values(node) -> dict[str, Any]:
+    """Attributes of a node as Python values."""
+    return {a.name: _READERS[a.type](a) if a.type in _READERS else a for a in node.attribute}
 
 
 # AttributeProto.type -> value; numbers of the ONNX format.
