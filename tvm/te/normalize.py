@@ -4,6 +4,7 @@ loops."""
 from __future__ import annotations
 
 from ..error import ScheduleError
+from ..ir import primop
 from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
@@ -78,7 +79,9 @@ class Substitution:
         if got is None:
             if tensor in self.inlined:
                 axes, value = self.inlined[tensor]
-                new = substitute(value, {a.var: i for a, i in zip(axes, node.indices)})
+                # An index read from a tensor may be wider than the axis it stands for; it lies within the axis.
+                places = [i if i.dtype == a.var.dtype else primop.cast(a.var.dtype, i) for a, i in zip(axes, node.indices)]
+                new = substitute(value, {a.var: i for a, i in zip(axes, places)})
             else:
                 new = ProducerLoad(self.replaced[tensor], node.indices)
             # The node is kept with its replacement: an id in the key stays valid while the node lives.
