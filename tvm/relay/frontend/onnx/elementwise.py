@@ -217,6 +217,8 @@ def cast_like(ctx, inputs, attrs):
 @op("BitCast")
 def bit_cast(ctx, inputs, attrs):
     dtype = onnx_dtype(attrs["to"])
+    if "bool" in (dtype, ctx.dtype(inputs[0])):
+        return relay.cast(inputs[0], dtype)
     return inputs[0] if dtype == ctx.dtype(inputs[0]) else relay.reinterpret(inputs[0], dtype)
 
 

@@ -302,6 +302,8 @@ def _cubic_weight(ctx, d):
 @op("RoiAlign")
 def roi_align(ctx, inputs, attrs):
     data, rois, batch = inputs
+    if attrs.get("mode", "avg") != "avg":
+        raise TVMError("only the mode avg is supported")
     height, width = attrs.get("output_height", 1), attrs.get("output_width", 1)
     shift = attrs.get("coordinate_transformation_mode", "half_pixel" if ctx.version >= 16 else "output_half_pixel")
     scale = attrs.get("spatial_scale", 1.0)

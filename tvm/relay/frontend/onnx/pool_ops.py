@@ -191,11 +191,13 @@ def max_unpool(ctx, inputs, attrs):
         wanted = shape_of_output(ctx, "the output shape")
     else:
         wanted = ctx.ints(given, "the output shape")
-    size = int(np.prod(wanted))
+    size = int(np.prod(natural))
     flat = relay.scatter_elements(
         relay.zeros((size,), ctx.dtype(x)), relay.reshape(places, (-1,)), relay.reshape(x, (-1,)), 0, "update"
     )
-    return relay.reshape(flat, wanted)
+    # Places count in the natural shape; a larger one is filled up with zeros behind.
+    rest = [0] * len(natural) + [w - n for w, n in zip(wanted, natural)]
+    return padded(ctx, relay.reshape(flat, natural), rest, ctx.like(0, x), "constant")
 
 
 @op("Col2Im")

@@ -29,6 +29,8 @@ class Recurrent:
         self.data = relay.transpose(inputs[0], (1, 0, 2)) if self.layout else inputs[0]
         self.weight, self.recurrence, self.bias = inputs[1], inputs[2], argument(inputs, 3)
         self.lengths = argument(inputs, 4)
+        if ctx.rank(self.data) != 3:
+            raise TVMError(f"the input has {ctx.rank(self.data)} dimensions; steps, batch and features are wanted")
         self.steps, self.batch, self.features = ctx.known_shape(self.data)
         self.directions, _, self.hidden = ctx.known_shape(self.recurrence)
         self.states = [argument(inputs, 5), argument(inputs, 6) if kind == "LSTM" else None]
