@@ -1,0 +1,92 @@
+"""The Python face of the graph executor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+SHAPE = (4, 16)
+
+
+@pytest.fixture(scope="module")
+def lib():
+    """x * w + b, with b (and w) parameters of the graph, and its negative as second output."""
+    x, w, b = (relay.var(n, shape=SHAPE) for n in ("x", "w", "b"))
+    value = relay.add(relay.multiply(x, w), b)
+    mod = tvm.IRModule.from_expr(relay.Function([x, w, b], relay.Tuple([value, relay.negative(value)])))
+    return relay.build(mod, "llvm")
+
+
+@pytest.fixture
+def arrays(rng) -> dict[str, np.ndarray]:
+    return {name: rng.standard_normal(SHAPE).astype("float32") for name in ("x", "w", "b")}
+
+
+def expected(arrays) -> np.ndarray:
+    return arrays["x"] * arrays["w"] + arrays["b"]
+
+
+def test_inputs_by_name_number_and_keyword(lib, arrays):
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    assert executor.get_num_inputs() == 3 and executor.get_num_outputs() == 2
+    executor.set_input("x", arrays["x"])
+    executor.set_input(executor.get_input_index("w"), tvm.nd.array(arrays["w"]))
+    executor.run(b=arrays["b"])
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(arrays), rtol=1e-6)
+    out = tvm.nd.empty(SHAPE)
+    np.testing.assert_allclose(executor.get_output(1, out).numpy(), -expected(arrays), rtol=1e-6)
+    shapes, dtypes = executor.get_input_info()
+    assert shapes["x"] == SHAPE and dtypes["x"] == "float32"
+    np.testing.assert_array_equal(executor.get_input("w").numpy(), arrays["w"])
+
+
+def test_arrays_are_read_and_written_in_place(lib, arrays):
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    executor.set_input(w=arrays["w"], b=arrays["b"])
+    x, out = tvm.nd.array(arrays["x"]), tvm.nd.empty(SHAPE)
+    executor.set_input_zero_copy("x", x)
+    executor.set_output_zero_copy(0, out)
+    executor.run()
+    np.testing.assert_allclose(out.numpy(), expected(arrays), rtol=1e-6)
+    x.copyfrom(arrays["x"] * 2)
+    executor.run()
+    np.testing.assert_allclose(out.numpy(), expected({**arrays, "x": arrays["x"] * 2}), rtol=1e-6)
+
+
+def test_parameters_are_loaded_and_shared(lib, arrays):
+    blob = tvm.runtime.save_param_dict({k: tvm.nd.array(arrays[k]) for k in ("w", "b")})
+    first, second = (graph_executor.GraphModule(lib["default"](tvm.cpu())) for _ in range(2))
+    first.load_params(blob)
+    second.share_params(first, blob)
+    second.run(x=arrays["x"])
+    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays), rtol=1e-6)
+    # One memory: what the first changes, the second reads.
+    first.set_input("b", arrays["b"] + 1)
+    second.run()
+    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays) + 1, rtol=1e-5)
+
+
+def test_benchmark_gives_times(lib, arrays):
+    executor = graph_executor.create(lib.get_graph_json(), lib.get_lib(), tvm.cpu())
+    plain = executor.benchmark(tvm.cpu(), repeat=3, number=2, **arrays)
+    whole = executor.benchmark(tvm.cpu(), repeat=2, number=2, end_to_end=True, **arrays)
+    assert len(plain.results) == 3 and len(whole.results) == 2
+    assert plain.min > 0 and whole.mean > 0
+
+
+def test_wrong_inputs_are_refused_with_words(lib, arrays):
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    with pytest.raises(RuntimeError, match="no input named 'y'; the inputs are x, w, b"):
+        executor.set_input("y", arrays["x"])
+    with pytest.raises(ValueError, match=r"input 'x' has shape \(4, 16\), got \(2, 16\)"):
+        executor.set_input("x", arrays["x"][:2])
+    with pytest.raises(tvm.error.TVMError, match="there is no such output; there are 2"):
+        executor.get_output(2)
+    with pytest.raises(ValueError, match="the graph is JSON text"):
+        graph_executor.create(b"{}", lib.get_lib(), tvm.cpu())
+    with pytest.raises(tvm.error.TVMError, match="graph: "):
+        graph_executor.create("{}", lib.get_lib(), tvm.cpu())
