@@ -206,6 +206,11 @@ class Node(metaclass=NodeMeta):
         values.update(changes)
         return self.__class__(**values, span=self.span)
 
+    @property
+    def type_key(self) -> str:
+        """The name of this kind of node in JSON and ``tvm.ir.make_node``."""
+        return self._type_key
+
     def same_as(self, other) -> bool:
         return self is other
 

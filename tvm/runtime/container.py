@@ -11,6 +11,7 @@ class Array(tuple, Object):
     """An immutable sequence."""
 
     __slots__ = ()
+    type_key = "Array"
 
     def __new__(cls, items: Iterable = ()):
         return tuple.__new__(cls, items)
@@ -41,6 +42,7 @@ class Map(dict, Object):
     """A mapping; treat it as immutable."""
 
     __slots__ = ()
+    type_key = "Map"
 
     def items(self):
         return list(dict.items(self))
@@ -53,6 +55,7 @@ class String(str, Object):
     """Text."""
 
     __slots__ = ()
+    type_key = "runtime.String"
 
     @property
     def __tvm_object__(self) -> String:
@@ -63,6 +66,7 @@ class ShapeTuple(tuple, Object):
     """A shape: a tuple of integers."""
 
     __slots__ = ()
+    type_key = "runtime.ShapeTuple"
 
     def __new__(cls, shape: Iterable[int] = ()):
         extents = tuple(shape)
@@ -70,6 +74,14 @@ class ShapeTuple(tuple, Object):
             if not hasattr(extent, "__index__"):
                 raise TypeError(f"ShapeTuple: expected integers, got {type(extent).__name__}")
         return tuple.__new__(cls, (extent.__index__() for extent in extents))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (tuple, list)) and tuple.__eq__(self, tuple(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
 
 class ADT(tuple, Object):
