@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import tvm
 from tvm import relay
 from tvm.ir import structural_equal

@@ -74,7 +74,9 @@ class DFPattern:
         """The expression with what matches replaced by ``callback``."""
         return rewrite(callback, expr)
 
-    def partition(self, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True):
+    def partition(
+        self, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
+    ):
         """The expression with what matches moved into functions."""
         return partition(self, expr, attrs, check)
 
@@ -222,8 +224,11 @@ class ShapePattern(_Around):
 
     def holds(self, e: RelayExpr) -> bool:
         t = _type(e)
-        return isinstance(t, TensorType) and len(t.shape) == len(self.shape) and all(
-            _plain(a) == _plain(b) for a, b in zip(t.shape, self.shape))
+        return (
+            isinstance(t, TensorType)
+            and len(t.shape) == len(self.shape)
+            and all(_plain(a) == _plain(b) for a, b in zip(t.shape, self.shape))
+        )
 
 
 class DominatorPattern(DFPattern):
@@ -310,8 +315,13 @@ class Matcher:
         return self.match(p.pattern, e) and p.holds(e)
 
     def attr(self, p: AttrPattern, e) -> bool:
-        return self.match(p.pattern, e) and (p.holds(e) or isinstance(e, Call) and isinstance(e.op, Op) and
-                                             set(p.attrs) <= set(e.op.attrs) and p.holds(e.op))
+        return self.match(p.pattern, e) and (
+            p.holds(e)
+            or isinstance(e, Call)
+            and isinstance(e.op, Op)
+            and set(p.attrs) <= set(e.op.attrs)
+            and p.holds(e.op)
+        )
 
     def call(self, p: CallPattern, e) -> bool:
         if not isinstance(e, Call):
@@ -326,8 +336,13 @@ class Matcher:
             return True
         self.forget(mark)
         name = _pattern_name(p.op)
-        if name in ("add", "multiply") and p.args is not None and len(p.args) == 2 and self.match(p.op, e.op) and self.all(
-                p.args[::-1], e.args):
+        if (
+            name in ("add", "multiply")
+            and p.args is not None
+            and len(p.args) == 2
+            and self.match(p.op, e.op)
+            and self.all(p.args[::-1], e.args)
+        ):
             return True
         self.forget(mark)
         return False
@@ -346,8 +361,14 @@ class Matcher:
                 for x, y in (q.args, q.args[::-1]):
                     for a, b in (e.args, e.args[::-1]):
                         mark = len(self.order)
-                        if isinstance(b, Call) and isinstance(b.op, Op) and b.op.name == "divide" and self.match(
-                                x, a) and self.match(y, b.args[0]) and self.match(p.args[1], b.args[1]):
+                        if (
+                            isinstance(b, Call)
+                            and isinstance(b.op, Op)
+                            and b.op.name == "divide"
+                            and self.match(x, a)
+                            and self.match(y, b.args[0])
+                            and self.match(p.args[1], b.args[1])
+                        ):
                             return True
                         self.forget(mark)
             if outer == "multiply" and inner == "divide" and e.op.name == "divide":
@@ -362,7 +383,11 @@ class Matcher:
         return False
 
     def function(self, p: FunctionPattern, e) -> bool:
-        return isinstance(e, Function) and (p.params is None or self.all(p.params, e.params)) and self.match(p.body, e.body)
+        return (
+            isinstance(e, Function)
+            and (p.params is None or self.all(p.params, e.params))
+            and self.match(p.body, e.body)
+        )
 
     def if_(self, p: IfPattern, e) -> bool:
         return isinstance(e, If) and self.all(p.parts(), (e.cond, e.true_branch, e.false_branch))
@@ -556,7 +581,9 @@ def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> Relay
         _keep_type(node, post)
         if id(node) in matches:
             _, matcher = matches[id(node)]
-            found = NodeMap({p: [post if e is node else renewed(e) for e in es] for p, es in _node_map(matcher).items()})
+            found = NodeMap(
+                {p: [post if e is node else renewed(e) for e in es] for p, es in _node_map(matcher).items()}
+            )
             got = callback.callback(node, post, found)
             post = post if got is None else got
         memo[id(node)] = (node, post)
@@ -597,8 +624,9 @@ def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
     return found
 
 
-def partition(pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None,
-              check: Callable[[RelayExpr], bool] = lambda x: True) -> RelayExpr:
+def partition(
+    pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
+) -> RelayExpr:
     """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``."""
     # Parameters of the new functions take the types of what they stand for, where these can be told.
     _type(expr)
@@ -750,9 +778,40 @@ def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> Dominator
 
 
 __all__ = [
-    "AltPattern", "AttrPattern", "CallPattern", "ConstantPattern", "DFPattern", "DFPatternCallback", "DataTypePattern",
-    "DominatorPattern", "ExprPattern", "FunctionPattern", "IfPattern", "LetPattern", "ShapePattern", "TupleGetItemPattern",
-    "TuplePattern", "TypePattern", "VarPattern", "WildcardPattern", "dominates", "free_vars", "has_attr", "has_dtype",
-    "has_shape", "has_type", "is_constant", "is_expr", "is_if", "is_let", "is_op", "is_tuple", "is_tuple_get_item", "is_var",
-    "match", "partition", "rewrite", "wildcard",
+    "AltPattern",
+    "AttrPattern",
+    "CallPattern",
+    "ConstantPattern",
+    "DFPattern",
+    "DFPatternCallback",
+    "DataTypePattern",
+    "DominatorPattern",
+    "ExprPattern",
+    "FunctionPattern",
+    "IfPattern",
+    "LetPattern",
+    "ShapePattern",
+    "TupleGetItemPattern",
+    "TuplePattern",
+    "TypePattern",
+    "VarPattern",
+    "WildcardPattern",
+    "dominates",
+    "free_vars",
+    "has_attr",
+    "has_dtype",
+    "has_shape",
+    "has_type",
+    "is_constant",
+    "is_expr",
+    "is_if",
+    "is_let",
+    "is_op",
+    "is_tuple",
+    "is_tuple_get_item",
+    "is_var",
+    "match",
+    "partition",
+    "rewrite",
+    "wildcard",
 ]

@@ -80,8 +80,8 @@ class Substitution:
             if tensor in self.inlined:
                 axes, value = self.inlined[tensor]
                 # An index read from a tensor may be wider than the axis it stands for; it lies within the axis.
-                places = [i if i.dtype == a.var.dtype else primop.cast(a.var.dtype, i) for a, i in zip(axes, node.indices)]
-                new = substitute(value, {a.var: i for a, i in zip(axes, places)})
+                places = {a.var: primop.cast(a.var.dtype, i) for a, i in zip(axes, node.indices)}
+                new = substitute(value, places)
             else:
                 new = ProducerLoad(self.replaced[tensor], node.indices)
             # The node is kept with its replacement: an id in the key stays valid while the node lives.

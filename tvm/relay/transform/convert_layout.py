@@ -22,11 +22,30 @@ from ..op.rules import normalize_axis
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 
 # Kernel layouts that go with data layouts where "default" is asked for.
-KERNELS = {"NCHW": "OIHW", "NHWC": "HWIO", "HWCN": "HWIO", "NCW": "OIW", "NWC": "WIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO"}
+KERNELS = {
+    "NCHW": "OIHW",
+    "NHWC": "HWIO",
+    "HWCN": "HWIO",
+    "NCW": "OIW",
+    "NWC": "WIO",
+    "NCDHW": "OIDHW",
+    "NDHWC": "DHWIO",
+}
 WITH_LAYOUT = {
-    "nn.max_pool2d", "nn.avg_pool2d", "nn.global_avg_pool2d", "nn.global_max_pool2d", "nn.adaptive_avg_pool2d",
-    "nn.adaptive_max_pool2d", "nn.upsampling", "image.resize2d", "nn.max_pool1d", "nn.avg_pool1d", "nn.max_pool3d",
-    "nn.avg_pool3d", "nn.depth_to_space", "nn.space_to_depth",
+    "nn.max_pool2d",
+    "nn.avg_pool2d",
+    "nn.global_avg_pool2d",
+    "nn.global_max_pool2d",
+    "nn.adaptive_avg_pool2d",
+    "nn.adaptive_max_pool2d",
+    "nn.upsampling",
+    "image.resize2d",
+    "nn.max_pool1d",
+    "nn.avg_pool1d",
+    "nn.max_pool3d",
+    "nn.avg_pool3d",
+    "nn.depth_to_space",
+    "nn.space_to_depth",
 }
 WITH_AXIS = {"nn.bias_add", "nn.softmax", "nn.log_softmax", "nn.prelu", "nn.batch_norm"}
 REDUCTIONS = {"sum", "mean", "max", "min", "prod"}
@@ -214,9 +233,16 @@ class _Convert:
             return None
         kernel_layout = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else KERNELS.get(data_layout)
         if kernel_layout is None or sorted(data_layout) != sorted(have) or sorted(kernel_layout) != sorted(kernel):
-            raise TVMError(f"ConvertLayout: {node.op.name} from {have} ({kernel}) to {data_layout} ({kernel_layout}) is not "
-                           "known; layouts with split letters come from AlterOpLayout")
-        if attrs.groups > 1 and data_layout == "NHWC" and kernel == "OIHW" and dims(node.args[1].checked_type_)[0] == attrs.groups:
+            raise TVMError(
+                f"ConvertLayout: {node.op.name} from {have} ({kernel}) to {data_layout} ({kernel_layout}) is not "
+                "known; layouts with split letters come from AlterOpLayout"
+            )
+        if (
+            attrs.groups > 1
+            and data_layout == "NHWC"
+            and kernel == "OIHW"
+            and dims(node.args[1].checked_type_)[0] == attrs.groups
+        ):
             kernel_layout = "HWOI"
         if (have, kernel) == (data_layout, kernel_layout):
             return None

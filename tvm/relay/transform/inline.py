@@ -40,8 +40,11 @@ def _recursive(mod: IRModule, name: str) -> bool:
 
 def inline_function(func: Function, mod: IRModule) -> Function:
     """Calls of module functions marked ``Inline`` replaced by their bodies, again and again."""
-    chosen = {v.name_hint for v, f in mod.functions.items()
-              if isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, v.name_hint)}
+    chosen = {
+        v.name_hint
+        for v, f in mod.functions.items()
+        if isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, v.name_hint)
+    }
 
     def post(node):
         if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
@@ -92,7 +95,11 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
                     changed = any(a is not b for a, b in zip(args, node.args))
                     return Call(node.op, args, node.attrs, node.type_args, node.span) if changed else None
                 if type(node) in (Let, Tuple, Function):
-                    return None if type(node.children()[0] if node.children() else None) is Call else node.map_children(operand)
+                    return (
+                        None
+                        if type(node.children()[0] if node.children() else None) is Call
+                        else node.map_children(operand)
+                    )
                 return None
 
             return rewrite(f, post)
@@ -114,7 +121,12 @@ def LambdaLift() -> ModulePass:
 
             def lift(node, outer=f):
                 nonlocal count
-                if type(node) is Function and node is not outer and not node.attrs.get("Primitive") and not free_vars(node):
+                if (
+                    type(node) is Function
+                    and node is not outer
+                    and not node.attrs.get("Primitive")
+                    and not free_vars(node)
+                ):
                     name = f"lifted_name{count}"
                     count += 1
                     made = GlobalVar(name)
@@ -137,10 +149,16 @@ def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunction
     @function_pass(opt_level=1, name="SplitArgs", required=["InferType"])
     def split(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         def post(node):
-            if type(node) is Call and isinstance(node.op, Op) and node.op.name == "concatenate" and isinstance(
-                    node.args[0], Tuple) and limit > 1 and len(node.args[0].fields) > limit:
+            if (
+                type(node) is Call
+                and isinstance(node.op, Op)
+                and node.op.name == "concatenate"
+                and isinstance(node.args[0], Tuple)
+                and limit > 1
+                and len(node.args[0].fields) > limit
+            ):
                 fields = node.args[0].fields
-                parts = [fields[i:i + limit] for i in range(0, len(fields), limit)]
+                parts = [fields[i : i + limit] for i in range(0, len(fields), limit)]
                 joined = [Call(node.op, (Tuple(p),), node.attrs) if len(p) > 1 else p[0] for p in parts]
                 return Call(node.op, (Tuple(joined),), node.attrs)
             return None

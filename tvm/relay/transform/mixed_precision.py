@@ -22,20 +22,37 @@ ALWAYS, FOLLOW, NEVER = 0, 1, 2
 
 # What operators do; everything not named here follows its inputs if it is element by element, else stays as it was.
 CATEGORY = {
-    **dict.fromkeys(("nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense "
-                     "nn.matmul nn.batch_matmul").split(), ALWAYS),
-    **dict.fromkeys((
-        "add subtract multiply divide maximum minimum where clip concatenate stack split reshape expand_dims squeeze transpose "
-        "nn.batch_flatten nn.bias_add nn.relu nn.leaky_relu nn.prelu nn.pad nn.max_pool1d nn.max_pool2d nn.max_pool3d "
-        "nn.avg_pool2d nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_avg_pool2d nn.adaptive_max_pool2d take gather "
-        "strided_slice slice_like reverse repeat tile broadcast_to layout_transform copy zeros_like ones_like full_like max "
-        "min nn.upsampling nn.dropout nn.batch_norm nn.depth_to_space nn.space_to_depth image.resize2d negative abs "
-        "floor ceil round sigmoid tanh sqrt argmax argmin"
-    ).split(), FOLLOW),
-    **dict.fromkeys((
-        "exp log power sum mean prod variance std nn.softmax nn.log_softmax nn.layer_norm nn.instance_norm nn.group_norm erf "
-        "rsqrt nn.cross_entropy nn.l2_normalize nn.lrn cumsum topk sort argsort logsumexp"
-    ).split(), NEVER),
+    **dict.fromkeys(
+        (
+            "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense "
+            "nn.matmul nn.batch_matmul"
+        ).split(),
+        ALWAYS,
+    ),
+    **dict.fromkeys(
+        (
+            "add subtract multiply divide maximum minimum where clip concatenate stack split reshape "
+            "expand_dims squeeze transpose "
+            "nn.batch_flatten nn.bias_add nn.relu nn.leaky_relu nn.prelu nn.pad nn.max_pool1d "
+            "nn.max_pool2d nn.max_pool3d "
+            "nn.avg_pool2d nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_avg_pool2d "
+            "nn.adaptive_max_pool2d take gather "
+            "strided_slice slice_like reverse repeat tile broadcast_to layout_transform copy "
+            "zeros_like ones_like full_like max "
+            "min nn.upsampling nn.dropout nn.batch_norm nn.depth_to_space nn.space_to_depth "
+            "image.resize2d negative abs "
+            "floor ceil round sigmoid tanh sqrt argmax argmin"
+        ).split(),
+        FOLLOW,
+    ),
+    **dict.fromkeys(
+        (
+            "exp log power sum mean prod variance std nn.softmax nn.log_softmax nn.layer_norm "
+            "nn.instance_norm nn.group_norm erf "
+            "rsqrt nn.cross_entropy nn.l2_normalize nn.lrn cumsum topk sort argsort logsumexp"
+        ).split(),
+        NEVER,
+    ),
 }
 
 if "relay.ToMixedPrecision.keep_orig_output_dtype" not in CONFIGS:
@@ -163,10 +180,20 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
         body = work.run(func.body)
         if ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype"):
             parts = body.fields if isinstance(body, Tuple) else None
-            body = Tuple([work.cast(p, "float32") if _is_wide(o.checked_type_) else p for p, o in zip(
-                parts, func.body.fields)]) if parts is not None else work.restored(func.body)
+            body = (
+                Tuple(
+                    [
+                        work.cast(p, "float32") if _is_wide(o.checked_type_) else p
+                        for p, o in zip(parts, func.body.fields)
+                    ]
+                )
+                if parts is not None
+                else work.restored(func.body)
+            )
         if work.unknown and missing_op_mode == 1:
-            warnings.warn(f"ToMixedPrecision: no rule for {', '.join(sorted(work.unknown))}; kept in float32", stacklevel=2)
+            warnings.warn(
+                f"ToMixedPrecision: no rule for {', '.join(sorted(work.unknown))}; kept in float32", stacklevel=2
+            )
         return infer_function(Function(func.params, body, None, func.type_params, func.attrs, func.span), mod)
 
     return convert
