@@ -25,6 +25,8 @@ from ..ir.type import (
     FuncType,
     GlobalTypeVar,
     IncompleteType,
+    PointerType,
+    PrimType,
     RelayRefType,
     TupleType,
     Type,
@@ -476,6 +478,8 @@ def is_relay(node: Any) -> bool:
         return False
     if isinstance(node, RelayExpr):
         return type(node) in _WRITERS or isinstance(node, ATOMS)
+    if isinstance(node, TupleType) and node.fields and all(isinstance(f, (PrimType, PointerType)) for f in node.fields):
+        return False
     return isinstance(node, _OWN)
 
 
