@@ -20,3 +20,4 @@ from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
+from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph

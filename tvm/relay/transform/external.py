@@ -1,0 +1,299 @@
+"""Parts of a graph handed to other compilers: composite patterns, annotation, merging and partition.
+
+An annotated region lies between ``annotation.compiler_begin`` at its inputs and ``annotation.compiler_end`` at its
+outputs; PartitionGraph turns regions into functions of the module marked ``Compiler``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.module import GlobalVar, IRModule
+from ...ir.op import Op
+from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.visit import post_order, rewrite
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..infer import infer_function, infer_module
+from ..op import annotation
+from .function_pass import RelayFunctionPass, function_pass, is_call
+
+BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
+
+
+def MergeComposite(pattern_table) -> RelayFunctionPass:
+    """Move what matches the patterns ``(name, pattern[, check])`` into functions marked ``Composite``, the first
+    patterns first."""
+    rows = [(row[0], row[1], row[2] if len(row) > 2 else lambda e: True) for row in pattern_table]
+
+    @function_pass(opt_level=0, name="MergeComposite", required=["InferType"])
+    def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        for name, pattern, check in rows:
+            body = pattern.partition(func.body, {"Composite": name}, check)
+            if body is not func.body:
+                func = infer_function(Function(func.params, body, None, func.type_params, func.attrs, func.span), mod)
+        return func
+
+    return merge
+
+
+def _supported(node: Call, target: str) -> bool:
+    if isinstance(node.op, Op):
+        rule = node.op.attrs.get(f"target.{target}")
+        return bool(rule(node) if callable(rule) else rule)
+    if isinstance(node.op, Function):
+        return str(node.op.attrs.get("Composite", "")).split(".")[0] == target
+    return False
+
+
+def AnnotateTarget(targets, include_non_call_ops: bool = True) -> RelayFunctionPass:
+    """Put marks around the calls that a target takes; the first target that does gets it."""
+    names = [targets] if isinstance(targets, str) else list(targets)
+
+    @function_pass(opt_level=0, name="AnnotateTargetFunc", required=["InferType"])
+    def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        chosen: dict[int, str] = {}
+        inner = {id(n) for f in post_order(func) if type(f) is Function and f is not func for n in post_order(f.body)}
+
+        def mark(node: RelayExpr, target: str) -> RelayExpr:
+            new = node.map_children(
+                lambda c: c if isinstance(c, (Op, Function)) else annotation.compiler_begin(c, target))
+            return annotation.compiler_end(new, target)
+
+        held: list[RelayExpr] = []
+
+        def post(node):
+            if type(node) is Call and not is_call(node, BEGIN, END):
+                target = next((t for t in names if _supported(node, t)), None)
+            elif include_non_call_ops and type(node) in (Tuple, TupleGetItem):
+                below = [chosen.get(id(c)) for c in node.children()]
+                target = below[0] if below and all(b == below[0] for b in below) else None
+            else:
+                target = None
+            if target is None:
+                return None
+            made = mark(node, target)
+            chosen[id(made)] = target
+            held.append(made)
+            return made
+
+        body = rewrite(func.body, post, lambda n: n if id(n) in inner or type(n) is Function else None)
+        return infer_function(Function(func.params, body, func.ret_type, func.type_params, func.attrs, func.span), mod)
+
+    return annotate
+
+
+class Regions:
+    """The marked regions of a function: nodes joined through edges that have no mark, and through edges that were
+    merged."""
+
+    def __init__(self, func: Function):
+        self.parent: dict[int, int] = {}
+        self.compiler: dict[int, str] = {}
+        self.nodes = [n for n in _own(func.body)]
+        for node in self.nodes:
+            if is_call(node, END):
+                self.join(id(node), id(node.args[0]), node.attrs.compiler)
+            elif is_call(node, BEGIN):
+                self.parent.setdefault(id(node), id(node))
+                self.compiler[id(node)] = node.attrs.compiler
+        # Users come after operands: what is inside grows from the ends down to the begins.
+        for node in reversed(self.nodes):
+            if id(node) in self.parent and not is_call(node, BEGIN):
+                for child in node.children():
+                    if not isinstance(child, (Op, Function)) and not (is_call(node, END) is False and is_call(child, END)):
+                        self.join(id(node), id(child), self.compiler.get(self.root(id(node)), ""))
+
+    def root(self, key: int) -> int:
+        while self.parent[key] != key:
+            key = self.parent[key]
+        return key
+
+    def join(self, a: int, b: int, compiler: str) -> None:
+        self.parent.setdefault(a, a)
+        self.parent.setdefault(b, b)
+        x, y = self.root(a), self.root(b)
+        self.parent[y] = x
+        self.compiler[x] = compiler
+
+    def of(self, node: RelayExpr) -> int | None:
+        return self.root(id(node)) if id(node) in self.parent else None
+
+
+def _own(body: RelayExpr) -> list[RelayExpr]:
+    """Expressions outside of inner functions, operands first."""
+    order, seen = [], set()
+    stack: list[tuple[Any, bool]] = [(body, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            order.append(e)
+        elif id(e) not in seen and not isinstance(e, (Op, Function)):
+            seen.add(id(e))
+            stack.append((e, True))
+            stack.extend((c, False) for c in reversed(e.children()) if id(c) not in seen)
+    return order
+
+
+def merge_regions(func: Function) -> Function:
+    """Neighbouring regions of one compiler become one where no path leaves the joint region and comes back."""
+    regions = Regions(func)
+    below: dict[int, set[int]] = {}
+    merged: set[int] = set()
+    group: dict[int, int] = {}
+
+    def top(r: int) -> int:
+        while group.get(r, r) != r:
+            r = group[r]
+        return r
+
+    # For each expression: the regions (and plain nodes) it depends on from outside its own region.
+    for node in regions.nodes:
+        own = regions.of(node)
+        needs: set[int] = set()
+        for child in node.children():
+            if id(child) in below:
+                needs |= below[id(child)]
+                r = regions.of(child)
+                needs.add(id(child) if r is None else r)
+        if own is not None:
+            needs.discard(own)
+        below[id(node)] = needs
+    inputs: dict[int, set[int]] = {}
+    for node in regions.nodes:
+        own = regions.of(node)
+        if own is not None:
+            inputs.setdefault(own, set()).update(below[id(node)])
+    for node in regions.nodes:
+        if is_call(node, BEGIN) and is_call(node.args[0], END) and node.attrs.compiler == node.args[0].attrs.compiler:
+            a, b = top(regions.of(node.args[0])), top(regions.of(node))
+            if a == b:
+                merged.add(id(node))
+                continue
+            others = {n for n in inputs[b] if top(n) not in (a, b)}
+            # Something between the two that needs the first would be cut off by joining them.
+            if any(a in {top(k) for k in _needs(n, inputs, below)} for n in others):
+                continue
+            group[a] = b
+            inputs[b] = inputs[b] | inputs[a] - {a, b}
+            merged.add(id(node))
+    if not merged:
+        return func
+    memo: dict[int, Any] = {}
+
+    def lookup(c):
+        return memo.get(id(c), c)
+
+    for node in regions.nodes:
+        memo[id(node)] = lookup(node.args[0].args[0]) if id(node) in merged else node.map_children(lookup)
+    return Function(func.params, memo[id(func.body)], func.ret_type, func.type_params, func.attrs, func.span)
+
+
+def _needs(key: int, inputs: dict[int, set[int]], below: dict[int, set[int]]) -> set[int]:
+    return inputs.get(key) or below.get(key) or set()
+
+
+def MergeCompilerRegions() -> RelayFunctionPass:
+    """Join neighbouring regions of the same compiler."""
+
+    @function_pass(opt_level=0, name="MergeCompilerRegions", required=["InferType"])
+    def merge(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return infer_function(merge_regions(func), mod)
+
+    return merge
+
+
+class _Partition:
+    """Takes the regions of one function out into functions of the module."""
+
+    def __init__(self, func: Function, prefix: str, bind_constants: bool, taken: set[str]):
+        self.func, self.prefix, self.bind, self.taken = func, prefix, bind_constants, taken
+        self.regions = Regions(func)
+        self.outer: dict[int, RelayExpr] = {}
+        self.inner: dict[int, RelayExpr] = {}
+        self.params: dict[int, dict[int, tuple[Var, RelayExpr]]] = {}
+        self.ends: dict[int, list[Call]] = {}
+        self.made: dict[int, tuple[GlobalVar, Function]] = {}
+        self.calls: dict[int, Call] = {}
+
+    def run(self) -> tuple[Function, dict[GlobalVar, Function]]:
+        for node in self.regions.nodes:
+            if is_call(node, END):
+                self.ends.setdefault(self.regions.of(node), []).append(node)
+        for node in self.regions.nodes:
+            self.node(node)
+        body = self.outside(self.func.body)
+        new = Function(self.func.params, body, self.func.ret_type, self.func.type_params, self.func.attrs)
+        return new, dict(self.made.values())
+
+    def node(self, node: RelayExpr) -> None:
+        region = self.regions.of(node)
+        if region is None:
+            return
+        if is_call(node, BEGIN):
+            source = node.args[0]
+            if isinstance(source, Constant) and self.bind:
+                self.inner[id(node)] = source
+                return
+            known = self.params.setdefault(region, {})
+            if id(source) not in known:
+                name = f"{self.regions.compiler[region]}_{len(self.made)}_i{len(known)}"
+                known[id(source)] = (Var(name, source.checked_type_), source)
+            self.inner[id(node)] = known[id(source)][0]
+        elif not is_call(node, END):
+            self.inner[id(node)] = node.map_children(lambda c: self.inner.get(id(c), c))
+
+    def outside(self, root: RelayExpr) -> RelayExpr:
+        """Expressions outside of regions; an end becomes (a part of) the call of its region."""
+        stack: list[tuple[Any, bool]] = [(root, False)]
+        while stack:
+            e, ready = stack.pop()
+            if id(e) in self.outer:
+                continue
+            if isinstance(e, (Op, Function)):
+                self.outer[id(e)] = e
+                continue
+            region = self.regions.of(e) if is_call(e, END) else None
+            needs = e.children() if region is None else [s for _, s in self.params.get(region, {}).values()]
+            if not ready:
+                stack.append((e, True))
+                stack.extend((c, False) for c in needs if id(c) not in self.outer)
+                continue
+            self.outer[id(e)] = e.map_children(lambda c: self.outer[id(c)]) if region is None else self.end(e, region)
+        return self.outer[id(root)]
+
+    def end(self, node: Call, region: int) -> RelayExpr:
+        ends = self.ends[region]
+        if region not in self.calls:
+            params = list(self.params.get(region, {}).values())
+            parts = [self.inner[id(e.args[0])] for e in ends]
+            compiler = self.regions.compiler[region]
+            name = f"{self.prefix}_{compiler}_main_{len(self.taken)}"
+            self.taken.add(name)
+            var = GlobalVar(name)
+            attrs = {"Inline": 1, "Compiler": compiler, "global_symbol": name, "Primitive": 1}
+            body = parts[0] if len(parts) == 1 else Tuple(parts)
+            self.made[region] = (var, Function([v for v, _ in params], body, None, (), attrs))
+            self.calls[region] = Call(var, tuple(self.outer[id(s)] for _, s in params))
+        call = self.calls[region]
+        return call if len(ends) == 1 else TupleGetItem(call, next(i for i, e in enumerate(ends) if e is node))
+
+
+def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:
+    """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false."""
+
+    def partition(mod: IRModule, ctx: PassContext) -> IRModule:
+        new = mod.clone()
+        taken: set[str] = set()
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and "Compiler" not in func.attrs:
+                changed, made = _Partition(func, f"tvmgen_{mod_name}", bind_constants, taken).run()
+                if made:
+                    new[var] = changed
+                    for name, region in made.items():
+                        new[name] = region
+        return infer_module(new) if taken else mod
+
+    return ModulePass(partition, PassInfo(0, "PartitionGraph", ["InferType"]))
+
+
+__all__ = ["AnnotateTarget", "MergeCompilerRegions", "MergeComposite", "PartitionGraph"]
