@@ -51,7 +51,7 @@ from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars
-from . import analysis, dataflow_pattern, expr_functor, testing, transform
+from . import analysis, dataflow_pattern, expr_functor, infer_adt, prelude, testing, transform
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from . import qnn
 from .op import layout as _layout

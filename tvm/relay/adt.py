@@ -39,7 +39,7 @@ class PatternTuple(Pattern, key="relay.PatternTuple"):
     patterns: tuple = ()
 
 
-class Clause(Node, key="relay.Clause"):
+class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
     """If the pattern ``lhs`` matches, the result is ``rhs``."""
 
     lhs: Pattern

@@ -11,7 +11,7 @@ from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr
 from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type
+from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
 from .expr import (
     Call,
@@ -68,6 +68,9 @@ def unify(a: Type, b: Type) -> Type | None:
         parts = [unify(x, y) for x, y in zip(a.arg_types, b.arg_types)]
         result = unify(a.ret_type, b.ret_type)
         return None if result is None or any(p is None for p in parts) else FuncType(tuple(parts), result)
+    if isinstance(a, TypeCall) and isinstance(b, TypeCall) and a.func is b.func and len(a.args) == len(b.args):
+        parts = [unify(x, y) for x, y in zip(a.args, b.args)]
+        return None if any(p is None for p in parts) else TypeCall(a.func, tuple(parts))
     return None
 
 
@@ -79,6 +82,8 @@ class Inference:
         # The type of a call of a global function may change with that function; nothing else outdates a type.
         self.reuse = mod is None or sum(isinstance(f, Function) for f in mod.functions.values()) <= 1
         self.held: list[Node] = []
+        # The match a clause belongs to.
+        self.within: dict[int, Any] = {}
         self.types: dict[int, Type] = {}
         self.keep: list[Node] = []
         self.values: dict[Var, RelayExpr] = {}
@@ -131,6 +136,8 @@ class Inference:
             for p in node.params:
                 if p.type_annotation is not None:
                     self.variables[p] = p.type_annotation
+        elif type(node) in ENTER_RULES:
+            ENTER_RULES[type(node)](self, node)
 
     def type_of(self, node: RelayExpr) -> Type:
         if isinstance(node, Var):
@@ -224,10 +231,14 @@ class Inference:
             raise DiagnosticError(f"what is called is not a function but {callee}")
         if len(callee.arg_types) != len(args):
             raise DiagnosticError(f"a function of {len(callee.arg_types)} arguments is called with {len(args)}")
+        if callee.type_params:
+            from .infer_adt import instantiate
+
+            return instantiate(callee, args, getattr(node.op, "name_hint", "a call"))
         for i, (want, have) in enumerate(zip(callee.arg_types, args)):
             if isinstance(have, IncompleteType):
                 self.learn(node.args[i], want)
-            elif unify(want, have) is None and not callee.type_params:
+            elif unify(want, have) is None:
                 raise DiagnosticError(f"argument {i} of a call: expected {want}, got {have}")
         return callee.ret_type
 
@@ -321,8 +332,9 @@ _RULES = {
     RefWrite: Inference.write,
 }
 
-# Rules of expressions defined elsewhere in relay (data types and match).
+# Rules of expressions defined elsewhere in relay (data types and match), and what is done before their operands.
 EXTRA_RULES: dict[type, Any] = {}
+ENTER_RULES: dict[type, Any] = {}
 
 
 def infer_function(function: Function, mod: IRModule | None = None) -> Function:

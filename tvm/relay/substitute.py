@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ir.visit import post_order, rewrite
+from .adt import Clause, pattern_variables
 from .expr import Constant, Function, Let, RelayExpr, Var, const
 
 
@@ -57,6 +58,8 @@ def free_vars(expr: RelayExpr) -> list[Var]:
             bound.update(node.params)
         elif type(node) is Let:
             bound.add(node.var)
+        elif type(node) is Clause:
+            bound.update(pattern_variables(node.lhs))
     return [v for v in used if v not in bound]
 
 

@@ -1,0 +1,87 @@
+"""Data types: definitions, matches, polymorphic functions, the prelude."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relay
+from tvm.error import DiagnosticError
+from tvm.relay.prelude import Prelude
+
+TYPES = "type Shape { Circle(float32), Box(float32, float32), Point, }\n"
+
+
+def run(text: str, *args):
+    return relay.create_executor("debug", relay.parse(text)).evaluate()(*args)
+
+
+def test_a_match_takes_the_first_clause_that_fits():
+    text = TYPES + """
+    def @area(%s: Shape) -> float32 {
+      match (%s) { Circle(%r) => %r * %r * 3f, Box(%a, %b) => %a * %b, Point => 0f, }
+    }
+    def @main(%x: float32) { (@area(Circle(%x)), @area(Box(%x, 2f)), @area(Point)) }
+    """
+    assert [r.numpy().item() for r in run(text, np.float32(4))] == [48, 8, 0]
+
+
+def test_definitions_print_and_read_back():
+    text = TYPES + "def @main(%s: Shape) -> float32 { match (%s) { Circle(%r) => %r, Box(_, %b) => %b, Point => 1f, } }"
+    mod = relay.parse(text)
+    assert "match (%s) {" in str(mod) and "Box(_, %b" in str(mod)
+    tvm.ir.assert_structural_equal(mod["main"].body.data, mod["main"].params[0])
+    assert str(relay.parse(mod.astext())) == str(mod)
+
+
+def lists(values: str) -> str:
+    return "".join(f"Cons({v}, " for v in values.split()) + "Nil" + ")" * len(values.split())
+
+
+def prelude_run(body: str):
+    mod = tvm.IRModule()
+    mod.import_from_std("prelude.rly")
+    mod = relay.parse(f"def @main() {{ {body} }}", init_module=mod)
+    return relay.create_executor("debug", mod).evaluate()()
+
+
+@pytest.mark.parametrize("body, want", [
+    (f"@sum({lists('1 2 3')})", 6),
+    (f"@length({lists('1f 2f')})", 2),
+    (f"@nth({lists('5 6 7')}, 2)", 7),
+    (f"@hd(@rev({lists('5 6 7')}))", 7),
+    (f"@sum(@map(fn (%x: int32) -> int32 {{ %x * 10 }}, {lists('1 2')}))", 30),
+    (f"@foldl(fn (%a: int32, %x: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 123),
+    (f"@foldr(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, 0, {lists('1 2 3')})", 321),
+    (f"@sum(@filter(fn (%x: int32) -> bool {{ %x > 1 }}, {lists('1 2 3')}))", 5),
+    (f"@sum(@concat({lists('1 2')}, {lists('3')}))", 6),
+    ("@size(Rose(1, Cons(Rose(2, Nil), Cons(Rose(3, Nil), Nil))))", 3),
+    ("match (Some(4)) { Some(%x) => %x, None => 0, }", 4),
+])
+def test_functions_of_the_prelude(body, want):
+    assert prelude_run(body).numpy() == want
+
+
+def test_constructors_are_called_from_python():
+    p = Prelude()
+    _, cons, nil = p.get_type("List")
+    two = cons(relay.const(1), cons(relay.const(2), nil()))
+    got = relay.create_executor("debug", p.mod).evaluate(p.sum(two))
+    assert got.numpy() == 3
+    assert p.get_ctor("Option", "Some").name_hint == "Some"
+
+
+@pytest.mark.parametrize("body, what", [
+    ("@sum(Cons(1f, Nil))", "argument 0 of @?sum|expected"),
+    ("match (1f) { Some(%x) => %x, }", "cannot match a value of type float32"),
+    ("match (Some(1)) { Some(%x, %y) => %x, }", "Some has 1 fields, the pattern has 2"),
+    ("match (Some(1)) { Some(%x) => %x, None => 1f, }", "different types: int32 and float32"),
+])
+def test_wrong_types_are_refused_in_words(body, what):
+    with pytest.raises(DiagnosticError, match=what):
+        prelude_run(body)
+
+
+def test_a_value_no_clause_fits_is_an_error():
+    with pytest.raises(tvm.TVMError, match="no clause"):
+        prelude_run("@hd(Nil)")

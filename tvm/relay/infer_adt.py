@@ -1,0 +1,132 @@
+"""Types of constructors and matches, and of calls of polymorphic functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..error import DiagnosticError
+from ..ir.adt import Constructor
+from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
+from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from .infer import ENTER_RULES, EXTRA_RULES, Inference, unify
+
+
+def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
+    """A type with type variables replaced; types nest a few levels only."""
+    if isinstance(t, TypeVar):
+        return table.get(t, t)
+    if isinstance(t, TupleType):
+        return TupleType(tuple(substitute_types(f, table) for f in t.fields))
+    if isinstance(t, FuncType):
+        return FuncType(tuple(substitute_types(a, table) for a in t.arg_types), substitute_types(t.ret_type, table),
+                        t.type_params)
+    if isinstance(t, RelayRefType):
+        return RelayRefType(substitute_types(t.value, table))
+    if isinstance(t, TypeCall):
+        return TypeCall(t.func, tuple(substitute_types(a, table) for a in t.args))
+    return t
+
+
+def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
+    """Find what type variables of ``want`` stand for, so that it becomes ``have``."""
+    if isinstance(want, TypeVar) and want in variables:
+        known = table.get(want)
+        both = have if known is None else unify(known, have)
+        if both is not None:
+            table[want] = both
+        return both is not None
+    if isinstance(have, IncompleteType) or isinstance(want, IncompleteType):
+        return True
+    if type(want) is not type(have):
+        return False
+    if isinstance(want, TupleType):
+        pairs = list(zip(want.fields, have.fields)) if len(want.fields) == len(have.fields) else None
+    elif isinstance(want, FuncType):
+        same = len(want.arg_types) == len(have.arg_types)
+        pairs = [*zip(want.arg_types, have.arg_types), (want.ret_type, have.ret_type)] if same else None
+    elif isinstance(want, TypeCall):
+        pairs = list(zip(want.args, have.args)) if want.func is have.func else None
+    elif isinstance(want, RelayRefType):
+        pairs = [(want.value, have.value)]
+    else:
+        return unify(want, have) is not None
+    return pairs is not None and all(solve(a, b, table, variables) for a, b in pairs)
+
+
+def instantiate(callee: FuncType, args: list[Type], name: str) -> Type:
+    """The result of a polymorphic function on arguments; what they do not say stays open."""
+    table: dict[Any, Type] = {}
+    variables = set(callee.type_params)
+    for i, (want, have) in enumerate(zip(callee.arg_types, args)):
+        if not solve(want, have, table, variables):
+            raise DiagnosticError(f"argument {i} of {name}: expected {substitute_types(want, table)}, got {have}")
+    for v in callee.type_params:
+        table.setdefault(v, IncompleteType())
+    return substitute_types(callee.ret_type, table)
+
+
+def constructor_type(self: Inference, node: Constructor) -> FuncType:
+    variables = _variables(self, node)
+    header = node.belong_to
+    return FuncType(tuple(node.inputs), TypeCall(header, variables) if variables else header, variables)
+
+
+def _variables(self: Inference, node: Constructor) -> tuple:
+    data = self.mod.type_definitions.get(node.belong_to) if self.mod is not None else None
+    if data is None:
+        raise DiagnosticError(f"constructor {node.name_hint} belongs to a type that is not in the module")
+    return tuple(data.type_vars)
+
+
+def enter_match(self: Inference, node: Match) -> None:
+    for clause in node.clauses:
+        self.within[id(clause)] = node
+
+
+def enter_clause(self: Inference, node: Clause) -> None:
+    bind_pattern(self, node.lhs, self.type_of(self.within[id(node)].data))
+
+
+def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
+    """Give the variables of a pattern the types that the value's type says."""
+    if isinstance(pattern, PatternVar):
+        self.variables[pattern.var] = pattern.var.type_annotation or t
+    elif isinstance(pattern, PatternTuple):
+        fields = t.fields if isinstance(t, TupleType) else [IncompleteType()] * len(pattern.patterns)
+        if len(fields) != len(pattern.patterns):
+            raise DiagnosticError(f"a pattern of {len(pattern.patterns)} fields cannot match {t}")
+        for p, f in zip(pattern.patterns, fields):
+            bind_pattern(self, p, f)
+    elif isinstance(pattern, PatternConstructor):
+        made = constructor_type(self, pattern.constructor)
+        if len(pattern.patterns) != len(made.arg_types):
+            raise DiagnosticError(f"{pattern.constructor.name_hint} has {len(made.arg_types)} fields, the pattern has "
+                                  f"{len(pattern.patterns)}")
+        table: dict[Any, Type] = {}
+        if not solve(made.ret_type, t, table, set(made.type_params)):
+            raise DiagnosticError(f"the pattern {pattern.constructor.name_hint} cannot match a value of type {t}")
+        for p, inner in zip(pattern.patterns, made.arg_types):
+            bind_pattern(self, p, substitute_types(inner, table))
+
+
+def match_type(self: Inference, node: Match) -> Type:
+    result: Type | None = None
+    for clause in node.clauses:
+        t = self.type_of(clause.rhs)
+        both = t if result is None else unify(result, t)
+        if both is None:
+            raise DiagnosticError(f"the clauses of a match have different types: {result} and {t}")
+        result = both
+    if result is None:
+        raise DiagnosticError("a match needs a clause")
+    return result
+
+
+EXTRA_RULES.update({
+    Constructor: constructor_type,
+    Clause: lambda self, node: self.type_of(node.rhs),
+    Match: match_type,
+})
+ENTER_RULES.update({Match: enter_match, Clause: enter_clause})
+
+__all__ = ["instantiate", "substitute_types"]

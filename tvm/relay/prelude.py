@@ -1,0 +1,134 @@
+"""The standard library of data types and functions over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import module as _module
+from ..ir.adt import Constructor
+from ..ir.module import GlobalVar, IRModule
+from .parser import Parser
+
+PRELUDE = """
+type List[A] { Cons(A, List[A]), Nil, }
+type Option[A] { Some(A), None, }
+type Tree[A] { Rose(A, List[Tree[A]]), }
+
+def @id[A](%x: A) -> A { %x }
+
+def @hd[A](%xs: List[A]) -> A { match? (%xs) { Cons(%x, _) => %x, } }
+
+def @tl[A](%xs: List[A]) -> List[A] { match? (%xs) { Cons(_, %rest) => %rest, } }
+
+def @nth[A](%xs: List[A], %n: int32) -> A {
+  if (%n == 0) { @hd(%xs) } else { @nth(@tl(%xs), %n - 1) }
+}
+
+def @length[A](%xs: List[A]) -> int32 {
+  match (%xs) { Cons(_, %rest) => 1 + @length(%rest), Nil => 0, }
+}
+
+def @map[A, B](%f: fn (A) -> B, %xs: List[A]) -> List[B] {
+  match (%xs) { Cons(%x, %rest) => Cons(%f(%x), @map(%f, %rest)), Nil => Nil, }
+}
+
+def @foldl[A, B](%f: fn (A, B) -> A, %start: A, %xs: List[B]) -> A {
+  match (%xs) { Cons(%x, %rest) => @foldl(%f, %f(%start, %x), %rest), Nil => %start, }
+}
+
+def @foldr[A, B](%f: fn (A, B) -> B, %end: B, %xs: List[A]) -> B {
+  match (%xs) { Cons(%x, %rest) => %f(%x, @foldr(%f, %end, %rest)), Nil => %end, }
+}
+
+def @filter[A](%f: fn (A) -> bool, %xs: List[A]) -> List[A] {
+  match (%xs) {
+    Cons(%x, %rest) => { if (%f(%x)) { Cons(%x, @filter(%f, %rest)) } else { @filter(%f, %rest) } },
+    Nil => Nil,
+  }
+}
+
+def @concat[A](%xs: List[A], %ys: List[A]) -> List[A] {
+  match (%xs) { Cons(%x, %rest) => Cons(%x, @concat(%rest, %ys)), Nil => %ys, }
+}
+
+def @reverse_onto[A](%xs: List[A], %done: List[A]) -> List[A] {
+  match (%xs) { Cons(%x, %rest) => @reverse_onto(%rest, Cons(%x, %done)), Nil => %done, }
+}
+
+def @rev[A](%xs: List[A]) -> List[A] { @reverse_onto(%xs, Nil) }
+
+def @zip[A, B](%xs: List[A], %ys: List[B]) -> List[(A, B)] {
+  match (%xs) {
+    Cons(%x, %more) => { match (%ys) { Cons(%y, %rest) => Cons((%x, %y), @zip(%more, %rest)), Nil => Nil, } },
+    Nil => Nil,
+  }
+}
+
+def @sum(%xs: List[int32]) -> int32 {
+  match (%xs) { Cons(%x, %rest) => %x + @sum(%rest), Nil => 0, }
+}
+
+def @tmap[A, B](%f: fn (A) -> B, %t: Tree[A]) -> Tree[B] {
+  match (%t) { Rose(%x, %below) => Rose(%f(%x), @map_trees(%f, %below)), }
+}
+
+def @map_trees[A, B](%f: fn (A) -> B, %ts: List[Tree[A]]) -> List[Tree[B]] {
+  match (%ts) { Cons(%t, %rest) => Cons(@tmap(%f, %t), @map_trees(%f, %rest)), Nil => Nil, }
+}
+
+def @size[A](%t: Tree[A]) -> int32 {
+  match (%t) { Rose(_, %below) => 1 + @sizes(%below), }
+}
+
+def @sizes[A](%ts: List[Tree[A]]) -> int32 {
+  match (%ts) { Cons(%t, %rest) => @size(%t) + @sizes(%rest), Nil => 0, }
+}
+"""
+
+
+def import_prelude(mod: IRModule) -> None:
+    """Add the types and functions of the prelude that the module does not have yet."""
+    if any(v.name_hint == "List" for v in mod.type_definitions):
+        return
+    mod.update(Parser(PRELUDE, "prelude.rly").parse_module())
+
+
+def _import_standard(mod: IRModule, name: str) -> None:
+    if name != "prelude.rly":
+        raise ValueError(f"import_from_std: the standard library has prelude.rly, not '{name}'")
+    import_prelude(mod)
+
+
+_module.IMPORT_STANDARD[:] = [_import_standard]
+
+
+class Prelude:
+    """A module with the standard library in it, and its names."""
+
+    def __init__(self, mod: IRModule | None = None):
+        self.mod = mod if mod is not None else IRModule()
+        import_prelude(self.mod)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        return self.mod.get_global_var(name)
+
+    def get_type(self, name: str) -> tuple:
+        """The type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``."""
+        return self.mod.get_type(name)
+
+    def get_ctor(self, ty_name: str, ctor_name: str) -> Constructor:
+        for c in self.mod.get_type(ty_name)[1:]:
+            if c.name_hint == ctor_name:
+                return c
+        raise ValueError(f"type {ty_name} has no constructor '{ctor_name}'")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("mod", "__setstate__"):
+            raise AttributeError(name)
+        try:
+            return self.mod.get_global_var(name)
+        except ValueError as problem:
+            raise AttributeError(str(problem)) from None
+
+
+__all__ = ["Prelude", "import_prelude"]
