@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 import tvm
 from tvm import relay
 from tvm.error import DiagnosticError

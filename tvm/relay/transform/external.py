@@ -89,7 +89,7 @@ class Regions:
     def __init__(self, func: Function):
         self.parent: dict[int, int] = {}
         self.compiler: dict[int, str] = {}
-        self.nodes = [n for n in _own(func.body)]
+        self.nodes = _own(func.body)
         for node in self.nodes:
             if is_call(node, END):
                 self.join(id(node), id(node.args[0]), node.attrs.compiler)
@@ -100,7 +100,8 @@ class Regions:
         for node in reversed(self.nodes):
             if id(node) in self.parent and not is_call(node, BEGIN):
                 for child in node.children():
-                    if not isinstance(child, (Op, Function)) and not (is_call(node, END) is False and is_call(child, END)):
+                    outside = is_call(child, END) and not is_call(node, END)
+                    if not isinstance(child, (Op, Function)) and not outside:
                         self.join(id(node), id(child), self.compiler.get(self.root(id(node)), ""))
 
     def root(self, key: int) -> int:
