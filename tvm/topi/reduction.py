@@ -160,7 +160,8 @@ def mean(data, axis=None, keepdims=False):
     total = sum(data, axis, keepdims)
     axes = normalize_axes(axis, len(data.shape), "mean")
     count = primop.cast(data.dtype, convert(utils.prod(data.shape[a] for a in axes)))
-    return te.compute(total.shape, lambda *i: total(*i) / count, name="T_mean", tag=tag.ELEMWISE)
+    # Means of integers are cut towards zero, as their quotients are.
+    return te.compute(total.shape, lambda *i: te.div(total(*i), count), name="T_mean", tag=tag.ELEMWISE)
 
 
 def collapse_sum(data, target_shape):

@@ -377,6 +377,18 @@ def test_correlation():
 
 
 REFUSALS = {
+    "softmax of integers": (lambda x: relay.nn.softmax(relay.cast(x, "int32")), [(3,)], "a function of real numbers"),
+    "groups": (
+        lambda x, w: relay.nn.conv2d(x, w, groups=2),
+        [(1, 4, 3, 3), (3, 2, 1, 1)],
+        "3 filters cannot be divided",
+    ),
+    "matmul": (lambda x, y: relay.nn.matmul(x, y), [(3,), (3,)], "a tensor of two or more dimensions and a matrix"),
+    "batch_norm": (
+        lambda x, g: relay.nn.batch_norm(x, relay.cast(g, "float16"), g, g, g)[0],
+        [(1, 3), (3,)],
+        "gamma is float16",
+    ),
     "channels of the transposed weight": (
         lambda x, w: relay.nn.conv2d_transpose(x, w),
         [(1, 3, 5, 5), (4, 2, 3, 3)],

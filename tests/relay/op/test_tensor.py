@@ -232,6 +232,12 @@ def test_reductions():
             [huge],
             np.array([[1e4 + math.log(2)]], "float32"),
         ),
+        (
+            "mean of integers",
+            lambda a: relay.mean(a, 0),
+            [np.array([[-3, 4], [-4, 5]], "int32")],
+            np.array([-3, 4], "int32"),
+        ),
         ("no axes", lambda a: relay.sum(a, ()), [x], x),
         ("scalar", lambda a: relay.sum(a), [np.float32(3)], np.float32(3)),
     ]
@@ -265,6 +271,16 @@ def test_empty_and_scalar():
 
 
 REFUSALS = {
+    "exp of integers": (
+        lambda x: relay.exp(x),
+        [tensor(3, dtype="int32")],
+        "a function of real numbers is asked for of int32",
+    ),
+    "minus of bool": (lambda x: relay.negative(x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
+    "sum of bools": (lambda x: relay.add(x, x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
+    "bits of floats": (lambda x: relay.bitwise_and(x, x), [tensor(3)], "only integers have bits, got float32"),
+    "shift of floats": (lambda x: relay.left_shift(x, x), [tensor(3)], "only integers have bits"),
+    "fixed point": (lambda x: relay.fixed_point_multiply(x, 3, 4), [tensor(3)], "int32 is wanted, got float32"),
     "axis": (lambda x: relay.sum(x, 3), [tensor(2, 3)], "axis 3"),
     "axis twice": (lambda x: relay.sum(x, (0, 0)), [tensor(2, 3)], "twice"),
     "tuple": (lambda x: relay.exp(relay.Tuple([x, x])), [tensor(2, 3)], "must be a tensor"),

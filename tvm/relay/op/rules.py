@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
+from ...dtype import info
 from ...error import TVMError
 from ...ir.prim import Any_, PrimExpr, SizeVar
 from ...ir.subst import variables
@@ -21,6 +22,20 @@ def tensor(t: Type, what: str = "an input") -> TensorType:
 
 def same_as_first(attrs, types) -> Type:
     return tensor(types[0])
+
+
+def floats_like_first(attrs, types) -> Type:
+    t = tensor(types[0])
+    if not info(t.dtype).is_float:
+        raise TypeError(f"a function of real numbers is asked for of {t.dtype}; cast to float32 first")
+    return t
+
+
+def numbers_like_first(attrs, types) -> Type:
+    t = tensor(types[0])
+    if t.dtype == "bool":
+        raise TypeError("arithmetic on bool is not defined; cast to an integer type first")
+    return t
 
 
 def bool_like_first(attrs, types) -> Type:
@@ -51,6 +66,20 @@ def broadcast(attrs, types) -> Type:
     if a.dtype != b.dtype:
         raise TypeError(f"both sides must have one element type, got {a.dtype} and {b.dtype}; cast one of them")
     return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
+
+
+def broadcast_numbers(attrs, types) -> Type:
+    t = broadcast(attrs, types)
+    if t.dtype == "bool":
+        raise TypeError("arithmetic on bool is not defined; cast to an integer type first")
+    return t
+
+
+def broadcast_bits(attrs, types) -> Type:
+    t = broadcast(attrs, types)
+    if info(t.dtype).is_float:
+        raise TypeError(f"only integers have bits, got {t.dtype}")
+    return t
 
 
 def broadcast_bool(attrs, types) -> Type:
@@ -139,6 +168,10 @@ def _type_of(t, unknown: set) -> TensorType:
 
 __all__ = [
     "broadcast",
+    "broadcast_bits",
+    "broadcast_numbers",
+    "floats_like_first",
+    "numbers_like_first",
     "by_compute",
     "broadcast_bool",
     "broadcast_dims",

@@ -7,17 +7,28 @@ from ...dtype import canonical
 from ...ir.tensor_type import TensorType
 from ..expr import OPERATORS, Constant, RelayExpr, const
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, op
-from .rules import bool_like_first, broadcast, broadcast_bool, same_as_first, tensor
+from .rules import (
+    bool_like_first,
+    broadcast,
+    broadcast_bits,
+    broadcast_bool,
+    broadcast_numbers,
+    floats_like_first,
+    numbers_like_first,
+    same_as_first,
+    tensor,
+)
 
-_UNARY = (
-    "log log2 log10 log1p exp sqrt rsqrt sigmoid tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh erf floor "
-    "ceil trunc round sign abs negative fast_exp fast_tanh fast_erf bitwise_not"
+_FLOAT = (
+    "log log2 log10 log1p exp sqrt rsqrt sigmoid tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh erf "
+    "fast_exp fast_tanh fast_erf"
 ).split()
+_NUMBER = "sign abs negative".split()
+_UNARY = [*_FLOAT, *_NUMBER, *"floor ceil trunc round bitwise_not".split()]
 _TESTS = ("isnan", "isfinite", "isinf", "logical_not")
-_BINARY = (
-    "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power maximum minimum bitwise_and "
-    "bitwise_or bitwise_xor left_shift right_shift"
-).split()
+_ARITHMETIC = "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power".split()
+_BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
+_BINARY = [*_ARITHMETIC, "maximum", "minimum", *_BITS]
 _COMPARE = "equal not_equal less less_equal greater greater_equal".split()
 _LOGICAL = "logical_and logical_or logical_xor".split()
 
@@ -70,11 +81,13 @@ def _like_the_other(attrs, types):
 
 
 for _name in _UNARY:
-    globals()[_name] = _unary(_name, same_as_first)
+    _rule = floats_like_first if _name in _FLOAT else numbers_like_first if _name in _NUMBER else same_as_first
+    globals()[_name] = _unary(_name, _rule)
 for _name in _TESTS:
     globals()[_name] = _unary(_name, bool_like_first)
 for _name in _BINARY:
-    globals()[_name] = _binary(_name, broadcast)
+    _rule = broadcast_numbers if _name in _ARITHMETIC else broadcast_bits if _name in _BITS else broadcast
+    globals()[_name] = _binary(_name, _rule)
 for _name in _COMPARE:
     globals()[_name] = _binary(_name, broadcast_bool)
 for _name in _LOGICAL:
@@ -121,11 +134,17 @@ def copy(data):
     return call("copy", data)
 
 
+def _int32(attrs, types):
+    if tensor(types[0]).dtype != "int32":
+        raise TypeError(f"int32 is wanted, got {types[0].dtype}")
+    return types[0]
+
+
 @op(
     "fixed_point_multiply",
     1,
     pattern=ELEMWISE,
-    type_rule=same_as_first,
+    type_rule=_int32,
     compute=lambda attrs, inputs, out: topi.fixed_point_multiply(inputs[0], attrs.multiplier, attrs.shift),
 )
 def fixed_point_multiply(data, multiplier, shift):
@@ -137,7 +156,7 @@ def _per_axis_compute(attrs, inputs, out):
     return topi.fixed_point_multiply_per_axis(*inputs, attrs.is_lshift_required, attrs.is_rshift_required, attrs.axes)
 
 
-@op("fixed_point_multiply_per_axis", 4, pattern=BROADCAST, type_rule=same_as_first, compute=_per_axis_compute)
+@op("fixed_point_multiply_per_axis", 4, pattern=BROADCAST, type_rule=_int32, compute=_per_axis_compute)
 def fixed_point_multiply_per_axis(x, y, lshift, rshift, is_lshift_required, is_rshift_required, axis):
     """int32 elements times fixed-point numbers, one for each place along axes."""
     axes = (int(axis),) if isinstance(axis, int) else tuple(int(a) for a in axis)

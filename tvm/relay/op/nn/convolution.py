@@ -37,6 +37,8 @@ def conv_type(attrs, types):
         raise TypeError(
             f"the data has {data['C']} channels, but the weight takes {per_group} for each of {attrs.groups} groups"
         )
+    if isinstance(filters, int) and filters % attrs.groups:
+        raise TypeError(f"{filters} filters cannot be divided into {attrs.groups} groups")
     if attrs.channels is not None and int(attrs.channels) != filters:
         raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
     out = {"N": data["N"], "C": filters}

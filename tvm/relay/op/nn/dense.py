@@ -60,6 +60,8 @@ def dense(data, weight, units=None, out_dtype=""):
 def _matmul_type(attrs, types):
     a, b = tensor(types[0]), tensor(types[1])
     x, y = dims(a), dims(b)
+    if len(x) < 2 or len(y) != 2:
+        raise TypeError(f"a tensor of two or more dimensions and a matrix are wanted, got {x} and {y}")
     m, k = (x[-1], x[-2]) if attrs.transpose_a else (x[-2], x[-1])
     k2, n = (y[1], y[0]) if attrs.transpose_b else (y[0], y[1])
     _same(k, k2, "columns against rows")

@@ -37,6 +37,8 @@ def _batch_norm_type(attrs, types):
     for what, t in zip(("gamma", "beta", "moving_mean", "moving_var"), types[1:]):
         if not may_equal(dims(tensor(t, what)), (size,)):
             raise TypeError(f"{what} is a vector of {size} numbers, got shape {dims(t)}")
+        if t.dtype != data.dtype:
+            raise TypeError(f"the data is {data.dtype}, {what} is {t.dtype}; cast one of them")
     vector = TensorType((size,), data.dtype)
     return TupleType((data, vector, vector))
 
