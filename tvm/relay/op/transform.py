@@ -241,7 +241,8 @@ def where(condition, x, y):
 
 def _broadcast_to_type(attrs, types):
     have, want = dims(tensor(types[0])), tuple(attrs.shape)
-    if all(isinstance(d, int) for d in (*have, *want)) and (len(have) > len(want) or broadcast_dims(have, want) != want):
+    known = all(isinstance(d, int) for d in (*have, *want))
+    if known and (len(have) > len(want) or broadcast_dims(have, want) != want):
         raise TypeError(f"a tensor of shape {have} cannot be broadcast to {want}")
     return TensorType(attrs.shape, tensor(types[0]).dtype)
 
