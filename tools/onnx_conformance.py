@@ -182,11 +182,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--match", default="", help="only tests with this in their names; the table is not written")
+    parser.add_argument("--again", action="store_true", help="only the tests that the table lists; the others keep")
     parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
     args = parser.parse_args()
     started = time.time()
     names = {c.name for c in cases() if args.match in c.name} if args.match else None
-    results = run_all(names, args.jobs)
+    kept: dict[str, str] = {}
+    if args.again:
+        listed = known_failures()
+        names = {n for n in listed if args.match in n}
+        kept = {c.name: listed.get(c.name, "pass") for c in cases()}
+    results = {**kept, **run_all(names, args.jobs)}
     passed = sum(r == "pass" for r in results.values())
     if args.failures or args.match:
         for name, reason in sorted(results.items()):
@@ -196,7 +202,7 @@ def main() -> int:
         f"{passed} of {len(results)} node tests pass ({100 * passed / max(len(results), 1):.1f} %), "
         f"{time.time() - started:.0f} s"
     )
-    if not args.match:
+    if not args.match or args.again:
         write_table(results)
         print(f"table written: {TABLE.relative_to(ROOT)}")
     return 0

@@ -11,6 +11,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from .declared import shape_of_output
 from .table import argument, op
 
 # Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
@@ -170,6 +171,11 @@ def resize(ctx, inputs, attrs):
     axes = attrs.get("axes")
     shape = ctx.known_shape(data)
     chosen = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
+    late = argument(inputs, 3)
+    if late is not None and ctx.value(late) is None and attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch":
+        sizes = [shape_of_output(ctx, "the sizes")[a] for a in chosen]
+        if attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize":
+            return resized(ctx, data, sizes, [o / shape[a] for o, a in zip(sizes, chosen)], attrs, None, axes)
     given = [
         ctx.array(argument(inputs, i), what) for i, what in ((1, "the region"), (2, "the scales"), (3, "the sizes"))
     ]

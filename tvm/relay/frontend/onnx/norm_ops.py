@@ -30,11 +30,22 @@ def batch_normalization(ctx, inputs, attrs):
     return relay.cast(relay.nn.batch_norm(*wide, epsilon=epsilon)[0], kept)
 
 
+def mean_of(ctx, x, axes):
+    """The mean over axes, kept as sizes of one. Many elements are averaged axis by axis: a long sum of floats loses
+    digits, short sums of sums do not."""
+    sizes = [ctx.shape(x)[a] for a in axes]
+    if len(axes) > 1 and all(isinstance(s, int) for s in sizes) and int(np.prod(sizes)) > 4096:
+        for axis in reversed(axes):
+            x = relay.mean(x, axis=(axis,), keepdims=True)
+        return x
+    return relay.mean(x, axis=axes, keepdims=True)
+
+
 def centered(ctx, x, axes, epsilon: float, outputs: bool = False):
     """(x - mean) / sqrt(variance + epsilon) over axes; also the mean and the inverse deviation if asked."""
-    mean = relay.mean(x, axis=axes, keepdims=True)
+    mean = mean_of(ctx, x, axes)
     apart = relay.subtract(x, mean)
-    variance = relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True)
+    variance = mean_of(ctx, relay.multiply(apart, apart), axes)
     inverse = relay.divide(ctx.like(1, x), relay.sqrt(relay.add(variance, ctx.like(epsilon, x))))
     out = relay.multiply(apart, inverse)
     return (out, mean, inverse) if outputs else out

@@ -1,0 +1,38 @@
+"""A sample of the onnx package's node tests, another one with every seed; ``make conformance`` runs them all."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+pytest.importorskip("onnx")
+COUNT = int(os.environ.get("TVM_CONFORMANCE_CASES", "150"))
+
+
+@pytest.fixture(scope="module")
+def runner(root):
+    spec = importlib.util.spec_from_file_location("onnx_conformance", root / "tools" / "onnx_conformance.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_a_sample_of_node_tests_passes_or_is_in_the_table(runner, seed):
+    listed = runner.known_failures()
+    wrong = []
+    for case in runner.sample(COUNT, seed):
+        result = runner.run_case(case)
+        if result != "pass" and case.name not in listed:
+            wrong.append(f"{case.name}: {result}")
+    assert not wrong, f"seed {seed}:\n" + "\n".join(wrong)
+
+
+def test_most_node_tests_pass(runner):
+    """The table is of this tree: at least 70 of 100 pass, and none is listed without a reason."""
+    text = runner.TABLE.read_text()
+    counts = text.split(" pass (")[0].rsplit("\n", 1)[1].split(" of ")
+    assert int(counts[0]) >= 0.7 * int(counts[1])
+    assert all(runner.known_failures().values())

@@ -1,0 +1,98 @@
+"""Whole models through the importer, against onnxruntime. They lie beside the checkout, in shared/models."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.relay.frontend import from_onnx
+
+pytest.importorskip("onnx")
+
+
+def models() -> Path | None:
+    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
+    given = os.environ.get("TVM_TEST_MODELS")
+    if given:
+        return Path(given)
+    for folder in Path(__file__).resolve().parents:
+        if (folder / "shared" / "models").is_dir():
+            return folder / "shared" / "models"
+    return None
+
+
+def path_of(name: str) -> str:
+    folder = models()
+    if folder is None or not (folder / name).is_file():
+        pytest.skip(f"{name} is not in shared/models beside the checkout (TVM_TEST_MODELS names another folder)")
+    return str(folder / name)
+
+
+def compare(name: str, shape: dict, rng, check) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    path = path_of(name)
+    module, params = from_onnx(path, shape=shape)
+    lib = relay.build(module, "llvm", params=params)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = {}
+    for value in session.get_inputs():
+        dims = shape.get(value.name, value.shape)
+        if "int32" in value.type:
+            feed[value.name] = rng.integers(0, 256, dims).astype("int32")
+        else:
+            feed[value.name] = rng.random(dims, dtype="float32")
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
+    executor.run(**feed)
+    for i, want in enumerate(session.run(None, feed)):
+        check(executor.get_output(i).numpy(), want)
+
+
+def close(got, want) -> None:
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("onnx/magika.onnx", {"bytes": [1, 2048]}),
+        ("onnx/ultraface_rfb320.onnx", {}),
+        ("onnx/ppocr_cls.onnx", {"x": [1, 3, 48, 192]}),
+    ],
+)
+def test_models_agree_with_onnxruntime(name, shape, rng):
+    compare(name, shape, rng, close)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("imagenet/mobilenet_v2.onnx", {"data": [1, 3, 224, 224]}),
+        ("imagenet/resnet50.onnx", {"input_1": [1, 224, 224, 3]}),
+        ("onnx/ppocr_v4_det.onnx", {"x": [1, 3, 64, 96]}),
+        ("onnx/style_candy.onnx", {"inputImage": [1, 3, 720, 720]}),
+    ],
+)
+def test_larger_models_agree_with_onnxruntime(name, shape, rng):
+    compare(name, shape, rng, close)
+
+
+def test_branches_on_a_run_time_condition_are_refused_clearly():
+    with pytest.raises(tvm.error.TVMError, match="If node"):
+        from_onnx(path_of("onnx/silero_vad.onnx"), shape={"input": [1, 576], "state": [2, 1, 128]})
+
+
+def test_import_alone_is_quick():
+    """Types are kept node by node: importing takes time in proportion to the model."""
+    import time
+
+    path = path_of("imagenet/resnet50.onnx")
+    started = time.process_time()
+    from_onnx(path, shape={"input_1": [1, 224, 224, 3]})
+    assert time.process_time() - started < 4
