@@ -56,8 +56,12 @@ def test_a_truncated_model_is_refused(tmp_path):
 
 
 def test_shapes_that_do_not_fit_name_the_node():
-    bad = model([helper.make_node("Add", ["x", "w"], ["y"], "sum")], [("x", [2, 3])], [("y", [2, 3])],
-                [("w", np.ones((4,), "float32"))])
+    bad = model(
+        [helper.make_node("Add", ["x", "w"], ["y"], "sum")],
+        [("x", [2, 3])],
+        [("y", [2, 3])],
+        [("w", np.ones((4,), "float32"))],
+    )
     with pytest.raises(tvm.error.TVMError, match="Add node 'sum'"):
         from_onnx(bad)
 
@@ -83,16 +87,21 @@ def test_weights_outside_the_models_folder_are_refused(tmp_path):
 
 
 def test_weights_beside_the_model_are_read(tmp_path):
-    m = model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", [2])], [("y", [2])],
-              [("w", np.array([3, 4], "float32"))])
+    m = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], [("x", [2])], [("y", [2])], [("w", np.array([3, 4], "float32"))]
+    )
     onnx.save(m, str(tmp_path / "m.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
     module, _ = from_onnx(tmp_path / "m.onnx")
     assert "add" in str(module)
 
 
 def test_weights_are_inputs_when_not_frozen():
-    m = model([helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Mul", ["r", "w"], ["y"])],
-              [("x", [6])], [("y", [2, 3])], [("s", np.array([2, 3], "int64")), ("w", np.ones((2, 3), "float32"))])
+    m = model(
+        [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Mul", ["r", "w"], ["y"])],
+        [("x", [6])],
+        [("y", [2, 3])],
+        [("s", np.array([2, 3], "int64")), ("w", np.ones((2, 3), "float32"))],
+    )
     module, params = from_onnx(m, freeze_params=False)
     assert [p.name_hint for p in module["main"].params] == ["x", "w"]
     assert set(params) == {"s", "w"}
@@ -107,24 +116,42 @@ def test_functions_of_the_model_are_expanded_with_their_attributes(rng):
     reference = body[0].attribute.add()
     reference.name, reference.ref_attr_name, reference.type = "alpha", "slope", onnx.AttributeProto.FLOAT
     function = helper.make_function("own", "Twice", ["a"], ["c"], body, [helper.make_opsetid("", 17)], ["slope"])
-    m = model([helper.make_node("Twice", ["x"], ["y"], domain="own", slope=0.5)], [("x", [4])], [("y", [4])],
-              functions=[function], sets=[helper.make_opsetid("own", 1)])
+    m = model(
+        [helper.make_node("Twice", ["x"], ["y"], domain="own", slope=0.5)],
+        [("x", [4])],
+        [("y", [4])],
+        functions=[function],
+        sets=[helper.make_opsetid("own", 1)],
+    )
     x = rng.standard_normal(4).astype("float32")
     np.testing.assert_allclose(run(m, x)[0], np.where(x < 0, 0.5 * x, x) + x, rtol=1e-6)
 
 
 def test_loops_of_known_length_are_unrolled(rng):
     body = helper.make_graph(
-        [helper.make_node("Add", ["s", "s"], ["t"]), helper.make_node("Identity", ["go"], ["on"]),
-         helper.make_node("Identity", ["t"], ["row"])],
+        [
+            helper.make_node("Add", ["s", "s"], ["t"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+            helper.make_node("Identity", ["t"], ["row"]),
+        ],
         "body",
-        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
-         helper.make_tensor_value_info("go", TensorProto.BOOL, []), helper.make_tensor_value_info("s", F, [2])],
-        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("t", F, [2]),
-         helper.make_tensor_value_info("row", F, [2])],
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", F, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("t", F, [2]),
+            helper.make_tensor_value_info("row", F, [2]),
+        ],
     )
-    m = model([helper.make_node("Loop", ["n", "", "x"], ["y", "rows"], body=body)], [("x", [2])],
-              [("y", [2]), ("rows", [3, 2])], [("n", np.array(3, "int64"))])
+    m = model(
+        [helper.make_node("Loop", ["n", "", "x"], ["y", "rows"], body=body)],
+        [("x", [2])],
+        [("y", [2]), ("rows", [3, 2])],
+        [("n", np.array(3, "int64"))],
+    )
     x = rng.standard_normal(2).astype("float32")
     y, rows = run(m, x)
     np.testing.assert_allclose(y, 8 * x, rtol=1e-6)
@@ -133,12 +160,20 @@ def test_loops_of_known_length_are_unrolled(rng):
 
 def test_a_run_time_condition_chooses_between_computed_branches(rng):
     def branch(op):
-        return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [],
-                                 [helper.make_tensor_value_info(op, F, [3])])
+        return helper.make_graph(
+            [helper.make_node(op, ["x"], [op])], op, [], [helper.make_tensor_value_info(op, F, [3])]
+        )
 
-    m = model([helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0), helper.make_node("Less", ["t", "zero"], ["c"]),
-               helper.make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Exp"))],
-              [("x", [3])], [("y", [3])], [("zero", np.array(0, "float32"))])
+    m = model(
+        [
+            helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0),
+            helper.make_node("Less", ["t", "zero"], ["c"]),
+            helper.make_node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Exp")),
+        ],
+        [("x", [3])],
+        [("y", [3])],
+        [("zero", np.array(0, "float32"))],
+    )
     x = np.array([1, -2, 0.5], "float32")
     np.testing.assert_allclose(run(m, x)[0], -x, rtol=1e-6)
     np.testing.assert_allclose(run(m, -x)[0], np.exp(-x), rtol=1e-5)
@@ -162,8 +197,13 @@ def test_resize_agrees_with_the_reference(attrs, scale, rng):
 
     sizes = [int(5 * scale), int(10 * scale)]
     scales = np.array([1, 1, scale, scale], "float32")
-    m = model([helper.make_node("Resize", ["x", "", "s"], ["y"], **attrs)], [("x", [1, 2, 5, 10])],
-              [("y", [1, 2, *sizes])], [("s", scales)], opset=18)
+    m = model(
+        [helper.make_node("Resize", ["x", "", "s"], ["y"], **attrs)],
+        [("x", [1, 2, 5, 10])],
+        [("y", [1, 2, *sizes])],
+        [("s", scales)],
+        opset=18,
+    )
     x = rng.standard_normal((1, 2, 5, 10)).astype("float32")
     (want,) = ReferenceEvaluator(m).run(None, {"x": x})
     np.testing.assert_allclose(run(m, x)[0], want, rtol=1e-4, atol=1e-5)
