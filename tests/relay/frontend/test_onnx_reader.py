@@ -180,13 +180,13 @@ def test_a_run_time_condition_chooses_between_computed_branches(rng):
 
 
 MODES = [
-    dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
-    dict(mode="nearest", coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil"),
-    dict(mode="linear", coordinate_transformation_mode="align_corners"),
-    dict(mode="linear", coordinate_transformation_mode="pytorch_half_pixel"),
-    dict(mode="linear", antialias=1),
-    dict(mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
-    dict(mode="cubic", antialias=1),
+    {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"},
+    {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+    {"mode": "linear", "antialias": 1},
+    {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1},
+    {"mode": "cubic", "antialias": 1},
 ]
 
 
