@@ -44,6 +44,7 @@ def conv(ctx, inputs, attrs):
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
+    data, weight, scale = _whole_numbers(ctx, data, weight, n)
     out = function(
         data,
         weight,
@@ -54,7 +55,31 @@ def conv(ctx, inputs, attrs):
         channels=shape[0],
         kernel_size=tuple(kernel),
     )
+    out = out if scale is None else relay.multiply(out, scale)
     return biased(out, argument(inputs, 2))
+
+
+def _whole_numbers(ctx, data, weight, n: int):
+    """Of dequantized data and weights, the integers as floats, and the scale of their convolution: sums of whole
+    numbers lose nothing, so that results round as those of integer arithmetic do."""
+    known = ctx.importer.integers
+    if id(data) not in known or id(weight) not in known:
+        return data, weight, None
+    (x, x_scale, x_zero, _), (w, w_scale, w_zero, axis) = known[id(data)][1], known[id(weight)][1]
+    scales = ctx.shape(w_scale)
+    if ctx.shape(x_scale) not in ((), (1,)) or scales not in ((), (1,)) and axis != 0:
+        return data, weight, None
+    column = (-1, *[1] * n) if scales not in ((), (1,)) else ()
+    scale = relay.multiply(relay.reshape(x_scale, ()), relay.reshape(w_scale, column))
+    return _centered(ctx, x, x_zero, ()), _centered(ctx, w, w_zero, (-1, *[1] * (n + 1))), scale
+
+
+def _centered(ctx, x, zero, column: tuple):
+    whole = relay.cast(x, "float32")
+    if zero is None:
+        return whole
+    shape = column if ctx.shape(zero) not in ((), (1,)) else ()
+    return relay.subtract(whole, relay.cast(relay.reshape(zero, shape), "float32"))
 
 
 @op("ConvTranspose")

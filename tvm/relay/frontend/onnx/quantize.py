@@ -80,6 +80,8 @@ def quantize_linear(ctx, inputs, attrs):
 def dequantize_linear(ctx, inputs, attrs):
     x, scale, zero = inputs[0], inputs[1], argument(inputs, 2)
     axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+    if not block and ctx.dtype(x) in ("int8", "uint8") and ctx.dtype(scale) == "float32":
+        ctx.integers = (x, scale, zero, axis)
     out = dequantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block))
     return relay.cast(out, onnx_dtype(attrs["output_dtype"])) if attrs.get("output_dtype") else out
 

@@ -81,6 +81,8 @@ class Importer:
         self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.depth = 0
+        # By identity: dequantized values with the integers they were made of.
+        self.integers: dict[int, tuple[Any, Any]] = {}
         self.settler = Settler(self.params)
         # Shapes that the model itself gives to values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
@@ -196,6 +198,9 @@ class Importer:
             try:
                 got = self.convert(context, inputs)
                 self.outputs(node, got, where)
+                if context.integers is not None:
+                    made = self.scopes[-1][node.output[0]]
+                    self.integers[id(made)] = (made, context.integers)
             except TVMError as problem:
                 if str(problem).startswith(where):
                     raise

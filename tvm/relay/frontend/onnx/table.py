@@ -21,7 +21,7 @@ op = CONVERTERS.op
 class Context:
     """The node being converted."""
 
-    __slots__ = ("attributes", "importer", "node", "version", "where")
+    __slots__ = ("attributes", "importer", "integers", "node", "version", "where")
 
     def __init__(self, importer, node, version: int, where: str):
         self.importer = importer
@@ -29,6 +29,8 @@ class Context:
         self.version = version
         self.where = where
         self.attributes: dict[str, Any] = {}
+        # Set by converters whose first result is integers times a scale; see quantize.py.
+        self.integers: Any = None
 
     @property
     def opset(self) -> int:
