@@ -15,7 +15,6 @@ _SAME = {
     "Log": "log",
     "Sqrt": "sqrt",
     "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
     "Abs": "abs",
     "Neg": "negative",
     "Floor": "floor",
@@ -83,6 +82,14 @@ for _onnx, _name in _SAME.items():
     op(_onnx)(_same(_name))
 for _onnx, _name in _TWO.items():
     op(_onnx)(_two(_name))
+
+
+@op("Sigmoid")
+def sigmoid(ctx, inputs, attrs):
+    """Halves are computed as floats: 1 + exp(-x) would round before the division."""
+    if ctx.dtype(inputs[0]) == "float16":
+        return relay.cast(relay.sigmoid(relay.cast(inputs[0], "float32")), "float16")
+    return relay.sigmoid(inputs[0])
 
 
 @op("Div")

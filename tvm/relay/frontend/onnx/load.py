@@ -9,7 +9,7 @@ from ....dtype import canonical
 from ....error import TVMError
 
 # Element types of ONNX whose NumPy form has a name of its own here.
-_SPECIAL = {"BFLOAT16": "bfloat16", "FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E5M2": "float8_e5m2"}
+_SPECIAL = {"BFLOAT16": "bfloat16"}
 _REFUSED = ("STRING", "COMPLEX64", "COMPLEX128", "UNDEFINED")
 
 

@@ -198,7 +198,9 @@ def matmul(ctx, inputs, attrs):
 
 
 def product(ctx, a, b, out_dtype: str = ""):
-    """NumPy's matmul."""
+    """NumPy's matmul; halves are summed as floats."""
+    if ctx.dtype(a) == "float16" and not out_dtype:
+        return relay.cast(product(ctx, a, b, "float32"), "float16")
     x, y = ctx.known_shape(a), ctx.known_shape(b)
     if not x or not y:
         raise TVMError("scalars have no matrix product")
@@ -249,6 +251,8 @@ def _along(function):
 
 
 def _softmax(ctx, x, axis: int):
+    if ctx.dtype(x) == "float16":
+        return relay.cast(relay.nn.softmax(relay.cast(x, "float32"), axis), "float16")
     return relay.nn.softmax(x, axis)
 
 
