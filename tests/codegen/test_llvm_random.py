@@ -202,7 +202,8 @@ def test_random_program(case, target, rng):
     compile_raw(function, target)(*got)
     for b, x, y in zip(arguments, got, want):
         if "float" in b.dtype:
-            # Sums into their own element may be contracted.
-            numpy.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4, err_msg=f"{b.name}\n{function}")
+            # Sums into their own element may be contracted, and may cancel to far less than what was summed.
+            scale = max(numpy.abs(a).max(initial=1) for a in (*given, *want) if a.dtype.kind == "f")
+            numpy.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4 * min(scale, 1e3), err_msg=f"{b.name}\n{function}")
         else:
             numpy.testing.assert_array_equal(x, y, err_msg=f"{b.name}\n{function}")

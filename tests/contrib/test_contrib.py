@@ -87,7 +87,7 @@ def test_cblas_product_inside_a_program():
     x, y = np.random.default_rng(0).random((5, 7), "float32"), np.random.default_rng(1).random((6, 7), "float32")
     out = tvm.nd.array(np.zeros((5, 6), "float32"))
     f(tvm.nd.array(x), tvm.nd.array(y), out)
-    np.testing.assert_allclose(out.numpy(), x @ y.T + 1, rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), x @ y.T + 1, rtol=1e-5, atol=1e-5)
 
 
 def test_a_missing_c_compiler_is_named(monkeypatch):

@@ -36,9 +36,9 @@ def test_inputs_by_name_number_and_keyword(lib, arrays):
     executor.set_input("x", arrays["x"])
     executor.set_input(executor.get_input_index("w"), tvm.nd.array(arrays["w"]))
     executor.run(b=arrays["b"])
-    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(arrays), rtol=1e-6)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(arrays), rtol=1e-5, atol=1e-5)
     out = tvm.nd.empty(SHAPE)
-    np.testing.assert_allclose(executor.get_output(1, out).numpy(), -expected(arrays), rtol=1e-6)
+    np.testing.assert_allclose(executor.get_output(1, out).numpy(), -expected(arrays), rtol=1e-5, atol=1e-5)
     shapes, dtypes = executor.get_input_info()
     assert shapes["x"] == SHAPE and dtypes["x"] == "float32"
     np.testing.assert_array_equal(executor.get_input("w").numpy(), arrays["w"])
@@ -51,10 +51,10 @@ def test_arrays_are_read_and_written_in_place(lib, arrays):
     executor.set_input_zero_copy("x", x)
     executor.set_output_zero_copy(0, out)
     executor.run()
-    np.testing.assert_allclose(out.numpy(), expected(arrays), rtol=1e-6)
+    np.testing.assert_allclose(out.numpy(), expected(arrays), rtol=1e-5, atol=1e-5)
     x.copyfrom(arrays["x"] * 2)
     executor.run()
-    np.testing.assert_allclose(out.numpy(), expected({**arrays, "x": arrays["x"] * 2}), rtol=1e-6)
+    np.testing.assert_allclose(out.numpy(), expected({**arrays, "x": arrays["x"] * 2}), rtol=1e-5, atol=1e-5)
 
 
 def test_parameters_are_loaded_and_shared(lib, arrays):
@@ -63,11 +63,11 @@ def test_parameters_are_loaded_and_shared(lib, arrays):
     first.load_params(blob)
     second.share_params(first, blob)
     second.run(x=arrays["x"])
-    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays), rtol=1e-6)
+    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays), rtol=1e-5, atol=1e-5)
     # One memory: what the first changes, the second reads.
     first.set_input("b", arrays["b"] + 1)
     second.run()
-    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays) + 1, rtol=1e-5)
+    np.testing.assert_allclose(second.get_output(0).numpy(), expected(arrays) + 1, rtol=1e-5, atol=1e-5)
 
 
 def test_benchmark_gives_times(lib, arrays):

@@ -34,6 +34,12 @@ def evaluate(outputs: list[Tensor], inputs: dict[Tensor, np.ndarray], sizes: dic
     return [_tensor(t, known, sizes or {}) for t in outputs]
 
 
+def assert_near(got: np.ndarray, expected: np.ndarray, message: str = "") -> None:
+    """Equal but for the order of sums: a float may cancel to far less than what was summed."""
+    scale = np.abs(expected).max(initial=1) if expected.dtype.kind == "f" else 0
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * scale, err_msg=message)
+
+
 def _tensor(tensor: Tensor, known: dict, sizes: dict) -> np.ndarray:
     if tensor not in known:
         op = tensor.op

@@ -45,7 +45,7 @@ def external(mod) -> dict[str, dict[str, int]]:
 def check_same(mod, new, rng):
     values = [rng.uniform(-1, 1, [int(d) for d in p.checked_type.shape]).astype("float32") for p in mod["main"].params]
     for a, b in zip(run(mod, *values), run(new, *values)):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_neighbours_become_one_function(toy, rng):

@@ -19,8 +19,8 @@ def test_debug_and_graph_executors_agree(rng):
     graph = relay.create_executor("graph", mod).evaluate()(x=a, y=b)
     e = np.exp(a + b - (a + b).max(1, keepdims=True))
     for got in (debug, graph):
-        np.testing.assert_allclose(got[0].numpy(), e / e.sum(1, keepdims=True), rtol=1e-5)
-        np.testing.assert_allclose(got[1].numpy(), (a * b).sum(1), rtol=1e-5)
+        np.testing.assert_allclose(got[0].numpy(), e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(got[1].numpy(), (a * b).sum(1), rtol=1e-5, atol=1e-5)
 
 
 def test_expressions_and_bound_variables_are_evaluated_at_once():

@@ -187,7 +187,7 @@ def test_normal_forms_keep_results_and_undo_each_other(rng):
         for value in (True, False):
             args = (np.array([0.5, -1], "float32"), value)
             run = [relay.create_executor("debug", m).evaluate()(*args).numpy() for m in (mod, new)]
-            np.testing.assert_allclose(run[0], run[1], rtol=1e-6)
+            np.testing.assert_allclose(run[0], run[1], rtol=1e-6, atol=1e-6)
 
 
 def test_legalization_and_layout_rules_of_operators_are_used(rng):

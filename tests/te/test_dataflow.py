@@ -23,7 +23,7 @@ def check_matmul(s, a, b, c):
     x, y = (rng.random([int(d) for d in t.shape], dtype="float32") for t in (a, b))
     out = tvm.nd.array(np.zeros([int(d) for d in c.shape], "float32"))
     tvm.build(s, [a, b, c], "llvm")(tvm.nd.array(x), tvm.nd.array(y), out)
-    np.testing.assert_allclose(out.numpy(), x @ y, rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), x @ y, rtol=1e-5, atol=1e-5)
 
 
 def test_cache_write_after_reorder_stores_in_loop_order():
@@ -86,7 +86,7 @@ def test_rfactor_keeps_whole_axes_first_and_the_variables_of_divided_ones():
     x = np.random.default_rng(0).random((6, 8, 9), dtype="float32")
     out = tvm.nd.array(np.zeros(6, "float32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
-    np.testing.assert_allclose(out.numpy(), x.sum((1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), x.sum((1, 2)), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("how", ["root", "inside"])
@@ -184,7 +184,7 @@ def test_a_reduction_whose_length_depends_on_the_row_can_be_cached():
             s.cache_write(b, "local")
         out = tvm.nd.array(np.zeros(10, "float32"))
         tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
-        np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["data outside", "reduction outside"])
@@ -206,7 +206,7 @@ def test_data_fused_with_reduction_starts_at_the_first_step_of_each_element(orde
     x = np.random.default_rng(0).random((6, 5), dtype="float32")
     out = tvm.nd.array(np.full(6, 9, "float32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(x), out)
-    np.testing.assert_allclose(out.numpy(), x.sum(1), rtol=1e-6)
+    np.testing.assert_allclose(out.numpy(), x.sum(1), rtol=1e-6, atol=1e-6)
     with pytest.raises(ScheduleError, match="is fused from data and reduction"):
         s.rfactor(b, s[b].leaf_iter_vars[0])
     with pytest.raises(ScheduleError, match="is fused from data and reduction"):

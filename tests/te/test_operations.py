@@ -39,7 +39,7 @@ def test_scan_accumulates_along_the_first_axis(rows, columns):
     s = te.create_schedule(total.op)
     data = random(rows, columns)
     got = run(s, [x, total], data, np.zeros_like(data))[1]
-    np.testing.assert_allclose(got, np.cumsum(data, 0), rtol=1e-5)
+    np.testing.assert_allclose(got, np.cumsum(data, 0), rtol=1e-5, atol=1e-5)
 
 
 def test_scan_update_and_init_can_be_scheduled():
@@ -50,7 +50,7 @@ def test_scan_update_and_init_can_be_scheduled():
     s[update].vectorize(inner)
     data = random(9, 11)
     got = run(s, [x, total], data, np.zeros_like(data))[1]
-    np.testing.assert_allclose(got, np.cumsum(data, 0), rtol=1e-5)
+    np.testing.assert_allclose(got, np.cumsum(data, 0), rtol=1e-5, atol=1e-5)
     with pytest.raises(ScheduleError, match="the update of a scan is computed by its scan"):
         s[update].compute_root()
 
@@ -69,7 +69,7 @@ def test_scan_with_a_step_of_two_stages():
     want = data.copy()
     for t in range(1, m):
         want[t] = want[t - 1] * 2 + data[t]
-    np.testing.assert_allclose(run(s, [x, total], data, np.zeros_like(data))[1], want, rtol=1e-5)
+    np.testing.assert_allclose(run(s, [x, total], data, np.zeros_like(data))[1], want, rtol=1e-5, atol=1e-5)
 
 
 def test_scan_of_two_states():
@@ -87,8 +87,8 @@ def test_scan_of_two_states():
     for t in range(1, m):
         w1[t], w2[t] = w1[t - 1] + data[t], w2[t - 1] + w1[t - 1]
     got = run(s, [x, o1, o2], data, np.zeros_like(data), np.zeros_like(data))
-    np.testing.assert_allclose(got[1], w1, rtol=1e-5)
-    np.testing.assert_allclose(got[2], w2, rtol=1e-5)
+    np.testing.assert_allclose(got[1], w1, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[2], w2, rtol=1e-5, atol=1e-5)
 
 
 # -- extern ----------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_extern_calls_python_with_the_buffers():
     d = te.compute((4, 3), lambda i, j: c[i, j] - 1, name="D")
     s = te.create_schedule(d.op)
     data = random(4, 3)
-    np.testing.assert_allclose(run(s, [a, d], data, np.zeros_like(data))[1], (data + 1) * 2 - 1, rtol=1e-6)
+    np.testing.assert_allclose(run(s, [a, d], data, np.zeros_like(data))[1], (data + 1) * 2 - 1, rtol=1e-6, atol=1e-6)
 
 
 def test_extern_with_loops_of_the_builder():
@@ -125,7 +125,7 @@ def test_extern_with_loops_of_the_builder():
     b = te.extern((n,), [a], build, name="B", dtype="float32")
     data = random(n)
     want = np.where(np.arange(n) % 2 == 0, data, -data)
-    np.testing.assert_allclose(run(te.create_schedule(b.op), [a, b], data, np.zeros_like(data))[1], want)
+    np.testing.assert_allclose(run(te.create_schedule(b.op), [a, b], data, np.zeros_like(data))[1], want, atol=1e-6)
 
 
 def test_extern_refuses_wrong_uses():
@@ -183,9 +183,9 @@ def test_hybrid_script_compiles_and_runs_as_python_alike():
     c = outer_product(a, b)
     x, y = random(n), random(m, seed=1)
     want = np.outer(x, y)
-    np.testing.assert_allclose(outer_product(x, y), want, rtol=1e-6)
+    np.testing.assert_allclose(outer_product(x, y), want, rtol=1e-6, atol=1e-6)
     got = run(te.create_schedule(c.op), [a, b, c], x, y, np.zeros((n, m), "float32"))[2]
-    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
 def test_hybrid_script_loops_take_a_schedule():
@@ -198,7 +198,8 @@ def test_hybrid_script_loops_take_a_schedule():
     s[c].reorder(outer, i, inner)
     s[c].unroll(inner)
     x, y = random(n), random(m, seed=1)
-    np.testing.assert_allclose(run(s, [a, b, c], x, y, np.zeros((n, m), "float32"))[2], np.outer(x, y), rtol=1e-6)
+    got = run(s, [a, b, c], x, y, np.zeros((n, m), "float32"))[2]
+    np.testing.assert_allclose(got, np.outer(x, y), rtol=1e-6, atol=1e-6)
 
 
 def test_hybrid_script_scalars_are_memory():
@@ -206,7 +207,7 @@ def test_hybrid_script_scalars_are_memory():
     b = running_max(a)
     x = random(9)
     got = run(te.create_schedule(b.op), [a, b], x, np.zeros_like(x))[1]
-    np.testing.assert_allclose(got, np.maximum.accumulate(x))
+    np.testing.assert_allclose(got, np.maximum.accumulate(x), atol=1e-6)
 
 
 def test_hybrid_script_errors_show_the_line():
@@ -276,7 +277,7 @@ def test_tensorize_calls_the_intrinsic_for_the_inner_loops(split_k, reset):
     s[c].tensorize(j_inner, gemv_intrinsic(4, inner, reset))
     x, y = random(n, depth), random(m, depth, seed=1)
     got = run(s, [a, b, c], x, y, np.full((n, m), 9, "float32"))[2]
-    np.testing.assert_allclose(got, x @ y.T, rtol=1e-5)
+    np.testing.assert_allclose(got, x @ y.T, rtol=1e-5, atol=1e-5)
 
 
 def test_tensorize_mismatch_shows_expected_and_found():
@@ -322,7 +323,7 @@ def test_rfactor_reduces_in_two_steps(factor_axis):
     assert len(factored.shape) == 2
     s[factored].parallel(s[factored].op.axis[0])
     data = random(5, 37)
-    np.testing.assert_allclose(run(s, [a, b], data, np.zeros(5, "float32"))[1], data.sum(1), rtol=1e-5)
+    np.testing.assert_allclose(run(s, [a, b], data, np.zeros(5, "float32"))[1], data.sum(1), rtol=1e-5, atol=1e-5)
 
 
 def test_rfactor_refuses_what_is_no_reduction():
@@ -344,8 +345,8 @@ def test_tuple_reduction_computes_all_values_before_storing_any():
     b, w = te.compute((3,), lambda i: mean((a[i, k], tir.const(1, "float32")), axis=k), name="B")
     data = random(3, 11)
     got = run(te.create_schedule(b.op), [a, b, w], data, np.zeros(3, "float32"), np.zeros(3, "float32"))
-    np.testing.assert_allclose(got[1], data.mean(1), rtol=1e-5)
-    np.testing.assert_allclose(got[2], 11)
+    np.testing.assert_allclose(got[1], data.mean(1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got[2], 11, atol=1e-6)
 
 
 # -- building programs -----------------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ def test_operators_between_tensors_broadcast():
     c = (a + b) * 2 - a / (b + 1)
     x, y = random(4, 1), random(3, seed=1)
     got = run(te.create_schedule(c.op), [a, b, c], x, y, np.zeros((4, 3), "float32"))[2]
-    np.testing.assert_allclose(got, (x + y) * 2 - x / (y + 1), rtol=1e-5)
+    np.testing.assert_allclose(got, (x + y) * 2 - x / (y + 1), rtol=1e-5, atol=1e-5)
     with pytest.raises(TVMError, match="shapes do not broadcast"):
         te.placeholder((4,)) + te.placeholder((3,))
 
@@ -394,4 +395,4 @@ def test_symbolic_sizes_are_read_from_the_arguments():
         x = random(size)
         out = tvm.nd.array(np.zeros_like(x))
         f(tvm.nd.array(x), out)
-        np.testing.assert_allclose(out.numpy(), x + 1)
+        np.testing.assert_allclose(out.numpy(), x + 1, atol=1e-6)

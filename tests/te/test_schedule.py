@@ -42,7 +42,7 @@ def check(s, args, want, *inputs):
     f = tvm.build(s, args, "llvm")
     out = tvm.nd.array(np.zeros(want.shape, want.dtype))
     f(*[tvm.nd.array(x) for x in inputs], out)
-    np.testing.assert_allclose(out.numpy(), want, rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 16])

@@ -79,7 +79,7 @@ def test_an_intrinsic_makes_the_dimensions_the_function_does_not_name(cached):
     s[b1].compute_at(s[stage], inner)
     rng = np.random.default_rng(0)
     x, y = rows(rng, 6, 8), rows(rng, 6, 8)
-    np.testing.assert_allclose(run(s, [a, b, c], x, y), x + y + 5, rtol=1e-6)
+    np.testing.assert_allclose(run(s, [a, b, c], x, y), x + y + 5, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("reset", [True, False])
@@ -94,7 +94,7 @@ def test_an_intrinsic_accumulates_over_a_reduction_around_it(reset, inside):
         s[c].reorder(k, *c.op.axis[:2])
     rng = np.random.default_rng(0)
     x, y = rows(rng, 3, 4, 8, 5), rows(rng, 2, 4, 5)
-    np.testing.assert_allclose(run(s, [a, b, c], x, y), np.einsum("ikmn,jkn->ijm", x, y), rtol=1e-5)
+    np.testing.assert_allclose(run(s, [a, b, c], x, y), np.einsum("ikmn,jkn->ijm", x, y), rtol=1e-5, atol=1e-5)
 
 
 def test_scalar_parameters_are_given_in_the_call():
@@ -107,7 +107,7 @@ def test_scalar_parameters_are_given_in_the_call():
     c = te.compute((3, 4), lambda i, j: scale(a[i, j], i * 10 + j), name="C")
     v = rows(np.random.default_rng(0), 3, 4)
     got = run(te.create_schedule(c.op), [a, c], v)
-    np.testing.assert_allclose(got, v * (np.arange(3)[:, None] * 10 + np.arange(4)), rtol=1e-6)
+    np.testing.assert_allclose(got, v * (np.arange(3)[:, None] * 10 + np.arange(4)), rtol=1e-6, atol=1e-6)
 
 
 def test_bad_calls_are_refused():

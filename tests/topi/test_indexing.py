@@ -230,7 +230,7 @@ def test_scatter_elements(rng, axis):
             at = (indices[r, c], c) if axis == 0 else (r, indices[r, c])
             total[at] += updates[r, c]
             count[at] += 1
-    np.testing.assert_allclose(got[-1], total / count, rtol=1e-6)
+    np.testing.assert_allclose(got[-1], total / count, rtol=1e-6, atol=1e-6)
 
 
 def test_scatter_nd(rng):
@@ -245,7 +245,7 @@ def test_scatter_nd(rng):
         for n in range(3):
             at = (indices[0, n], indices[1, n])
             wanted[at] = join[mode](wanted[at], updates[n])
-        np.testing.assert_allclose(value, wanted, rtol=1e-6, err_msg=mode)
+        np.testing.assert_allclose(value, wanted, rtol=1e-6, atol=1e-6, err_msg=mode)
 
 
 def test_places_outside_are_left_out():

@@ -93,7 +93,7 @@ def test_python_interface_of_the_guides(model_path, tmp_path):
     data = {"data": np.ones((1, 3, 9, 7), "float32")}
     one = tvmc.run(tvmc.compile(back, target="llvm"), device="cpu", inputs=data)
     two = tvmc.run(made, device="cpu", inputs=data)
-    np.testing.assert_allclose(one.get_output("output_0"), two.get_output("output_0"), rtol=1e-6)
+    np.testing.assert_allclose(one.get_output("output_0"), two.get_output("output_0"), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.skipif(not DEMO.exists(), reason="the demo's model is not in this tree")

@@ -124,7 +124,7 @@ def test_functions_of_the_model_are_expanded_with_their_attributes(rng):
         sets=[helper.make_opsetid("own", 1)],
     )
     x = rng.standard_normal(4).astype("float32")
-    np.testing.assert_allclose(run(m, x)[0], np.where(x < 0, 0.5 * x, x) + x, rtol=1e-6)
+    np.testing.assert_allclose(run(m, x)[0], np.where(x < 0, 0.5 * x, x) + x, rtol=1e-6, atol=1e-6)
 
 
 def test_loops_of_known_length_are_unrolled(rng):
@@ -154,8 +154,8 @@ def test_loops_of_known_length_are_unrolled(rng):
     )
     x = rng.standard_normal(2).astype("float32")
     y, rows = run(m, x)
-    np.testing.assert_allclose(y, 8 * x, rtol=1e-6)
-    np.testing.assert_allclose(rows, np.stack([2 * x, 4 * x, 8 * x]), rtol=1e-6)
+    np.testing.assert_allclose(y, 8 * x, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(rows, np.stack([2 * x, 4 * x, 8 * x]), rtol=1e-6, atol=1e-6)
 
 
 def test_a_run_time_condition_chooses_between_computed_branches(rng):
@@ -175,8 +175,8 @@ def test_a_run_time_condition_chooses_between_computed_branches(rng):
         [("zero", np.array(0, "float32"))],
     )
     x = np.array([1, -2, 0.5], "float32")
-    np.testing.assert_allclose(run(m, x)[0], -x, rtol=1e-6)
-    np.testing.assert_allclose(run(m, -x)[0], np.exp(-x), rtol=1e-5)
+    np.testing.assert_allclose(run(m, x)[0], -x, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(run(m, -x)[0], np.exp(-x), rtol=1e-5, atol=1e-5)
 
 
 MODES = [

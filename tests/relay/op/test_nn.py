@@ -144,10 +144,10 @@ def test_pool_layouts_agree():
         lambda a: relay.nn.avg_pool2d(a, 3, 2, padding=1, ceil_mode=True, layout="NHWC"),
         np.ascontiguousarray(x.transpose(0, 2, 3, 1)),
     )
-    np.testing.assert_allclose(last.transpose(0, 3, 1, 2), want, rtol=1e-6)
+    np.testing.assert_allclose(last.transpose(0, 3, 1, 2), want, rtol=1e-6, atol=1e-6)
     packed = np.ascontiguousarray(x.reshape(1, 2, 4, 6, 5).transpose(0, 1, 3, 4, 2))
     block = run(lambda a: relay.nn.avg_pool2d(a, 3, 2, padding=1, ceil_mode=True, layout="NCHW4c"), packed)
-    np.testing.assert_allclose(block.transpose(0, 1, 4, 2, 3).reshape(want.shape), want, rtol=1e-6)
+    np.testing.assert_allclose(block.transpose(0, 1, 4, 2, 3).reshape(want.shape), want, rtol=1e-6, atol=1e-6)
 
 
 def test_activations_and_edge_values():

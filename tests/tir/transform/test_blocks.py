@@ -48,7 +48,7 @@ def test_reduction_of_a_created_function():
     func = te.create_prim_func([a, c])
     x = np.random.default_rng(3).random((8, 16), "float32")
     got = results(lowered(func), [x, np.zeros(8, "float32")])[1]
-    np.testing.assert_allclose(got, x.sum(1) * 2, rtol=1e-5)
+    np.testing.assert_allclose(got, x.sum(1) * 2, rtol=1e-5, atol=1e-5)
 
 
 def producer_consumer(reduction):
