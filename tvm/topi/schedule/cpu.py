@@ -7,13 +7,17 @@ over the reduction, and what follows it element by element is done on the tile b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from . import access
+from ..cpu import access, conv2d, depthwise
+
+# Operators with a schedule of their own, by the tag of their computation.
+TEMPLATES: dict[str, ModuleType] = {"conv2d_NCHWc": conv2d, "depthwise_conv2d_NCHWc": depthwise}
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14
@@ -24,8 +28,11 @@ class Machine:
 
     def __init__(self, target: Target):
         features = target.features
-        self.vector_bytes = max(getattr(features, "vector_bits", 128) or 128, 128) // 8
-        self.registers = 32 if self.vector_bytes == 64 else 16
+        self.vector_bytes = max(features.vector_bits, 128) // 8
+        self.registers = features.vector_registers or 16
+        self.threads = max(features.threads, 1)
+        self.l1_bytes = features.l1_bytes or 1 << 15
+        self.l2_bytes = features.l2_bytes or 1 << 18
 
     def lanes(self, dtype: str) -> int:
         return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
@@ -42,6 +49,8 @@ class Planner:
     def __init__(self, s: Schedule, machine: Machine):
         self.s = s
         self.machine = machine
+        self.parallel_points = PARALLEL_POINTS
+        self.placed: set[Stage] = set()
 
     def run(self) -> None:
         self.inline()
@@ -55,13 +64,28 @@ class Planner:
                 consumer = self.fusable_consumer(stage, plain)
                 if consumer is not None and consumer not in fused.values():
                     fused[stage] = consumer
+        # Templates also place what feeds them, so they come first.
         for stage in live:
+            template = TEMPLATES.get(stage.op.tag or "")
+            if template is not None and template.applies(stage.op):
+                self.templated(template, stage, fused.get(stage))
+        for stage in live:
+            if stage in self.placed:
+                continue
             if stage in fused:
                 self.reduction(stage, fused[stage])
             elif stage.op.reduce_axis:
                 self.reduction(stage, None)
             elif stage not in fused.values():
                 self.injective(stage)
+
+    def templated(self, template: ModuleType, stage: Stage, consumer: Stage | None) -> None:
+        config = template.choose(stage.op, self.machine)
+        self.placed.add(stage)
+        if consumer is None:
+            consumer, stage = stage, self.s[self.s.cache_write(stage.op.output(0), "local")]
+        self.placed.update((stage, consumer))
+        template.apply(self, stage, consumer, config)
 
     # -- inlining ------------------------------------------------------------------------------------------------
 

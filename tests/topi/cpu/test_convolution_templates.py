@@ -1,0 +1,121 @@
+"""The convolution templates against NumPy, on sizes that leave tails and on every kind of window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import te, topi
+from tvm.topi.cpu import conv2d, depthwise
+from tvm.topi.schedule import cpu, schedule_for
+
+TARGETS = ["llvm", "llvm -mcpu=haswell"]
+
+
+def reference(data, weight, stride, pad, dilation, groups):
+    """NCHW convolution, position by position of the window, in float64."""
+    x = np.pad(data.astype("float64"), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])))
+    filters, inside, kh, kw = weight.shape
+    height = (x.shape[2] - (kh - 1) * dilation - 1) // stride + 1
+    width = (x.shape[3] - (kw - 1) * dilation - 1) // stride + 1
+    out = np.zeros((data.shape[0], filters, height, width))
+    each = filters // groups
+    for g in range(groups):
+        part = x[:, g * inside : (g + 1) * inside]
+        for r in range(kh):
+            for c in range(kw):
+                rows = part[:, :, r * dilation : r * dilation + (height - 1) * stride + 1 : stride]
+                window = rows[:, :, :, c * dilation : c * dilation + (width - 1) * stride + 1 : stride]
+                kernel = weight[g * each : (g + 1) * each, :, r, c].astype("float64")
+                out[:, g * each : (g + 1) * each] += np.einsum("nihw,oi->nohw", window, kernel)
+    return out
+
+
+def blocked(array, block):
+    n, c, h, w = array.shape
+    return np.ascontiguousarray(array.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def run(target, shape, filters, kernel, stride=1, pad=(0, 0, 0, 0), dilation=1, block=16, epilogue=True, config=None):
+    n, channels, height, width = shape
+    in_block = block if channels % block == 0 else channels
+    rng = np.random.default_rng(height * 131 + width * 17 + filters)
+    data = rng.standard_normal(shape).astype("float32")
+    is_depthwise = filters == -1
+    filters = channels if is_depthwise else filters
+    weight = rng.standard_normal((filters, 1 if is_depthwise else channels, *kernel)).astype("float32")
+    bias = rng.standard_normal((filters // block, 1, 1, block)).astype("float32")
+    x = te.placeholder((n, channels // in_block, height, width, in_block), name="x")
+    if is_depthwise:
+        packed = weight.reshape(filters // block, block, 1, 1, *kernel).transpose(0, 2, 4, 5, 3, 1)
+        w = te.placeholder(packed.shape, name="w")
+        out = topi.nn.depthwise_conv2d_NCHWc(x, w, stride, pad, dilation, f"NCHW{block}c", f"NCHW{block}c", "float32")
+    else:
+        packed = weight.reshape(filters // block, block, channels // in_block, in_block, *kernel)
+        packed = packed.transpose(0, 2, 4, 5, 3, 1)
+        w = te.placeholder(packed.shape, name="w")
+        out = topi.nn.conv2d_NCHWc(x, w, stride, pad, dilation, f"NCHW{in_block}c", f"NCHW{block}c", "float32")
+    b = te.placeholder(bias.shape, name="b")
+    result = topi.nn.relu(topi.add(out, b)) if epilogue else out
+    target = tvm.target.Target(target)
+    with target:
+        function = tvm.build(schedule_for([result], target), [x, w, b, result], target)
+    got = tvm.nd.empty([int(d) for d in result.shape])
+    function(*(tvm.nd.array(np.ascontiguousarray(a)) for a in (blocked(data, in_block), packed, bias)), got)
+    want = blocked(reference(data, weight, stride, pad, dilation, channels if is_depthwise else 1), block)
+    want = np.maximum(want + bias, 0) if epilogue else want
+    scale = np.abs(want).max() + 1
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-5 * scale)
+
+
+CASES = {
+    "one pixel": {"shape": (1, 16, 1, 1), "filters": 32, "kernel": (1, 1)},
+    "prime width": {"shape": (1, 16, 5, 17), "filters": 32, "kernel": (1, 1)},
+    "wide prime": {"shape": (1, 16, 3, 37), "filters": 16, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
+    "tails both ways": {"shape": (1, 32, 7, 7), "filters": 64, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
+    "stride": {"shape": (1, 16, 15, 15), "filters": 32, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
+    "uneven padding": {"shape": (1, 16, 9, 11), "filters": 48, "kernel": (3, 3), "stride": 2, "pad": (0, 1, 2, 1)},
+    "dilation": {"shape": (1, 16, 13, 13), "filters": 16, "kernel": (3, 3), "pad": (2, 2, 2, 2), "dilation": 2},
+    "few channels": {"shape": (1, 3, 31, 29), "filters": 32, "kernel": (7, 7), "stride": 2, "pad": (3, 3, 3, 3)},
+    "batch": {"shape": (3, 16, 14, 14), "filters": 32, "kernel": (1, 3), "pad": (0, 1, 0, 1)},
+    "small blocks": {"shape": (2, 24, 10, 10), "filters": 40, "kernel": (3, 3), "pad": (1, 1, 1, 1), "block": 8},
+    "enough for threads": {"shape": (1, 32, 29, 31), "filters": 64, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
+    "no epilogue": {"shape": (1, 16, 12, 13), "filters": 32, "kernel": (5, 5), "pad": (2, 2, 2, 2), "epilogue": False},
+    "depthwise": {"shape": (1, 32, 14, 14), "filters": -1, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
+    "depthwise, prime": {"shape": (2, 16, 17, 19), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
+    "depthwise, wide window": {"shape": (1, 16, 12, 23), "filters": -1, "kernel": (7, 7), "pad": (3, 3, 3, 3)},
+    "depthwise, one row": {"shape": (1, 16, 1, 40), "filters": -1, "kernel": (1, 5), "pad": (0, 2, 0, 2)},
+    "depthwise, no epilogue": {
+        "shape": (1, 48, 9, 9), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2), "epilogue": False},
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_chosen_schedule_computes_the_convolution(case, target):
+    run(target, **case)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_configuration_of_the_space_computes_the_convolution(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    template = (conv2d, depthwise)[seed % 2]
+
+    def draw(op, machine):
+        config = {name: values[rng.integers(len(values))] for name, values in template.space(op, machine).items()}
+        print("seed", seed, "configuration", config)
+        return config
+
+    monkeypatch.setattr(template, "choose", draw)
+    run("llvm", (1, 32, 9, 13), -1 if seed % 2 else 64, (3, 3), 1 + seed // 2 % 2, (1, 1, 1, 1))
+
+
+def test_the_choice_keeps_the_tile_in_registers():
+    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=haswell"))
+    x = te.placeholder((1, 8, 56, 56, 8))
+    w = te.placeholder((8, 8, 3, 3, 8, 8))
+    out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW8c", "NCHW8c", "float32")
+    config = conv2d.choose(out.op, machine)
+    held = config["tile_h"] * config["tile_w"] * config["tile_oc"]
+    assert conv2d.CHAINS <= held <= machine.registers - config["tile_oc"] - 1

@@ -1,0 +1,154 @@
+"""Direct convolution over channels in blocks: a tile of pixels and blocks of filters stays in registers.
+
+The tile is ``tile_h`` x ``tile_w`` pixels by ``tile_oc`` vectors of filters. For every input channel and position of
+the window one vector of each filter block is loaded, and one number of each pixel is spread over the lanes. Padding is
+done by each task for the rows it needs, into a small buffer of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ir.prim import IntImm
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from . import access
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# Independent sums that keep the multipliers busy: their latency times their number.
+CHAINS = 8
+
+
+def extents(op: ComputeOp) -> dict[str, int]:
+    n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
+    ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici}
+
+
+def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
+    """The padding that makes the data, if nothing else reads it."""
+    for tensor in stage.op.input_tensors:
+        if isinstance(tensor.op, ComputeOp) and "pad" in (tensor.op.tag or "").split(","):
+            found = planner.s[tensor]
+            if len(planner.s.consumers(found)) == 1 and not found.is_output:
+                return found
+    return None
+
+
+def applies(op: ComputeOp) -> bool:
+    return len(op.axis) == 5 and len(op.reduce_axis) == 4 and all(
+        isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+
+def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    """Every knob and its values."""
+    x = extents(op)
+    return {
+        "tile_w": list(range(1, min(x["w"], machine.registers) + 1)),
+        "tile_h": list(range(1, min(x["h"], 4) + 1)),
+        "tile_oc": [d for d in range(1, 9) if x["oc"] % d == 0],
+        "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
+        "outer": ["filters", "pixels"],
+        "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
+    }
+
+
+def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    """The tile with the least time by count of loads and sums, tails included."""
+    x = extents(op)
+    knobs = space(op, machine)
+    best: tuple[float, dict[str, Any]] | None = None
+    for tile_oc in knobs["tile_oc"]:
+        for tile_h in knobs["tile_h"]:
+            for tile_w in knobs["tile_w"]:
+                if tile_h > 1 and tile_w < x["w"]:
+                    continue
+                if tile_h * tile_w * tile_oc + tile_oc + 1 > machine.registers and tile_h * tile_w * tile_oc > 4:
+                    continue
+                cost = sum(
+                    times * tile_cycles(h * w, tile_oc, x["ici"] * x["ico"] * x["kh"] * x["kw"])
+                    for h, w, times in pieces(x["h"], x["w"], tile_h, tile_w)
+                ) / tile_oc
+                if best is None or cost < best[0] - 1e-9:
+                    best = (cost, {"tile_w": tile_w, "tile_h": tile_h, "tile_oc": tile_oc})
+    assert best is not None
+    chosen = best[1]
+    # Data is read once where all filters are done on a tile of pixels; their weights then come from the second cache.
+    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
+    chosen["outer"] = "pixels" if weights <= machine.l2_bytes // 2 and x["h"] >= 4 * machine.threads else "filters"
+    chosen["rows"] = rows_of_task(x, chosen, machine)
+    tile = chosen["tile_w"] * chosen["tile_h"] * chosen["tile_oc"]
+    # Short bodies are unrolled until the loop's own instructions are few beside them.
+    chosen["unroll_ic"] = max(u for u in knobs["unroll_ic"] if u == 1 or u * tile <= 64)
+    return chosen
+
+
+def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
+    """The tiles of an image as (height, width, how many)."""
+    rows = [(tile_h, height // tile_h), (height % tile_h, 1)]
+    columns = [(tile_w, width // tile_w), (width % tile_w, 1)]
+    return [(h, w, a * b) for h, a in rows for w, b in columns if h and w and a and b]
+
+
+def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
+    """Cycles of a tile: two multiplications and two loads each cycle, whichever takes longer; the loop and the first
+    and last vectors on top."""
+    sums = pixels * tile_oc
+    multiply = max(sums, CHAINS) / 2
+    # A vector of weights comes from the second cache: it costs as much as three loads that hit the first.
+    load = (pixels + 3 * tile_oc) / 2
+    return steps * (max(multiply, load) + 0.15 * min(multiply, load) + 0.5) + 4 * sums
+
+
+def rows_of_task(x: dict[str, int], chosen: dict[str, Any], machine: Machine) -> int:
+    """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little."""
+    chunks = x["n"] * (x["oc"] // chosen["tile_oc"] if chosen["outer"] == "filters" else 1)
+    rows = x["h"]
+    while rows > chosen["tile_h"] and chunks * -(-x["h"] // rows) < 8 * machine.threads:
+        rows = -(-rows // 2)
+    return -(-rows // chosen["tile_h"]) * chosen["tile_h"]
+
+
+def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+    """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
+    tile_h, tile_w, tile_oc = config["tile_h"], config["tile_w"], config["tile_oc"]
+    height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
+    n, oc, h, w, ob = host.op.axis
+    oc_outer, oc_tile = host.split(oc, factor=tile_oc)
+    rows, h = host.split(h, factor=min(config["rows"], height))
+    h_outer, h_tile = host.split(h, factor=tile_h)
+    w_outer, w_tile = host.split(w, factor=tile_w)
+    if config["outer"] == "filters":
+        host.reorder(n, oc_outer, rows, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
+        task, inside = host.fuse(n, oc_outer, rows), w_outer
+    else:
+        host.reorder(n, rows, h_outer, w_outer, oc_outer, oc_tile, h_tile, w_tile, ob)
+        task, inside = host.fuse(n, rows), oc_outer
+    host.vectorize(ob)
+    for axis in (oc_tile, h_tile, w_tile):
+        host.unroll(axis)
+    for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
+        if size % step:
+            host.pragma(axis, "loop_partition_hint", True)
+    if access.work(stage.op) >= planner.parallel_points:
+        host.parallel(task)
+    padding = pad_stage(planner, stage)
+    stage.compute_at(host, inside)
+    sum_up(stage, config)
+    if padding is not None:
+        padding.compute_at(host, task)
+        padding.vectorize(padding.op.axis[-1])
+        planner.placed.add(padding)
+
+
+def sum_up(stage: Stage, config: dict[str, Any]) -> None:
+    n, oc, h, w, ob = stage.op.axis
+    ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
+    ic_inner, ic_unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
+    stage.reorder(n, ic_outer, kh, kw, ic_inner, ic_unrolled, h, w, oc, ob)
+    for axis in (ic_unrolled, h, w, oc):
+        stage.unroll(axis)
+    stage.vectorize(ob)
+    stage.set_scope("local")

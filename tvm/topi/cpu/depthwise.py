@@ -1,0 +1,100 @@
+"""Depthwise convolution over channels in blocks: a row of pixels of one block stays in registers.
+
+There is no reuse between channels, so the kernel lives on memory speed: every task pads the rows it needs into a small
+buffer, and all positions of the window are unrolled, so a vector loaded once serves every pixel of the tile that
+needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ir.prim import IntImm
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from . import access
+from .conv2d import pad_stage
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# Window positions beyond which unrolling them makes the code too long.
+WINDOW = 25
+
+
+def extents(op: ComputeOp) -> dict[str, int]:
+    n, c, h, w, cb = (access.extent_of(a) or 1 for a in op.axis)
+    kh, kw = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {"n": n, "c": c, "h": h, "w": w, "cb": cb, "kh": kh, "kw": kw}
+
+
+def applies(op: ComputeOp) -> bool:
+    return len(op.axis) == 5 and len(op.reduce_axis) == 2 and all(
+        isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+
+def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    x = extents(op)
+    return {
+        "tile_w": list(range(1, min(x["w"], machine.registers) + 1)),
+        "tile_h": list(range(1, min(x["h"], 4) + 1)),
+        "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56) if d <= x["h"]],
+    }
+
+
+def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    x = extents(op)
+    # The weights of a row of the window stay in registers beside the sums.
+    room = machine.registers - x["kw"] - 2
+    best: tuple[float, int] | None = None
+    for tile in range(1, min(x["w"], room) + 1):
+        # Each tile loads its window's overhang; a tail is a tile of its own.
+        whole, rest = divmod(x["w"], tile)
+        cost = whole * max(tile, 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
+        if best is None or cost < best[0] - 1e-9:
+            best = (cost, tile)
+    assert best is not None
+    return {"tile_w": best[1], "tile_h": 1, "rows": rows_of_task(x, machine)}
+
+
+def rows_of_task(x: dict[str, int], machine: Machine) -> int:
+    """Rows of a task: those whose padded input stays in the second cache, and no fewer than twice the window's
+    overhang."""
+    rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), 2 * (x["kh"] - 1), 1)
+    tasks = -(-x["h"] // rows)
+    while x["n"] * x["c"] * tasks < 4 * machine.threads and tasks < x["h"]:
+        tasks += 1
+    return -(-x["h"] // tasks)
+
+
+def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+    height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
+    n, c, h, w, cb = host.op.axis
+    rows, h = host.split(h, factor=min(config["rows"], height))
+    h_outer, h_tile = host.split(h, factor=config["tile_h"])
+    w_outer, w_tile = host.split(w, factor=config["tile_w"])
+    host.reorder(n, c, rows, h_outer, w_outer, h_tile, w_tile, cb)
+    host.vectorize(cb)
+    for axis in (h_tile, w_tile):
+        host.unroll(axis)
+    for axis, size, step in ((h_outer, height, config["tile_h"]), (w_outer, width, config["tile_w"])):
+        if size % step:
+            host.pragma(axis, "loop_partition_hint", True)
+    task = host.fuse(n, c, rows)
+    if access.work(stage.op) >= planner.parallel_points:
+        host.parallel(task)
+    padding = pad_stage(planner, stage)
+    stage.compute_at(host, w_outer)
+    n, c, h, w, cb = stage.op.axis
+    kh, kw = stage.op.reduce_axis
+    stage.reorder(n, c, kh, kw, h, w, cb)
+    for axis in (kh, kw) if (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW else ():
+        stage.unroll(axis)
+    for axis in (h, w):
+        stage.unroll(axis)
+    stage.vectorize(cb)
+    stage.set_scope("local")
+    if padding is not None:
+        padding.compute_at(host, task)
+        padding.vectorize(padding.op.axis[-1])
+        planner.placed.add(padding)
