@@ -1,5 +1,7 @@
 """The graph language: models as functions over tensors, the passes that improve them, and their compilation."""
 
+import importlib
+
 from ..ir import adt as _adt
 from ..ir import module as _module
 from ..ir.tensor_type import TensorType
@@ -67,3 +69,10 @@ _module.RELAY_CALL[:] = [_call]
 _adt.CALL[:] = [_call]
 printer.install()
 _layout.install()
+
+
+def __getattr__(name: str):
+    # The importers stand above the graph language: they are loaded when a script first names them.
+    if name == "frontend":
+        return importlib.import_module(".frontend", __name__)
+    raise AttributeError(f"module 'tvm.relay' has no attribute '{name}'")
