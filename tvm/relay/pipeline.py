@@ -14,6 +14,7 @@ from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.pack_dense import PackDense
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 
@@ -34,6 +35,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     CanonicalizeCast(),
     FoldConstant(),
     BlockChannels(),
+    PackDense(),
     FoldConstant(),
     FastMath(),
 )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from ... import te
 from ...error import TVMError
+from ...ir.prim import IntImm
+from ...target import Target
+from ..cpu.matmul import row_tile
+from ..schedule.cpu import Machine
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
@@ -96,21 +100,43 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
     )
 
 
-def dense_pack(data, weight, bias=None, out_dtype=None):
-    """data . weight^T, the weight being stored as (units / block, features, block)"""
+def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
+    """data . weight^T, the weight being stored as (units / block, features, block); ``units`` where the last block is
+    not full"""
     out_dtype = out_dtype or data.dtype
     if len(weight.shape) != 3:
         raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
     block = weight.shape[2]
+    columns = simplify(weight.shape[0] * block)
     k = te.reduce_axis((0, data.shape[-1]), name="k")
+    rows, padded = _padded_rows(data, columns, block)
 
     def body(*at):
-        value = data(*at[:-1], k).astype(out_dtype)
-        return te.sum(
-            value * weight(te.indexdiv(at[-1], block), k, te.indexmod(at[-1], block)).astype(out_dtype), axis=k
-        )
+        *lead, j = at
+        if padded is not None:
+            lead[-1] = te.min(lead[-1], rows - 1)
+        value = data(*lead, k).astype(out_dtype)
+        return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
-    out = te.compute((*data.shape[:-1], simplify(weight.shape[0] * block)), body, name="T_dense_pack", tag="dense_pack")
+    lead = (*data.shape[:-2], padded) if padded is not None else data.shape[:-1]
+    known = {"panel": getattr(block, "value", 0)}
+    out = te.compute((*lead, columns), body, name="T_dense_pack", tag="dense_pack", attrs=known)
+    if padded is not None or units is not None and int(units) != getattr(columns, "value", None):
+        shape = (*data.shape[:-1], columns if units is None else int(units))
+        whole = out
+        out = te.compute(shape, lambda *at: whole(*at), name="T_dense_pack_part", tag="injective")
     if bias is not None:
         out = te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag="broadcast")
     return out
+
+
+def _padded_rows(data, columns, block) -> tuple[int, int | None]:
+    """Rows of the data, and the multiple of a tile's rows to compute them in where that is more: the last row stands in
+    for those that are missing, which costs less than a tile of another size."""
+    if len(data.shape) < 2 or not all(isinstance(x, IntImm) for x in (data.shape[-2], columns, block)):
+        return 0, None
+    rows = data.shape[-2].value
+    machine = Machine(Target.current(allow_none=True) or Target("llvm"))
+    tile = row_tile(rows, columns.value, block.value, machine, data.dtype)
+    padded = -(-rows // tile) * tile
+    return rows, padded if padded != rows else None

@@ -14,10 +14,14 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise
+from ..cpu import access, conv2d, depthwise, matmul
 
 # Operators with a schedule of their own, by the tag of their computation.
-TEMPLATES: dict[str, ModuleType] = {"conv2d_NCHWc": conv2d, "depthwise_conv2d_NCHWc": depthwise}
+TEMPLATES: dict[str, ModuleType] = {
+    "conv2d_NCHWc": conv2d,
+    "depthwise_conv2d_NCHWc": depthwise,
+    "dense_pack": matmul,
+}
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14

@@ -153,7 +153,12 @@ def _dense_pack_type(attrs, types):
         raise TypeError(f"a weight NC<n>n of 3 dimensions is wanted, got {w}")
     if isinstance(x[-1], int) and x[-1] != w[1]:
         raise TypeError(f"the data has {x[-1]} features, the weight {w[1]}")
-    return TensorType((*x[:-1], w[0] * w[2]), attrs.out_dtype or data.dtype)
+    units = w[0] * w[2]
+    if attrs.units is not None:
+        if isinstance(units, int) and not units - w[2] < int(attrs.units) <= units:
+            raise TypeError(f"units says {attrs.units}, the weight has {w[0]} blocks of {w[2]}")
+        units = int(attrs.units)
+    return TensorType((*x[:-1], units), attrs.out_dtype or data.dtype)
 
 
 @op(
@@ -161,7 +166,7 @@ def _dense_pack_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_dense_pack_type,
-    compute=lambda attrs, inputs, out: topi.nn.dense_pack(inputs[0], inputs[1], None, out.dtype),
+    compute=lambda attrs, inputs, out: topi.nn.dense_pack(inputs[0], inputs[1], None, out.dtype, attrs.units),
 )
 def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
     """data . weight^T for a weight whose rows are stored in blocks."""

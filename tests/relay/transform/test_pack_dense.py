@@ -1,0 +1,103 @@
+"""Packed weights: the same results for every size, reshapes around a product gone, what follows done in one kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.ir.visit import post_order
+from tvm.relay.transform.pack_dense import PackDense, pack_weight
+
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype("float32")
+
+
+def run(mod, data):
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(mod, "llvm")
+    m = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
+    m.run(x=data)
+    return m.get_output(0).numpy(), lib
+
+
+def layer(shape, units, weight, bias):
+    """What an ONNX MatMul with more than two dimensions on the left becomes, and its bias."""
+    x = relay.var("x", shape=shape)
+    flat = relay.reshape(x, (int(np.prod(shape[:-1])), shape[-1])) if len(shape) > 2 else x
+    y = relay.nn.dense(flat, relay.const(weight))
+    y = relay.reshape(y, (*shape[:-1], units)) if len(shape) > 2 else y
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.add(y, relay.const(bias)))))
+
+
+@pytest.mark.parametrize(
+    "shape, units",
+    [((1, 1), 1), ((1, 64), 1000), ((2, 7), 3), ((3, 5), 7), ((13, 17), 19), ((16, 48), 48), ((37, 101), 16),
+     ((197, 33), 47), ((1, 31, 64), 96), ((2, 31, 33), 31), ((5, 1, 64), 100), ((2, 3, 4, 5), 6)],
+)  # fmt: skip
+def test_packed_products_agree_with_numpy(shape, units):
+    weight, bias, data = normal(units, shape[-1]), normal(units), normal(*shape)
+    got, _ = run(layer(shape, units, weight, bias), data)
+    want = np.maximum(data.astype("float64") @ weight.T.astype("float64") + bias, 0)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def operators(func) -> list[str]:
+    return [n.op.name for n in post_order(func.body) if isinstance(n, relay.Call)]
+
+
+def packed(mod):
+    with tvm.target.Target("llvm"):
+        return PackDense()(relay.transform.InferType()(mod))["main"]
+
+
+def test_reshapes_that_cancel_go():
+    names = operators(packed(layer((1, 32, 64), 96, normal(96, 64), normal(96))))
+    assert names == ["nn.contrib_dense_pack", "add", "nn.relu"]
+
+
+def test_single_rows_of_a_batch_stay_joined():
+    names = operators(packed(layer((9, 1, 64), 96, normal(96, 64), normal(96))))
+    assert names.count("reshape") == 2 and names.count("nn.contrib_dense_pack") == 1
+
+
+def test_weights_that_are_no_constants_stay():
+    x, w = relay.var("x", shape=(8, 16)), relay.var("w", shape=(32, 16))
+    assert operators(packed(tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w))))) == ["nn.dense"]
+
+
+@pytest.mark.parametrize("kind", ["matmul", "matmul_transposed", "batch_matmul"])
+def test_other_products_with_constants_are_packed(kind):
+    x = relay.var("x", shape=(1, 9, 20) if kind == "batch_matmul" else (9, 20))
+    weight = normal(20, 33)
+    if kind == "batch_matmul":
+        y = relay.nn.batch_matmul(x, relay.const(weight[None]), transpose_b=False)
+    elif kind == "matmul":
+        y = relay.nn.matmul(x, relay.const(weight))
+    else:
+        y = relay.nn.matmul(x, relay.const(np.ascontiguousarray(weight.T)), transpose_b=True)
+    mod = tvm.IRModule.from_expr(relay.Function([x], y))
+    assert operators(packed(mod)) == ["nn.contrib_dense_pack"]
+    data = normal(*[int(d) for d in x.type_annotation.shape])
+    got, _ = run(mod, data)
+    np.testing.assert_allclose(got, data.astype("float64") @ weight, rtol=1e-4, atol=1e-4)
+
+
+def test_panels_hold_the_columns_side_by_side():
+    weight = normal(10, 3)
+    panels = pack_weight(weight, 4)
+    assert panels.shape == (3, 3, 4)
+    np.testing.assert_array_equal(panels.transpose(0, 2, 1).reshape(12, 3)[:10], weight)
+    assert not panels[2, :, 2:].any()
+
+
+def test_units_beyond_the_blocks_are_refused():
+    x, w = relay.var("x", shape=(2, 3)), relay.var("w", shape=(2, 3, 8))
+    call = relay.nn.contrib_dense_pack(x, w, units=17)
+    with pytest.raises(Exception, match="units says 17"):
+        relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x, w], call)))

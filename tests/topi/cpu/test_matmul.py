@@ -1,0 +1,59 @@
+"""The tile of a matrix product: inside the registers, little thrown away, no store and no spill in the inner loop."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tvm
+from tvm import te, topi
+from tvm.topi.cpu import matmul
+from tvm.topi.schedule import schedule_for
+from tvm.topi.schedule.cpu import Machine
+
+AVX512 = tvm.target.Target("llvm -mcpu=skylake-avx512")
+AVX2 = tvm.target.Target("llvm -mcpu=haswell")
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 7, 13, 49, 64, 128, 197, 211, 1024])
+@pytest.mark.parametrize("n", [1, 17, 64, 768, 1000])
+def test_tiles_fit_the_registers_and_waste_little(target, m, n):
+    machine = Machine(target)
+    width = matmul.panel_width(m, n, machine, "float32")
+    rows = matmul.row_tile(m, n, width, machine, "float32")
+    vectors = width // machine.lanes("float32")
+    assert rows * vectors + vectors + 1 <= machine.registers
+    assert -(-m // rows) * rows <= m * 1.1 + 1
+
+
+def dense(m, k, n, target):
+    with target:
+        machine = Machine(target)
+        width = matmul.panel_width(m, n, machine, "float32")
+        a, b = te.placeholder((m, k), name="a"), te.placeholder((-(-n // width), k, width), name="b")
+        c = topi.nn.relu(topi.nn.dense_pack(a, b, units=n))
+        return schedule_for([c], target), [a, b, c]
+
+
+@pytest.mark.parametrize("m, k, n", [(128, 768, 768), (197, 768, 3072), (1, 512, 1024), (49, 384, 384)])
+def test_the_inner_loop_only_multiplies_and_loads(m, k, n):
+    s, args = dense(m, k, n, AVX512)
+    text = tvm.build(s, args, AVX512).get_source("asm")
+    # The block that holds the products, from its label to the jump back.
+    blocks = re.split(r"^\.L\w+:.*$", text, flags=re.M)
+    body = max(blocks, key=lambda b: b.count("vfmadd"))
+    body = body[: body.rindex("vfmadd")]
+    body = body[body.index("vfmadd") :]
+    assert body.count("vfmadd") >= 16
+    stores = [line for line in body.splitlines() if re.search(r"mov\w+\s+%[xyz]mm\d+,\s*-?\d*\(", line)]
+    assert not stores, stores
+
+
+def test_the_space_holds_the_pick():
+    s, args = dense(128, 256, 768, AVX512)
+    op = next(x.op for x in s.stages if x.op.tag == "dense_pack")
+    machine = Machine(AVX512)
+    space, pick = matmul.space(op, machine), matmul.choose(op, machine)
+    assert all(pick[name] in space[name] for name in pick)

@@ -1,0 +1,164 @@
+"""Matrix products: a tile of results stays in registers while it runs over all of the sum.
+
+The right operand lies in panels as wide as the tile, so each step reads a few whole vectors of it and one number from
+each row of the left one. A panel is used for all rows before the next is fetched: it comes from far away once.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from ...ir.prim import IterVar
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from . import access
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# Steps of the sum written out one after the other.
+UNROLL = 8
+# The widest tile, in vectors, and the tallest, in rows, worth looking at.
+MOST_VECTORS, MOST_ROWS = 8, 16
+# Fewer independent sums than this leave the multipliers waiting for each other.
+CHAINS = 8
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
+    """Multiplications done, those of the edges that are thrown away among them, each with its share of loads. A row
+    costs more than a vector: panels come from the second cache, so short tiles read them at a higher rate."""
+    done = ceil_div(m, rows) * rows * ceil_div(n, vectors * lanes) * vectors
+    waiting = max(CHAINS / (rows * vectors), 1.0)
+    return done * max(1.0 + 2.0 / rows + 0.8 / vectors, 1.2 * waiting)
+
+
+def tiles(m: int, registers: int) -> list[tuple[int, int]]:
+    """Rows and vectors of all tiles whose sums, a row of vectors and one number fit the registers."""
+    return [
+        (rows, vectors)
+        for vectors in range(1, MOST_VECTORS + 1)
+        for rows in range(1, min(m, MOST_ROWS) + 1)
+        if rows * vectors + vectors + 1 <= registers
+    ]
+
+
+def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int) -> tuple[int, int]:
+    """The tile that costs least; of equals, the largest."""
+    return min(choices, key=lambda t: (tile_cost(m, n, *t, lanes), -t[0] * t[1]))
+
+
+def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
+    """Columns of a panel when a right operand of ``n`` columns is packed for products with ``m`` rows."""
+    lanes = machine.lanes(dtype)
+    if m < 4:
+        # Each number is used a few times only: the memory decides, and every thread should get some panels.
+        fit = [t[1] for t in tiles(m, machine.registers) if t[0] == m and t[1] in (2, 4)]
+        vectors = next((v for v in reversed(fit) if ceil_div(n, v * lanes) >= 4 * machine.threads), 1)
+        return vectors * lanes
+    return fastest(tiles(m, machine.registers), m, n, lanes)[1] * lanes
+
+
+def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
+    """Rows of the tile over panels of this width."""
+    lanes = gcd(machine.lanes(dtype), width)
+    choices = [t for t in tiles(m, machine.registers) if width // lanes % t[1] == 0]
+    return fastest(choices, m, n, lanes)[0]
+
+
+def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
+    """Rows, columns and terms of a product, None where one is not known."""
+    if len(op.axis) < 2 or not op.reduce_axis:
+        return None
+    m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
+    return (m, n, k) if m and n and k else None
+
+
+def _width(op: ComputeOp) -> int:
+    """The columns that lie side by side: the width of a panel, or all there are."""
+    sizes = _sizes(op)
+    return op.attrs.get("panel") or (sizes[1] if sizes else 1)
+
+
+def applies(op: ComputeOp) -> bool:
+    """Whether this schedule fits: known sizes and one sum."""
+    return _sizes(op) is not None and op.num_outputs == 1 and len(op.reduce_axis) == 1 and op.attrs.get("panel") != 0
+
+
+def _lanes(op: ComputeOp, machine: Machine) -> int:
+    """Lanes of the vectors: panels hold whole ones."""
+    return gcd(machine.lanes(op.output(0).dtype), _width(op))
+
+
+def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    """What may be chosen: the tile, and how many steps of the sum are written out."""
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    m, n, k = sizes
+    lanes = _lanes(op, machine)
+    whole = _width(op) // lanes
+    fit = [t for t in tiles(m, machine.registers) if whole % t[1] == 0 and m % t[0] == 0]
+    return {"tile": fit, "unroll": [u for u in (1, 2, 4, 8) if u <= k]}
+
+
+def choose(op: ComputeOp, machine: Machine) -> dict[str, object]:
+    """The pick without measuring."""
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    m, n, k = sizes
+    lanes = _lanes(op, machine)
+    tile = fastest(space(op, machine)["tile"], m, n, lanes)
+    return {"tile": tile, "unroll": min(UNROLL, k)}
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None:
+    """Panels outside, then rows; the tile of sums in registers, and what follows element by element done on it."""
+    op = stage.op
+    lanes = _lanes(op, planner.machine)
+    rows, vectors = config["tile"]
+    *lead, i, j = consumer.op.axis
+    i_outer, i_inner = consumer.split(i, factor=rows)
+    j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
+    j_vector, lane = consumer.split(j_inner, factor=lanes)
+    shared = op.attrs.get("panel") is not None
+    outer = [j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
+    consumer.reorder(*outer, i_inner, j_vector, lane)
+    consumer.vectorize(lane)
+    consumer.unroll(i_inner)
+    consumer.unroll(j_vector)
+    stage.compute_at(consumer, _spread(planner, consumer, outer, access.work(op)))
+    _accumulate(stage, lanes, config["unroll"])
+
+
+def _accumulate(stage: Stage, lanes: int, unroll: int) -> None:
+    *lead, i, j = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    j_vector, lane = stage.split(j, factor=lanes)
+    k_outer, k_inner = stage.split(k, factor=unroll)
+    stage.reorder(*lead, k_outer, k_inner, i, j_vector, lane)
+    stage.vectorize(lane)
+    for axis in (k_inner, i, j_vector):
+        stage.unroll(axis)
+    if (access.extent_of(k) or 0) % unroll:
+        stage.pragma(k_outer, "loop_partition_hint", True)
+    stage.set_scope("local")
+
+
+def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:
+    """Share panels out between threads; with few of them, blocks of rows as well. Gives the loop that holds a tile."""
+    if points < planner.parallel_points:
+        return outer[-1]
+    threads = planner.machine.threads
+    count, taken = 1, 0
+    for axis in outer:
+        count *= planner.extent_now(consumer, axis)
+        taken += 1
+        if count >= 8 * threads:
+            break
+    shared_out = consumer.fuse(*outer[:taken])
+    consumer.parallel(shared_out)
+    return outer[-1] if taken < len(outer) else shared_out
