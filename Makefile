@@ -8,7 +8,7 @@ SEED := $(or $(SEED),$(shell date +%s))
 TESTS ?= tests
 
 help: ## print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 demo: setup ## compile a trained model, run it on a photo, print the label and the time
 	@$(BIN)/python examples/demo.py
@@ -30,8 +30,12 @@ lint: setup ## ruff on everything, pyright on the compiler core
 format: setup ## lay out the code with ruff
 	$(BIN)/ruff format .
 
-bench: setup ## the benchmarks: ratios to NumPy and to the machine's peak
+bench: setup ## all benchmarks: tensor programs against the machine's peak, models against other runtimes
 	$(BIN)/python -m benchmarks.tensor_programs
+	$(BIN)/python -m benchmarks.models $(BENCH)
+
+bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH")
+	$(BIN)/python -m benchmarks.models $(BENCH)
 
 conformance: setup ## every node test of the onnx package; writes the table in docs/coverage.md
 	$(BIN)/python tools/onnx_conformance.py --jobs $(JOBS)
@@ -64,5 +68,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz bisect lint format bench conformance cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test fuzz bisect lint format bench bench-models conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

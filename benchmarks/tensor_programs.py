@@ -9,12 +9,12 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from . import kernels
 from .harness import interleave, percentile, save
+from .machine import Peak
 
 CONV_FLOPS = 2 * 64 * 64 * 9 * 56 * 56
 MATMUL_FLOPS = 2 * 1024**3
@@ -92,27 +92,6 @@ def matmul_numpy():
         return time.perf_counter() - t
 
     return run
-
-
-class Peak:
-    """The bare loop, one round on request."""
-
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        program = os.path.join(self.folder.name, "fma_peak")
-        subprocess.run(["cc", "-O2", str(HERE / "fma_peak.c"), "-o", program], check=True)
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def round(self) -> tuple[float, float]:
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        wide, narrow = self.process.stdout.readline().split()
-        return float(wide), float(narrow)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.folder.cleanup()
 
 
 def call_overhead() -> float:

@@ -1,0 +1,289 @@
+"""Whole models beside other runtimes, all in one run: ``make bench-models``.
+
+    python -m benchmarks.models --quick --models resnet50 --peers onnxruntime
+    python -m benchmarks.models --profile resnet50        where the time goes
+    python -m benchmarks.models --convs resnet50          its convolutions, each alone, against the machine's peak
+    python -m benchmarks.models --pair resnet50           two executors in one process, one thread each
+
+Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
+timed; rounds are equal and interleaved. The models are made by a Python with torch (--peer-python) when they are
+missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from . import operators, report, zoo
+from .harness import percentile, save
+from .machine import Machine
+from .workers import OURS, PEERS, ROOT, Worker, WorkerFailed, missing
+
+# A longer inference is timed alone, shorter ones are repeated until a round takes this long.
+ROUND_SECONDS = 0.008
+ALLOWED_ERROR = 1e-3
+WARM_UP_ROUNDS = 3
+
+
+def commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
+    return done.stdout.strip()
+
+
+def frobenius(got: np.ndarray, want: np.ndarray) -> float:
+    """The error of ``got`` relative to the size of ``want``."""
+    if got.shape != want.shape:
+        return float("inf")
+    return float(np.linalg.norm(got.astype("float64") - want) / np.linalg.norm(want))
+
+
+def bootstrap(function, columns: list[list[float]], draws: int = 400) -> list[float]:
+    """A 95 % interval of a statistic of paired columns."""
+    rng = random.Random(0)
+    n = len(columns[0])
+    got = []
+    for _ in range(draws):
+        at = [rng.randrange(n) for _ in range(n)]
+        got.append(function(*([column[i] for i in at] for column in columns)))
+    got.sort()
+    return [got[int(draws * 0.025)], got[int(draws * 0.975)]]
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> float:
+    return percentile(ours, 20) / percentile(theirs, 20)
+
+
+class Bench:
+    """The timing of one case after the other."""
+
+    def __init__(self, options: argparse.Namespace, folder: str):
+        self.options, self.folder = options, folder
+        self.missing = {peer: missing(peer, options.peer_python) for peer in options.peers}
+        for peer, module in self.missing.items():
+            if module:
+                print(f"left out: {peer} (no module {module} in {os.path.basename(options.peer_python)}'s environment)")
+
+    def spec(self, case: zoo.Case, peer: str, **more) -> dict:
+        return {
+            "peer": peer,
+            "case": dataclasses.asdict(case),
+            "model": os.path.abspath(zoo.model_path(self.options.zoo, case)),
+            "package": os.path.join(self.folder, case.stem + ".tar"),
+            "threads": self.options.threads,
+            "target": self.options.target,
+            "folder": self.folder,
+            **more,
+        }
+
+    def environment(self, threads: int) -> dict[str, str]:
+        limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+        # No bytecode of the peers' Python in our tree; compile times are those of an empty cache.
+        return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1", "TVM_NO_CACHE": "1"}
+
+    def worker(self, spec: dict, threads: int | None = None) -> Worker:
+        ours = spec["peer"] in (OURS, "compile", "operators", "pair")
+        python = sys.executable if ours else self.options.peer_python
+        return Worker(spec, python, self.environment(threads or self.options.threads))
+
+    def ensure_model(self, case: zoo.Case) -> None:
+        if os.path.exists(zoo.model_path(self.options.zoo, case)):
+            return
+        absent = missing("torch", self.options.peer_python)
+        if absent:
+            raise WorkerFailed(f"{case.stem}: not in {self.options.zoo}, and without {absent} it cannot be made")
+        shape = ["--batch", str(case.batch), "--height", str(case.height), "--width", str(case.width)]
+        command = [self.options.peer_python, "-m", "benchmarks.zoo", os.path.abspath(self.options.zoo), case.name]
+        done = subprocess.run([*command, *shape, "--layout", case.layout], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            raise WorkerFailed(f"{case.stem}: the model could not be made: {done.stderr.strip().splitlines()[-1]}")
+
+    # -- one case ----------------------------------------------------------------------------------------------
+
+    def run(self, case: zoo.Case) -> dict:
+        """The row of a case: all peers loaded, compared, then timed in turn."""
+        self.ensure_model(case)
+        row = {
+            "case": dataclasses.asdict(case),
+            "threads": self.options.threads,
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M"),
+            "commit": commit(),
+            "target": self.options.target,
+            "model_bytes": os.path.getsize(zoo.model_path(self.options.zoo, case)),
+            "peers": {},
+        }
+        workers: dict[str, Worker] = {}
+        try:
+            for peer in (OURS, *self.options.peers):
+                self._start(case, peer, workers, row)
+            self._compare(case, workers, row)
+            if workers:
+                self._time(workers, row)
+        finally:
+            for worker in workers.values():
+                worker.close()
+        return row
+
+    def _start(self, case: zoo.Case, peer: str, workers: dict[str, Worker], row: dict) -> None:
+        if self.missing.get(peer):
+            return
+        try:
+            if peer == OURS:
+                compiler = self.worker(self.spec(case, "compile"))
+                try:
+                    row.update(compiler.first())
+                finally:
+                    compiler.close()
+            worker = self.worker(self.spec(case, peer))
+            try:
+                row["peers"][peer] = worker.first()
+            except WorkerFailed:
+                worker.close()
+                raise
+            workers[peer] = worker
+        except WorkerFailed as problem:
+            row["peers"][peer] = {"problem": str(problem)}
+            print(f"{case.stem}: {problem}", flush=True)
+
+    def _compare(self, case: zoo.Case, workers: dict[str, Worker], row: dict) -> None:
+        """Outputs against double precision, or against the first peer; what is wrong is not timed."""
+        results = {}
+        for peer, worker in workers.items():
+            path = os.path.join(self.folder, f"{case.stem}.{peer}.npy")
+            row["peers"][peer].update(worker.ask(save=path))
+            results[peer] = np.load(path)
+        reference = zoo.reference_path(self.options.zoo, case)
+        row["reference"] = "float64" if os.path.exists(reference) else next(p for p in (*results, OURS) if p != OURS)
+        want = np.load(reference) if row["reference"] == "float64" else results.get(row["reference"])
+        if want is None:
+            return
+        for peer, got in results.items():
+            error = frobenius(got, want)
+            row["peers"][peer]["error"] = error
+            if not error <= ALLOWED_ERROR:
+                problem = f"{peer}: the output is {error:.2g} away from {row['reference']} (allowed {ALLOWED_ERROR:g})"
+                row["peers"][peer]["problem"] = problem
+                print(f"{case.stem}: {problem}", flush=True)
+                workers.pop(peer).close()
+
+    def _time(self, workers: dict[str, Worker], row: dict) -> None:
+        machine = Machine(self.options.threads)
+        first = {peer: min(worker.ask(number=1)["seconds"] for _ in range(WARM_UP_ROUNDS))
+                 for peer, worker in workers.items()}
+        number = max(1, round(ROUND_SECONDS / min(first.values())))
+        seconds: dict[str, list[float]] = {peer: [] for peer in workers}
+        order = list(workers)
+        try:
+            for turn in range(self.options.rounds):
+                # Each peer follows another one in turn: none is always behind the same neighbour.
+                for peer in order[turn % len(order) :] + order[: turn % len(order)]:
+                    seconds[peer].append(workers[peer].ask(number=number)["seconds"])
+                machine.round()
+            row["peak_gflops"] = machine.gflops()
+        finally:
+            machine.close()
+        row["rounds"], row["number"] = self.options.rounds, number
+        for peer, times in seconds.items():
+            row["peers"][peer].update(
+                p20=percentile(times, 20),
+                median=statistics.median(times),
+                interval=bootstrap(lambda t: percentile(t, 20), [times]),
+            )
+        ours = seconds.get(OURS)
+        row["ratios"] = {
+            peer: [_ratio(ours, times), *bootstrap(_ratio, [ours, times])]
+            for peer, times in seconds.items()
+            if peer != OURS and ours
+        }
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--models", default=",".join(name for name in zoo.NAMES), help="names with commas (default: all)")
+    add("--peers", default=",".join(name for name in PEERS if name != OURS), help="names with commas; none: ours alone")
+    add("--rounds", type=int, default=100)
+    add("--quick", action="store_true", help="20 rounds")
+    add("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("--batch", type=int, default=1)
+    add("--size", default="", help="WIDTHxHEIGHT of the image, such as 320x240")
+    add("--layout", default="NCHW", choices=("NCHW", "NHWC"))
+    add("--target", default="llvm")
+    add("--zoo", default=os.environ.get("TVM_BENCH_ZOO", str(ROOT / "build" / "zoo")), help="folder of the models")
+    add("--peer-python", default=os.environ.get("TVM_BENCH_PYTHON", sys.executable), help="a Python that has the peers")
+    add("--json", default=str(ROOT / "build" / "bench" / "models.json"), help="where rows are kept, by case")
+    add("--svg", default="", help="also draw the ratios")
+    add("--compare", default="", metavar="OLD.json", help="say what moved since")
+    add("--show", action="store_true", help="print the tables of the kept rows and time nothing")
+    add("--profile", default="", metavar="MODEL", help="time, GFLOPS and distance from the roofline of each operator")
+    add("--convs", default="", metavar="MODEL", help="each distinct convolution alone, against the peak")
+    add("--pair", default="", metavar="MODEL", help="two executors in one process, one thread each")
+    options = parser.parse_args(arguments)
+    options.models = [name for name in options.models.split(",") if name]
+    options.peers = [name for name in options.peers.split(",") if name and name != "none"]
+    unknown = [n for n in options.models if n not in zoo.NAMES] + [p for p in options.peers if p not in PEERS]
+    if unknown:
+        parser.error(f"unknown: {unknown[0]}; models: {', '.join(zoo.NAMES)}; peers: {', '.join(PEERS)}")
+    options.rounds = 20 if options.quick else options.rounds
+    return options
+
+
+def case_of(name: str, options: argparse.Namespace) -> zoo.Case:
+    width, _, height = options.size.partition("x")
+    size = (0, 0) if not options.size or name in zoo.FIXED_SIZE else (int(height), int(width))
+    return zoo.Case(name, options.batch, *size, options.layout)
+
+
+def load(path: str) -> dict:
+    return json.loads(Path(path).read_text(encoding="utf-8")) if os.path.exists(path) else {}
+
+
+def _time_models(bench: Bench) -> dict:
+    options = bench.options
+    rows = {}
+    os.makedirs(os.path.dirname(os.path.abspath(options.json)), exist_ok=True)
+    for name in options.models:
+        try:
+            row = bench.run(case_of(name, options))
+        except WorkerFailed as problem:
+            print(problem)
+            continue
+        rows[report.key(row)] = row
+        print(report.line(row), flush=True)
+        # Kept after every model: an interrupted run loses one row.
+        save(options.json, {**load(options.json), report.key(row): row})
+    return rows
+
+
+def main() -> None:
+    options = parse()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, folder)
+        single = options.profile or options.convs or options.pair
+        if single:
+            case = case_of(single, options)
+            bench.ensure_model(case)
+            views = ((options.profile, operators.profile), (options.convs, operators.convolutions))
+            print(next((view for asked, view in views if asked), operators.pair)(bench, case))
+            return
+        rows = load(options.json) if options.show else _time_models(bench)
+    print("\n" + report.tables(rows))
+    if options.compare:
+        print(report.compare(load(options.compare), rows))
+    if options.svg:
+        Path(options.svg).write_text(report.plot(load(options.json)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

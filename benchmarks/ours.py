@@ -1,0 +1,174 @@
+"""Our side of the benchmarks: compiling a case, timing its operators, and two executors at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from . import flops, zoo
+from .workers import peak_bytes
+
+
+def compile_case(spec: dict) -> dict:
+    """Compile a case into the package the spec names; what it took and what it is."""
+    from tvm import relay
+    from tvm.driver.tvmc import compiler, frontends
+
+    case = zoo.Case(**spec["case"])
+    start = time.perf_counter()
+    model = frontends.load_model(spec["model"])
+    layout = "NHWC" if case.is_nhwc else None
+    compiler.compile_model(model, spec["target"], package_path=spec["package"], desired_layout=layout)
+    took = time.perf_counter() - start
+    typed = relay.transform.InferType()(model.mod)
+    return {
+        "compile_s": took,
+        "compile_peak_bytes": peak_bytes(),
+        "package_bytes": os.path.getsize(spec["package"]),
+        "gflop": flops.of_function(typed["main"]) / 1e9,
+    }
+
+
+def _factory(spec: dict):
+    import tvm
+    from tvm import relay
+    from tvm.driver.tvmc import frontends
+    from tvm.driver.tvmc.transform import apply_graph_transforms
+
+    case = zoo.Case(**spec["case"])
+    model = frontends.load_model(spec["model"])
+    with tvm.transform.PassContext(opt_level=3):
+        mod = model.mod
+        if case.is_nhwc:
+            mod = apply_graph_transforms(mod, {"desired_layout": "NHWC"})
+        return relay.build(mod, target=spec["target"], params=model.params)
+
+
+def _debug_executor(factory):
+    import tvm
+    from tvm.contrib.debugger import debug_executor
+
+    module = debug_executor.create(factory.get_graph_json(), factory.get_lib(), tvm.cpu(0))
+    module.set_input(**factory.get_params())
+    return module
+
+
+def describe(factory) -> list[dict]:
+    """The kernel calls of a compiled model in order: node number, kernel, operators, operations, bytes, shapes."""
+    graph = json.loads(factory.get_graph_json())
+    kernels = {kernel.name: kernel for kernel in factory.kernels}
+    shapes, dtypes = graph["attrs"]["shape"][1], graph["attrs"]["dltype"][1]
+    rows = graph["node_row_ptr"]
+    found = []
+    for number, node in enumerate(graph["nodes"]):
+        kernel = kernels.get(node["attrs"]["func_name"]) if node["op"] != "null" else None
+        if kernel is None:
+            continue
+        entries = [rows[n] + k for n, k, _ in node["inputs"]]
+        outs = list(range(rows[number], rows[number + 1]))
+        found.append(
+            {
+                "node": number,
+                "name": kernel.name.removeprefix("tvmgen_default_fused_"),
+                "operators": list(kernel.operators),
+                "flop": flops.of_function(kernel.function),
+                "bytes": sum(_bytes(shapes[e], dtypes[e]) for e in [*dict.fromkeys(entries), *outs]),
+                "shapes": " ".join("x".join(str(d) for d in shapes[e]) for e in entries)
+                + " -> "
+                + " ".join("x".join(str(d) for d in shapes[e]) for e in outs),
+                "what": _main_operator(kernel.function),
+            }
+        )
+    return found
+
+
+def _bytes(shape: list[int], dtype: str) -> int:
+    from tvm.dtype import info
+
+    size = (info(dtype).bits + 7) // 8
+    for dim in shape:
+        size *= dim
+    return size
+
+
+def _main_operator(function) -> str:
+    """The heaviest operator of a kernel with its attributes, in words."""
+    from tvm.ir.op import Op
+    from tvm.ir.visit import post_order
+    from tvm.relay.expr import Call
+
+    calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+    if not calls:
+        return "copy"
+    call = max(calls, key=flops.of_call)
+    name = call.op.name.removeprefix("nn.").removeprefix("contrib_").removesuffix("_NCHWc")
+    kernel = getattr(call.attrs, "kernel_size", None)
+    if "conv" not in name or kernel is None:
+        return name
+    groups = int(call.attrs.groups)
+    return (
+        f"{name} {'x'.join(str(int(k)) for k in kernel)} /{int(call.attrs.strides[0])}"
+        + (f" g{groups}" if groups > 1 else "")
+    )
+
+
+def serve_operators(spec: dict, answer: Callable[[dict], None]) -> None:
+    """Times of single operators: of one whole run, or of one node run alone."""
+    factory = _factory(spec)
+    module = _debug_executor(factory)
+    module.set_input(**zoo.sample(zoo.Case(**spec["case"])))
+    module.run()
+    answer({"rows": describe(factory)})
+    profile, alone = module.module["profile_run"], module.module["time_node"]
+    import array
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        seconds = array.array("d")
+        if "node" in request:
+            seconds.frombytes(bytes(alone(request["node"], request["number"], 1)))
+            answer({"seconds": seconds[0]})
+            continue
+        module.run()
+        seconds.frombytes(bytes(profile()))
+        start = time.perf_counter()
+        module.run()
+        answer({"nodes": list(seconds), "whole": time.perf_counter() - start})
+
+
+def serve_pair(spec: dict, answer: Callable[[dict], None]) -> None:
+    """Two executors in this process: rounds of one alone, and of both at once, each from a thread of its own."""
+    import tvm
+    from tvm.contrib import graph_executor
+
+    factory = _factory(spec)
+    inputs = zoo.sample(zoo.Case(**spec["case"]))
+    modules = [graph_executor.GraphModule(factory["default"](tvm.cpu(0))) for _ in range(2)]
+    for module in modules:
+        module.set_input(**inputs)
+        module.run()
+    answer({})
+    for line in sys.stdin:
+        request = json.loads(line)
+        number, took = request["number"], [0.0, 0.0]
+        together = threading.Barrier(request["executors"])
+
+        def work(i: int, number=number, took=took, together=together) -> None:
+            modules[i].run()
+            together.wait()
+            start = time.perf_counter()
+            for _ in range(number):
+                modules[i].run()
+            took[i] = (time.perf_counter() - start) / number
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(request["executors"])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        answer({"seconds": statistics.mean(took[: request["executors"]])})

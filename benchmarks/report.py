@@ -1,0 +1,192 @@
+"""Tables, a plot and a comparison of kept rows."""
+
+from __future__ import annotations
+
+from math import exp, log
+from xml.sax.saxutils import escape
+
+from .workers import OURS, PEERS
+
+# Ratios to onnxruntime and to OpenVINO that the project holds itself to, two threads, batch 1.
+BARS = {
+    "resnet50": (0.90, 0.85),
+    "resnet18": (0.85, 0.80),
+    "vgg16": (0.80, 0.75),
+    "mobilenet_v2": (0.95, 0.95),
+    "squeezenet1_1": (0.95, 0.95),
+    "inception_v3": (0.95, 0.95),
+    "densenet121": (0.95, 0.95),
+    "resnext50_32x4d": (0.80, 1.0),
+    "efficientnet_b0": (1.0, 1.0),
+    "mobilenet_v3_large": (1.0, 1.0),
+    "shufflenet_v2_x1_0": (1.0, 1.0),
+    "bert_base_s128": (0.98, 1.0),
+    "vit_b16": (0.98, 1.0),
+}
+BARRED = ("onnxruntime", "openvino")
+MEAN_BARS = (0.92, 0.92)
+COLOURS = {"onnxruntime": "#4477aa", "openvino": "#66ccee", "torch": "#ee6677", "torch.compile": "#ccbb44",
+           "jax": "#aa3377"}
+
+
+def key(row: dict) -> str:
+    """What tells rows apart: model, shape, layout, threads, target."""
+    case = row["case"]
+    size = f" {case['width']}x{case['height']}" if case["height"] else ""
+    batch = f" batch {case['batch']}" if case["batch"] > 1 else ""
+    layout = f" {case['layout']}" if case["layout"] != "NCHW" else ""
+    target = "" if row["target"] == "llvm" else f" {row['target']}"
+    return f"{case['name']}{batch}{size}{layout} {row['threads']}t{target}"
+
+
+def _bar(row: dict, peer: str) -> float | None:
+    case = row["case"]
+    plain = case["batch"] == 1 and not case["height"] and case["layout"] == "NCHW" and row["threads"] == 2
+    if not plain or peer not in BARRED or row["target"] != "llvm":
+        return None
+    bars = BARS.get(case["name"])
+    return bars[BARRED.index(peer)] if bars else None
+
+
+def _share(row: dict) -> tuple[float, float]:
+    """GFLOPS of ours and their share of the peak."""
+    speed = row["gflop"] / row["peers"][OURS]["p20"]
+    return speed, speed / row["peak_gflops"]
+
+
+def _ok(row: dict, peer: str) -> bool:
+    return "p20" in row["peers"].get(peer, {})
+
+
+def line(row: dict) -> str:
+    """One row for the eye, while a run goes on."""
+    if not _ok(row, OURS):
+        return f"{key(row)}: not timed"
+    ours = row["peers"][OURS]
+    speed, share = _share(row)
+    text = f"{key(row)}: {ours['p20'] * 1e3:.2f} ms (median {ours['median'] * 1e3:.2f})"
+    text += f", {speed:.0f} GFLOPS, {share:.0%} of peak"
+    for peer, (ratio, low, high) in row["ratios"].items():
+        bar = _bar(row, peer)
+        text += f"; {ratio:.3f} of {peer} [{low:.3f}, {high:.3f}]" + (f" bar {bar:.2f}" if bar else "")
+    return text
+
+
+def _table(head: list[str], body: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *body]]
+    return "\n".join(lines) + "\n"
+
+
+def _time_cell(row: dict, peer: str) -> str:
+    if not _ok(row, peer):
+        return "failed" if row["peers"].get(peer) else ""
+    facts = row["peers"][peer]
+    return f"{facts['p20'] * 1e3:.2f} ({facts['median'] * 1e3:.2f})"
+
+
+def _ratio_cell(row: dict, peer: str) -> str:
+    if peer not in row.get("ratios", {}):
+        return ""
+    ratio, low, high = row["ratios"][peer]
+    bar = _bar(row, peer)
+    text = f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
+    return text if bar is None else f"{text} {'ok' if ratio <= bar else 'over'} {bar:.2f}"
+
+
+def geometric_mean(rows: dict, peer: str) -> float | None:
+    ratios = [row["ratios"][peer][0] for row in rows.values() if peer in row.get("ratios", {})]
+    return exp(sum(log(r) for r in ratios) / len(ratios)) if ratios else None
+
+
+def tables(rows: dict) -> str:
+    """Ratios, times, and what else was measured."""
+    peers = [p for p in PEERS if p != OURS and any(p in row["peers"] for row in rows.values())]
+    ratios = [[k, *(_ratio_cell(row, p) for p in peers)] for k, row in rows.items()]
+    means = [geometric_mean(rows, p) for p in peers]
+    ratios.append(["geometric mean", *(f"{m:.3f}" if m else "" for m in means)])
+    times = [[k, *(_time_cell(row, p) for p in (OURS, *peers))] for k, row in rows.items()]
+    facts = [_facts(k, row) for k, row in rows.items() if _ok(row, OURS)]
+    head = ["model", "GFLOP", "GFLOPS", "of peak", "compile s", "peak MiB compiling", "package MiB",
+            "peak MiB running", *(f"{p} MiB" for p in peers), *(f"{p} load s" for p in peers), "error"]
+    for cells in facts:
+        row = rows[cells[0]]
+        for p in peers:
+            cells.append(_mib(row["peers"].get(p, {}).get("peak_bytes")))
+        for p in peers:
+            load = row["peers"].get(p, {}).get("load_s")
+            cells.append("" if load is None else f"{load:.1f}")
+        error = row["peers"][OURS].get("error")
+        cells.append("" if error is None else f"{error:.1e}")
+    return (
+        "Time of ours divided by the peer's (20th percentiles, 95 % interval, bar where there is one):\n\n"
+        + _table(["model", *peers], ratios)
+        + "\nMilliseconds, 20th percentile (median):\n\n"
+        + _table(["model", "ours", *peers], times)
+        + "\n"
+        + _table(head, facts)
+    )
+
+
+def _mib(size: float | None) -> str:
+    return "" if size is None else f"{size / 2**20:.0f}"
+
+
+def _facts(name: str, row: dict) -> list[str]:
+    speed, share = _share(row)
+    return [name, f"{row['gflop']:.2f}", f"{speed:.0f}", f"{share:.0%}", f"{row['compile_s']:.1f}",
+            _mib(row["compile_peak_bytes"]), _mib(row["package_bytes"]), _mib(row["peers"][OURS]["peak_bytes"])]
+
+
+def compare(old: dict, new: dict) -> str:
+    """What moved: ratios to a peer are compared, because the machine itself is never the same twice."""
+    lines = []
+    for name, row in new.items():
+        before = old.get(name)
+        if before is None:
+            lines.append(f"{name}: not in the old run")
+            continue
+        for peer, (ratio, low, high) in row.get("ratios", {}).items():
+            if peer not in before.get("ratios", {}):
+                continue
+            was, was_low, was_high = before["ratios"][peer]
+            if high < was_low or low > was_high:
+                word = "faster" if ratio < was else "slower"
+                lines.append(f"{name}: {word}, {was:.3f} -> {ratio:.3f} of {peer}")
+    lost = [name for name in old if name not in new]
+    if lost:
+        lines.append("not in this run: " + ", ".join(lost))
+    return "Moved since the old run (intervals that do not touch):\n" + ("\n".join(lines) or "nothing") + "\n"
+
+
+def plot(rows: dict) -> str:
+    """The ratios as bars, in SVG; the line marks equal time, and what is below it is faster."""
+    rows = {name: row for name, row in rows.items() if row.get("ratios")}
+    peers = [p for p in PEERS if any(p in row["ratios"] for row in rows.values())]
+    bar, gap, left, top, unit = 9, 14, 190, 44, 260
+    height = top + len(rows) * (len(peers) * bar + gap) + 20
+    limit = 2.0
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + int(limit * unit) + 60}" height="{height}" '
+        'font-family="sans-serif" font-size="11">',
+        f'<rect width="100%" height="100%" fill="white"/><text x="{left}" y="16">time of ours / time of peer</text>',
+    ]
+    for i, peer in enumerate(peers):
+        x = left + i * 105
+        parts.append(f'<rect x="{x}" y="24" width="9" height="9" fill="{COLOURS[peer]}"/>')
+        parts.append(f'<text x="{x + 13}" y="33">{escape(peer)}</text>')
+    y = top
+    for name, row in rows.items():
+        middle = y + len(peers) * bar / 2 + 4
+        parts.append(f'<text x="{left - 8}" y="{middle:.0f}" text-anchor="end">{escape(name)}</text>')
+        for peer in peers:
+            if peer in row["ratios"]:
+                ratio = row["ratios"][peer][0]
+                width = min(ratio, limit) * unit
+                place = f'x="{left}" y="{y}" width="{width:.1f}" height="{bar - 1}"'
+                parts.append(f'<rect {place} fill="{COLOURS[peer]}"/>')
+                parts.append(f'<text x="{left + width + 3:.1f}" y="{y + 8}" font-size="9">{ratio:.2f}</text>')
+            y += bar
+        y += gap
+    place = f'x1="{left + unit}" y1="{top - 4}" x2="{left + unit}" y2="{y - gap + 4}"'
+    parts.append(f'<line {place} stroke="black" stroke-dasharray="3 2"/></svg>')
+    return "\n".join(parts) + "\n"
