@@ -241,12 +241,12 @@ class Worker:
 def missing(peer: str, python: str) -> str:
     """The first module that ``peer`` needs and ``python`` does not have; nothing where all are there."""
     names = MODULES.get(peer, ())
-    code = f"import importlib.util as u; print([n for n in {names!r} if u.find_spec(n) is None])"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True)
-    if done.returncode:
+    code = f"import importlib.util as u; print(*[n for n in {names!r} if u.find_spec(n) is None][:1])"
+    try:
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
         return python
-    absent = json.loads(done.stdout.replace("'", '"'))
-    return absent[0] if absent else ""
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":
