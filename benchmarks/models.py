@@ -89,13 +89,16 @@ class Bench:
 
     def environment(self, threads: int) -> dict[str, str]:
         limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        # No bytecode of the peers' Python in our tree; compile times are those of an empty cache.
-        return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1", "TVM_NO_CACHE": "1"}
+        # No bytecode of the peers' Python in our tree.
+        return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def worker(self, spec: dict, threads: int | None = None) -> Worker:
         ours = spec["peer"] in (OURS, "compile", "operators", "pair")
         python = sys.executable if ours else self.options.peer_python
-        return Worker(spec, python, self.environment(threads or self.options.threads))
+        environment = self.environment(threads or self.options.threads)
+        if spec["peer"] == "compile":
+            environment["TVM_NO_CACHE"] = "1"  # compile times are those of an empty cache
+        return Worker(spec, python, environment)
 
     def ensure_model(self, case: zoo.Case) -> None:
         if os.path.exists(zoo.model_path(self.options.zoo, case)):
@@ -278,6 +281,7 @@ def main() -> None:
             print(next((view for asked, view in views if asked), operators.pair)(bench, case))
             return
         rows = load(options.json) if options.show else _time_models(bench)
+        rows = dict(sorted(rows.items(), key=lambda item: zoo.NAMES.index(item[1]["case"]["name"])))
     print("\n" + report.tables(rows))
     if options.compare:
         print(report.compare(load(options.compare), rows))
