@@ -38,7 +38,7 @@ from .runtime import ndarray as nd
 from .runtime.registry import register_extension, register_object
 
 if TYPE_CHECKING:
-    from . import arith, codegen, contrib, driver, instrument, ir, parser, relay, script, support, target, te
+    from . import arith, autotvm, codegen, contrib, driver, instrument, ir, parser, relay, script, support, target, te
     from . import testing, tir, topi
     from . import transform
     from .driver.build_module import build, lower
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _COMPILER_MODULES = frozenset(
     """
-    arith codegen contrib driver instrument ir parser relay
+    arith autotvm codegen contrib driver instrument ir parser relay
     script support target te testing tir topi transform
     """.split()
 )

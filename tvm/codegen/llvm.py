@@ -140,16 +140,21 @@ class CompiledCode:
             file.write(data)
 
 
-def compile_module(mod: IRModule, target: Target) -> CompiledCode:
-    """Compile the functions of a module; nothing is loaded."""
+def module_text(mod: IRModule, target: Target) -> tuple[ModuleText, int]:
+    """The functions of a module as LLVM text that nothing has compiled yet, and how much LLVM should optimize it."""
     level = target.attrs.get("opt-level")
     module = emit_module(prim_functions(mod), resolve_cpu(target), _float_flags(target))
-    entry = _entry_name(mod)
+    entry = entry_name(mod)
     if entry:
         module.entry_name = entry
     if mod.attrs.get("system_lib_prefix") is not None:
         module.register_symbols()
-    return CompiledCode("tvm", module, 3 if level is None else min(max(int(level), 0), 3))
+    return module, 3 if level is None else min(max(int(level), 0), 3)
+
+
+def compile_module(mod: IRModule, target: Target) -> CompiledCode:
+    """Compile the functions of a module; nothing is loaded."""
+    return CompiledCode("tvm", *module_text(mod, target))
 
 
 def _float_flags(target: Target) -> str:
@@ -160,7 +165,7 @@ def _float_flags(target: Target) -> str:
     return " ".join(name for name in names if target.attrs.get(f"fast-math-{name}"))
 
 
-def _entry_name(mod: IRModule) -> str | None:
+def entry_name(mod: IRModule) -> str | None:
     """The function marked as entry, or the only one there is beside raw entries."""
     functions = {function_name(v, f): f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     packed = [name for name in functions if name.removesuffix("_compute_") == name]
@@ -176,7 +181,7 @@ def build(mod: IRModule, target: Target) -> Module:
     return from_code(
         code.load if runnable else None,
         code.names,
-        entry_name=_entry_name(mod),
+        entry_name=entry_name(mod),
         source=code.source,
         save=code.save,
     )

@@ -1,0 +1,152 @@
+"""Measuring in worker processes: a candidate that crashes, hangs or is wrong costs only itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tvm import autotvm, te, tir
+from tvm.autotvm.measure import workers
+from tvm.autotvm.measure.measure import create_measure_batch
+from tvm.testing.autotvm import get_sample_task
+
+# Candidates by name: what happens to the process that runs them.
+KINDS = ["fine", "crash", "endless", "refused", "raises", "fine again", "wrong", "fine at last"]
+
+
+@autotvm.template("test/hostile")
+def hostile(n: int):
+    """A copy; some configurations do something else as well."""
+    a = te.placeholder((n,), name="a")
+    cfg = autotvm.get_config()
+    cfg.define_knob("kind", KINDS)
+    kind = cfg["kind"].val
+    if kind == "refused":
+        cfg.raise_error("this one is not wanted")
+    if kind == "raises":
+        raise ValueError("a template with a fault")
+    body = {"crash": crash, "endless": endless, "wrong": shifted}.get(kind, copied)
+    b = te.extern((n,), [a], lambda ins, outs: body(ins[0], outs[0]), name="b", dtype="float32")
+    cfg.add_flop(n)
+    return te.create_schedule(b.op), [a, b]
+
+
+def copied(a, b):
+    ib = tir.ir_builder.create()
+    src, dst = ib.buffer_ptr(a), ib.buffer_ptr(b)
+    with ib.for_range(0, a.shape[0]) as i:
+        dst[i] = src[i]
+    return ib.get()
+
+
+def shifted(a, b):
+    ib = tir.ir_builder.create()
+    src, dst = ib.buffer_ptr(a), ib.buffer_ptr(b)
+    with ib.for_range(0, a.shape[0]) as i:
+        dst[i] = src[i] + 1.0
+    return ib.get()
+
+
+def crash(a, b):
+    ib = tir.ir_builder.create()
+    dst = ib.buffer_ptr(b)
+    with ib.for_range(0, 1) as i:
+        dst[i + (1 << 40)] = 1.0
+    return ib.get()
+
+
+def endless(a, b):
+    ib = tir.ir_builder.create()
+    dst = ib.buffer_ptr(b)
+    with ib.while_loop(dst[0] < 5.0):
+        dst[0] = 0.0
+    return ib.get()
+
+
+def measure(configs, task, **options):
+    runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, **options)
+    batch = create_measure_batch(task, autotvm.measure_option(autotvm.LocalBuilder(timeout=30), runner))
+    return batch([autotvm.MeasureInput(task.target, task, c) for c in configs])
+
+
+def test_bad_candidates_cost_only_themselves():
+    task = autotvm.task.create("test/hostile", (1024,), "llvm")
+    space = task.config_space
+    results = measure([space.get(i) for i in range(len(KINDS))], task, timeout=3)
+    errors = dict(zip(KINDS, results))
+    number = autotvm.MeasureErrorNo
+    for kind in ("fine", "fine again", "fine at last", "wrong"):
+        assert errors[kind].error_no == number.NO_ERROR and errors[kind].costs[0] > 0
+    assert errors["crash"].error_no == number.RUNTIME_DEVICE and "SIG" in str(errors["crash"].costs[0])
+    assert errors["endless"].error_no == number.RUN_TIMEOUT
+    assert errors["refused"].error_no == number.INSTANTIATION_ERROR
+    assert "not wanted" in str(errors["refused"].costs[0])
+    assert errors["raises"].error_no == number.INSTANTIATION_ERROR
+
+
+def test_answers_can_be_verified():
+    task, _ = get_sample_task(16)
+    results = measure([task.config_space.get(i) for i in (0, 7, 24)], task, verify=True)
+    assert [r.error_no for r in results] == [0, 0, 0], results
+
+
+def test_worker_killed_at_any_moment_is_replaced():
+    task, _ = get_sample_task(16)
+    configs = [task.config_space.get(i) for i in range(6)]
+    assert all(r.error_no == 0 for r in measure(configs[:2], task))
+    pool = workers.shared_pool(2)
+    for worker in pool.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    assert all(r.error_no == 0 for r in measure(configs, task))
+    assert len(pool.workers) == pool.size and pool is workers.shared_pool(2)
+
+
+def test_slow_candidates_are_not_run_on():
+    task, target = get_sample_task(256)
+    space = task.config_space
+    slow, fast = space.get(0), space.get(space.knob2point([3, 6]))
+    runner = autotvm.LocalRunner(number=20, repeat=3, cooldown_interval=0, slow_factor=1e-6)
+    batch = create_measure_batch(task, autotvm.measure_option("local", runner))
+    first, second = batch([autotvm.MeasureInput(target, task, c) for c in (fast, slow)])
+    assert len(first.costs) == 3 and len(second.costs) == 1
+
+
+def test_worker_ends_with_its_parent(tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, time\n"
+        "from tvm.autotvm.measure.workers import Pool\n"
+        "pool = Pool(1)\n"
+        "print(pool.workers[0].process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    until = time.time() + 60
+    while time.time() < until and _is_running(child):
+        time.sleep(0.1)
+    assert not _is_running(child)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.parametrize("what", ["builder", "runner"])
+def test_measure_option_names_what_it_does_not_know(what: str):
+    given = {"builder": "local", "runner": "local", what: "somewhere"}
+    with pytest.raises(ValueError, match="somewhere"):
+        autotvm.measure_option(**given)

@@ -1,0 +1,110 @@
+"""Record files: classic lines are read and written, and no crash makes a file useless."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+import tvm
+from tvm import autotvm
+from tvm.autotvm.database import SQLiteDatabase
+from tvm.autotvm.record import RecordFile
+from tvm.testing.autotvm import get_sample_records
+
+CLASSIC = (
+    '{"input": ["llvm -mcpu=broadwell", "tutorial/matmul", [512, 512, 512, "float32"], {}], "config": {"index": 77, '
+    '"code_hash": null, "entity": [["tile_y", "sp", [-1, 64]], ["tile_x", "sp", [-1, 32]]]}, "result": [[0.0123], 0, '
+    '1.5, 1600000000.0], "version": 0.2, "tvm_version": "0.11.dev0"}'
+)
+
+
+def test_classic_line_is_read():
+    inp, res = autotvm.record.decode(CLASSIC)
+    assert inp.task.name == "tutorial/matmul" and inp.task.args == (512, 512, 512, "float32")
+    assert inp.target.attrs["mcpu"] == "broadwell" and inp.config.index == 77
+    assert inp.config["tile_y"].size == [-1, 64] and res.costs == (0.0123,) and inp.config.cost == 0.0123
+
+
+def test_what_is_written_is_read_back():
+    for inp, res in get_sample_records(10):
+        line = autotvm.record.encode(inp, res)
+        row = json.loads(line)
+        assert row["version"] == 0.2 and row["made_on"]["cpu"] and "\n" not in line
+        back, result = autotvm.record.decode(line)
+        assert autotvm.record.measure_str_key(back) == autotvm.record.measure_str_key(inp)
+        assert result == res and back.task.workload == inp.task.workload
+
+
+def test_failures_keep_the_classic_cost():
+    inp, _ = get_sample_records(1)[0]
+    failed = autotvm.MeasureResult((ValueError("no"),), autotvm.MeasureErrorNo.COMPILE_HOST, 1.0, 2.0)
+    assert json.loads(autotvm.record.encode(inp, failed))["result"] == [[1e9], 2, 1.0, 2.0]
+
+
+def test_pickled_records_are_refused():
+    inp, res = get_sample_records(1)[0]
+    for action in (lambda: autotvm.record.encode(inp, res, "pickle"), lambda: autotvm.record.decode("x", "pickle")):
+        with pytest.raises(RuntimeError, match="json"):
+            action()
+
+
+def test_lines_that_are_no_records_are_counted(tmp_path, caplog):
+    path = tmp_path / "mixed.log"
+    cut = CLASSIC[: len(CLASSIC) // 2]
+    path.write_text(f"# a comment\n\n{CLASSIC}\nnonsense\n{{}}\n{CLASSIC}\n{cut}")
+    with caplog.at_level(logging.WARNING, "autotvm"):
+        assert len(list(autotvm.record.load_from_file(path))) == 2
+    assert any("3 lines" in line for line in caplog.messages)
+
+
+def test_appending_ends_a_line_that_was_cut(tmp_path):
+    path = tmp_path / "cut.log"
+    path.write_text(CLASSIC + "\n" + CLASSIC[:40])
+    RecordFile(path).append([CLASSIC])
+    assert len(list(autotvm.record.load_from_file(path))) == 2
+
+
+def test_unwritable_file_is_a_clear_error(tmp_path):
+    with pytest.raises(tvm.TVMError, match="cannot be written"):
+        RecordFile(tmp_path).append([CLASSIC])
+    with pytest.raises(tvm.TVMError, match="No space left"):
+        RecordFile("/dev/full").append([CLASSIC])
+
+
+def test_best_records_are_picked(tmp_path):
+    source, best = tmp_path / "all.log", tmp_path / "best.log"
+    records = get_sample_records(8)
+    RecordFile(source).append(autotvm.record.encode(i, r) for i, r in reversed(records))
+    autotvm.record.pick_best(source, best)
+    (found,) = autotvm.record.load_from_file(best)
+    assert found[0].config.index == 0 and found[1].costs == (1,)
+    autotvm.record.pick_best(source, best)
+    assert len(list(autotvm.record.load_from_file(best))) == 1
+
+
+def test_command_lines(tmp_path):
+    source = tmp_path / "all.log"
+    RecordFile(source).append(autotvm.record.encode(i, r) for i, r in get_sample_records(3))
+    out = tmp_path / "picked.log"
+    for command in (["tvm.autotvm.record", "--mode", "pick", "--i", str(source), "--o", str(out)],
+                    ["tvm.exec.autotvm_log_editor", "--act", "pick-best", "--i", str(source)]):
+        done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert out.read_text() == (tmp_path / "all.log.best.log").read_text()
+
+
+def test_records_in_a_database(tmp_path):
+    path = tmp_path / "records.sqlite"
+    records = get_sample_records(6)
+    write = autotvm.callback.log_to_database(path)
+    write(None, [i for i, _ in records], [r for _, r in records])
+    store = SQLiteDatabase(path)
+    assert store.load(records[2][0]).costs == (3,)
+    assert store.best(records[2][0])[1].costs == (1,)
+    store.save(records[2][0], records[4][1], extend=True)
+    assert [r.costs for r in store.load(records[2][0], get_all=True)] == [(3,), (5,)]
+    assert len(list(store)) == 7 and len(store.filter(lambda i, r: r.costs[0] > 4)) == 3

@@ -1,0 +1,172 @@
+"""Spaces of configurations: how many there are, which index means what, how choices act on schedules."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tvm import te
+from tvm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity, SplitEntity
+
+
+def splits(n: int, parts: int, factors: list[int], even: bool) -> set[tuple[int, ...]]:
+    """Every way to choose sizes of the inner loops, by trying all."""
+    found = set()
+    for sizes in itertools.product(factors, repeat=parts - 1):
+        product = 1
+        for s in sizes:
+            product *= s
+        if n % product == 0 or not even and product < n:
+            found.add((-1, *sizes))
+    return found
+
+
+def policy_factors(n: int, policy: str) -> list[int]:
+    divisors = [d for d in range(1, n + 1) if n % d == 0]
+    powers = [2**i for i in range(12) if 2**i <= n]
+    return {"factors": divisors, "power2": powers, "verbose": sorted({*divisors, *powers})}[policy]
+
+
+@pytest.mark.parametrize("policy", ["factors", "power2", "verbose"])
+@pytest.mark.parametrize("n", [1, 7, 224, 256, 300])
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_split_policies_give_every_way_to_cut(policy: str, n: int, parts: int):
+    cfg = ConfigSpace()
+    cfg.define_split("tile", cfg.axis(n), policy=policy, num_outputs=parts)
+    got = [tuple(e.size) for e in cfg.space_map["tile"].entities]
+    assert len(set(got)) == len(got)
+    assert set(got) == splits(n, parts, policy_factors(n, policy), policy == "factors")
+
+
+def test_counts_that_classic_tvm_has():
+    cfg = ConfigSpace()
+    for name, n, policy, count in (("a", 256, "factors", 45), ("b", 256, "power2", 45), ("c", 256, "verbose", 45),
+                                   ("d", 224, "factors", 63), ("e", 224, "power2", 36), ("f", 224, "verbose", 84)):
+        cfg.define_split(name, cfg.axis(n), policy=policy, num_outputs=3)
+        assert len(cfg.space_map[name]) == count, (n, policy)
+
+
+def test_split_filters_and_limits():
+    cfg = ConfigSpace()
+    cfg.define_split("tile", cfg.axis(64), num_outputs=3, max_factor=8, filter=lambda e: e.size[2] >= 4)
+    sizes = [e.size for e in cfg.space_map["tile"].entities]
+    assert sizes and all(max(s[1:]) <= 8 and s[2] >= 4 for s in sizes)
+    cfg.define_split("given", cfg.axis(64), policy="candidate", candidate=[[32, 2], [2, 32]])
+    assert [e.size for e in cfg.space_map["given"].entities] == [[32, 2], [2, 32]]
+    with pytest.raises(RuntimeError, match="policy"):
+        cfg.define_split("wrong", cfg.axis(64), policy="sideways")
+    with pytest.raises(RuntimeError, match="sizes"):
+        cfg.define_split("wrong", cfg.axis(64), policy="candidate", candidate=[[1, 2, 3]])
+
+
+def space_of_three() -> ConfigSpace:
+    cfg = ConfigSpace()
+    cfg.define_split("tile", cfg.axis(12), num_outputs=2)
+    cfg.define_reorder("order", [cfg.axis(2), cfg.axis(3), cfg.axis(4)], policy="all")
+    cfg.define_knob("unroll", [0, 16, 64])
+    return cfg
+
+
+def test_index_is_a_number_in_mixed_radix():
+    cfg = space_of_three()
+    assert cfg.dims == [6, 6, 3] and len(cfg) == 108
+    seen = set()
+    for index in range(108):
+        knob = cfg.point2knob(index)
+        assert cfg.knob2point(knob) == index
+        config = cfg.get(index)
+        assert config.index == index
+        assert cfg.index_of(config.values()) == index
+        seen.add(str(config.values()))
+    assert len(seen) == 108
+    with pytest.raises(IndexError):
+        cfg.get(108)
+
+
+def test_filters_over_several_knobs():
+    cfg = space_of_three()
+    cfg.multi_filter(lambda config: config["unroll"].val != 16 or config["tile"].size[-1] == 1)
+    kept = [i for i in range(cfg.range_length) if cfg.point2knob(i)[2] != 1 or cfg.point2knob(i)[0] == 0]
+    assert len(cfg) == len(kept) == cfg.subrange_length(0, 108)
+    assert [i for i in range(108) if cfg.is_index_valid(i)] == kept
+    assert all(cfg.is_index_valid(i) for i in cfg.sample_ints(40))
+    assert len(set(cfg.sample_ints(1000))) == len(kept)
+    walk = kept[0]
+    for _ in range(50):
+        step = cfg.random_walk(walk)
+        assert cfg.is_index_valid(step)
+        walk = step
+    assert cfg.get_next_index(kept[3]) == kept[4] and cfg.get_next_index(kept[3], -2) == kept[1]
+    assert cfg.get_next_index(kept[-1]) is None
+    assert cfg.get_rand_index(to_exclude=set(kept[1:])) == kept[0]
+    with pytest.raises(IndexError):
+        cfg.get(next(i for i in range(108) if i not in kept))
+
+
+def test_json_keeps_a_configuration():
+    cfg = space_of_three()
+    cfg.define_annotate("ann", [cfg.axis(2), cfg.axis(4)], policy="try_unroll_vec")
+    config = cfg.get(77)
+    row = config.to_json_dict()
+    assert [kind for _, kind, _ in row["entity"]] == ["sp", "re", "ot", "an"]
+    back = ConfigEntity.from_json_dict(row)
+    assert back == config and back.index == 77 and back.to_json_dict() == row
+    assert len(config.get_flatten_feature()) == 2 + 3 + 1 + 2
+
+
+def test_annotations_that_are_tried():
+    cfg = ConfigSpace()
+    cfg.define_annotate("ann", [cfg.axis(4), cfg.axis(8)], policy="try_unroll_vec")
+    got = {tuple(e.anns) for e in cfg.space_map["ann"].entities}
+    assert got == set(itertools.product(["none", "unroll"], ["none", "unroll", "vec"]))
+    cfg.define_annotate("gpu", [cfg.axis(1)] * 4, policy="bind_gpu")
+    assert cfg["gpu"].anns == ["blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"]
+    cfg.define_annotate("at", [cfg.axis(1)] * 3, policy="locate_cache", num_anchor=1)
+    assert [e.anns for e in cfg.space_map["at"].entities] == [
+        ["anchor0", "none", "none"], ["none", "anchor0", "none"], ["none", "none", "anchor0"]]
+
+
+def test_entities_act_on_a_schedule():
+    a = te.placeholder((32, 24), name="a")
+    b = te.compute((32, 24), lambda i, j: a[i, j] + 1, name="b")
+    s = te.create_schedule(b.op)
+    cfg = ConfigSpace()
+    i, j = s[b].op.axis
+    cfg.define_split("ti", i, num_outputs=3)
+    cfg.define_split("tj", j, num_outputs=2)
+    cfg.define_reorder("order", [i, j, i, j, i], policy="candidate", candidate=[[0, 3, 1, 2, 4]])
+    cfg.define_annotate("ann", [i, j], policy="try_unroll_vec")
+    config = cfg.get(cfg.knob2point([4, 3, 0, 5]))
+    loops = config["ti"].apply(s, b, i) + config["tj"].apply(s, b, j)
+    order = config["order"].apply(s, b, loops)
+    assert [loops.index(x) for x in order] == [0, 3, 1, 2, 4]
+    config["ann"].apply(s, b, order[-2:])
+    assert list(s[b].leaf_iter_vars) == order
+    assert s[b].iter_var_attrs[order[-2]].iter_type == te.schedule.IterVar.Unrolled
+    assert s[b].iter_var_attrs[order[-1]].iter_type == te.schedule.IterVar.Vectorized
+
+
+def test_fallback_splits_as_near_as_it_can():
+    cfg = FallbackConfigEntity()
+    cfg.define_split("tile", cfg.axis(128), num_outputs=3)
+    cfg.fallback_split("tile", [-1, 8, 4])
+    assert cfg["tile"].size == [4, 8, 4]
+    cfg.define_split("odd", cfg.axis(49), num_outputs=3)
+    cfg.fallback_split("odd", [-1, 8, 4])
+    assert cfg["odd"].size == [7, 7, 1]
+    with pytest.raises(RuntimeError):
+        cfg.fallback_split("odd", [-1, 1, 0])
+    with pytest.raises(RuntimeError):
+        cfg.fallback_split("nothing", [-1, 1])
+    cfg["set"] = SplitEntity([-1, 16])
+    cfg.define_split("set", cfg.axis(64), num_outputs=2)
+    assert cfg["set"].size == [-1, 16]
+    with pytest.raises(KeyError, match="tile"):
+        cfg["missing"]
+
+
+def test_axes_have_constant_lengths():
+    n = te.var("n")
+    with pytest.raises(RuntimeError, match="constant"):
+        ConfigSpace().define_split("tile", te.reduce_axis((0, n), name="k"))

@@ -1,0 +1,31 @@
+"""The classic names of how work is given to others and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class ExecutionError(ValueError):
+    """Work that ended with an error."""
+
+
+class TimeoutError(Exception):
+    """Work that took too long."""
+
+
+class Future:
+    """A result that may come later."""
+
+    def done(self) -> bool:
+        raise NotImplementedError
+
+    def get(self, timeout: float | None = None) -> Any:
+        raise NotImplementedError
+
+
+class Executor:
+    """Runs functions, now or later."""
+
+    def submit(self, func: Callable, *args: Any, **kwargs: Any) -> Future:
+        raise NotImplementedError

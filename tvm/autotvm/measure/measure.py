@@ -1,0 +1,131 @@
+"""What measuring takes and gives, and how a builder and a runner make a measuring function."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ...target import Target
+    from ..task.space import ConfigEntity
+    from ..task.task import Task
+
+
+class _Input(NamedTuple):
+    target: Target | None
+    task: Task
+    config: ConfigEntity
+
+
+class MeasureInput(_Input):
+    """What is measured. ``made_on`` says on which processor a record was made, where it is known."""
+
+    made_on: dict[str, Any] | None = None
+
+
+class MeasureResult(NamedTuple):
+    """``costs`` are seconds, one for each repeat, or the error; ``all_cost`` is what building and running took."""
+
+    costs: Sequence[Any]
+    error_no: int
+    all_cost: float
+    timestamp: float
+
+
+class MeasureErrorNo(enum.IntEnum):
+    """What went wrong."""
+
+    NO_ERROR = 0
+    INSTANTIATION_ERROR = 1
+    COMPILE_HOST = 2
+    COMPILE_DEVICE = 3
+    RUNTIME_DEVICE = 4
+    WRONG_ANSWER = 5
+    BUILD_TIMEOUT = 6
+    RUN_TIMEOUT = 7
+    UNKNOWN_ERROR = 8
+
+
+class _Built(NamedTuple):
+    filename: str | None
+    arg_info: Sequence[tuple[Sequence[int], str]] | None
+    error: Exception | None
+    time_cost: float
+
+
+class BuildResult(_Built):
+    """What a builder gives a runner. ``code`` is the object in memory, where no file was needed."""
+
+    code: Any = None
+    error_no: MeasureErrorNo = MeasureErrorNo.NO_ERROR
+
+
+class Builder:
+    """Turns configurations into code, ``n_parallel`` at once, each within ``timeout`` seconds."""
+
+    def __init__(self, timeout: float = 10, n_parallel: int | None = None):
+        import os
+
+        self.timeout = timeout
+        self.n_parallel = n_parallel or os.cpu_count() or 1
+        self.build_kwargs: dict[str, Any] = {}
+        self.task: Task | None = None
+
+    def set_task(self, task: Task, build_kwargs: dict[str, Any] | None = None) -> None:
+        self.task = task
+        self.build_kwargs = build_kwargs or {}
+
+    def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
+        """Code for each input; where there is none, its MeasureResult says why."""
+        raise NotImplementedError
+
+
+class Runner:
+    """Measures code."""
+
+    def __init__(self, timeout: float = 5, n_parallel: int | None = None):
+        import os
+
+        self.timeout = timeout
+        self.n_parallel = n_parallel or os.cpu_count() or 1
+        self.task: Task | None = None
+
+    def set_task(self, task: Task) -> None:
+        self.task = task
+
+    def get_build_kwargs(self) -> dict[str, Any]:
+        """What the builder has to know about the device."""
+        return {}
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        raise NotImplementedError
+
+
+def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, Any]:
+    """How to measure: a builder and a runner, or "local" for those of this machine."""
+    from .measure_methods import LocalBuilder, LocalRunner
+
+    if isinstance(builder, str):
+        if builder != "local":
+            raise ValueError(f"measure_option: builder '{builder}' is not known; give 'local' or a Builder")
+        builder = LocalBuilder()
+    if isinstance(runner, str):
+        if runner != "local":
+            raise ValueError(f"measure_option: runner '{runner}' is not known; give 'local' or a Runner")
+        runner = LocalRunner()
+    return {"builder": builder, "runner": runner}
+
+
+def create_measure_batch(task: Task, option: dict[str, Any]) -> Callable[[Sequence[MeasureInput]], list[MeasureResult]]:
+    """The function that measures a list of inputs. Building comes first, then measuring with nothing beside it."""
+    builder, runner = option["builder"], option["runner"]
+    runner.set_task(task)
+    builder.set_task(task, runner.get_build_kwargs())
+
+    def measure_batch(measure_inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
+        return runner.run(measure_inputs, builder.build(measure_inputs))
+
+    # Batches several times as long as there are builders keep all of them busy.
+    measure_batch.n_parallel = 8 * builder.n_parallel  # type: ignore[attr-defined]
+    return measure_batch

@@ -1,0 +1,240 @@
+"""Builders and runners of this machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...driver.build_module import build
+from ...error import TVMError
+from ...te.schedule import create_schedule
+from ..task.entity import InstantiationError
+from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit
+from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
+from .workers import Failure, Job, shared_pool
+
+
+def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
+    error = error if isinstance(error, BaseException) else RuntimeError(error)
+    return MeasureResult((error,), error_no, time.time() - start, time.time())
+
+
+class LocalBuilder(Builder):
+    """Builds in worker processes of this machine.
+
+    ``build_func`` is "default" (objects in memory), or a function ``(output, files, **kwargs)`` that links a library,
+    as ``export_library`` takes it. ``do_fork`` is accepted; the workers are never copies of this process.
+    """
+
+    def __init__(
+        self, timeout: float = 10, n_parallel: int | None = None, build_kwargs: dict[str, Any] | None = None,
+        build_func: str | Callable = "default", do_fork: bool = False, runtime: Any = None,
+    ):
+        super().__init__(timeout, n_parallel)
+        if isinstance(build_func, str) and build_func != "default":
+            raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
+        self.build_func = build_func
+        self.user_build_kwargs = build_kwargs or {}
+        self.runtime = runtime
+        self._folder: tempfile.TemporaryDirectory | None = None
+
+    def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
+        results: list[Any] = [None] * len(measure_inputs)
+        pool = shared_pool(max(self.n_parallel, 2))
+        for number, inp in enumerate(measure_inputs):
+            self._start_one(pool, number, inp, results)
+            pool.poll()
+        pool.finish()
+        return results
+
+    def _start_one(self, pool: Any, number: int, inp: MeasureInput, results: list[Any]) -> None:
+        """Lower one candidate here and give its text to a worker; where that fails, its result says why."""
+        start = time.time()
+        try:
+            with time_limit(self.timeout):
+                schedule, args = instantiate(inp)
+                info = argument_info(args)
+                assert inp.target is not None
+                if self.build_func != "default" or inp.target.kind.name != "llvm":
+                    results[number] = self._build_file(schedule, args, inp, info, start)
+                    return
+                message, text, names = lower_to_text(schedule, args, inp.target)
+        except InstantiationError as error:
+            results[number] = _failed(MeasureErrorNo.INSTANTIATION_ERROR, error, start)
+            return
+        except TimeIsUp as error:
+            results[number] = _failed(MeasureErrorNo.BUILD_TIMEOUT, error, start)
+            return
+        except Exception as error:
+            results[number] = _failed(MeasureErrorNo.INSTANTIATION_ERROR, error, start)
+            return
+
+        def done(answer: Any) -> None:
+            if isinstance(answer, Failure):
+                late = answer.kind == "timeout"
+                kind = MeasureErrorNo.BUILD_TIMEOUT if late else MeasureErrorNo.COMPILE_HOST
+                results[number] = _failed(kind, f"the compiler {answer}" if answer.kind != "error" else answer, start)
+                return
+            made = BuildResult(None, info, None, time.time() - start)
+            made.code = Code(answer[1], names, ENTRY)
+            results[number] = made
+
+        pool.submit(Job(message, text, self.timeout, done))
+
+    def _build_file(self, schedule: Any, args: list[Any], inp: MeasureInput, info: Any, start: float) -> BuildResult:
+        """A library in a file, for other back ends and for a user's way of linking."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="tvm_autotvm_")
+        with inp.target:  # type: ignore[union-attr]
+            library = build(schedule, args, target=inp.target, name=ENTRY)
+        suffix = getattr(self.build_func, "output_format", "so")
+        path = os.path.join(self._folder.name, f"{time.time_ns():x}.{suffix}")
+        fcompile = None if self.build_func == "default" else self.build_func
+        library.export_library(path, fcompile=fcompile, **self.user_build_kwargs)
+        return BuildResult(path, info, None, time.time() - start)
+
+
+class LocalRunner(Runner):
+    """Runs in a worker process of this machine, one candidate at a time with nothing beside it.
+
+    Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
+    less than ``min_repeat_ms``. A candidate whose first runs take more than ``slow_factor`` times the best of its
+    task is not run further. ``verify`` compares results with those of the plain schedule.
+    """
+
+    def __init__(
+        self, timeout: float = 10, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
+        cooldown_interval: float = 0.1, enable_cpu_cache_flush: bool = False, module_loader: Any = None, *,
+        slow_factor: float = 3.0, verify: bool = False,
+    ):
+        super().__init__(timeout, 1)
+        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
+        self.cooldown_interval = cooldown_interval
+        self.enable_cpu_cache_flush = enable_cpu_cache_flush
+        self.slow_factor = slow_factor
+        self.verify = verify
+        self._best: dict[Any, float] = {}
+        self._reference: dict[Any, bytes] = {}
+
+    def set_task(self, task: Any) -> None:
+        super().set_task(task)
+        self._best.clear()
+        self._reference.clear()
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        results: list[Any] = []
+        pool = shared_pool(2)
+        for inp, built in zip(measure_inputs, build_results):
+            if isinstance(built, MeasureResult):
+                results.append(built)
+                continue
+            if built.error is not None:
+                results.append(_failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error, time.time()))
+                continue
+            results.append(self._measure(pool, inp, built))
+        return results
+
+    def _measure(self, pool: Any, inp: MeasureInput, built: BuildResult) -> MeasureResult:
+        start = time.time() - built.time_cost
+        key = inp.task.workload
+        best = self._best.get(key)
+        answer = self._run_code(pool, built, best and best * self.slow_factor, self.verify)
+        if isinstance(answer, Failure):
+            kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
+            return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
+        if self.verify:
+            wrong = self._difference(pool, inp, built, answer[1])
+            if wrong:
+                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, start)
+        costs = tuple(answer[0]["costs"])
+        mean = sum(costs) / len(costs)
+        if best is None or mean < best:
+            self._best[key] = mean
+        return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
+
+    def _run_code(self, pool: Any, built: BuildResult, limit: float | None, outputs: bool) -> Any:
+        code = built.code
+        message = {
+            "action": "run", "args": built.arg_info, "number": self.number, "repeat": self.repeat,
+            "min_repeat_ms": self.min_repeat_ms, "cooldown": self.cooldown_interval, "limit": limit,
+            "flush": self.enable_cpu_cache_flush, "outputs": outputs, "filename": built.filename,
+            "names": code.names if code else (), "entry": ENTRY,
+        }
+        box: list[Any] = []
+        pool.submit(Job(message, code.object if code else b"", self.timeout, box.append))
+        pool.finish()
+        return box[0]
+
+    def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
+        """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
+        import numpy as np
+
+        from ...runtime.ndarray import numpy_dtype
+
+        key = inp.task.workload
+        if key not in self._reference:
+            self._reference[key] = self._plain_outputs(pool, inp, built)
+        wanted, at = self._reference[key], 0
+        for shape, dtype in built.arg_info or ():
+            kind = numpy_dtype(dtype)
+            size = int(np.prod(shape)) * kind.itemsize
+            a, b = (np.frombuffer(x[at : at + size], dtype=kind).astype("float64") for x in (got, wanted))
+            at += size
+            scale = max(float(np.abs(b).max(initial=0.0)), 1e-6)
+            if not np.allclose(a, b, rtol=1e-3, atol=1e-4 * scale):
+                return f"results differ from the plain schedule's by up to {float(np.abs(a - b).max()):g}"
+        return None
+
+    def _plain_outputs(self, pool: Any, inp: MeasureInput, built: BuildResult) -> bytes:
+        schedule, args = instantiate(inp)
+        assert inp.target is not None
+        plain = create_schedule(_original_outputs(schedule))
+        message, text, names = lower_to_text(plain, args, inp.target)
+        box: list[Any] = []
+        pool.submit(Job(message, text, 60.0, box.append))
+        pool.finish()
+        if isinstance(box[0], Failure):
+            raise TVMError(f"the plain schedule to verify with does not compile: {box[0]}")
+        reference = BuildResult(None, built.arg_info, None, 0.0)
+        reference.code = Code(box[0][1], names, ENTRY)
+        number, repeat, timeout = self.number, self.repeat, self.timeout
+        self.number, self.repeat, self.timeout = 1, 1, 600.0
+        try:
+            answer = self._run_code(pool, reference, 1e-9, True)
+        finally:
+            self.number, self.repeat, self.timeout = number, repeat, timeout
+        if isinstance(answer, Failure):
+            raise TVMError(f"the plain schedule to verify with does not run: {answer}")
+        return answer[1]
+
+
+def _original_outputs(schedule: Any) -> list[Any]:
+    """The operations as the template made them, before caches were put between."""
+    return [stage.origin_op for stage in schedule.stages if stage.is_output]
+
+
+class RPCRunner(Runner):
+    """Runs on devices that a tracker lends."""
+
+    def __init__(
+        self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
+        number: int = 4, repeat: int = 3, min_repeat_ms: int = 0, cooldown_interval: float = 0.1,
+        enable_cpu_cache_flush: bool = False, module_loader: Any = None,
+    ):
+        raise TVMError(
+            f"RPCRunner: measuring on the device '{key}' of {host}:{port} needs RPC, which is not available yet; "
+            "measure on this machine with LocalRunner"
+        )
+
+
+def request_remote(
+    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
+) -> Any:
+    """A session on a device that a tracker lends."""
+    raise TVMError(f"request_remote: the device '{device_key}' is reached through RPC, which is not available yet")
+
+
+__all__ = ["LocalBuilder", "LocalRunner", "RPCRunner", "request_remote"]

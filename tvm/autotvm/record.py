@@ -1,0 +1,253 @@
+"""Records of measurements, one JSON object on a line.
+
+A line holds ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor it was made on.
+Lines that say ``#`` are comments. A last line cut short by a crash is left out when reading and ended when appending.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import io
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .._ffi.libinfo import __version__
+from ..error import TVMError
+from ..target import Target
+from .measure.measure import MeasureInput, MeasureResult
+from .task.dispatcher import ApplyHistoryBest, keep_best
+from .task.space import ConfigEntity
+from .task.task import Task
+from .utils import logger
+
+AUTOTVM_LOG_VERSION = 0.2
+_FAILED_COST = 1e9
+
+
+def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
+    """A text that is the same for the same measurement."""
+    config = str(inp.config) if include_config else ""
+    return f"{inp.target}{inp.task.name}{inp.task.args}{inp.task.kwargs}{config}"
+
+
+@functools.lru_cache(maxsize=64)
+def _made_on(target_text: str) -> dict[str, Any] | None:
+    from ..target.cpu import resolve_cpu
+
+    target = Target(target_text)
+    if target.kind.name not in ("llvm", "c"):
+        return None
+    cpu = resolve_cpu(target)
+    return {"cpu": cpu.cpu, "features": sorted(cpu.enabled), "cores": cpu.cores}
+
+
+def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
+    """One line of a record file."""
+    if protocol != "json":
+        raise RuntimeError(f"records are written as json; '{protocol}' would run code when it is read back")
+    costs = [float(c) for c in result.costs] if result.error_no == 0 else [_FAILED_COST]
+    row: dict[str, Any] = {
+        "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
+        "config": inp.config.to_json_dict(),
+        "result": [costs, int(result.error_no), float(result.all_cost), float(result.timestamp)],
+        "version": AUTOTVM_LOG_VERSION,
+        "tvm_version": __version__,
+    }
+    made_on = _made_on(str(inp.target))
+    if made_on is not None:
+        row["made_on"] = made_on
+    return json.dumps(row)
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_tuples(v) for v in value)
+    return value
+
+
+_said: set[str] = set()
+
+
+def _say_once(text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        logger.warning(text)
+
+
+@functools.lru_cache(maxsize=256)
+def _target(text: str) -> Target:
+    return Target(text.replace("-target", "-mtriple"))
+
+
+def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
+    """A line as (input, result); None for lines of a version that is no longer read."""
+    if protocol != "json":
+        raise RuntimeError(f"records are read as json; '{protocol}' could run code that a file brings")
+    line = json.loads(row)
+    if "v" in line and line["v"] == 0.1:
+        _say_once("records of log version 0.1 are left out; tune again to replace them")
+        return None
+    target_text, task_name, task_args, task_kwargs = line["input"]
+    task = Task(str(task_name), _tuples(task_args))
+    task.kwargs = dict(task_kwargs)
+    config = ConfigEntity.from_json_dict(line["config"])
+    result = MeasureResult(*(tuple(x) if isinstance(x, list) else x for x in line["result"]))
+    config.cost = sum(result.costs) / len(result.costs)
+    task.target = _target(str(target_text))
+    inp = MeasureInput(task.target, task, config)
+    inp.made_on = line.get("made_on")
+    return inp, result
+
+
+def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of an open file; lines that are none are left out, and one line says how many."""
+    bad = 0
+    for row in file:
+        row = row.strip()
+        if not row or row.startswith("#"):
+            continue
+        try:
+            found = decode(row)
+        except (ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, TVMError):
+            bad += 1
+            continue
+        if found is not None:
+            yield found
+    if bad:
+        logger.warning("%d lines are no tuning records and are left out", bad)
+
+
+def load_from_file(filepath: str | os.PathLike) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of a file."""
+    with open(filepath, encoding="utf-8", errors="replace") as file:
+        yield from load_from_buffer(file)
+
+
+def iterate_records(records: Any) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """Records of a path, of several, of an open file, or as pairs."""
+    if isinstance(records, (str, os.PathLike)):
+        yield from load_from_file(records)
+    elif isinstance(records, io.TextIOBase):
+        yield from load_from_buffer(records)
+    else:
+        for item in records:
+            if isinstance(item, (str, os.PathLike)):
+                yield from load_from_file(item)
+            else:
+                yield item
+
+
+class RecordFile:
+    """Appends lines so that a crash at any moment leaves whole lines, and says clearly when it cannot write."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+
+    def append(self, lines: Iterable[str]) -> None:
+        data = "".join(line + "\n" for line in lines).encode()
+        try:
+            if self.path.parent != Path("."):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                if self._is_cut(descriptor):
+                    data = b"\n" + data
+                # One write per batch of lines: O_APPEND keeps several writers apart.
+                while data:
+                    data = data[os.write(descriptor, data):]
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise TVMError(
+                f"tuning records cannot be written to '{self.path}': {error.strerror}; what was written before is kept"
+            ) from None
+
+    @staticmethod
+    def _is_cut(descriptor: int) -> bool:
+        """Whether the file ends within a line."""
+        try:
+            size = os.lseek(descriptor, 0, os.SEEK_END)
+            return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        except OSError:
+            return False
+
+
+def split_workload(in_file: str, clean: bool = True) -> None:
+    """Write the records of each workload to a file of its own, ``<in_file>_<n>.log``."""
+    rows: dict[str, list[tuple[MeasureInput, MeasureResult]]] = {}
+    for inp, res in load_from_file(in_file):
+        rows.setdefault(measure_str_key(inp, False), []).append((inp, res))
+    for number, pairs in enumerate(rows.values()):
+        if clean:
+            seen: dict[str, tuple[MeasureInput, MeasureResult]] = {}
+            for inp, res in pairs:
+                seen.setdefault(measure_str_key(inp), (inp, res))
+            pairs = list(seen.values())
+        RecordFile(f"{os.path.splitext(in_file)[0]}_{number}.log").append(encode(i, r) for i, r in pairs)
+
+
+def pick_best(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
+    """Keep the best record of each workload, together with those that ``out_file`` holds already."""
+    sources: list[Iterable] = [load_from_file(in_file)]
+    if os.path.isfile(out_file):
+        sources.append(load_from_file(out_file))
+    by_key: dict = {}
+    by_model: dict = {}
+    for inp, res in itertools.chain(*sources):
+        if res.error_no == 0:
+            keep_best(by_key, by_model, inp, res)
+    best = {encode(inp, res): None for inp, res in (*by_model.values(), *by_key.values())}
+    part = f"{os.fspath(out_file)}.part{os.getpid()}"
+    RecordFile(part).append(best)
+    os.replace(part, out_file)
+    logger.info("%d best records are in %s", len(best), out_file)
+
+
+def _print_records(path: str, begin: int, end: int, show_loops: bool, show_code: bool) -> None:
+    from ..driver.build_module import build, lower
+
+    for inp, result in itertools.islice(load_from_file(path), begin, end):
+        print(inp.target, inp.task, inp.config, result)
+        if not (show_loops or show_code):
+            continue
+        assert inp.target is not None
+        with inp.target:
+            schedule, args = inp.task.instantiate(inp.config)
+            if show_loops:
+                print(lower(schedule, args, simple_mode=True))
+            if show_code:
+                print(build(schedule, args).get_source())
+
+
+def main() -> None:
+    """``python -m tvm.autotvm.record``."""
+    parser = argparse.ArgumentParser(description="read tuning records, keep the best, or split them by workload")
+    parser.add_argument("--mode", choices=["read", "pick", "split"], default="read")
+    parser.add_argument("--i", required=True, help="record file to read")
+    parser.add_argument("--o", default=None, help="record file to write")
+    parser.add_argument("--begin", type=int, default=0)
+    parser.add_argument("--end", type=int, default=5)
+    parser.add_argument("--ir", action="store_true", help="print the loops of each record")
+    parser.add_argument("--code", action="store_true", help="print the code of each record")
+    args = parser.parse_args()
+    if args.mode == "pick":
+        pick_best(args.i, args.o or args.i + ".best.log")
+    elif args.mode == "split":
+        split_workload(args.i)
+    else:
+        _print_records(args.i, args.begin, args.end, args.ir, args.code)
+
+
+__all__ = [
+    "ApplyHistoryBest", "RecordFile", "decode", "encode", "iterate_records", "load_from_buffer", "load_from_file",
+    "measure_str_key", "pick_best", "split_workload",
+]
+
+if __name__ == "__main__":
+    sys.exit(main())

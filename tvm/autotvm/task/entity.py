@@ -1,0 +1,164 @@
+"""One choice of one knob, and how it acts on a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...te.operation import thread_axis
+
+
+class InstantiationError(ValueError):
+    """A template refused a configuration."""
+
+
+class Entity:
+    """``kind`` is the word records write for it, ``value`` what they write."""
+
+    kind = ""
+    value: Any
+
+    def numbers(self) -> list[float]:
+        """The choice as numbers a cost model can read."""
+        raise NotImplementedError
+
+
+class SplitEntity(Entity):
+    """Sizes of the loops an axis is cut into, outermost first; -1 is whatever the others leave."""
+
+    kind = "sp"
+
+    def __init__(self, size: Sequence[int]):
+        self.size = [int(s) for s in size]
+
+    @property
+    def value(self) -> list[int]:
+        return list(self.size)
+
+    def apply(self, sch: Any, op: Any, axis: Any) -> list[Any]:
+        """Cut ``axis`` of the stage of ``op``; the loops, outermost first."""
+        stage, loops = sch[op], []
+        for size in reversed(self.size[1:]):
+            axis, inner = stage.split(axis, factor=size)
+            loops.insert(0, inner)
+        return [axis, *loops]
+
+    def numbers(self) -> list[float]:
+        return [float(s) for s in self.size]
+
+    def __repr__(self) -> str:
+        return str(self.size)
+
+
+class ReorderEntity(Entity):
+    """An order of loops."""
+
+    kind = "re"
+
+    def __init__(self, perm: Sequence[int]):
+        self.perm = [int(p) for p in perm]
+
+    @property
+    def value(self) -> list[int]:
+        return list(self.perm)
+
+    def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list[Any]:
+        """Order ``axes``; the axes in their new order."""
+        if len(axes) != len(self.perm):
+            raise InstantiationError(f"reorder: the knob orders {len(self.perm)} loops, {len(axes)} are given")
+        order = [axes[i] for i in self.perm]
+        sch[op].reorder(*order)
+        return order
+
+    def numbers(self) -> list[float]:
+        return [float(p) for p in self.perm]
+
+    def __repr__(self) -> str:
+        return str(self.perm)
+
+
+_ANNOTATIONS = ("none", "unroll", "vec", "parallel", "vthread", "blockIdx.z", "blockIdx.y", "blockIdx.x",
+                "threadIdx.z", "threadIdx.y", "threadIdx.x")
+
+
+class AnnotateEntity(Entity):
+    """A word for each of several loops."""
+
+    kind = "an"
+
+    def __init__(self, anns: Sequence[str]):
+        self.anns = list(anns)
+
+    @property
+    def value(self) -> list[str]:
+        return list(self.anns)
+
+    def apply(
+        self, sch: Any, op: Any, axes: Sequence[Any], axis_lens: Sequence[int] | None = None,
+        max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: Any = None, source: Any = None,
+    ) -> list[Any]:
+        """Mark the loops. Lengths (``axis_lens``) let it refuse to unroll or vectorize loops that are too long."""
+        stage = sch[op]
+        targets = list(source) if source is not None else [stage] * len(axes)
+        for i, (word, axis) in enumerate(zip(self.anns, axes)):
+            length = axis_lens[i] if axis_lens is not None else None
+            if word == "unroll":
+                if max_unroll and length is not None and length > max_unroll and cfg is not None:
+                    cfg.raise_error(f"unroll: a loop of {length} is longer than {max_unroll}")
+                stage.unroll(axis)
+            elif word == "vec":
+                if vec_size and length is not None and length not in vec_size and cfg is not None:
+                    cfg.raise_error(f"vectorize: {length} lanes are none of {list(vec_size)}")
+                stage.vectorize(axis)
+            elif word == "parallel":
+                stage.parallel(axis)
+            elif word.startswith("anchor"):
+                targets[int(word[len("anchor"):])].compute_at(stage, axis)
+            elif word != "none":
+                stage.bind(axis, thread_axis(word))
+        return list(axes)
+
+    def numbers(self) -> list[float]:
+        return [float(_ANNOTATIONS.index(a)) if a in _ANNOTATIONS else -1.0 for a in self.anns]
+
+    def __repr__(self) -> str:
+        return str(self.anns)
+
+
+class OtherOptionEntity(Entity):
+    """Any value."""
+
+    kind = "ot"
+
+    def __init__(self, val: Any):
+        self.val = val
+
+    @property
+    def value(self) -> Any:
+        return list(self.val) if isinstance(self.val, tuple) else self.val
+
+    def numbers(self) -> list[float]:
+        return _numbers(self.val)
+
+    def __repr__(self) -> str:
+        return str(self.val)
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, (list, tuple)):
+        return [x for v in value for x in _numbers(v)]
+    if isinstance(value, (bool, int, float)):
+        return [float(value)]
+    # Words have no order; their letters at least tell them apart in the same way in every process.
+    return [-1.0] if value is None else [float(sum(map(ord, str(value))) % 997)]
+
+
+_KINDS = {"sp": SplitEntity, "re": ReorderEntity, "an": AnnotateEntity, "ot": OtherOptionEntity}
+
+
+def entity_from_json(name: str, kind: str, value: Any) -> Entity:
+    """The choice a record writes as ``kind`` and ``value``."""
+    make = _KINDS.get(kind)
+    if make is None:
+        raise RuntimeError(f"knob '{name}' has the kind '{kind}'; there are {', '.join(_KINDS)}")
+    return make(value)

@@ -1,0 +1,655 @@
+"""Spaces of configurations: a template's knobs, the choices of each, and one pick from them.
+
+A space is the product of its knobs. Index ``i`` of the space is a number in mixed radix, the first knob its lowest
+digit, so an index means the same configuration in every process that defines the same knobs.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ...te.tensor import Tensor
+from .entity import (
+    AnnotateEntity,
+    Entity,
+    InstantiationError,
+    OtherOptionEntity,
+    ReorderEntity,
+    SplitEntity,
+    entity_from_json,
+)
+
+MAX_FACTOR = 1 << 31
+
+
+class VirtualAxis:
+    """A length that may be split, when the axis itself is not at hand."""
+
+    count = 0
+
+    def __init__(self, var: Any, name: str | None = None):
+        VirtualAxis.count += 1
+        self.name = name or f"axis_{VirtualAxis.count - 1}"
+        self.num_output = 1
+        self.length = _length_of(var)
+
+    def __repr__(self) -> str:
+        return f"vaxis({self.name})"
+
+
+def _length_of(var: Any) -> int:
+    if isinstance(var, VirtualAxis):
+        return var.length
+    dom = getattr(var, "dom", None)
+    value = dom.extent if dom is not None else var
+    value = getattr(value, "value", value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise RuntimeError(f"an axis of a configuration space has a constant length, got {var!r}")
+    return int(value)
+
+
+class Axis:
+    """Output ``index`` of a knob that splits or reorders."""
+
+    def __init__(self, space: TransformSpace | None, index: int):
+        self.space, self.index = space, index
+
+    def __repr__(self) -> str:
+        return f"{self.space}[{self.index}]"
+
+
+class TransformSpace:
+    """The choices of one knob."""
+
+    def __init__(self):
+        self.entities: list[Entity] = []
+        self.num_output = 0
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __getitem__(self, index: int) -> Entity:
+        return self.entities[index]
+
+
+def get_factors(n: int) -> list[int]:
+    """The divisors of ``n``, in order."""
+    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return small + [n // d for d in reversed(small) if d * d != n]
+
+
+def get_pow2s(n: int) -> list[int]:
+    """The powers of two up to ``n``."""
+    return [1 << i for i in range(n.bit_length())]
+
+
+class SplitSpace(TransformSpace):
+    """Ways to cut an axis into ``num_outputs`` loops; the outermost takes what the others leave."""
+
+    def __init__(
+        self, axes: Sequence[Any], policy: str, num_outputs: int = 2, max_factor: int = MAX_FACTOR,
+        filter: Callable[[SplitEntity], bool] | None = None, candidate: Iterable[Sequence[int]] = (),
+        no_tail: bool | None = None, **_ignored: Any,
+    ):
+        super().__init__()
+        axis = axes[0]
+        self.policy = policy
+        self.product = axis.length if isinstance(axis, VirtualAxis) else _length_of(axis)
+        self.num_output = num_outputs
+        if self.product <= 0:
+            raise RuntimeError(f"define_split: the axis has length {self.product}; a positive one is wanted")
+        if num_outputs < 1:
+            raise RuntimeError(f"define_split: num_outputs is at least 1, got {num_outputs}")
+        if policy == "candidate":
+            self.entities = [SplitEntity(_checked_sizes(size, num_outputs)) for size in candidate]
+        else:
+            factors = [f for f in _split_factors(self.product, policy) if f <= max_factor]
+            even = policy == "factors" if no_tail is None else no_tail
+            self.entities = [SplitEntity([-1, *sizes]) for sizes in self._sizes(factors, even)]
+        if filter is not None:
+            self.entities = [e for e in self.entities if filter(e)]
+        if not self.entities:
+            raise RuntimeError(f"define_split: no way to cut {self.product} into {num_outputs} is left by the filter")
+
+    def _sizes(self, factors: list[int], even: bool) -> list[tuple[int, ...]]:
+        """Sizes of the inner loops, outermost of them first; the innermost changes slowest."""
+        found = []
+
+        def extend(chosen: tuple[int, ...], product: int) -> None:
+            if len(chosen) == self.num_output - 1:
+                if self.product % product == 0 or not even and product < self.product:
+                    found.append(chosen)
+                return
+            for factor in factors:
+                if product * factor > self.product:
+                    break
+                extend((factor, *chosen), product * factor)
+
+        extend((), 1)
+        return found
+
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str, **kwargs: Any) -> int:
+        return kwargs.get("num_outputs", 2)
+
+    def __repr__(self) -> str:
+        return (
+            f"Split(policy={self.policy}, product={self.product}, num_outputs={self.num_output}) len={len(self)}"
+        )
+
+
+def _checked_sizes(size: Sequence[int], count: int) -> list[int]:
+    if len(size) != count:
+        raise RuntimeError(f"define_split: candidate {list(size)} has {len(size)} sizes, num_outputs is {count}")
+    return list(size)
+
+
+def _split_factors(n: int, policy: str) -> list[int]:
+    if policy == "factors":
+        return get_factors(n)
+    if policy == "power2":
+        return get_pow2s(n)
+    if policy == "verbose":
+        return sorted({*get_factors(n), *get_pow2s(n)})
+    raise RuntimeError(f"define_split: invalid policy '{policy}'; there are factors, power2, verbose and candidate")
+
+
+class ReorderSpace(TransformSpace):
+    """Orders of several loops."""
+
+    def __init__(self, axes: Sequence[Any], policy: str, **kwargs: Any):
+        super().__init__()
+        self.num_output = count = len(axes)
+        self.policy = policy
+        everything = list(range(count))
+        if policy == "identity":
+            orders = [everything]
+        elif policy == "all":
+            orders = [list(p) for p in itertools.permutations(everything)]
+        elif policy in ("interval", "interval_all"):
+            first, last = kwargs["interval"]
+            inside = [list(p) for p in itertools.permutations(everything[first:last])]
+            orders = [everything[:first] + p + everything[last:] for p in inside]
+        elif policy == "candidate":
+            orders = [_as_order(c, axes) for c in kwargs["candidate"]]
+        elif policy in ("interleave", "interleave_cuda"):
+            orders = _interleaved(axes, kwargs["spatial"], kwargs["reduce"], policy == "interleave_cuda")
+        else:
+            raise RuntimeError(
+                f"define_reorder: invalid policy '{policy}'; there are identity, all, interval, candidate, "
+                "interleave"
+            )
+        self.entities = [ReorderEntity(order) for order in orders]
+
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str, **kwargs: Any) -> int:
+        return len(axes)
+
+    def __repr__(self) -> str:
+        return f"Reorder(policy={self.policy}) len={len(self)}"
+
+
+def _as_order(candidate: Sequence[Any], axes: Sequence[Any]) -> list[int]:
+    return [c if isinstance(c, int) else next(i for i, a in enumerate(axes) if a is c) for c in candidate]
+
+
+def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, fixed_outside: bool) -> list[list[int]]:
+    """Levels of spatial loops with the levels of reduction loops between them, every way to place the latter."""
+    levels = [_as_order(level, axes) for level in spatial]
+    reductions = [_as_order(level, axes) for level in reduce]
+    keep = 1 if fixed_outside and levels else 0
+    found = []
+    for places in itertools.combinations_with_replacement(range(keep, len(levels) + 1), len(reductions)):
+        order: list[int] = []
+        for depth in range(len(levels) + 1):
+            for place, level in zip(places, reductions):
+                if place == depth:
+                    order += level
+            if depth < len(levels):
+                order += levels[depth]
+        found.append(order)
+    return found
+
+
+class AnnotateSpace(TransformSpace):
+    """What to say about several loops: unroll, vectorize, threads."""
+
+    def __init__(self, axes: Sequence[Any], policy: str, **kwargs: Any):
+        super().__init__()
+        self.policy = policy
+        self.num_output = count = len(axes)
+        if policy in ("bind_gpu", "bind_gpu_virtual"):
+            choices = [_thread_names(count, policy == "bind_gpu_virtual")]
+        elif policy == "locate_cache":
+            wanted = kwargs["num_anchor"]
+            anchors = itertools.combinations(range(count), wanted)
+            choices = [[f"anchor{chosen.index(i)}" if i in chosen else "none" for i in range(count)]
+                       for chosen in anchors]
+        elif policy in ("try_vec", "try_unroll", "try_unroll_vec", "try_parallel"):
+            choices = _tried(count, policy)
+        elif policy == "candidate":
+            choices = [list(c) for c in kwargs["candidate"]]
+        else:
+            raise RuntimeError(
+                f"define_annotate: invalid policy '{policy}'; there are bind_gpu, bind_gpu_virtual, locate_cache, "
+                "try_vec, try_unroll, try_unroll_vec and candidate"
+            )
+        self.entities = [AnnotateEntity(c) for c in choices]
+
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str, **kwargs: Any) -> int:
+        return len(axes)
+
+    def __repr__(self) -> str:
+        return f"Annotate(policy={self.policy}) len={len(self)}"
+
+
+def _tried(count: int, policy: str) -> list[list[str]]:
+    """Only the innermost loop may be vectors, only the outermost may be parallel, any may be unrolled."""
+    ways = []
+    for i in range(count):
+        way = ["none"]
+        if "unroll" in policy:
+            way.append("unroll")
+        if "vec" in policy and i == count - 1:
+            way.append("vec")
+        if "parallel" in policy and i == 0:
+            way.append("parallel")
+        ways.append(way)
+    return [list(choice) for choice in itertools.product(*ways)]
+
+
+def _thread_names(count: int, virtual: bool) -> list[str]:
+    dims = "zyx"
+    levels = ["blockIdx", "vthread", "threadIdx"] if virtual else ["blockIdx", "threadIdx"]
+    used = min(count // len(levels), 3)
+    if used == 0:
+        raise RuntimeError(f"define_annotate: {count} axes are too few to bind to {' and '.join(levels)}")
+    names = []
+    for level in levels:
+        names += ["vthread" if level == "vthread" else f"{level}.{d}" for d in dims[3 - used:]]
+    return names + ["none"] * (count - len(names))
+
+
+class OtherOptionSpace(TransformSpace):
+    """A list of values."""
+
+    def __init__(self, axes: Sequence[Any], policy: str, candidate: Sequence[Any] = (), **kwargs: Any):
+        super().__init__()
+        if not candidate:
+            raise RuntimeError("define_knob: there are no candidates")
+        self.entities = [OtherOptionEntity(value) for value in candidate]
+
+    @staticmethod
+    def get_num_output(axes: Sequence[Any], policy: str, **kwargs: Any) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"OtherOption({self.entities}) len={len(self)}"
+
+
+class ConfigSpace:
+    """The knobs a template defines. While the template runs on a space, every knob has its first choice."""
+
+    def __init__(self):
+        self.space_map: dict[str, TransformSpace] = {}
+        self._collect = True
+        self._entity_map: dict[str, Entity] = {}
+        self._constraints: list[Callable[[ConfigEntity], bool]] = []
+        self.errors: list[str] = []
+        self.code_hash: str | None = None
+        self.flop: float = 0
+        self.cost: float | None = None
+        self.is_fallback = False
+        # Indexes worth trying first: what an analytic model thinks is best.
+        self.start: list[int] = []
+        self._valid: dict[int, bool] = {}
+        self._filtered_length: int | None = None
+
+    # -- definition ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def axis(var: Any) -> VirtualAxis:
+        """An axis known by its length: an int, an axis of an operation, or an extent."""
+        return VirtualAxis(var)
+
+    reduce_axis = axis
+
+    def define_split(self, name: str, axis: Any, policy: str = "factors", **kwargs: Any) -> list[Axis]:
+        """A knob that cuts an axis; policies are factors, power2, verbose and candidate."""
+        return self._define(SplitSpace, name, [axis], policy, **kwargs)
+
+    def define_reorder(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
+        """A knob that orders loops."""
+        return self._define(ReorderSpace, name, list(axes), policy, **kwargs)
+
+    def define_annotate(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
+        """A knob that marks loops."""
+        return self._define(AnnotateSpace, name, list(axes), policy, **kwargs)
+
+    def define_knob(self, name: str, candidate: Sequence[Any]) -> None:
+        """A knob with the values of a list."""
+        self._define(OtherOptionSpace, name, [], "", candidate=list(candidate))
+
+    def add_flop(self, flop: Any) -> None:
+        """Count operations by hand, where they cannot be read off the computation."""
+        self.flop += float(getattr(flop, "value", flop))
+
+    def raise_error(self, msg: str) -> None:
+        """Say that this configuration is of no use; it is not built."""
+        self.errors.append(msg)
+
+    def valid(self) -> bool:
+        return not self.errors
+
+    def multi_filter(self, filter: Callable[[ConfigEntity], bool]) -> None:
+        """Keep only configurations for which ``filter(config)`` is true."""
+        if self._collect:
+            self._constraints.append(filter)
+            self.clear_cache()
+
+    def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:
+        if self._collect and name not in self.space_map:
+            given = [a if isinstance(a, (VirtualAxis, Axis)) else _maybe_axis(a) for a in axes]
+            space = kind(given, policy, **kwargs)
+            self.space_map[name] = space
+            self._entity_map.setdefault(name, space[0])
+            self.clear_cache()
+            return [Axis(space, i) for i in range(space.num_output)]
+        return [Axis(None, i) for i in range(kind.get_num_output(axes, policy, **kwargs))]
+
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def dims(self) -> list[int]:
+        """Choices of each knob."""
+        return [len(space) for space in self.space_map.values()]
+
+    @property
+    def range_length(self) -> int:
+        """Indexes there are, whether a filter keeps them or not."""
+        return math.prod(self.dims)
+
+    def __len__(self) -> int:
+        """Configurations the filters keep."""
+        if not self._constraints:
+            return self.range_length
+        if self._filtered_length is None:
+            self._filtered_length = self.subrange_length(0, self.range_length)
+        return self._filtered_length
+
+    def subrange_length(self, start: int, end: int) -> int:
+        """Configurations the filters keep among indexes from ``start`` to before ``end``."""
+        self._check_range(start, end)
+        if not self._constraints:
+            return end - start
+        return sum(self.is_index_valid(i) for i in range(start, end))
+
+    def _check_range(self, start: int, end: int) -> None:
+        if not 0 <= start <= end <= self.range_length:
+            raise AssertionError(f"indexes {start} to {end} are not in a space of {self.range_length}")
+
+    def is_index_valid(self, index: int) -> bool:
+        """Whether the filters keep the configuration."""
+        if not 0 <= index < self.range_length:
+            return False
+        if not self._constraints:
+            return True
+        known = self._valid.get(index)
+        if known is None:
+            entity = self._entity(index)
+            known = self._valid[index] = all(keep(entity) for keep in self._constraints)
+        return known
+
+    def clear_cache(self) -> None:
+        """Forget what is known about sizes; needed after a knob or a filter is added."""
+        self._valid = {}
+        self._filtered_length = None
+        self.__dict__.pop("dims", None)
+
+    # -- indexes -------------------------------------------------------------------------------------------------------
+
+    def point2knob(self, point: int) -> list[int]:
+        """The choice of each knob at an index."""
+        knob = []
+        for dim in self.dims:
+            point, digit = divmod(point, dim)
+            knob.append(digit)
+        return knob
+
+    def knob2point(self, knob: Sequence[int]) -> int:
+        """The index of a choice for each knob."""
+        point = 0
+        for digit, dim in zip(reversed(knob), reversed(self.dims)):
+            point = point * dim + int(digit)
+        return point
+
+    def get_rand_index(self, start: int | None = None, end: int | None = None, to_exclude: Any = None) -> int:
+        """A random index that the filters keep and that is not excluded."""
+        first, last = start or 0, self.range_length if end is None else end
+        banned = to_exclude if to_exclude is not None else ()
+        for _ in range(1 << 16):
+            index = random.randrange(first, last)
+            if index not in banned and self.is_index_valid(index):
+                return index
+        left = [i for i in range(first, last) if i not in banned and self.is_index_valid(i)]
+        if not left:
+            raise IndexError(f"no configuration is left between {first} and {last}")
+        return random.choice(left)
+
+    def get_next_index(self, index: int, n: int = 1, start: int | None = None, end: int | None = None) -> int | None:
+        """The ``n``-th index after ``index`` that the filters keep (before, when negative); None outside the range."""
+        first, last = start or 0, self.range_length if end is None else end
+        step = 1 if n > 0 else -1
+        left = abs(n)
+        while left:
+            index += step
+            if not first <= index < last:
+                return None
+            left -= self.is_index_valid(index)
+        return index
+
+    def sample_ints(self, m: int) -> list[int]:
+        """``m`` different random indexes that the filters keep; fewer where there are fewer."""
+        total = self.range_length
+        if not self._constraints and total <= max(4 * m, 1 << 12):
+            return random.sample(range(total), min(m, total))
+        found: dict[int, None] = {}
+        tries = 0
+        while len(found) < m and tries < 64 * m:
+            index = random.randrange(total)
+            tries += 1
+            if index not in found and self.is_index_valid(index):
+                found[index] = None
+        if len(found) < m and total <= 1 << 20:
+            left = [i for i in range(total) if i not in found and self.is_index_valid(i)]
+            found.update(dict.fromkeys(random.sample(left, min(m - len(found), len(left)))))
+        return list(found)
+
+    def random_walk(self, point: int) -> int:
+        """An index that differs from ``point`` in one knob."""
+        movable = [i for i, dim in enumerate(self.dims) if dim > 1]
+        if not movable:
+            return point
+        for _ in range(256):
+            knob = self.point2knob(point)
+            i = random.choice(movable)
+            other = random.randrange(self.dims[i] - 1)
+            knob[i] = other if other < knob[i] else other + 1
+            moved = self.knob2point(knob)
+            if self.is_index_valid(moved):
+                return moved
+        return self.get_rand_index()
+
+    # -- configurations ----------------------------------------------------------------------------------------------
+
+    def _entity(self, index: int) -> ConfigEntity:
+        knobs = zip(self.space_map.items(), self.point2knob(index))
+        entities = {name: space[choice] for (name, space), choice in knobs}
+        return ConfigEntity(index, self.code_hash, entities, self._constraints)
+
+    def get(self, index: int) -> ConfigEntity:
+        """The configuration at an index."""
+        if not 0 <= index < self.range_length:
+            raise IndexError(f"index {index} is not in a space of {self.range_length}")
+        if not self.is_index_valid(index):
+            raise IndexError(f"index {index} is left out by a filter of the space")
+        return self._entity(index)
+
+    def index_of(self, values: dict[str, Any]) -> int | None:
+        """The index at which knobs have these values; None if one is no choice of its knob."""
+        knob = []
+        for name, space in self.space_map.items():
+            wanted = _plain(values.get(name))
+            at = next((i for i, e in enumerate(space.entities) if _plain(e.value) == wanted), None)
+            if at is None:
+                return None
+            knob.append(at)
+        return self.knob2point(knob)
+
+    def __iter__(self):
+        return self._entity_map.__iter__()
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._entity_map[name]
+        except KeyError:
+            known = ", ".join(self._entity_map) or "none"
+            raise KeyError(f"the configuration has no knob '{name}'; it has: {known}") from None
+
+    def __repr__(self) -> str:
+        rows = [f"ConfigSpace (len={len(self)}, range_length={self.range_length}, space_map="]
+        rows += [f"  {i:2d} {name}: {space}" for i, (name, space) in enumerate(self.space_map.items())]
+        return "\n".join(rows) + "\n)"
+
+
+def _maybe_axis(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple, str, Tensor)) else VirtualAxis(value)
+
+
+def _plain(value: Any) -> Any:
+    """Lists and tuples compare equal, as they do in records."""
+    return tuple(_plain(v) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+class ConfigEntity(ConfigSpace):
+    """One choice for every knob."""
+
+    def __init__(self, index: int, code_hash: str | None, entity_map: dict[str, Entity], constraints: Any = ()):
+        super().__init__()
+        self.index = index
+        self.code_hash = code_hash
+        self._collect = False
+        self._entity_map = entity_map
+        self._constraints = list(constraints or ())
+        self.space_map = {}
+
+    def get_flatten_feature(self) -> Any:
+        """The choices as one vector of numbers."""
+        import numpy as np
+
+        return np.array([x for e in self._entity_map.values() for x in e.numbers()], dtype="float32")
+
+    def get_other_option(self) -> dict[str, Any]:
+        return {n: e.val for n, e in self._entity_map.items() if isinstance(e, OtherOptionEntity)}
+
+    def values(self) -> dict[str, Any]:
+        """The value of each knob, as records write it."""
+        return {name: _plain(e.value) for name, e in self._entity_map.items()}
+
+    def to_json_dict(self) -> dict[str, Any]:
+        entity = [[name, e.kind, e.value] for name, e in self._entity_map.items()]
+        return {"index": int(self.index), "code_hash": self.code_hash, "entity": entity}
+
+    @staticmethod
+    def from_json_dict(json_dict: dict[str, Any]) -> ConfigEntity:
+        entities = {}
+        for name, kind, value in json_dict["entity"]:
+            entities[name] = entity_from_json(name, kind, value)
+        return ConfigEntity(json_dict["index"], json_dict.get("code_hash"), entities)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfigEntity) and self.values() == other.values()
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self.values())))
+
+    def __repr__(self) -> str:
+        knobs = ",".join(f"{name}={_plain(e.value)}" for name, e in self._entity_map.items())
+        return f"[{knobs}],{self.code_hash},{self.index}"
+
+
+class FallbackConfigEntity(ConfigSpace):
+    """What a template gets when nothing is known: its own defaults, set by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_fallback = True
+
+    def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
+        """Cut as near as possible to the wanted sizes (-1: whatever is left), from the innermost out."""
+        space = self.space_map.get(name)
+        if not isinstance(space, SplitSpace):
+            raise RuntimeError(f"fallback_split: '{name}' is no knob that splits")
+        if len(constraints) != space.num_output:
+            raise RuntimeError(f"fallback_split: {name} has {space.num_output} sizes, {len(constraints)} are given")
+        if sum(c == -1 for c in constraints) > 1 or any(c == 0 or c < -1 for c in constraints):
+            raise RuntimeError(f"fallback_split: sizes are positive, one may be -1; got {list(constraints)}")
+        left, sizes = space.product, [1] * len(constraints)
+        for i in reversed(range(len(constraints))):
+            if constraints[i] == -1:
+                continue
+            sizes[i] = max(d for d in get_factors(left) if d <= constraints[i])
+            left //= sizes[i]
+        for i, wanted in enumerate(constraints):
+            if wanted == -1:
+                sizes[i] = left
+        self._entity_map[name] = SplitEntity(sizes)
+
+    def fallback_with_reference_log(self, ref_log: Sequence[Any]) -> None:
+        """Take the configuration of the record whose workload is nearest, and cut axes as near to it as they allow."""
+        nearest, best = None, -1.0
+        for inp, _ in ref_log:
+            score = _likeness(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))
+            if score > best:
+                nearest, best = inp.config, score
+        if nearest is None:
+            return
+        for name, entity in nearest._entity_map.items():
+            space = self.space_map.get(name)
+            if space is None:
+                self._entity_map[name] = entity
+            elif isinstance(entity, SplitEntity):
+                wanted = [-1, *entity.size[1:]]
+                self.fallback_split(name, wanted)
+            elif any(_plain(e.value) == _plain(entity.value) for e in space.entities):
+                self._entity_map[name] = entity
+
+    def __setitem__(self, name: str, entity: Entity) -> None:
+        self._entity_map[name] = entity
+
+    def __repr__(self) -> str:
+        knobs = ",".join(f"{name}={_plain(e.value)}" for name, e in self._entity_map.items())
+        return f"[{knobs}],{self.code_hash},None"
+
+
+def _likeness(a: Any, b: Any) -> float:
+    """How many numbers two workloads share, by place, far ones counting less."""
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return sum(_likeness(x, y) for x, y in zip(a, b))
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        low, high = sorted((abs(a) + 1, abs(b) + 1))
+        return low / high
+    return float(a == b)
+
+
+__all__ = [
+    "AnnotateEntity", "AnnotateSpace", "Axis", "ConfigEntity", "ConfigSpace", "Entity", "FallbackConfigEntity",
+    "InstantiationError", "OtherOptionEntity", "OtherOptionSpace", "ReorderEntity", "ReorderSpace", "SplitEntity",
+    "SplitSpace", "TransformSpace", "VirtualAxis", "get_factors", "get_pow2s",
+]

@@ -1,0 +1,188 @@
+"""Tasks: a template, its arguments, and the space of its configurations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.prim import FloatImm, IntImm, IterVar, PrimExpr, StringImm
+from ...target import Target
+from ...te.operation import placeholder
+from ...te.tensor import Tensor
+from ..utils import get_const_tuple
+from .dispatcher import ApplyConfig, DispatchContext
+from .entity import InstantiationError
+from .flop import FlopCalculationError, compute_flop
+from .space import ConfigSpace
+
+
+def _serialized(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return ("TENSOR", get_const_tuple(value.shape), value.dtype)
+    if isinstance(value, (list, tuple)) or type(value).__name__ == "Array":
+        return tuple(_serialized(v) for v in value)
+    if isinstance(value, (IntImm, FloatImm, StringImm)):
+        return value.value
+    if isinstance(value, IterVar):
+        return str(value.var.name)
+    if isinstance(value, (str, int, float, PrimExpr)) or value is None:
+        return value
+    if hasattr(value, "__index__"):
+        return int(value)
+    raise RuntimeError(
+        f"a task's argument is a tensor, number, text, None or a list of them; {type(value).__name__} is not supported"
+    )
+
+
+def serialize_args(args: Any) -> tuple[Any, ...]:
+    """Arguments as records keep them: a tensor is its shape and type."""
+    return tuple(_serialized(a) for a in args)
+
+
+def deserialize_args(args: Any) -> list[Any]:
+    """The reverse: tensors are placeholders."""
+    return [
+        placeholder(a[1], a[2]) if isinstance(a, (list, tuple)) and len(a) > 0 and a[0] == "TENSOR" else a
+        for a in args
+    ]
+
+
+def args_to_workload(args: Any, task_name: str | None = None) -> tuple[Any, ...]:
+    """What a configuration belongs to: the template's name and its arguments."""
+    found = serialize_args(args)
+    return (task_name, *found) if task_name is not None else found
+
+
+class TaskTemplate:
+    """The two parts of an operator's template: its computation and its schedule."""
+
+    def __init__(self):
+        self.fcompute: Callable | None = None
+        self.fschedule: Callable | None = None
+        self.fcustomized: Callable | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, list[Tensor]]:
+        if self.fcustomized is not None:
+            return self.fcustomized(*args, **kwargs)
+        if self.fcompute is None or self.fschedule is None:
+            raise RuntimeError("the template has no schedule; register one with autotvm.register_topi_schedule")
+        out = self.fcompute(*args, **kwargs)
+        inputs = [a for a in args if isinstance(a, Tensor)]
+        outs = list(out) if isinstance(out, (list, tuple)) else [out]
+        return self.fschedule(outs), inputs + outs
+
+
+class MissingTask(TaskTemplate):
+    """A task of a record whose template this process has not registered."""
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"no template is registered for task '{self.name}'; import the module that defines it")
+
+
+TASK_TABLE: dict[str, TaskTemplate] = {}
+# A user's template may be defined again (a notebook cell run twice): the last one holds.
+
+
+def lookup_task(name: str) -> TaskTemplate:
+    return TASK_TABLE.get(name) or MissingTask(name)
+
+
+def register_customized(name: str, func: Callable) -> None:
+    template = TaskTemplate()
+    template.fcustomized = func
+    TASK_TABLE[name] = template
+
+
+class Task:
+    """Something to tune. ``config_space``, ``target`` and ``flop`` are set by ``task.create``."""
+
+    def __init__(self, name: str, args: Any):
+        self.name = name
+        self.args = tuple(args)
+        self.kwargs: dict[str, Any] = {}
+        self.func = lookup_task(name)
+        self._config_space: ConfigSpace | None = None
+        self.flop: float | None = None
+        self.target: Target | None = None
+        self.target_host: Target | None = None
+
+    @property
+    def config_space(self) -> ConfigSpace:
+        if self._config_space is None:
+            raise AttributeError(f"task '{self.name}' has no configuration space; make it with autotvm.task.create")
+        return self._config_space
+
+    @config_space.setter
+    def config_space(self, space: ConfigSpace) -> None:
+        self._config_space = space
+
+    @property
+    def workload(self) -> tuple[Any, ...]:
+        return (self.name, *serialize_args(self.args))
+
+    def instantiate(self, config: ConfigSpace) -> tuple[Any, list[Tensor]]:
+        """The schedule and arguments that a configuration makes."""
+        config.flop = 0
+        with ApplyConfig(config):
+            schedule, arguments = self.func(*deserialize_args(self.args), **self.kwargs)
+        if not self.flop:
+            self.flop = config.flop or compute_flop(schedule)
+        return schedule, arguments
+
+    def __repr__(self) -> str:
+        return (
+            f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
+        )
+
+
+def template(task_name: str, func: Callable | None = None) -> Any:
+    """Make a function that returns (schedule, arguments) a template to tune.
+
+    Called as a function it uses the configuration that the dispatch context has for its arguments.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        @functools.wraps(f)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if kwargs:
+                raise TypeError(f"template '{task_name}': give arguments by position; they are part of the workload")
+            workload = args_to_workload(args, task_name)
+            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
+            with ApplyConfig(config):
+                return f(*args)
+
+        register_customized(task_name, f)
+        return wrapper
+
+    return decorate(func) if func is not None else decorate
+
+
+def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> Task:
+    """A task: the template is run once to find its knobs."""
+    made = Task(task_name, serialize_args(args))
+    made.target = Target(target) if target_host is None else Target(target, target_host)
+    made.target_host = made.target.host
+    space = ConfigSpace()
+    with ApplyConfig(space), made.target:
+        schedule, _ = made.func(*deserialize_args(made.args))
+    space.code_hash = getattr(schedule, "code_hash", None)
+    made.config_space = space
+    made.flop = space.flop or compute_flop(schedule)
+    return made
+
+
+def get_config() -> Any:
+    """The configuration of the template that is running."""
+    return DispatchContext.current.query(Target.current(allow_none=True), None)
+
+
+__all__ = [
+    "FlopCalculationError", "InstantiationError", "MissingTask", "TASK_TABLE", "Task", "TaskTemplate",
+    "args_to_workload", "compute_flop", "create", "deserialize_args", "get_config", "lookup_task",
+    "register_customized", "serialize_args", "template",
+]

@@ -1,0 +1,127 @@
+"""Operators as templates: their computations and schedules are registered under the name of a task.
+
+``register_topi_compute`` and ``register_topi_schedule`` put a configuration before the arguments of a function; its
+callers do not pass it. The computation leaves its workload on the operation it makes, where the schedule finds it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...target import Target
+from ...te.graph import post_order_ops
+from ...te.tensor import ComputeOp, Operation, Tensor
+from .dispatcher import DispatchContext
+from .task import TASK_TABLE, TaskTemplate, args_to_workload
+
+
+def _template(name: str) -> TaskTemplate:
+    return TASK_TABLE.setdefault(name, TaskTemplate())
+
+
+def mark(outs: Any, workload: tuple[Any, ...]) -> Any:
+    """Leave the workload on the operation that computes ``outs``, unless one is there."""
+    first = outs[0] if isinstance(outs, (list, tuple)) else outs
+    attrs = getattr(first.op, "attrs", None)
+    if isinstance(attrs, dict):
+        attrs.setdefault("workload", workload)
+    return outs
+
+
+def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
+    """``f(cfg, *args)`` is the computation of a task."""
+
+    def decorate(f: Callable) -> Callable:
+        @functools.wraps(f)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if kwargs:
+                raise TypeError(f"'{task_name}': give arguments by position; they are part of the workload")
+            workload = args_to_workload(args, task_name)
+            note(task_name, args)
+            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
+            return mark(f(config, *args), workload)
+
+        _template(task_name).fcompute = wrapper
+        return wrapper
+
+    return decorate(func) if func is not None else decorate
+
+
+def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
+    """``f(cfg, outs)`` is the schedule of a task."""
+
+    def decorate(f: Callable) -> Callable:
+        @functools.wraps(f)
+        def wrapper(outs: Any, *args: Any, **kwargs: Any) -> Any:
+            workload = get_workload(outs, task_name)
+            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
+            return f(config, outs, *args, **kwargs)
+
+        _template(task_name).fschedule = wrapper
+        return wrapper
+
+    return decorate(func) if func is not None else decorate
+
+
+def workload_of(op: Operation) -> tuple[Any, ...] | None:
+    """The workload that a computation left on its operation."""
+    return (getattr(op, "attrs", None) or {}).get("workload")
+
+
+def get_workload(outs: Iterable[Tensor] | Tensor, task_name: str | None = None) -> tuple[Any, ...] | None:
+    """The workload below the outputs that is of this task (or of any)."""
+    tensors = [outs] if isinstance(outs, Tensor) else list(outs)
+    for op in reversed(post_order_ops([t.op for t in tensors])):
+        found = workload_of(op) if isinstance(op, ComputeOp) else None
+        if found is not None and task_name in (None, found[0]):
+            return found
+    return None
+
+
+class TaskExtractEnv:
+    """While it is open, the tasks of templates that are used are kept."""
+
+    current: TaskExtractEnv | None = None
+
+    def __init__(self, allow_duplicate: bool = False):
+        self.allow_duplicate = allow_duplicate
+        self.task_collection: list[tuple[str, tuple[Any, ...]]] = []
+        self.counts: dict[tuple[Any, ...], int] = {}
+        self.tracing = False
+        self.wanted_relay_ops: set[str] | None = None
+
+    @staticmethod
+    def get(allow_duplicate: bool = False) -> TaskExtractEnv:
+        if TaskExtractEnv.current is None:
+            TaskExtractEnv.current = TaskExtractEnv()
+        TaskExtractEnv.current.allow_duplicate = allow_duplicate
+        return TaskExtractEnv.current
+
+    def __enter__(self) -> TaskExtractEnv:
+        self.task_collection, self.counts, self.tracing = [], {}, True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.tracing = False
+
+    def reset(self, wanted_relay_ops: Any = None) -> None:
+        self.task_collection, self.counts = [], {}
+        self.wanted_relay_ops = set(wanted_relay_ops) if wanted_relay_ops else None
+
+    def add_task(self, task_name: str, args: tuple[Any, ...]) -> None:
+        key = (task_name, *args)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        if self.counts[key] == 1 or self.allow_duplicate:
+            self.task_collection.append((task_name, args))
+
+    def get_tasks(self) -> list[tuple[str, tuple[Any, ...]]]:
+        return self.task_collection
+
+
+def note(task_name: str, args: Any) -> None:
+    """Tell the extraction that is open, if one is, that a template was used."""
+    env = TaskExtractEnv.current
+    if env is not None and env.tracing:
+        env.add_task(task_name, args_to_workload(args))

@@ -1,0 +1,146 @@
+"""What happens after each batch of measurements: records are written, progress is shown."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import record
+from ..measure.measure import MeasureErrorNo
+from ..utils import format_si_prefix
+
+
+def log_to_file(file_out: Any, protocol: str = "json") -> Callable:
+    """Append every record to a file (a path, or an open file), whole lines at a time."""
+    if protocol != "json":
+        raise RuntimeError(f"log_to_file: records are written as json, not as '{protocol}'")
+    append = record.RecordFile(file_out).append if isinstance(file_out, (str, os.PathLike)) else _appender(file_out)
+
+    def write(_: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        append([record.encode(inp, result, protocol) for inp, result in zip(inputs, results)])
+
+    return write
+
+
+def _appender(file: Any) -> Callable[[list[str]], None]:
+    def append(lines: list[str]) -> None:
+        file.write("".join(line + "\n" for line in lines))
+        file.flush()
+
+    return append
+
+
+def log_to_database(db: Any) -> Callable:
+    """Keep every record in a database: one of ``autotvm.database``, or the path of an SQLite file."""
+    from ..database import SQLiteDatabase
+
+    store = SQLiteDatabase(db) if isinstance(db, (str, os.PathLike)) else db
+
+    def write(_: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        for inp, result in zip(inputs, results):
+            store.save(inp, result)
+
+    return write
+
+
+class Monitor:
+    """Keeps the speed of every trial and the best so far."""
+
+    def __init__(self):
+        self.scores: list[float] = []
+        self.timestamps: list[float] = []
+
+    def __call__(self, tuner: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        for result in results:
+            self.scores.append(tuner.flops(result))
+            self.timestamps.append(result.timestamp)
+
+    def reset(self) -> None:
+        self.scores, self.timestamps = [], []
+
+    def trial_scores(self) -> Any:
+        import numpy as np
+
+        return np.array(self.scores)
+
+    def trial_timestamps(self) -> Any:
+        import numpy as np
+
+        return np.array(self.timestamps)
+
+
+_TIMEOUTS = (MeasureErrorNo.BUILD_TIMEOUT, MeasureErrorNo.RUN_TIMEOUT)
+
+
+def mark(result: Any) -> str:
+    """One letter for a trial in plain logs: ``.`` measured, ``T`` took too long, ``E`` any other error."""
+    return "." if result.error_no == 0 else "T" if result.error_no in _TIMEOUTS else "E"
+
+
+class Progress:
+    """The line of one task. On a terminal it is written over itself; in a log each trial is one mark."""
+
+    def __init__(self, total: int, prefix: str, si_prefix: str):
+        self.total, self.prefix, self.si_prefix = total, prefix, si_prefix
+        self.current = self.best = 0.0
+        self.count = 0
+        self.start = time.time()
+        self.out = sys.stdout
+        self.live = self.out.isatty()
+        self.ended = False
+        self.column = 0
+        if self.live:
+            self.out.write("\r" + self.line())
+            self.out.flush()
+
+    def line(self) -> str:
+        current, best = (format_si_prefix(x, self.si_prefix) for x in (self.current, self.best))
+        return (
+            f"{self.prefix} Current/Best: {current:7.2f}/{best:7.2f} {self.si_prefix}FLOPS "
+            f"| Progress: ({self.count}/{self.total}) | {time.time() - self.start:.2f} s"
+        )
+
+    def __call__(self, tuner: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        if logging.getLogger("autotvm").level == logging.DEBUG and logging.getLogger("autotvm").handlers:
+            return
+        self.current = max((tuner.flops(r) for r in results), default=0.0)
+        self.best = max(self.best, self.current, getattr(tuner, "best_flops", 0.0))
+        self.count += len(inputs)
+        if self.live:
+            self.out.write("\r" + self.line())
+        else:
+            self.write_marks("".join(mark(r) for r in results))
+        self.out.flush()
+
+    def write_marks(self, marks: str) -> None:
+        for letter in marks:
+            self.out.write(letter)
+            self.column += 1
+            if self.column == 100:
+                self.out.write("\n")
+                self.column = 0
+
+    def end(self) -> None:
+        """The last line of the task."""
+        if self.ended:
+            return
+        self.ended = True
+        lead = "\r" if self.live else "\n" if self.column else ""
+        try:
+            self.out.write(f"{lead}{self.line()} Done.\n")
+            self.out.flush()
+        except (OSError, ValueError):
+            pass
+
+    def __del__(self):
+        self.end()
+
+
+def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Progress:
+    """Shows current and best speed and how many of ``total`` trials are done."""
+    format_si_prefix(0, si_prefix)
+    return Progress(total, prefix, si_prefix)

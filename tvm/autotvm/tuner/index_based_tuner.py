@@ -1,0 +1,82 @@
+"""Tuners that go through indexes: in order, or at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from .tuner import Tuner
+
+
+class IndexBaseTuner(Tuner):
+    """Indexes from ``range_idx[0]`` to ``range_idx[1]``, both included, or of the whole space."""
+
+    def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
+        super().__init__(task)
+        first, last = range_idx if range_idx is not None else (0, self.space.range_length - 1)
+        if not 0 <= first <= last < self.space.range_length:
+            raise ValueError(f"range_idx {range_idx} is not in a space of {self.space.range_length}")
+        self.begin_idx, self.end_idx = first, last + 1
+        self.range_length = self.end_idx - self.begin_idx
+        self.visited_max = self.space.subrange_length(self.begin_idx, self.end_idx)
+
+    @property
+    def visited_num(self) -> int:
+        return len(self.visited)
+
+    def has_next(self) -> bool:
+        return self.visited_num < self.visited_max
+
+    def load_history(self, data_set: Iterable, min_seed_records: int = 500) -> None:
+        super().load_history(data_set, min_seed_records)
+        self.visited = {i for i in self.visited if self.begin_idx <= i < self.end_idx}
+
+
+class GridSearchTuner(IndexBaseTuner):
+    """Every configuration, in the order of indexes."""
+
+    def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
+        super().__init__(task, range_idx)
+        self.index_idx: int | None = self.begin_idx - 1
+        self._advance()
+
+    def _advance(self) -> None:
+        """To the next index that is kept and new; None after the last."""
+        assert self.index_idx is not None
+        self.index_idx = self.space.get_next_index(self.index_idx, 1, self.begin_idx, self.end_idx)
+        while self.index_idx is not None and self.index_idx in self.visited:
+            self.index_idx = self.space.get_next_index(self.index_idx, 1, self.begin_idx, self.end_idx)
+
+    def next_batch(self, batch_size: int) -> list[Any]:
+        batch = []
+        while len(batch) < batch_size and self.index_idx is not None:
+            if self.index_idx not in self.visited:
+                self.visited.add(self.index_idx)
+                batch.append(self.space.get(self.index_idx))
+            self._advance()
+        return batch
+
+    def reset(self) -> None:
+        super().reset()
+        self.index_idx = self.begin_idx - 1
+        self._advance()
+
+
+class RandomTuner(IndexBaseTuner):
+    """Configurations at random, none twice."""
+
+    def next_batch(self, batch_size: int) -> list[Any]:
+        batch = []
+        while len(batch) < batch_size and self.has_next():
+            index = self._fresh_index()
+            self.visited.add(index)
+            batch.append(self.space.get(index))
+        return batch
+
+    def _fresh_index(self) -> int:
+        for _ in range(64):
+            index = random.randrange(self.begin_idx, self.end_idx)
+            if index not in self.visited and self.space.is_index_valid(index):
+                return index
+        return self.space.get_rand_index(self.begin_idx, self.end_idx, to_exclude=self.visited)

@@ -1,0 +1,1 @@
+"""Programs: ``python -m tvm.exec.<name>``."""
