@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 
-
 class AutotvmGlobalScope:
     """``silent`` stops the line about missing configurations; ``in_tuning`` is true while a tuner runs."""
 
