@@ -240,13 +240,17 @@ def min_max(b: Builder, kind, dtype: str, x: str, y: str) -> str:
 
 
 def _select(b: Builder, node: Select) -> str:
-    flag = value(b, node.condition)
+    condition = node.condition
+    # One flag for all lanes is known after unrolling where the flag itself is.
+    if isinstance(condition, Broadcast):
+        condition = condition.value
+    flag = value(b, condition)
     if flag == "true":
         return value(b, node.true_value)
     if flag == "false":
         return value(b, node.false_value)
     x, y = value(b, node.true_value), value(b, node.false_value)
-    return choose(b, flag, info(node.condition.dtype).lanes, node.dtype, x, y)
+    return choose(b, flag, info(condition.dtype).lanes, node.dtype, x, y)
 
 
 def _logical(b: Builder, node) -> str:
