@@ -14,13 +14,14 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise, matmul
+from ..cpu import access, conv2d, depthwise, matmul, winograd
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
     "conv2d_NCHWc": conv2d,
     "depthwise_conv2d_NCHWc": depthwise,
     "dense_pack": matmul,
+    "winograd_products": winograd,
 }
 
 # Points below which waking other threads costs more than they save.
@@ -98,7 +99,8 @@ class Planner:
             op = stage.op
             if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
                 continue
-            if stage.attach_type == AttachType.SCAN_UPDATE:
+            # Steps of an operator are placed by its template.
+            if stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step"):
                 continue
             users = self.s.consumers(stage)
             if not users or not all(isinstance(u.op, ComputeOp) for u in users):

@@ -1,0 +1,258 @@
+"""Winograd convolution: a task transforms a block of tiles, multiplies and transforms back while all of it is in cache.
+
+A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of filters
+that share a register tile). It transforms its data once; then, group after group, it sums products for ``tiles`` tiles
+at a time in registers and transforms the sums back into pixels, which whatever follows is done on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...ir.prim import IntImm
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from . import access
+from .conv2d import tile_cycles
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# Cycles to transform a vector of one tile: of its data (with padding), of its results.
+TRANSFORM_CYCLES = {2: (95, 50), 4: (360, 160)}
+# Bytes a cycle that come from memory (for all threads together), and from the third cache (for each).
+MEMORY_BYTES, THIRD_CACHE_BYTES = 8, 10
+# Direct convolution must take this much longer than the estimate before Winograd's is used.
+MARGIN = 1.15
+
+
+class Problem(NamedTuple):
+    """A convolution in tiles; channels and filters are counted in vectors, ``vectors`` of filters make a group."""
+
+    batch: int
+    rows: int
+    columns: int
+    tile: int
+    in_blocks: int
+    in_block: int
+    groups: int
+    vectors: int
+    out_block: int
+
+    @property
+    def channels(self) -> int:
+        return self.in_blocks * self.in_block
+
+    @property
+    def matrices(self) -> int:
+        return (self.tile + 2) ** 2
+
+
+def problem_of(op: ComputeOp) -> Problem:
+    groups, reach, _, batch, _, _, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
+    in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    rows, columns = (int(op.attrs[k]) for k in ("rows", "columns"))
+    return Problem(batch, rows, columns, reach - 2, in_blocks, in_block, groups, vectors, out_block)
+
+
+def applies(op: ComputeOp) -> bool:
+    return len(op.axis) == 8 and all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+
+def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    """Every knob and its values; ``tiles`` divides images * rows * columns."""
+    p = problem_of(op)
+    return {
+        "images": divisors(p.batch),
+        "rows": list(range(1, p.rows + 1)),
+        "columns": list(range(1, p.columns + 1)),
+        "groups": divisors(p.groups),
+        "tiles": list(range(1, machine.registers)),
+        "unroll_ic": [d for d in (1, 2, 4, 8, 16) if p.in_block % d == 0],
+    }
+
+
+def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    """The configuration with the least estimated time."""
+    return best(problem_of(op), machine)[1]
+
+
+def plan(
+    batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine
+) -> tuple[int, int] | None:
+    """The size of a tile and the vectors of filters in a group that a convolution 3x3 to ``height`` x ``width`` pixels
+    wants; None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters."""
+    in_block, out_block = blocks
+    found: tuple[float, int, int] | None = None
+    for tile in TRANSFORM_CYCLES:
+        for vectors in (1, 2, 4):
+            if filters // out_block % vectors:
+                continue
+            p = Problem(batch, -(-height // tile), -(-width // tile), tile, channels // in_block, in_block,
+                        filters // out_block // vectors, vectors, out_block)  # fmt: skip
+            cycles = best(p, machine)[0]
+            if found is None or cycles < found[0]:
+                found = (cycles, tile, vectors)
+    if found is None or found[0] * MARGIN > direct_cycles(batch, channels, filters, height, width, out_block, machine):
+        return None
+    return found[1], found[2]
+
+
+def direct_cycles(
+    batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine
+) -> float:
+    """Direct convolution: two vectors of products a cycle most of the time, and its weights once from memory."""
+    products = batch * height * width * 9 * channels * (filters // out_block)
+    return products / 2 / 0.9 / machine.threads + 36 * channels * filters / MEMORY_BYTES
+
+
+def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
+    found: tuple[float, dict[str, Any]] | None = None
+    for images, rows, columns in blocks_of_tiles(p, machine):
+        tiles, each = register_tile(images * rows * columns, p, machine)
+        for groups in divisors(p.groups):
+            config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
+            cycles = task_cycles(p, config, each, machine)
+            if found is None or cycles < found[0] - 1e-9:
+                found = (cycles, config)
+    assert found is not None
+    config = found[1]
+    # Short bodies are unrolled until the loop's own instructions are few beside them.
+    fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
+    return found[0], {**config, "unroll_ic": max(fits, default=1)}
+
+
+def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
+    """Images, rows and columns: parts of a row, rows, or whole images, as long as the transformed data stays in the
+    second cache (the smallest block always)."""
+    part = [(1, 1, c) for c in range(1, p.columns)]
+    whole = [(1, r, p.columns) for r in range(1, p.rows + 1)]
+    several = [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
+    least = part[:1] or whole[:1]
+    return least + [b for b in (*part[1:], *whole, *several) if held_bytes(p, b[0] * b[1] * b[2]) <= machine.l2_bytes]
+
+
+def held_bytes(p: Problem, tiles: int) -> int:
+    """Transformed data of a block and the sums of one group."""
+    return 4 * p.matrices * tiles * (p.channels + p.vectors * p.out_block)
+
+
+def register_tile(block: int, p: Problem, machine: Machine) -> tuple[int, float]:
+    """Tiles summed at once, and the cycles each takes for one of the matrices."""
+    fits = [t for t in divisors(block) if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
+    cost = {t: tile_cycles(t, p.vectors, p.channels) / t for t in fits}
+    tiles = min(fits, key=lambda t: cost[t])
+    return tiles, cost[tiles]
+
+
+def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
+    """Cycles of the whole convolution: the tasks of the thread that has most, and the filters' way to the products."""
+    block = config["images"] * config["rows"] * config["columns"]
+    parts = p.batch // config["images"] * -(-p.rows // config["rows"]) * -(-p.columns // config["columns"])
+    shares = p.groups // config["groups"]
+    turns = -(-parts * shares // machine.threads)
+    data, result = TRANSFORM_CYCLES[p.tile]
+    work = block * (
+        p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
+    )
+    share = 4 * p.matrices * p.channels * config["groups"] * p.vectors * p.out_block
+    traffic = share * shares / MEMORY_BYTES
+    held = held_bytes(p, block)
+    if turns > shares and held + share > machine.l2_bytes:
+        traffic += (turns - shares) * share / THIRD_CACHE_BYTES
+    if held > machine.l2_bytes // 2:
+        traffic += turns * config["groups"] * (held - machine.l2_bytes // 2) / THIRD_CACHE_BYTES
+    return turns * work + traffic
+
+
+def divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+# -- the schedule ------------------------------------------------------------------------------------------------------
+
+
+def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+    """``stage`` sums the products in registers, ``host`` keeps the sums of a block of tiles."""
+    s = planner.s
+    result_down = _reader(planner, host)
+    result_across = _reader(planner, result_down)
+    result = _reader(planner, result_across)
+    final = planner.fusable_consumer(result, s.normalize())
+    if final is not None:
+        result.compute_inline()
+    else:
+        final = result
+    across = next(s[t] for t in stage.op.input_tensors if isinstance(t.op, ComputeOp))
+    down = next(s[t] for t in across.op.input_tensors)
+    padded = next(s[t] for t in down.op.input_tensors)
+    planner.placed.update((final, result, result_across, result_down, across, down, padded))
+    reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 6))
+    task, group, tile = _tasks(final, config, reach - 2, vectors)
+    if access.work(stage.op) >= planner.parallel_points:
+        final.parallel(task)
+    for part, order in ((result_across, (0, 1, 2, 3, 4)), (result_down, (0, 1, 2, 3, 4, 6, 5, 7))):
+        part.compute_at(final, tile)
+        _in_registers(part, order)
+    host.compute_at(final, group)
+    _sum_up(stage, host, config)
+    across.compute_at(final, task)
+    a, b, block, n, row, column, lane = across.op.axis
+    across.reorder(block, n, row, column, a, b, lane)
+    across.unroll(a)
+    across.unroll(b)
+    across.vectorize(lane)
+    down.compute_at(across, column)
+    _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
+    padded.compute_at(across, block)
+    padded.vectorize(padded.op.axis[-1])
+
+
+def _reader(planner: Planner, stage: Stage) -> Stage:
+    (found,) = planner.s.consumers(stage)
+    return found
+
+
+def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple:
+    """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
+    n, filters, y, x, lane = final.op.axis
+    n_outer, n = final.split(n, factor=config["images"])
+    group, vector = final.split(filters, factor=vectors)
+    group_outer, group = final.split(group, factor=config["groups"])
+    y_outer, y = final.split(y, factor=config["rows"] * tile)
+    x_outer, x = final.split(x, factor=config["columns"] * tile)
+    row, y = final.split(y, factor=tile)
+    column, x = final.split(x, factor=tile)
+    final.reorder(n_outer, y_outer, x_outer, group_outer, group, n, row, column, vector, y, x, lane)
+    final.unroll(y)
+    final.unroll(x)
+    final.vectorize(lane)
+    return final.fuse(n_outer, y_outer, x_outer, group_outer), group, vector
+
+
+def _in_registers(stage: Stage, order: tuple[int, ...]) -> None:
+    """All of a small transform unrolled; the last axis is the vector."""
+    axes = [stage.op.axis[i] for i in order]
+    stage.reorder(*axes)
+    for axis in axes[-3:-1]:
+        stage.unroll(axis)
+    stage.vectorize(axes[-1])
+    stage.set_scope("local")
+
+
+def _sum_up(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+    o, a, b, n, row, column, vector, lane = host.op.axis
+    outer, inner = host.split(host.fuse(n, row, column), factor=config["tiles"])
+    host.reorder(o, a, b, outer, inner, vector, lane)
+    host.unroll(inner)
+    host.unroll(vector)
+    host.vectorize(lane)
+    stage.compute_at(host, outer)
+    o, a, b, n, row, column, vector, lane = stage.op.axis
+    ic_outer, ic_inner = stage.op.reduce_axis
+    ic_inner, unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
+    stage.reorder(o, a, b, ic_outer, ic_inner, unrolled, n, row, column, vector, lane)
+    for axis in (unrolled, n, row, column, vector):
+        stage.unroll(axis)
+    stage.vectorize(lane)
+    stage.set_scope("local")

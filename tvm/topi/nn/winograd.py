@@ -1,0 +1,167 @@
+"""Convolution 3x3 with stride 1 by Winograd's minimal filtering, over channels in blocks.
+
+The result is cut into tiles of m x m pixels (m is 2 or 4). The m + 2 by m + 2 pixels a tile depends on are transformed,
+multiplied channel by channel with transformed filters, summed over the channels, and transformed back: (m + 2)^2
+products a channel instead of 9 m^2. Filters are transformed when compiling.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te, tir
+from ...error import TVMError
+from ..utils import get_const_int
+from .utils import pads
+
+# Transform of filters (rows of G), by the size of a tile: nodes 0, 1, -1, (2, -2,) infinity.
+FILTER_TRANSFORM: dict[int, tuple[tuple[float, ...], ...]] = {
+    2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
+    4: (
+        (1 / 4, 0, 0),
+        (-1 / 6, -1 / 6, -1 / 6),
+        (-1 / 6, 1 / 6, -1 / 6),
+        (1 / 24, 1 / 12, 1 / 6),
+        (1 / 24, -1 / 12, 1 / 6),
+        (0, 0, 1),
+    ),
+}
+
+
+def _times(x, factor: int):
+    return x * tir.const(factor, x.dtype)
+
+
+def _data_2(x: list) -> list:
+    return [x[0] - x[2], x[2] + x[1], x[2] - x[1], x[3] - x[1]]
+
+
+def _data_4(x: list) -> list:
+    even, odd = x[4] - _times(x[2], 4), x[3] - _times(x[1], 4)
+    near, far = x[4] - x[2], _times(x[3] - x[1], 2)
+    first = _times(x[0], 4) - _times(x[2], 5) + x[4]
+    last = _times(x[1], 4) - _times(x[3], 5) + x[5]
+    return [first, even + odd, even - odd, near + far, near - far, last]
+
+
+def _result_2(x: list) -> list:
+    return [x[0] + x[1] + x[2], x[1] - x[2] + x[3]]
+
+
+def _result_4(x: list) -> list:
+    sum_1, difference_1, sum_2, difference_2 = x[1] + x[2], x[1] - x[2], x[3] + x[4], x[3] - x[4]
+    return [
+        x[0] + sum_1 + sum_2,
+        difference_1 + _times(difference_2, 2),
+        sum_1 + _times(sum_2, 4),
+        difference_1 + _times(difference_2, 8) + x[5],
+    ]
+
+
+# One dimension of the transforms of data and of results, written so that sums are shared.
+DATA_TRANSFORM = {2: _data_2, 4: _data_4}
+RESULT_TRANSFORM = {2: _result_2, 4: _result_4}
+
+
+def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vectors: int) -> Any:
+    """A NumPy kernel OIHW as the products want it: (O / (vectors * o), m + 2, m + 2, I / i, i, vectors, o)."""
+    import numpy as np
+
+    matrix = np.array(FILTER_TRANSFORM[tile], "float64")
+    filters, channels = weight.shape[:2]
+    if filters % (vectors * out_block) or channels % in_block:
+        raise TVMError(
+            f"transform_filters: {filters} filters of {channels} channels do not fit blocks of "
+            f"{vectors} x {out_block} and {in_block}"
+        )
+    # (a, b) first: one matrix product for each of the two dimensions.
+    rows = np.tensordot(matrix, weight.astype("float64"), (1, 2))
+    both = np.tensordot(matrix, rows, (1, 3))
+    blocks = both.reshape(
+        tile + 2, tile + 2, filters // (vectors * out_block), vectors, out_block, channels // in_block, in_block
+    )
+    return np.ascontiguousarray(blocks.transpose(2, 1, 0, 5, 6, 3, 4), dtype=weight.dtype)
+
+
+def _pick(place, values: list):
+    """The value at a place that unrolling makes known."""
+    out = values[-1]
+    for number in reversed(range(len(values) - 1)):
+        out = tir.Select(place.equal(number), values[number], out)
+    return out
+
+
+def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
+    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o)."""
+    if len(data.shape) != 5 or len(kernel.shape) != 7:
+        raise TVMError(
+            f"conv2d_winograd_NCHWc: data of 5 and a kernel of 7 dimensions are wanted, got {len(data.shape)} and "
+            f"{len(kernel.shape)}"
+        )
+    dtype = out_dtype or data.dtype
+    batch, blocks, height, width, block = (get_const_int(d) for d in data.shape)
+    groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
+    tile = reach - 2
+    before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")
+    out_height, out_width = height + before[0] + after[0] - 2, width + before[1] + after[1] - 2
+    rows, columns = -(-out_height // tile), -(-out_width // tile)
+    data_at, result_at = DATA_TRANSFORM[tile], RESULT_TRANSFORM[tile]
+    # A block of tiles may reach past the last one. What it computes there is never stored, and with twice the tiles in
+    # the domains no loop has to be guarded.
+    many_rows, many_columns = 2 * rows, 2 * columns
+
+    def padded_at(n, c, y, x, k):
+        inside = tir.all(y >= before[0], y < height + before[0], x >= before[1], x < width + before[1])
+        return tir.if_then_else(inside, data(n, c, y - before[0], x - before[1], k), tir.const(0, data.dtype))
+
+    padded = te.compute(
+        (batch, blocks, many_rows * tile + 2, many_columns * tile + 2, block), padded_at, "padded", "winograd_padded,step"
+    )
+    down = te.compute(
+        (blocks, batch, many_rows, many_columns, reach, reach, block),
+        lambda c, n, r, q, a, x, k: _pick(
+            a, data_at([padded(n, c, r * tile + y, q * tile + x, k).astype(dtype) for y in range(reach)])
+        ),
+        "data_down",
+        "winograd_data_down,step",
+    )
+    across = te.compute(
+        (reach, reach, blocks, batch, many_rows, many_columns, block),
+        lambda a, b, c, n, r, q, k: _pick(b, data_at([down(c, n, r, q, a, x, k) for x in range(reach)])),
+        "data_across",
+        "winograd_data_across,step",
+    )
+    outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
+    products = te.compute(
+        (groups, reach, reach, batch, many_rows, many_columns, vectors, wide),
+        lambda o, a, b, n, r, q, v, k: te.sum(
+            across(a, b, outer, n, r, q, inner) * kernel(o, a, b, outer, inner, v, k).astype(dtype), [outer, inner]
+        ),
+        "products",
+        "winograd_products",
+        {"rows": rows, "columns": columns},
+    )
+    back_down = te.compute(
+        (groups, batch, many_rows, many_columns, vectors, tile, reach, wide),
+        lambda o, n, r, q, v, i, b, k: _pick(i, result_at([products(o, a, b, n, r, q, v, k) for a in range(reach)])),
+        "result_down",
+        "winograd_result_down,step",
+    )
+
+    def result(n, o, y, x, k):
+        at = (te.indexdiv(o, vectors), n, te.indexdiv(y, tile), te.indexdiv(x, tile), te.indexmod(o, vectors))
+        line = [back_down(*at, te.indexmod(y, tile), b, k) for b in range(reach)]
+        return _pick(te.indexmod(x, tile), result_at(line))
+
+    pixels = te.compute(
+        (batch, groups * vectors, many_rows * tile, many_columns * tile, wide),
+        result,
+        "result_across",
+        "winograd_result_across,step",
+    )
+    return te.compute(
+        (batch, groups * vectors, out_height, out_width, wide),
+        lambda *at: pixels(*at),
+        "conv2d_winograd_NCHWc",
+        "winograd_result,step",
+    )
