@@ -17,6 +17,7 @@ from .transform.function_pass import InferType
 from .transform.pack_dense import PackDense
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
+from .transform.winograd import WinogradConv2D
 
 OPTIMIZE: tuple[Pass, ...] = (
     RemoveUnusedFunctions(),
@@ -37,5 +38,6 @@ OPTIMIZE: tuple[Pass, ...] = (
     BlockChannels(),
     PackDense(),
     FoldConstant(),
+    WinogradConv2D(),
     FastMath(),
 )

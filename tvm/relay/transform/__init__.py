@@ -21,3 +21,4 @@ from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
 from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
+from .winograd import WinogradConv2D

@@ -51,3 +51,4 @@ from .space import (
 )
 from .transposed import conv1d_transpose, conv2d_transpose, conv3d_transpose
 from . import nn
+from .winograd import contrib_conv2d_winograd_nchwc

@@ -1,0 +1,36 @@
+"""Winograd convolution over channels in blocks, as ``WinogradConv2D`` makes it."""
+
+from __future__ import annotations
+
+from .... import topi
+from ....ir.tensor_type import TensorType
+from ....topi.nn.utils import pads
+from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import dims, tensor
+
+
+def _winograd_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    x, k = dims(data), dims(kernel)
+    if len(x) != 5 or len(k) != 7:
+        raise TypeError(f"data NCHW<c>c of 5 and a transformed kernel of 7 dimensions are wanted, got {x} and {k}")
+    if k[1] != k[2] or k[1] not in (4, 6):
+        raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {k[1]} x {k[2]}")
+    if x[1] != k[3] or x[4] != k[4]:
+        raise TypeError(f"the data has {x[1]} blocks of {x[4]} channels, the kernel takes {k[3]} of {k[4]}")
+    before, after = pads(attrs.padding, (3, 3), 2, "padding")
+    out = [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
+    return TensorType((x[0], k[0] * k[5], *out, k[6]), attrs.out_dtype or data.dtype)
+
+
+@op(
+    "nn.contrib_conv2d_winograd_NCHWc",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_winograd_type,
+    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_NCHWc(*inputs, attrs.padding, out.dtype),
+)
+def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype=""):
+    """Convolution 3x3 with stride 1 of data whose channels are stored in blocks, with a transformed kernel."""
+    before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
+    return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype)
