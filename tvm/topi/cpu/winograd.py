@@ -1,8 +1,8 @@
 """Winograd convolution: a task transforms a block of tiles, multiplies and transforms back while all of it is in cache.
 
-A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of filters
-that share a register tile). It transforms its data once; then, group after group, it sums products for ``tiles`` tiles
-at a time in registers and transforms the sums back into pixels, which whatever follows is done on.
+A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of
+filters that share a register tile). It transforms its data once; then, group after group, it sums products for
+``tiles`` tiles at a time in registers and transforms the sums back into pixels, which whatever follows is done on.
 """
 
 from __future__ import annotations

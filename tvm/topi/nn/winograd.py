@@ -115,7 +115,10 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         return tir.if_then_else(inside, data(n, c, y - before[0], x - before[1], k), tir.const(0, data.dtype))
 
     padded = te.compute(
-        (batch, blocks, many_rows * tile + 2, many_columns * tile + 2, block), padded_at, "padded", "winograd_padded,step"
+        (batch, blocks, many_rows * tile + 2, many_columns * tile + 2, block),
+        padded_at,
+        "padded",
+        "winograd_padded,step",
     )
     down = te.compute(
         (blocks, batch, many_rows, many_columns, reach, reach, block),

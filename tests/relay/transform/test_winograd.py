@@ -1,0 +1,96 @@
+"""Winograd in graphs: which convolutions are rewritten, and that results stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.ir.visit import post_order
+from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
+from tvm.topi.cpu import winograd
+
+# The choice asks for the machine; these tests are about one.
+TARGET = tvm.target.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
+NAME = "nn.contrib_conv2d_winograd_NCHWc"
+
+
+def convolution(rng, channels=32, filters=32, size=29, kernel=3, constant=True, **options):
+    block = 16
+    x = relay.var("x", shape=(1, channels // block, size, size, block))
+    shape = (filters // block, channels // block, kernel, kernel, block, block)
+    values = (rng.standard_normal(shape) / np.sqrt(kernel * kernel * channels)).astype("float32")
+    weight = relay.const(values) if constant else relay.var("w", shape=shape)
+    y = relay.nn.contrib_conv2d_nchwc(x, weight, data_layout="NCHW16c", kernel_layout="OIHW16i16o",
+                                      out_layout="NCHW16c", **options)  # fmt: skip
+    bias = relay.const(rng.standard_normal((filters // block, 1, 1, block)).astype("float32"))
+    y = relay.nn.relu(relay.add(y, bias))
+    return tvm.IRModule.from_expr(relay.Function([x] if constant else [x, weight], y))
+
+
+def rewritten(mod):
+    with TARGET:
+        mod = relay.transform.InferType()(mod)
+        return relay.transform.InferType()(relay.transform.WinogradConv2D()(mod))
+
+
+def operators(mod) -> list[str]:
+    return [n.op.name for n in post_order(mod["main"].body) if isinstance(n, relay.Call)]
+
+
+def test_a_window_of_three_by_three_with_constant_weights_is_rewritten(rng):
+    mod = convolution(rng, padding=(1, 1, 1, 1))
+    got = rewritten(mod)
+    assert NAME in operators(got)
+    assert got["main"].body.checked_type == relay.transform.InferType()(mod)["main"].body.checked_type
+
+
+@pytest.mark.parametrize("options", [
+    {"kernel": 1}, {"kernel": 5, "padding": (2, 2, 2, 2)}, {"strides": (2, 2)}, {"dilation": (2, 2)},
+    {"constant": False}, {"channels": 16, "filters": 16},
+], ids=str)  # fmt: skip
+def test_other_convolutions_stay(options, rng):
+    assert NAME not in operators(rewritten(convolution(rng, **options)))
+
+
+@pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 0, 0, 0), (0, 1, 2, 1)])
+def test_results_stay(padding, rng, monkeypatch):
+    monkeypatch.setattr(winograd, "plan", lambda *problem: (4, 2))
+    mod = convolution(rng, padding=padding)
+    data = rng.standard_normal((1, 2, 29, 29, 16)).astype("float32")
+    results = []
+    for disabled in ([], ["WinogradConv2D"]):
+        with tvm.transform.PassContext(opt_level=3, disabled_pass=disabled):
+            lib = relay.build(mod, "llvm")
+        assert ("winograd" in lib.get_graph_json()) is not bool(disabled)
+        module = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
+        module.run(x=data)
+        results.append(module.get_output(0).numpy())
+    scale = np.abs(results[1]).max() + 1
+    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=5e-5 * scale)
+
+
+def test_a_shared_kernel_is_transformed_once(rng):
+    x = relay.var("x", shape=(1, 2, 28, 28, 16))
+    weight = relay.const((rng.standard_normal((2, 2, 3, 3, 16, 16)) / 17).astype("float32"))
+    y = x
+    for _ in range(2):
+        y = relay.nn.contrib_conv2d_nchwc(y, weight, padding=(1, 1, 1, 1), data_layout="NCHW16c",
+                                          kernel_layout="OIHW16i16o", out_layout="NCHW16c")  # fmt: skip
+    got = rewritten(tvm.IRModule.from_expr(relay.Function([x], y)))
+    assert operators(got) == [NAME, NAME]
+    assert len({id(n.args[1]) for n in post_order(got["main"].body) if isinstance(n, relay.Call)}) == 1
+
+
+@pytest.mark.parametrize(("data", "kernel", "words"), [
+    ((1, 2, 8, 8, 16), (1, 2, 3, 3, 16, 16), "7 dimensions"),
+    ((1, 2, 8, 8, 16), (1, 5, 5, 2, 16, 2, 16), "4 x 4 or 6 x 6"),
+    ((1, 3, 8, 8, 16), (1, 6, 6, 2, 16, 2, 16), "3 blocks"),
+])  # fmt: skip
+def test_kernels_that_do_not_fit_are_refused(data, kernel, words):
+    x, k = relay.var("x", shape=data), relay.var("k", shape=kernel)
+    made = relay.Function([x, k], contrib_conv2d_winograd_nchwc(x, k, 1))
+    with pytest.raises(Exception, match=words):
+        relay.transform.InferType()(tvm.IRModule.from_expr(made))
