@@ -106,6 +106,26 @@ static void test_errors_come_back_from_any_thread(void) {
   REFUSES(TVMBackendParallelLaunch(note_task, NULL, -1), "negative");
 }
 
+/* As generated code shares a loop: the closure on the caller's stack counts the pieces that are taken, results are
+ * plain memory. */
+typedef struct { int taken; int *out; } Pieces;
+
+static int take_pieces(int task, TVMParallelGroupEnv *env, void *opaque) {
+  Pieces *pieces = opaque;
+  for (int at = task; at < 64; at = env->num_task + __atomic_fetch_add(&pieces->taken, 1, __ATOMIC_RELAXED))
+    pieces->out[at] += at;
+  return 0;
+}
+
+static void run_pieces(void) {
+  int out[64] = {0};
+  for (int round = 1; round <= 3; ++round) {
+    Pieces pieces = {0, out};
+    OK(TVMBackendParallelLaunch(take_pieces, &pieces, 0));
+    for (int i = 0; i < 64; ++i) CHECK(out[i] == round * i);
+  }
+}
+
 static void *launch_many(void *opaque) {
   for (int i = 0; i < 500; ++i) {
     atomic_llong sum = 0;
@@ -114,6 +134,7 @@ static void *launch_many(void *opaque) {
     CHECK(atomic_load(&sum) == 64 * 63 / 2);
     OK(TVMBackendParallelLaunch(note_and_meet, &seen, 2));
     CHECK(atomic_load(&seen.count) == 2);
+    run_pieces();
   }
   return NULL;
 }

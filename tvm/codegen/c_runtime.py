@@ -12,7 +12,7 @@ from ..tir.stmt import AttrStmt, For, Stmt, no_op
 from . import c_expr, c_stmt
 from .c_like import CLike
 from .c_names import bare, clean, quoted
-from .region import outer_variables, without_allocations
+from .region import PIECES, outer_variables, without_allocations
 
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
@@ -297,10 +297,12 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
 
 class Region(NamedTuple):
     """Inside a parallel region. ``split`` says that a parallel loop here is shared by the tasks, ``strided`` that a
-    task takes every n-th iteration instead of a range."""
+    task takes every n-th iteration instead of a range, ``counted`` that the closure counts the pieces of the loop that
+    tasks have taken (see region.PIECES)."""
 
     split: bool
     strided: bool
+    counted: bool
 
 
 class Captured(NamedTuple):
@@ -313,7 +315,7 @@ class Captured(NamedTuple):
 def parallel_loop(p: CLike, stmt: For) -> None:
     region = p.parallel
     if region is None:
-        _launch(p, stmt, lambda inner: _share(inner, stmt))
+        _launch(p, stmt, lambda inner: _share(inner, stmt), counted=not p.strided_next)
     elif region.split:
         _share(p, stmt)
     else:
@@ -327,7 +329,7 @@ def _launch_point(p: CLike, stmt: AttrStmt) -> None:
     body, shared = without_allocations(stmt.body)
     for allocation in shared:
         p.stmt(allocation.replace(body=no_op()))
-    _launch(p, body, lambda inner: inner.stmt(body))
+    _launch(p, body, lambda inner: inner.stmt(body), counted=False)
 
 
 def _barrier_after(p: CLike, stmt: AttrStmt) -> None:
@@ -361,6 +363,8 @@ def _share(p: CLike, stmt: For) -> None:
     if region.strided:
         end = f"{first} + {extent}"
         c_stmt.counted_loop(p, stmt, f"{first} + task", end, interval, "tasks")
+    elif region.counted:
+        _take_pieces(p, stmt, first, extent, interval)
     else:
         begin, end = p.fresh("begin"), p.fresh("end")
         start = "" if first == "0" else f"{first} + "
@@ -368,6 +372,30 @@ def _share(p: CLike, stmt: For) -> None:
         p.line(f"const {own} {end} = {start}({own})((int64_t){extent} * (task + 1) / tasks);")
         c_stmt.counted_loop(p, stmt, begin, end, interval)
     p.parallel = region
+
+
+def _take_pieces(p: CLike, stmt: For, first: str, extent: str, interval) -> None:
+    """Run this task's own iterations, then pieces of the rest until none is left."""
+    whole, own, left, piece, pieces, low, high, ticket = map(
+        p.fresh, ("extent", "own", "left", "piece", "pieces", "low", "high", "ticket")
+    )
+    half = f"{whole} < 2 * (int64_t)tasks ? 1 : {whole} / (2 * (int64_t)tasks)"
+    p.line(f"const int64_t {whole} = {bare(extent)};")
+    p.line(f"const int64_t {own} = tasks == 1 ? {whole} : {half};")
+    p.line(f"const int64_t {left} = {whole} - {own} * tasks;")
+    p.line(f"const int64_t {piece} = {left} > 0 ? ({left} - 1) / (tasks * (int64_t){PIECES}) + 1 : 1;")
+    p.line(f"const int64_t {pieces} = {left} > 0 ? ({left} - 1) / {piece} + 1 : 0;")
+    p.line(f"int64_t {low} = {own} * task, {high} = {low} + {own}, {ticket};")
+    kind = p.scalar_type(stmt.loop_var.dtype)
+    start = "" if first == "0" else f"{first} + "
+    p.open("for (;;) {")
+    p.line(f"if ({high} > {whole}) {high} = {whole};")
+    c_stmt.counted_loop(p, stmt, f"{start}({kind}){low}", f"{start}({kind}){high}", interval)
+    p.line(f"{ticket} = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);")
+    p.line(f"if ({ticket} >= {pieces}) break;")
+    p.line(f"{low} = {own} * tasks + {ticket} * {piece};")
+    p.line(f"{high} = {low} + {piece};")
+    p.close()
 
 
 def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
@@ -382,17 +410,20 @@ def _captured(p: CLike, stmt: Stmt) -> list[Captured]:
     return out
 
 
-def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None]) -> None:
+def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: bool) -> None:
     """Make functions for ``stmt`` and run them on every thread."""
     captured = _captured(p, stmt)
     name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel", p.taken)
     task = p.source.name(f"{name}_task", p.taken)
     inner = type(p)(p.source, name)
     inner.pointees, inner.private, inner.bounds = p.pointees, p.private, p.bounds.copy()
-    inner.parallel = Region(True, p.strided_next)
-    for word in ("task", "tasks", "environment"):
+    inner.parallel = Region(True, p.strided_next, counted)
+    for word in ("task", "tasks", "environment", "taken"):
         inner.taken[word] = True
     parameters, members = ["int32_t task", "int32_t tasks", "TVMParallelGroupEnv* environment"], []
+    if counted:
+        parameters.append("int32_t* taken")
+        members.append(("int32_t", "taken", "0"))
     for item in captured:
         promise = f" {p.restrict}" if item.var in p.private and item.type_text.endswith("*") else ""
         own = inner.bind(item.var)
@@ -418,7 +449,8 @@ def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list
     if members:
         lines.append(f"struct {name}_closure {{ {' '.join(f'{kind} {own};' for kind, own, _ in members)} }};")
     lines.append(f"static int32_t {task}(int32_t task, TVMParallelGroupEnv* environment, void* closure) {{")
-    passed += [f"((const struct {name}_closure*)closure)->{own}" for _, own, _ in members]
+    record = f"((struct {name}_closure*)closure)"
+    passed += [f"{'&' if own == 'taken' else ''}{record}->{own}" for _, own, _ in members]
     if not members:
         lines.append("  (void)closure;")
     lines += [f"  return {name}({', '.join(passed)});", "}"]

@@ -1,11 +1,13 @@
 """Parallel loops: the body becomes a function of its own that the runtime calls once per task.
 
 The body gets what it uses as parameters (so that pointers keep their no-alias promise), a small function unpacks them
-from the closure. Iterations are split evenly over the tasks.
+from the closure. The closure also counts the pieces of the loop that tasks have taken (see region.PIECES), so that a
+task on a slower core does less. Loops of a launch point are split evenly instead: the same one may run many times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..error import TVMError
@@ -17,17 +19,19 @@ from .llvm_memory import wide_value
 from .llvm_runtime import return_if_failed, runtime_call
 from .llvm_sign import is_nonnegative
 from .llvm_value import value
-from .region import outer_variables, without_allocations
+from .region import PIECES, outer_variables, without_allocations
 
 
 class Region(NamedTuple):
-    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is shared by the tasks."""
+    """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is shared by the tasks,
+    ``counted`` that the closure counts its pieces."""
 
     task: str
     count: str
     environment: str
     split: bool
     strided: bool
+    counted: bool
 
 
 class Captured(NamedTuple):
@@ -40,7 +44,7 @@ class Captured(NamedTuple):
 def emit_parallel(b: Builder, stmt: For, emit) -> None:
     region = b.parallel
     if region is None:
-        _launch(b, stmt, lambda inner: _share(inner, stmt, emit))
+        _launch(b, stmt, lambda inner: _share(inner, stmt, emit), counted=not b.strided_next)
     elif region.split:
         _share(b, stmt, emit)
     else:
@@ -55,7 +59,7 @@ def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
     body, shared = without_allocations(stmt.body)
     for allocation in shared:
         emit(b, allocation.replace(body=no_op()))
-    _launch(b, body, lambda inner: emit(inner, body))
+    _launch(b, body, lambda inner: emit(inner, body), counted=False)
 
 
 def emit_barrier_after(b: Builder, stmt: AttrStmt, emit) -> None:
@@ -96,14 +100,65 @@ def _share(b: Builder, stmt: For, emit) -> None:
         first = _to_index(b, task)
         left = b.op(f"sub nsw {text} {extent}, {first}")
         serial_loop(b, stmt.loop_var, add_index(b, begin, first), left, nonnegative, body, _to_index(b, tasks))
+    elif region.counted:
+        _take_pieces(b, _to_64(b, extent), task, tasks, lambda low, count: serial_loop(
+            b, stmt.loop_var, add_index(b, begin, _to_index(b, low)), _to_index(b, count), nonnegative, body
+        ))  # fmt: skip
     else:
-        whole = extent if text == "i64" or extent[0] != "%" else b.op(f"sext {text} {extent} to i64")
+        whole = _to_64(b, extent)
         low = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {whole}, {task}')}, {tasks}")
         after = b.op(f"add nsw i64 {task}, 1")
         high = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {whole}, {after}')}, {tasks}")
         count = _to_index(b, b.op(f"sub nsw i64 {high}, {low}"))
         serial_loop(b, stmt.loop_var, add_index(b, begin, _to_index(b, low)), count, nonnegative, body)
     b.parallel = region
+
+
+def _take_pieces(b: Builder, extent: str, task: str, tasks: str, run: Callable[[str, str], None]) -> None:
+    """Run this task's own iterations, then pieces of the rest until none is left."""
+    alone = b.op(f"icmp eq i64 {tasks}, 1")
+    half = _at_least_one(b, b.op(f"sdiv i64 {extent}, {b.op(f'shl i64 {tasks}, 1')}"))
+    own = b.op(f"select i1 {alone}, i64 {extent}, i64 {half}")
+    rest = b.op(f"mul nsw i64 {own}, {tasks}")
+    left = b.op(f"sub nsw i64 {extent}, {rest}")
+    piece = _at_least_one(b, _divided_up(b, left, b.op(f"mul nsw i64 {tasks}, {PIECES}")))
+    pieces = _divided_up(b, left, piece)
+    first = b.op(f"mul nsw i64 {own}, {task}")
+    before, head, more, done = b.block, b.label("piece"), b.label("more"), b.label("done")
+    b.branch(head)
+    b.start(head)
+    b.push()
+    low, wanted = b.fresh("low"), b.fresh("wanted")
+    phi = len(b.out)
+    b.out.append("")
+    room = b.op(f"sub nsw i64 {extent}, {low}")
+    run(low, b.op(f"select i1 {b.op(f'icmp slt i64 {wanted}, {room}')}, i64 {wanted}, i64 {room}"))
+    b.revive()
+    ticket = b.op(f"zext i32 {b.effect('atomicrmw add ptr %taken, i32 1 monotonic')} to i64")
+    b.branch_if(b.op(f"icmp slt i64 {ticket}, {pieces}"), more, done)
+    b.start(more)
+    following = b.op(f"add nsw i64 {rest}, {b.op(f'mul nsw i64 {ticket}, {piece}')}")
+    b.out[phi] = (
+        f"  {low} = phi i64 [ {first}, %{before} ], [ {following}, %{more} ]\n"
+        f"  {wanted} = phi i64 [ {own}, %{before} ], [ {piece}, %{more} ]"
+    )
+    b.branch(head)
+    b.pop()
+    b.start(done)
+
+
+def _at_least_one(b: Builder, operand: str) -> str:
+    return b.op(f"select i1 {b.op(f'icmp sgt i64 {operand}, 1')}, i64 {operand}, i64 1")
+
+
+def _divided_up(b: Builder, x: str, y: str) -> str:
+    """``x / y`` rounded up; for a negative ``x``, anything below one."""
+    less = b.op(f"sub nsw i64 {y}, 1")
+    return b.op(f"sdiv i64 {b.op(f'add nsw i64 {x}, {less}')}, {y}")
+
+
+def _to_64(b: Builder, operand: str) -> str:
+    return operand if b.index == "i64" or operand[0] != "%" else b.op(f"sext {b.index} {operand} to i64")
 
 
 def _to_index(b: Builder, operand: str) -> str:
@@ -123,8 +178,8 @@ def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
     return out
 
 
-def _launch(b: Builder, stmt: Stmt, write_body) -> None:
-    """Make functions for ``stmt`` and run them on every thread."""
+def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
+    """Make functions for ``stmt`` and run them on every thread. The closure starts with the count of taken pieces."""
     module = b.module
     captured = _captured(b, stmt)
     number = len(module.functions)
@@ -132,26 +187,25 @@ def _launch(b: Builder, stmt: Stmt, write_body) -> None:
     module.parallel_regions += 1
     task_name = "__tvm_parallel_lambda" + (f".{module.parallel_regions - 1}" if module.parallel_regions > 1 else "")
     inner = Builder(module, body_name)
-    parameters = ["i32 %task", "i32 %tasks", "ptr %environment"]
+    parameters = ["i32 %task", "i32 %tasks", "ptr %environment", "ptr %taken"]
     for i, item in enumerate(captured):
         promise = " noalias" if item.type_text == "ptr" and item.var in b.private else ""
         parameters.append(f"{item.type_text}{promise} %c{i}")
         _enter(b, inner, item, f"%c{i}")
     inner.constants = dict(b.constants)
-    inner.parallel = Region("%task", "%tasks", "%environment", True, b.strided_next)
+    inner.parallel = Region("%task", "%tasks", "%environment", True, b.strided_next, counted)
     module.functions.append("")
     write_body(inner)
     if not inner.terminated:
         inner.finish("ret i32 0")
     text = _function_text(body_name, parameters, inner)
     module.functions[number] = text + _unpacker(b, task_name, body_name, captured)
-    kinds = ", ".join(item.type_text for item in captured)
-    closure = "null"
-    if captured:
-        closure = b.alloca(f"{{ {kinds} }}", 16, "closure")
-        for i, item in enumerate(captured):
-            place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
-            b.line(f"store {item.type_text} {item.operand}, ptr {place}")
+    kinds = ", ".join(["i32", *(item.type_text for item in captured)])
+    closure = b.alloca(f"{{ {kinds} }}", 16, "closure")
+    b.line(f"store i32 0, ptr {closure}")
+    for i, item in enumerate(captured, 1):
+        place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
+        b.line(f"store {item.type_text} {item.operand}, ptr {place}")
     lambda_name = module.symbol(task_name)
     status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", "0")])
     return_if_failed(b, status)
@@ -181,15 +235,15 @@ def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
 def _unpacker(b: Builder, task_name: str, body_name: str, captured: list[Captured]) -> str:
     """The function the runtime calls: loads the closure and goes on to the body."""
     symbol = b.module.symbol
-    kinds = ", ".join(item.type_text for item in captured)
+    kinds = ", ".join(["i32", *(item.type_text for item in captured)])
     lines = [
         f"define internal i32 {symbol(task_name)}(i32 %task, ptr %environment, ptr %closure) #0 {{",
         "entry:",
         "  %tasks = load i32, ptr %environment, align 4",
     ]
-    passed = ["i32 %task", "i32 %tasks", "ptr %environment"]
+    passed = ["i32 %task", "i32 %tasks", "ptr %environment", "ptr %closure"]
     for i, item in enumerate(captured):
-        lines.append(f"  %p{i} = getelementptr inbounds {{ {kinds} }}, ptr %closure, i32 0, i32 {i}")
+        lines.append(f"  %p{i} = getelementptr inbounds {{ {kinds} }}, ptr %closure, i32 0, i32 {i + 1}")
         lines.append(f"  %c{i} = load {item.type_text}, ptr %p{i}")
         passed.append(f"{item.type_text} %c{i}")
     lines.append(f"  %status = tail call i32 {symbol(body_name)}({', '.join(passed)})")

@@ -6,6 +6,10 @@ from ..ir.prim import BufferLoad, Let, PrimExpr, Var
 from ..ir.visit import pre_order, rewrite
 from ..tir.stmt import Allocate, AllocateConst, BufferStore, For, ForKind, LetStmt, Stmt
 
+# A loop that tasks share: each begins with half of an even share, always the same iterations, so that it finds what it
+# left in its cache; the rest is cut into this many pieces per task, and whoever is free takes the next piece.
+PIECES = 8
+
 
 def outer_variables(stmt: Stmt) -> list[Var]:
     """Variables that ``stmt`` uses and does not define, in order of first use."""
