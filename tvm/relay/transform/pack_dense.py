@@ -17,8 +17,9 @@ from ...topi.cpu.matmul import panel_width
 from ...topi.schedule.cpu import Machine
 from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims, infer_function
+from ..op import transform
 from ..op.nn.packed import contrib_dense_pack
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, is_call
 from .fuse_ops import _own_nodes
 
 # Rows below which leading dimensions are better joined with them.
@@ -29,10 +30,6 @@ def _shape(e: RelayExpr) -> tuple[int, ...] | None:
     t = e.checked_type_
     shape = dims(t) if t is not None and hasattr(t, "shape") else None
     return tuple(shape) if shape is not None and all(isinstance(d, int) for d in shape) else None
-
-
-def _is_call(e: RelayExpr, name: str) -> bool:
-    return isinstance(e, Call) and isinstance(e.op, Op) and e.op.name == name
 
 
 def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
@@ -61,33 +58,39 @@ class Packing:
         if isinstance(node, Function):
             return node
         if isinstance(node, Call) and isinstance(node.op, Op):
-            got = self.unfolded(node) if node.op.name == "reshape" else self.product(node, node.args)
+            got = self.unfolded(node) if node.op.name == "reshape" else self.product(node)
             if got is not None:
                 return got
         return node.map_children(lambda c: c if isinstance(c, Op) else self.made[id(c)])
 
     def unfolded(self, node: Call) -> RelayExpr | None:
-        """reshape(reshape(x) . w) as x . w, if the leading dimensions of x come back."""
+        """reshape(x . w) as reshape(x) . w, if only the rows are unfolded: what follows can then be done by the
+        product, and a reshape of its data costs nothing."""
         inner = node.args[0]
-        out = _shape(node)
-        if not (isinstance(inner, Call) and isinstance(inner.op, Op) and inner.args and out is not None):
+        out, flat = _shape(node), _shape(inner)
+        if not (isinstance(inner, Call) and isinstance(inner.op, Op) and out is not None and flat is not None):
             return None
-        data = inner.args[0]
-        if not _is_call(data, "reshape"):
+        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1]:
             return None
-        source = data.args[0]
-        shape = _shape(source)
-        if shape is None or len(shape) < 2 or shape[:-1] != out[:-1] or shape[-1] != (_shape(data) or (0,))[-1]:
+        if out[-2] < FEW_ROWS and any(d != 1 for d in out[:-2]):
             return None
-        if shape[-2] < FEW_ROWS and any(d != 1 for d in shape[:-2]):
+        made = self.product(inner)
+        if made is None:
             return None
-        return self.product(inner, (source, *inner.args[1:]))
+        data = made.args[0]
+        source = inner.args[0]
+        if is_call(source, "reshape"):
+            data, source = self.made[id(source.args[0])], source.args[0]
+        wanted = (*out[:-1], made.args[1].data.shape[1])
+        if _shape(source) != wanted:
+            data = transform.reshape(data, wanted)
+        return made.replace(args=(data, *made.args[1:]))
 
-    def product(self, node: Call, args: tuple[RelayExpr, ...]) -> RelayExpr | None:
+    def product(self, node: Call) -> Call | None:
         name = node.op.name
         if name not in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
             return None
-        data, weight = args
+        data, weight = node.args
         shape, sides = _shape(data), _shape(weight)
         if not isinstance(weight, Constant) or shape is None or sides is None or len(shape) < 2 or 0 in shape + sides:
             return None

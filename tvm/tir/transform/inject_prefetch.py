@@ -1,16 +1,21 @@
-"""InjectPrefetch: where a schedule asks for it, each iteration of a loop fetches what a later iteration will read."""
+"""InjectPrefetch: where a schedule asks for it, each iteration of a loop fetches what a later iteration will read.
+
+The distance may be a pair ``tvm_tuple(distance, share)``: where the whole loop is run again and again by the loop around
+it, each run fetches one part in ``share`` of what is asked for, so that the fetches are spread over all runs.
+"""
 
 from __future__ import annotations
 
 from ...arith.intset import as_set, eval_set, union
+from ...ir import primop
 from ...ir.prim import BufferLoad, Range, Var
 from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import AttrStmt, BufferRealize, BufferStore, For, Prefetch, Stmt, seq
+from ..stmt import AttrStmt, BufferRealize, BufferStore, For, IfThenElse, Prefetch, Stmt, seq
 from .loop_partition import inner_ranges
-from .statement import StmtRewriter
+from .statement import StmtRewriter, int_value, is_call
 
 SCOPE = "prefetch_scope"
 
@@ -40,10 +45,11 @@ def made_inside(body: Stmt, buffer: Buffer) -> bool:
 
 class Prefetcher(StmtRewriter):
     def __init__(self):
-        self.loops: list[Var] = []
+        self.loops: list[tuple[Var, bool]] = []
 
     def on_For(self, node: For) -> Stmt:
-        self.loops.append(node.loop_var)
+        # A loop of one iteration is no run of what it holds.
+        self.loops.append((node.loop_var, int_value(node.extent) != 1))
         new = self.keep(node)
         self.loops.pop()
         return new
@@ -57,10 +63,15 @@ class Prefetcher(StmtRewriter):
         region = touched_region(node.body, node.node)
         if region is None:
             return body
-        var = self.loops[-1]
-        ahead = {var: var + node.value}
+        var = self.loops[-1][0]
+        distance, share = node.value.args if is_call(node.value, "tir.tvm_tuple") else (node.value, None)
+        ahead = {var: var + distance}
         bounds = tuple(Range.from_min_extent(substitute(r.min, ahead), substitute(r.extent, ahead)) for r in region)
-        return seq(Prefetch(node.node, bounds), body)
+        fetch: Stmt = Prefetch(node.node, bounds)
+        runs = next((loop for loop, repeats in reversed(self.loops[:-1]) if repeats), None)
+        if share is not None and runs is not None:
+            fetch = IfThenElse(primop.equal(primop.floormod(var, share), primop.floormod(runs, share)), fetch)
+        return seq(fetch, body)
 
 
 def inject_prefetch(func: PrimFunc) -> PrimFunc:

@@ -9,6 +9,7 @@ be that small.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ...dtype import info, with_lanes
@@ -48,6 +49,8 @@ from ..stmt import (
 from .statement import StmtRewriter, as_sum, int_value
 
 _INT32_MAX = (1 << 31) - 1
+# Prefetches of a region that are written out one by one rather than in loops.
+UNROLLED_PREFETCHES = 32
 
 
 @dataclass(slots=True)
@@ -386,8 +389,10 @@ class Flattener(StmtRewriter):
         address = Call("handle", Op.get("tir.address_of"), (load,))
         settings = (const(0, "int32"), const(3, "int32"), const(1, "int32"))
         body: Stmt = Evaluate(Call("void", Op.get("tir.prefetch"), (address, *settings)))
+        sizes = [int_value(extent) for _, extent in loops]
+        few = all(n is not None for n in sizes) and prod(sizes) <= UNROLLED_PREFETCHES
         for var, extent in reversed(loops):
-            body = For(var, 0, extent, ForKind.SERIAL, body)
+            body = For(var, 0, extent, ForKind.UNROLLED if few else ForKind.SERIAL, body)
         return body
 
 

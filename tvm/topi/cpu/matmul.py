@@ -9,7 +9,9 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from ...ir.prim import IterVar
+from ...dtype import info
+from ...ir.op import Op
+from ...ir.prim import Call, IterVar, const
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access
@@ -131,10 +133,29 @@ def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None
     consumer.unroll(i_inner)
     consumer.unroll(j_vector)
     stage.compute_at(consumer, _spread(planner, consumer, outer, access.work(op)))
-    _accumulate(stage, lanes, config["unroll"])
+    steps = _accumulate(stage, lanes, config["unroll"])
+    if shared:
+        _fetch_next_panel(planner.machine, stage, steps, config)
 
 
-def _accumulate(stage: Stage, lanes: int, unroll: int) -> None:
+def _fetch_next_panel(machine: Machine, stage: Stage, steps: IterVar, config: dict) -> None:
+    """While a panel is used tile by tile, bring the next one nearer, each tile its share. Without this the first tile
+    of a panel waits for the memory. All rows and two panels must have room in the second cache."""
+    op = stage.op
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    m, _, k = sizes
+    unroll = config["unroll"]
+    runs = m // config["tile"][0]
+    held = (m + 2 * _width(op)) * k * info(op.output(0).dtype).bytes
+    if runs < 4 or k % unroll or held > machine.l2_bytes * 3 // 4:
+        return
+    panels = next(t for t in op.input_tensors if len(t.shape) == 3 and t.shape[2].value == _width(op))
+    rounds = k // unroll
+    stage.prefetch(panels, steps, Call("handle", Op.get("tir.tvm_tuple"), (const(rounds), const(min(runs, rounds)))))
+
+
+def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
     *lead, i, j = stage.op.axis
     (k,) = stage.op.reduce_axis
     j_vector, lane = stage.split(j, factor=lanes)
@@ -146,6 +167,7 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> None:
     if (access.extent_of(k) or 0) % unroll:
         stage.pragma(k_outer, "loop_partition_hint", True)
     stage.set_scope("local")
+    return k_outer
 
 
 def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:
