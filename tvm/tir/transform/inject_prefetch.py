@@ -1,7 +1,7 @@
 """InjectPrefetch: where a schedule asks for it, each iteration of a loop fetches what a later iteration will read.
 
-The distance may be a pair ``tvm_tuple(distance, share)``: where the whole loop is run again and again by the loop around
-it, each run fetches one part in ``share`` of what is asked for, so that the fetches are spread over all runs.
+The distance may be a pair ``tvm_tuple(distance, share)``: where the whole loop is run again and again by the loop
+around it, each run fetches one part in ``share`` of what is asked for, so that the fetches are spread over all runs.
 """
 
 from __future__ import annotations
