@@ -43,6 +43,7 @@ LOWER_PHASE_2: tuple[Pass, ...] = (
 LOWER_PHASE_3: tuple[Pass, ...] = (
     transform.Simplify(),
     transform.RemoveNoOp(),
+    transform.UnswitchLoops(),
     transform.HoistIfThenElse(),
 )
 

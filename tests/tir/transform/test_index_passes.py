@@ -10,6 +10,7 @@ from lowered import of, same_result, var
 from tvm.ir.prim import BufferLoad, Call, Select, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
+from tvm.tir.op import all as all_of
 from tvm.tir.op import if_then_else
 from tvm.tir.stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse
 from tvm.tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
@@ -18,6 +19,7 @@ from tvm.tir.transform.instrument_bound_checkers import instrument_bound_checker
 from tvm.tir.transform.narrow_data_type import narrow_data_type
 from tvm.tir.transform.rewrite_unsafe_select import rewrite_unsafe_select
 from tvm.tir.transform.skip_assert import skip_assert
+from tvm.tir.transform.unswitch_loops import unswitch_loops
 
 
 def buffers():
@@ -34,6 +36,15 @@ def test_select_with_a_load_that_may_miss_becomes_a_branch():
     func = PrimFunc([a, b], For(i, 0, 16, 0, BufferStore(b, Select(i < 8, a[i], const(0.0, "float32")), [i])))
     new = same_result(rewrite_unsafe_select, func, *arrays())
     assert not of(Select, new) and of(Call, new)[0].op.name == "tir.if_then_else"
+
+
+def test_select_between_what_its_condition_computes_anyway_stays():
+    a, b = buffers()
+    i = var("i")
+    value = if_then_else(i < 8, a[i], const(-1.0, "float32")) + 1.0
+    store = BufferStore(b, Select(value < 3.0, const(0.0, "float32"), value * 2.0), [i])
+    new = same_result(rewrite_unsafe_select, PrimFunc([a, b], For(i, 0, 16, 0, store)), *arrays())
+    assert len(of(Select, new)) == 1
 
 
 def test_select_inside_its_memory_stays():
@@ -96,6 +107,30 @@ def test_condition_on_memory_stays():
     nest = For(i, 0, 4, 0, IfThenElse(b[0] < 3.0, BufferStore(b, b[0] + 1.0, [0])))
     new = same_result(hoist_if_then_else, PrimFunc([a, b], nest), *arrays())
     assert isinstance(new.body, For)
+
+
+def test_choice_that_a_loop_does_not_change_is_made_before_it():
+    a, b = buffers()
+    i, j, n = var("i"), var("j"), var("n")
+    value = if_then_else(all_of(i < 2, j < n), a[i * 2 + j], const(7.0, "float32"))
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, BufferStore(b, value * 2.0, [i * 4 + j])))
+    new = same_result(unswitch_loops, PrimFunc([a, b, n], nest), *arrays(), np.int32(3))
+    outer = new.body.body
+    assert isinstance(outer, IfThenElse) and isinstance(outer.then_case, For) and isinstance(outer.else_case, For)
+    # What the inner loop decides stays inside.
+    assert "if_then_else" in str(outer.then_case) and "if_then_else" not in str(outer.else_case)
+
+
+def test_choices_on_memory_and_copies_without_end_are_left():
+    a, b = buffers()
+    i, j = var("i"), var("j")
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, BufferStore(b, if_then_else(a[i] < 0.0, a[j], a[i]), [i * 4 + j])))
+    assert isinstance(same_result(unswitch_loops, PrimFunc([a, b], nest), *arrays()).body.body, For)
+    value = const(0.0, "float32")
+    for k in range(100):
+        value = value + if_then_else(i < k, a[j], const(1.0, "float32"))
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, BufferStore(b, value, [i * 4 + j])))
+    assert len(of(BufferStore, same_result(unswitch_loops, PrimFunc([a, b], nest), *arrays()))) <= 64
 
 
 def test_access_outside_is_reported():

@@ -30,6 +30,7 @@ from tvm.tir.transform.rewrite_unsafe_select import rewrite_unsafe_select
 from tvm.tir.transform.simplify import simplify
 from tvm.tir.transform.storage_rewrite import storage_rewrite
 from tvm.tir.transform.unroll_loop import unroll_loop
+from tvm.tir.transform.unswitch_loops import unswitch_loops
 from tvm.tir.transform.vectorize_loop import vectorize_loop
 
 SIZE = 48
@@ -156,8 +157,8 @@ def outcome(func):
 
 
 PASSES = (
-    simplify, vectorize_loop, unroll_loop, narrow_data_type, rewrite_unsafe_select, hoist_if_then_else, remove_no_op,
-    loop_partition, storage_rewrite, common_subexpr_elim, convert_ssa, lower_intrin,
+    simplify, vectorize_loop, unroll_loop, narrow_data_type, rewrite_unsafe_select, hoist_if_then_else, unswitch_loops,
+    remove_no_op, loop_partition, storage_rewrite, common_subexpr_elim, convert_ssa, lower_intrin,
 )  # fmt: skip
 
 

@@ -119,3 +119,21 @@ def test_the_choice_keeps_the_tile_in_registers():
     config = conv2d.choose(out.op, machine)
     held = config["tile_h"] * config["tile_w"] * config["tile_oc"]
     assert conv2d.CHAINS <= held <= machine.registers - config["tile_oc"] - 1
+
+
+@pytest.mark.parametrize("each, per", [(16, 16), (32, 32), (16, 32), (32, 16)], ids=lambda n: str(n))
+def test_groups_of_whole_blocks_read_their_own_channels(each, per):
+    groups, block = 3, 16
+    rng = np.random.default_rng(each + per)
+    data = rng.standard_normal((1, groups * each, 9, 9)).astype("float32")
+    weight = rng.standard_normal((groups * per, each, 3, 3)).astype("float32")
+    packed = weight.reshape(groups * per // block, block, each // block, block, 3, 3).transpose(0, 2, 4, 5, 3, 1)
+    x, w = te.placeholder(blocked(data, block).shape), te.placeholder(packed.shape)
+    out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
+    target = tvm.target.Target("llvm")
+    with target:
+        function = tvm.build(schedule_for([out], target), [x, w, out], target)
+    got = tvm.nd.empty([int(d) for d in out.shape])
+    function(tvm.nd.array(blocked(data, block)), tvm.nd.array(np.ascontiguousarray(packed)), got)
+    want = blocked(reference(data, weight, 1, (1, 1, 1, 1), 1, groups), block)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-3)

@@ -278,6 +278,11 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
     return _on_functions("HoistIfThenElse", "hoist_if_then_else", config="tir.HoistIfThenElse")
 
 
+def UnswitchLoops() -> Pass:
+    """Choices between values that a loop does not change are made before it."""
+    return _on_functions("UnswitchLoops", "unswitch_loops")
+
+
 def SkipAssert() -> Pass:
     """Drops assertions."""
     return _on_functions("SkipAssert", "skip_assert")

@@ -13,7 +13,7 @@ from ...dtype import info
 from ...ir import primop
 from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Select, const
-from ...ir.visit import post_order, rewrite
+from ...ir.visit import post_order, pre_order, rewrite
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import AttrStmt, For, IfThenElse, Stmt
@@ -58,9 +58,19 @@ class UnsafeSelects(StmtRewriter):
     def after(self, node: Any):
         if type(node) is not Select or info(node.condition.dtype).lanes != 1:
             return None
-        if self.is_safe(node.true_value) and self.is_safe(node.false_value):
+        unsafe = [side for side in (node.true_value, node.false_value) if not self.is_safe(side)]
+        if not unsafe or self.evaluated_anyway(node.condition, unsafe):
             return None
         return Call(node.dtype, Op.get("tir.if_then_else"), (node.condition, node.true_value, node.false_value))
+
+    def evaluated_anyway(self, condition: PrimExpr, sides: list[PrimExpr]) -> bool:
+        """Whether the parts that may not be safe are computed for the condition already, as in ``x < 0 ? 0 : x``."""
+        given = {id(n) for n in pre_order(condition, lambda n: is_call(n, "tir.if_then_else"))}
+
+        def is_given(n: Any) -> bool:
+            return id(n) in given
+
+        return all(is_given(n) or self.harmless(n) for side in sides for n in pre_order(side, is_given))
 
     def is_safe(self, root: PrimExpr) -> bool:
         known = self.safe

@@ -24,7 +24,8 @@ CHAINS = 8
 def extents(op: ComputeOp) -> dict[str, int]:
     n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici}
+    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
+            "groups": int(op.attrs.get("groups", 1))}
 
 
 def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
@@ -38,8 +39,11 @@ def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
 
 
 def applies(op: ComputeOp) -> bool:
-    return len(op.axis) == 5 and len(op.reduce_axis) == 4 and all(
-        isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+    """Known sizes, and groups that are whole blocks."""
+    if not all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis)):
+        return False
+    x = extents(op)
+    return x["oc"] % x["groups"] == 0
 
 
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
@@ -48,7 +52,8 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     return {
         "tile_w": list(range(1, min(x["w"], machine.registers) + 1)),
         "tile_h": list(range(1, min(x["h"], 4) + 1)),
-        "tile_oc": [d for d in range(1, 9) if x["oc"] % d == 0],
+        # Filters of one tile read the same channels.
+        "tile_oc": [d for d in range(1, 9) if x["oc"] // x["groups"] % d == 0],
         "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
         "outer": ["filters", "pixels"],
         "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],

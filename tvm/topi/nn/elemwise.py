@@ -11,7 +11,12 @@ from ..utils import get_const_int
 def relu(x):
     """max(x, 0); NaN stays NaN"""
     zero = tir.const(0, x.dtype)
-    return te.compute(x.shape, lambda *i: tir.Select(x(*i) < zero, zero, x(*i)), name="T_relu", tag=ELEMWISE)
+
+    def body(*i):
+        v = x(*i)
+        return tir.Select(v < zero, zero, v)
+
+    return te.compute(x.shape, body, name="T_relu", tag=ELEMWISE)
 
 
 def leaky_relu(x, alpha):

@@ -52,6 +52,8 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
         at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
         if groups == 1 and same_block:
             value = source(n, outer, *at, inner)
+        elif same_block and filters // groups % wide == 0:
+            value = source(n, te.indexdiv(oc, filters // groups // wide) * kernel.shape[1] + outer, *at, inner)
         else:
             channel = outer * kernel.shape[4] + inner + te.indexdiv(oc * wide + ob, filters // groups) * inside
             value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
@@ -61,7 +63,11 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
         )
 
     return te.compute(
-        (data.shape[0], kernel.shape[0], height, width, kernel.shape[5]), body, name="conv2d_NCHWc", tag="conv2d_NCHWc"
+        (data.shape[0], kernel.shape[0], height, width, kernel.shape[5]),
+        body,
+        name="conv2d_NCHWc",
+        tag="conv2d_NCHWc",
+        attrs={"groups": groups},
     )
 
 

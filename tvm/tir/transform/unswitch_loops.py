@@ -1,0 +1,86 @@
+"""UnswitchLoops: a choice between values that a loop does not change is made before the loop.
+
+    for i: a[i] = f(if_then_else(c and d(i), x, y))  ->  if c: for i: a[i] = f(if_then_else(d(i), x, y))
+                                                         else: for i: a[i] = f(y)
+
+Joined and padded tensors read so: rows outside are filled, each joined part is copied by a loop of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir import primop
+from ...ir.prim import Call, PrimExpr
+from ...ir.visit import pre_order, rewrite
+from ..function import PrimFunc
+from ..stmt import BufferStore, For, ForKind, IfThenElse, Stmt
+from .hoist_if_then_else import invariant
+from .loop_partition import conjuncts
+from .statement import StmtRewriter, is_call
+
+# Copies of one loop at most; choices that do not depend on each other multiply.
+COPIES = 64
+
+
+class Unswitcher(StmtRewriter):
+    def on_For(self, node: For) -> Stmt:
+        new = self.keep(node)
+        if node.kind is ForKind.THREAD_BINDING:
+            return new
+        body = new.body
+        if isinstance(body, BufferStore):
+            return unswitch(new, [COPIES])
+        if isinstance(body, IfThenElse) and invariant(body.condition, new):
+            return self.lift(new, body)
+        return new
+
+    def lift(self, loop: For, body: IfThenElse) -> Stmt:
+        """The choice made inside goes outside this loop too; chains of choices go along."""
+        cases = []
+        for case in (body.then_case, body.else_case):
+            if isinstance(case, IfThenElse) and invariant(case.condition, loop):
+                cases.append(self.lift(loop, case))
+            else:
+                cases.append(None if case is None else loop.replace(body=case))
+        return IfThenElse(body.condition, *cases)
+
+
+def unswitch(loop: For, copies: list[int]) -> Stmt:
+    store = loop.body
+    found = choice(store.value, loop)
+    if found is None or copies[0] < 2:
+        return loop
+    copies[0] -= 1
+    call, outside, inside = found
+    yes, no = call.args[1], call.args[2]
+    if inside:
+        yes = call.replace(args=(every(inside), yes, no))
+    then_case, else_case = (loop.replace(body=store.replace(value=replaced(store.value, call, v))) for v in (yes, no))
+    return IfThenElse(every(outside), unswitch(then_case, copies), unswitch(else_case, copies))
+
+
+def every(conditions: list[PrimExpr]) -> PrimExpr:
+    out = conditions[0]
+    for c in conditions[1:]:
+        out = primop.logical_and(out, c)
+    return out
+
+
+def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimExpr]] | None:
+    """A conditional value with parts of its condition that do not change in the loop, and those that do."""
+    for node in pre_order(value):
+        if is_call(node, "tir.if_then_else"):
+            parts = conjuncts(node.args[0])
+            outside = [p for p in parts if invariant(p, loop)]
+            if outside:
+                return node, outside, [p for p in parts if not any(p is o for o in outside)]
+    return None
+
+
+def replaced(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
+    return rewrite(value, lambda n: new if n is old else None)
+
+
+def unswitch_loops(func: PrimFunc, config: Any = None) -> PrimFunc:
+    return func.replace(body=Unswitcher().stmt(func.body))
