@@ -57,6 +57,7 @@ from . import analysis, dataflow_pattern, expr_functor, infer_adt, prelude, test
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from . import qnn
 from .op import layout as _layout
+from .op.nn import cpu_layout as _cpu_layout
 from .transform import build_config
 from .transform.function_pass import InferType
 
@@ -69,6 +70,7 @@ _module.RELAY_CALL[:] = [_call]
 _adt.CALL[:] = [_call]
 printer.install()
 _layout.install()
+_cpu_layout.install()
 
 
 def __getattr__(name: str):

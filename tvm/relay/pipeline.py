@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
-from .transform.block_channels import BlockChannels
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .transform.dead_code import RemoveUnusedFunctions
@@ -14,6 +13,7 @@ from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
@@ -35,7 +35,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     SimplifyExpr(),
     CanonicalizeCast(),
     FoldConstant(),
-    BlockChannels(),
+    AlterOpLayout(),
     PackDense(),
     FoldConstant(),
     WinogradConv2D(),

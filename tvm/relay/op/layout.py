@@ -1,75 +1,118 @@
 """How operators follow a change of layout: NCHW to NHWC, or to channels in blocks (NCHW16c).
 
-``layout_rule(attrs, types, old, new)`` of a record says what becomes of a call whose first tensor comes in layout
-``new`` instead of ``old``: the layouts the inputs must have (None: as they are), the layout of the results, and the
-changed attributes. Inputs with fewer dimensions are first given leading dimensions of size one, up to the length of
-``old``. A rule that gives None cannot follow; the call keeps its old layout.
+``layout_rule(attrs, types, old, new)`` of a record says what becomes of a call when tensors whose dimensions are named
+``old`` come in layout ``new``: a ``LayoutChange``, or None for a call that cannot follow and keeps its old layout.
+``types`` are those of the old call. ConvertLayout and AlterOpLayout use these rules, and no others.
+
+Where the channels are no multiple of the block, the last block is filled up. What stands there has no meaning; only
+operators that make finite numbers of finite ones work on such data (``layout_filled``), so zero weights undo it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...ir.op import OPS
 from ...ir.type import TupleType
-from .record import BROADCAST, ELEMWISE
+from ..expr import Constant, const
+from .record import BROADCAST, ELEMWISE, call
 from .rules import dims, normalize_axes, normalize_axis
 
 
-class LayoutChange(NamedTuple):
-    """``inputs``: one layout (or None) for each input; ``output``: the layout of the result, or of each part of it."""
+class Vector(NamedTuple):
+    """A vector along one dimension of the old layout, wanted beside tensors of the new one."""
 
-    inputs: list[str | None]
-    output: str | None
+    letter: str
+    layout: str
+
+
+class LayoutChange(NamedTuple):
+    """``inputs``: for each input the layout it is wanted in, None as it is; inputs with fewer dimensions than ``old``
+    first get leading ones of size one. ``output``: the layout of the result, or of each part of it (None: as it was).
+    ``named``: the names of the result's dimensions in the old graph, where they are not ``old``. ``build`` makes the
+    new value from the inputs where it is not the same operator with ``attrs``."""
+
+    inputs: list[str | Vector | None]
+    output: str | tuple[str | None, ...]
     attrs: dict[str, Any]
+    named: str | None = None
+    build: Callable[..., Any] | None = None
+
+
+def parts(layout: str) -> list[tuple[str, int]]:
+    """The dimensions of a layout: NCHW16c has (N, 0), (C, 0), (H, 0), (W, 0), (c, 16)."""
+    return [(letter, int(size or 0)) for size, letter in re.findall("([0-9]*)([A-Za-z])", layout)]
 
 
 def letters(layout: str) -> list[str]:
     """The dimensions of a layout in order: NCHW16c has N, C, H, W, c."""
-    return re.findall("[A-Za-z]", layout)
+    return [letter for letter, _ in parts(layout)]
+
+
+def blocks(layout: str) -> dict[str, int]:
+    """Dimensions that are divided, and into how large blocks: NCHW16c has {C: 16}."""
+    return {letter.upper(): size for letter, size in parts(layout) if letter.islower()}
 
 
 def is_blocked(layout: str) -> bool:
     """Whether a dimension is divided into blocks."""
-    return any(c.islower() for c in letters(layout))
+    return bool(blocks(layout))
+
+
+def is_filled(t: Any, old: str, new: str) -> bool:
+    """Whether a tensor, or one of a tuple, has blocks that are filled up in the new layout."""
+    if isinstance(t, TupleType):
+        return any(is_filled(f, old, new) for f in t.fields)
+    shape = dict(zip(letters(old), dims(t)))
+    return len(letters(old)) == len(dims(t)) and any(shape[c] % size for c, size in blocks(new).items())
+
+
+def without(layout: str, gone: set[str]) -> str:
+    """A layout without some dimensions."""
+    return "".join(f"{size or ''}{letter}" for letter, size in parts(layout) if letter.upper() not in gone)
 
 
 def _changed(attrs, **new: Any) -> dict[str, Any]:
     return {**(attrs.entries if attrs is not None else {}), **new}
 
 
-def _place(axis: int, rank: int, old: str, new: str) -> int | None:
+def _place(axis: int, old: str, new: str) -> int | None:
     """Where an axis stands in the new layout; None for one that is divided into blocks."""
-    name = letters(old)[normalize_axis(axis, rank)]
-    return None if name.lower() in letters(new) else letters(new).index(name)
+    name = letters(old)[normalize_axis(axis, len(letters(old)))]
+    return None if name in blocks(new) else letters(new).index(name)
 
 
 def same(attrs, types, old: str, new: str) -> LayoutChange:
     """Element by element: every tensor in the new layout, scalars as they are."""
     inputs = []
     for t in types:
-        parts = t.fields if isinstance(t, TupleType) else (t,)
-        inputs.append(new if any(len(p.shape) for p in parts) else None)
+        tensors = t.fields if isinstance(t, TupleType) else (t,)
+        inputs.append(new if any(len(p.shape) for p in tensors) else None)
     return LayoutChange(inputs, new, _changed(attrs))
 
 
-def broadcast(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """As ``same``; blocks need every input to have whole channels, or one."""
-    if is_blocked(new):
-        channel = letters(old).index("C") - len(letters(old))
-        for t in types:
-            shape = dims(t)
-            if shape and (len(shape) < -channel or shape[channel] == 1) and any(d != 1 for d in shape):
-                return None
-    return same(attrs, types, old, new)
+def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
+    """As ``same``; a tensor with one element along a divided dimension has blocks of one."""
+    inputs: list[str | Vector | None] = []
+    for t in types:
+        shape = dims(t)
+        if all(d == 1 for d in shape):
+            inputs.append(None)
+            continue
+        named = dict(zip(reversed(letters(old)), reversed(shape)))
+        single = {c for c in blocks(new) if named.get(c, 1) == 1}
+        inputs.append("".join(f"{1 if letter.upper() in single else size}{letter}" if size else letter
+                              for letter, size in parts(new)))  # fmt: skip
+    return LayoutChange(inputs, new, _changed(attrs))
 
 
 def by_name(key: str, *others: str):
     """The layout is an attribute; other inputs stay as they are."""
 
     def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
-        if is_blocked(new) and key == "data_layout":
+        if is_blocked(new) and key == "data_layout" or attrs.get(key) != old:
             return None
         more = {k: new if getattr(attrs, k, "") else "" for k in others}
         return LayoutChange([new] + [None] * (len(types) - 1), new, _changed(attrs, **{key: new}, **more))
@@ -77,24 +120,98 @@ def by_name(key: str, *others: str):
     return rule
 
 
+def unblocked(rule):
+    """A rule for whole dimensions only."""
+    return lambda attrs, types, old, new: None if is_blocked(new) else rule(attrs, types, old, new)
+
+
 def along_axis(attrs, types, old: str, new: str) -> LayoutChange | None:
     """An axis is an attribute; vectors along it stay as they are."""
-    rank = len(letters(old))
-    at = _place(attrs.axis, rank, old, new)
+    at = _place(attrs.axis, old, new)
     if at is None:
         return None
     return LayoutChange([new] + [None] * (len(types) - 1), new, _changed(attrs, axis=at))
 
 
+def batch_norm(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """As ``along_axis``; only the first result has the layout of the data."""
+    found = along_axis(attrs, types, old, new)
+    return None if found is None else found._replace(output=(new, None, None))
+
+
+def with_vector(build: Callable[..., Any]):
+    """A vector along an axis; where that axis is divided, ``build(data, vector)`` says the same with a tensor."""
+
+    def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
+        found = along_axis(attrs, types, old, new)
+        if found is not None:
+            return found
+        letter = letters(old)[normalize_axis(attrs.axis, len(letters(old)))]
+        return LayoutChange([new, Vector(letter, new)], new, _changed(attrs), None, build)
+
+    return rule
+
+
+def _prelu(data, slope):
+    zero = const(0.0, "float32")
+    return call("add", call("maximum", data, zero), call("multiply", call("minimum", data, zero), slope))
+
+
 def joined(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """All parts of a tuple in the new layout; along channels, blocks must come out even."""
+    """All parts of a tuple in the new layout; along blocks, only the last part may have a block that is filled up."""
     axis = normalize_axis(attrs.axis, len(letters(old)))
     name = letters(old)[axis]
-    if name.lower() in letters(new):
-        size = int(re.search(f"([0-9]+){name.lower()}", new).group(1))
-        if any(dims(t)[axis] % size for t in types[0].fields):
-            return None
+    size = blocks(new).get(name, 1)
+    if any(dims(t)[axis] % size for t in types[0].fields[:-1]):
+        return None
     return LayoutChange([new], new, _changed(attrs, axis=letters(new).index(name)))
+
+
+def cut(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Parts along an axis; along blocks, all cuts are between blocks."""
+    axis = normalize_axis(attrs.axis, len(letters(old)))
+    name, at, whole = letters(old)[axis], attrs.indices_or_sections, dims(types[0])[axis]
+    size = blocks(new).get(name, 1)
+    count = at if isinstance(at, int) else len(at) + 1
+    if size > 1:
+        if not isinstance(whole, int):
+            return None
+        places = [whole // at * i for i in range(1, at)] if isinstance(at, int) else list(at)
+        if any(p % size for p in places):
+            return None
+        at = tuple(p // size for p in places)
+    attrs = _changed(attrs, indices_or_sections=at, axis=letters(new).index(name))
+    return LayoutChange([new], (new,) * count, attrs)
+
+
+def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """A range along some axes; along blocks, whole blocks."""
+    shape, names = dims(types[0]), letters(old)
+    axes = range(len(attrs.begin)) if attrs.axes is None else normalize_axes(attrs.axes, len(names))
+    strides = attrs.strides if len(attrs.strides) == len(attrs.begin) else attrs.strides * len(attrs.begin)
+    begin, end = [], []
+    for i, axis in enumerate(axes):
+        first, last, size, whole = attrs.begin[i], attrs.end[i], blocks(new).get(names[axis], 1), shape[axis]
+        if size > 1:
+            if strides[i] != 1 or attrs.slice_mode != "end" or not isinstance(whole, int):
+                return None
+            first, last = (max(0, min(v + whole if v < 0 else v, whole)) for v in (first, last))
+            if first % size or last % size and last != whole:
+                return None
+            first, last = first // size, -(-last // size)
+        begin.append(first)
+        end.append(last)
+    places = tuple(letters(new).index(names[a]) for a in axes)
+    changed = _changed(attrs, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=places)
+    return LayoutChange([new], new, changed)
+
+
+def taken(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Places along an axis that is not divided; their number takes its place."""
+    if attrs.axis is None or attrs.batch_dims or len(types[1].shape) != 1:
+        return None
+    at = _place(attrs.axis, old, new)
+    return None if at is None else LayoutChange([new, None], new, _changed(attrs, axis=at))
 
 
 def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
@@ -104,25 +221,41 @@ def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
     if attrs.exclude:
         axes = [i for i in range(len(names)) if i not in axes]
     gone = {names[a] for a in axes}
-    if any(n.lower() in letters(new) for n in gone):
+    if gone & set(blocks(new)):
         return None
     places = tuple(letters(new).index(names[a]) for a in axes)
+    changed = _changed(attrs, axis=places, exclude=False)
     if attrs.keepdims:
-        output = new
-    elif is_blocked(new):
-        return None
-    else:
-        output = "".join(c for c in new if c not in gone)
-    return LayoutChange([new], output, _changed(attrs, axis=places, exclude=False))
+        return LayoutChange([new], new, changed)
+    return LayoutChange([new], without(new, gone), changed, without(old, gone))
 
 
 def padded(attrs, types, old: str, new: str) -> LayoutChange | None:
     """One pair of widths for each dimension; none along blocks."""
     widths = dict(zip(letters(old), attrs.pad_width))
-    if any(c.upper() in widths and any(widths[c.upper()]) for c in letters(new) if c.islower()):
+    if any(any(widths[c]) for c in blocks(new)):
         return None
     moved = tuple(widths[c] if c.isupper() else (0, 0) for c in letters(new))
     return LayoutChange([new] + [None] * (len(types) - 1), new, _changed(attrs, pad_width=moved))
+
+
+def _renamed(old: str, new: str, order: list[int]) -> LayoutChange:
+    """Dimensions in another order of names: the tensor stays where it is."""
+    named = "".join(letters(old)[i] for i in order)
+    return LayoutChange([new], new, {}, named, lambda data: data)
+
+
+def transposed(attrs, types, old: str, new: str) -> LayoutChange:
+    rank = len(letters(old))
+    axes = range(rank)[::-1] if attrs.axes is None else normalize_axes(attrs.axes, rank)
+    return _renamed(old, new, list(axes))
+
+
+def layout_changed(attrs, types, old: str, new: str) -> LayoutChange | None:
+    source, wanted = attrs.src_layout, attrs.dst_layout
+    if not source.isalpha() or sorted(source) != sorted(wanted) or len(source) != len(letters(old)):
+        return None
+    return _renamed(old, new, [source.index(c) for c in wanted])
 
 
 _POOLS = [f"nn.{kind}_pool{n}d" for n in (1, 2, 3)
@@ -133,15 +266,39 @@ RULES = (
                                             "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.deformable_conv2d",
                                             "qnn.conv2d", "qnn.conv2d_transpose")),
     (by_name("layout", "out_layout"), _POOLS),
-    (by_name("layout"), ("nn.upsampling", "nn.upsampling3d", "nn.depth_to_space", "nn.space_to_depth", "image.resize1d",
-                         "image.resize2d", "image.resize3d", "image.grid_sample")),
-    (along_axis, ("nn.bias_add", "nn.batch_norm", "nn.layer_norm", "nn.instance_norm", "nn.group_norm", "nn.prelu",
-                  "nn.softmax", "nn.log_softmax", "nn.fast_softmax", "nn.lrn", "split", "qnn.quantize",
-                  "qnn.dequantize", "qnn.requantize")),
+    (by_name("layout"), ("nn.upsampling", "nn.upsampling3d", "image.resize1d", "image.resize2d", "image.resize3d")),
+    (unblocked(by_name("layout")), ("nn.depth_to_space", "nn.space_to_depth", "image.grid_sample")),
+    (along_axis, ("nn.layer_norm", "nn.instance_norm", "nn.group_norm", "nn.softmax", "nn.log_softmax",
+                  "nn.fast_softmax", "nn.lrn", "qnn.quantize", "qnn.dequantize", "qnn.requantize")),
+    (batch_norm, ("nn.batch_norm",)),
+    (with_vector(lambda data, bias: call("add", data, bias)), ("nn.bias_add",)),
+    (with_vector(_prelu), ("nn.prelu",)),
     (joined, ("concatenate",)),
+    (cut, ("split",)),
+    (sliced, ("strided_slice",)),
+    (taken, ("take",)),
     (reduced, ("sum", "mean", "max", "min", "prod", "variance", "all", "any")),
     (padded, ("nn.pad", "nn.mirror_pad")),
     (same, ("nn.dropout", "zeros_like", "ones_like", "copy")),
+    (broadcast, ("where",)),
+    (transposed, ("transpose",)),
+    (layout_changed, ("layout_transform",)),
+)  # fmt: skip
+
+def _divided(args) -> bool:
+    """Whether the divisor is one number other than zero; beside filled blocks, a vector would have zeros."""
+    divisor = args[1]
+    return isinstance(divisor, Constant) and divisor.data.numpy().size == 1 and bool(divisor.data.numpy().all())
+
+
+# Operators that make finite numbers of finite ones.
+FILLED = (
+    *_POOLS, "nn.upsampling", "image.resize2d", "nn.bias_add", "nn.prelu", "concatenate", "split", "strided_slice",
+    "take", "sum", "mean", "max", "min", "nn.pad", "nn.mirror_pad", "nn.dropout", "copy", "where", "transpose",
+    "layout_transform", "nn.relu", "nn.leaky_relu", "clip", "sigmoid", "tanh", "erf", "abs", "negative", "floor", "ceil",
+    "round", "add", "subtract", "multiply", "maximum", "minimum", "fast_tanh", "fast_erf",
+    "fast_sigmoid", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
+    "logical_or", "logical_not",
 )  # fmt: skip
 
 
@@ -158,4 +315,10 @@ def install() -> None:
             facts.setdefault("layout_rule", same)
         elif pattern == BROADCAST and facts.get("num_inputs") == 2 and "infer_inputs" in facts:
             facts.setdefault("layout_rule", broadcast)
-    OPS["where"].attrs.setdefault("layout_rule", broadcast)
+    for name in FILLED:
+        if name in OPS:
+            OPS[name].attrs.setdefault("layout_filled", lambda args: True)
+    OPS["divide"].attrs.setdefault("layout_filled", _divided)
+
+
+__all__ = ["LayoutChange", "Vector", "blocks", "install", "is_blocked", "is_filled", "letters", "parts"]

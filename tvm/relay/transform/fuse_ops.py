@@ -62,7 +62,7 @@ class _Node:
         self.depth = 0
 
 
-def _own_nodes(body: RelayExpr) -> list[RelayExpr]:
+def own_nodes(body: RelayExpr) -> list[RelayExpr]:
     """The expressions of a function, operands first, without those inside functions it holds."""
     order: list[RelayExpr] = []
     seen: set[int] = set()
@@ -90,7 +90,7 @@ class FusionGraph:
         self.nodes: list[_Node] = []
         self.by_expr: dict[int, _Node] = {}
         opaque_uses: set[int] = {id(function.body)}
-        for e in _own_nodes(function.body):
+        for e in own_nodes(function.body):
             node = _Node(e, len(self.nodes), self._pattern(e))
             self.nodes.append(node)
             self.by_expr[id(e)] = node

@@ -20,7 +20,7 @@ from ..infer import dims, infer_function
 from ..op import transform
 from ..op.nn.packed import contrib_dense_pack
 from .function_pass import RelayFunctionPass, function_pass, is_call
-from .fuse_ops import _own_nodes
+from .fuse_ops import own_nodes
 
 # Rows below which leading dimensions are better joined with them.
 FEW_ROWS = 8
@@ -50,7 +50,7 @@ class Packing:
         self.weights: dict[tuple[int, bool, int], Constant] = {}
 
     def run(self, func: Function) -> Function:
-        for node in _own_nodes(func.body):
+        for node in own_nodes(func.body):
             self.made[id(node)] = self.node(node)
         return func.replace(body=self.made[id(func.body)])
 

@@ -92,13 +92,15 @@ def max_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs)
     if ctx.wants(1):
         return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
-    if _plain(attrs) and ctx.is_float(data):
+    if len(window.kernel) == 2 and ctx.is_float(data):
+        # What ceil_mode adds at the end is padding as well.
+        after = [a + e for a, e in zip(window.after, window.extra)]
         return relay.nn.max_pool2d(
             data,
             tuple(window.kernel),
             tuple(window.strides),
             tuple(window.dilations),
-            tuple(window.before + window.after),
+            tuple(window.before + after),
         )
     padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
     out = None

@@ -1,0 +1,125 @@
+"""Layouts CPUs like: the channels of a convolution in blocks of a vector, its weights arranged when compiling.
+
+The choice depends on the number of channels and the target's vectors alone, so neighbours agree and data stays in
+blocks from the first convolution to the last. The last block is filled up with zeros where that needs fewer vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir.op import OPS
+from ....target import Target
+from ...expr import Constant, RelayExpr
+from ..rules import dims
+from . import packed
+
+# So few channels are one block of their own: there is nothing to fill a vector with.
+FEW = 4
+
+
+def lanes_of(target: Target | None) -> int | None:
+    """float32 numbers in a vector of a CPU; None for other devices."""
+    if target is None or "cpu" not in target.keys:
+        return None
+    return max(target.features.vector_bits // 32, 4)
+
+
+def block_of(channels: int, lanes: int) -> int:
+    """The block that needs the fewest vectors; of those the smallest."""
+    if channels <= FEW:
+        return channels
+    sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
+    return min(sizes, key=lambda b: (-(-channels // b), b))
+
+
+def _kernel(inputs: list[RelayExpr], attrs) -> np.ndarray | None:
+    """Constant weights as OIHW."""
+    layout = attrs.kernel_layout
+    if not isinstance(inputs[1], Constant) or sorted(layout) != sorted("OIHW"):
+        return None
+    array = inputs[1].data.numpy().transpose([layout.index(c) for c in "OIHW"])
+    if attrs.groups > 1 and layout == "HWOI":
+        # TensorFlow's name for the channels and their multiplier.
+        array = array.reshape(-1, 1, *array.shape[2:])
+    return array
+
+
+def _filled(kernel: np.ndarray, filters: int, inputs: int) -> np.ndarray:
+    o, i = kernel.shape[:2]
+    return np.pad(kernel, ((0, filters - o), (0, inputs - i), (0, 0), (0, 0))) if (o, i) != (filters, inputs) else kernel
+
+
+def _up(n: int, block: int) -> int:
+    return -(-n // block) * block
+
+
+def packed_kernel(kernel: np.ndarray, inner: int, outer: int) -> Constant:
+    """OIHW as OIHW<inner>i<outer>o."""
+    o, i, h, w = kernel.shape
+    parted = kernel.reshape(o // outer, outer, i // inner, inner, h, w)
+    return Constant(np.ascontiguousarray(parted.transpose(0, 2, 4, 5, 3, 1)))
+
+
+def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
+    """Every ``count`` groups as one, with zeros between channels that were apart."""
+    filters, inside, h, w = kernel.shape
+    per = filters // groups
+    out = np.zeros((groups // count, count, per, count, inside, h, w), kernel.dtype)
+    parted = kernel.reshape(groups // count, count, per, inside, h, w)
+    for i in range(count):
+        out[:, i, :, i] = parted[:, i]
+    return out.reshape(filters, count * inside, h, w)
+
+
+def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, int] | None:
+    """(block, groups to merge) for groups of ``inside`` channels that make ``per`` each: the most useful lanes, and of
+    equals the largest block, which neighbours have too."""
+    best: tuple[float, int, int] | None = None
+    for block in (b for b in (4, 8, 16, 32, 64) if b <= lanes):
+        for count in (d for d in range(1, groups + 1) if groups % d == 0):
+            if inside * count % block == 0 and per * count % block == 0:
+                got = (block / count, block, count)
+                best = got if best is None or got > best else best
+                break
+    return None if best is None or best[0] < 1 else (best[1], best[2])
+
+
+def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
+    """A convolution of float32 with constant weights, over channels in blocks."""
+    lanes = lanes_of(Target.current(allow_none=True))
+    if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
+        return None
+    shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs)
+    if kernel is None or tinfos[0].dtype != "float32" or not all(isinstance(d, int) for d in shape):
+        return None
+    channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]
+    options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
+               "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype}  # fmt: skip
+    if attrs.groups == 1:
+        inner, outer = block_of(channels, lanes), block_of(filters, lanes)
+        weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)
+        return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
+    if attrs.groups == channels == filters:
+        block = block_of(channels, lanes)
+        weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)
+        groups = _up(channels, block)
+        return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, block, 1, block, groups, options)
+    choice = group_choice(kernel.shape[1], filters // attrs.groups, attrs.groups, lanes)
+    if choice is None:
+        return None
+    block, count = choice
+    weight = packed_kernel(merged_groups(kernel, attrs.groups, count), block, block)
+    return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, block, block, block, attrs.groups // count, options)
+
+
+def _call(build, data, weight: Constant, block: int, inner: int, outer: int, groups: int, options: dict) -> RelayExpr:
+    return build(data, weight, groups=groups, data_layout=f"NCHW{block}c", kernel_layout=f"OIHW{inner}i{outer}o",
+                 out_layout=f"NCHW{outer}c", **options)  # fmt: skip
+
+
+def install() -> None:
+    OPS["nn.conv2d"].attrs.setdefault("FTVMAlterOpLayout", alter_conv2d)
+
+
+__all__ = ["alter_conv2d", "block_of", "group_choice", "install", "merged_groups", "packed_kernel"]

@@ -1,0 +1,265 @@
+"""One walk that carries layouts through a graph: what a pass chooses for some operators, the others follow.
+
+A tensor of the old graph may be held in another layout: ``Held(value, old, new)`` has its dimensions named ``old``
+(NCHW) and stored as ``new`` (NCHW16c). Every form of a tensor is made once, when an operator first asks for it, so data
+is rearranged only where an operator that cannot follow stands beside one that could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ir.op import Op
+from ...ir.tensor_type import TensorType
+from ...ir.visit import rewrite
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem
+from ..infer import dims
+from ..op import transform
+from ..op.layout import Vector, blocks, is_filled, letters, parts
+from ..op.record import CallAttrs
+from .fuse_ops import own_nodes
+
+Choose = Callable[[Call], "RelayExpr | None"]
+
+
+class Held(NamedTuple):
+    """A tensor whose dimensions the old graph knows as ``old``, in layout ``new``."""
+
+    value: RelayExpr
+    old: str
+    new: str
+
+
+def _sizes(shape: tuple[int, ...], old: str, new: str) -> list[int]:
+    """The shape of a tensor in the new layout."""
+    size, block = dict(zip(letters(old), shape)), blocks(new)
+    return [count or -(-size[c] // block.get(c, 1)) for c, count in parts(new)]
+
+
+def _order(shape: tuple[int, ...], old: str, new: str) -> list[str]:
+    """The dimensions of the new layout that have more than one element, in order."""
+    return [c for (c, _), n in zip(parts(new), _sizes(shape, old, new)) if n != 1]
+
+
+def _in_place(shape: tuple[int, ...], old: str, new: str) -> bool:
+    """Whether both layouts have the same elements in the same places of memory."""
+    block = blocks(new)
+    apart = "".join(c + (f"{block[c]}{c.lower()}" if c in block else "") for c in old)
+    return _order(shape, old, new) == _order(shape, old, apart) and not is_filled(TensorType(shape), old, new)
+
+
+def rearranged(array: np.ndarray, old: str, new: str) -> np.ndarray:
+    """An array in another layout; what a block has too many is zero."""
+    block = blocks(new)
+    names: list[str] = []
+    shape: list[int] = []
+    fill = []
+    for c, n in zip(letters(old), array.shape):
+        size = block.get(c, 1)
+        count = -(-n // size)
+        fill.append((0, count * size - n))
+        names.append(c)
+        shape.append(count)
+        if c in block:
+            names.append(c.lower())
+            shape.append(size)
+    whole = np.pad(array, fill) if any(after for _, after in fill) else array
+    return np.ascontiguousarray(whole.reshape(shape).transpose([names.index(c) for c in letters(new)]))
+
+
+def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr:
+    """A tensor of whole dimensions in the new layout."""
+    if old == new:
+        return e
+    if isinstance(e, Constant) and e.data.dtype != "bfloat16":
+        return Constant(rearranged(e.data.numpy(), old, new))
+    if _in_place(shape, old, new):
+        return transform.reshape(e, _sizes(shape, old, new))
+    return transform.layout_transform(e, old, new)
+
+
+def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr:
+    """A tensor of the new layout with whole dimensions again, without what filled up its blocks."""
+    whole = tuple(-(-n // blocks(new).get(c, 1)) * blocks(new).get(c, 1) for c, n in zip(letters(old), shape))
+    e = transform.reshape(e, whole) if _in_place(whole, old, new) else transform.layout_transform(e, new, old)
+    if whole == shape:
+        return e
+    axes = [i for i, (a, b) in enumerate(zip(whole, shape)) if a != b]
+    return transform.strided_slice(e, [0] * len(axes), [shape[a] for a in axes], axes=axes)
+
+
+class Layouts:
+    """Rewrites one function. ``choose(call)`` gives a call in the layouts its attributes say, over the inputs of the
+    old one as they are, or None for operators that follow."""
+
+    def __init__(self, choose: Choose):
+        self.choose = choose
+        self.plain: dict[int, RelayExpr] = {}
+        self.held: dict[int, Held] = {}
+        self.several: dict[int, tuple[RelayExpr, str, tuple[str | None, ...]]] = {}
+        self.forms: dict[tuple[int, str, str], RelayExpr] = {}
+
+    def run(self, func: Function) -> Function:
+        for node in own_nodes(func.body):
+            self.node(node)
+        body = self.as_plain(func.body)
+        return func if body is func.body else func.replace(body=body)
+
+    def node(self, node: RelayExpr) -> None:
+        if type(node) is Call and type(node.op) is Op:
+            chosen = self.choose(node)
+            if chosen is not None:
+                self.surround(node, chosen)
+                return
+            if self.follow(node):
+                return
+        elif type(node) is TupleGetItem and id(node.tuple_value) in self.several:
+            value, old, layouts = self.several[id(node.tuple_value)]
+            layout = layouts[node.index]
+            if layout is not None:
+                self.held[id(node)] = Held(TupleGetItem(value, node.index), old, layout)
+            else:
+                self.plain[id(node)] = TupleGetItem(value, node.index)
+            return
+        elif type(node) is Tuple:
+            # Asked for as a whole only by operators that do not follow.
+            return
+        self.plain[id(node)] = self.rebuilt(node)
+
+    def rebuilt(self, node: RelayExpr) -> RelayExpr:
+        if type(node) is Function:
+            return node
+        return node.map_children(lambda c: c if type(c) is Op else self.as_plain(c))
+
+    # -- forms of a tensor ---------------------------------------------------------------------------------------
+
+    def as_plain(self, e: RelayExpr) -> RelayExpr:
+        got = self.plain.get(id(e))
+        if got is None:
+            got = self.plain[id(e)] = self._plain(e)
+        return got
+
+    def _plain(self, e: RelayExpr) -> RelayExpr:
+        if type(e) is Tuple:
+            return self.rebuilt(e)
+        if id(e) in self.held:
+            value, old, new = self.held[id(e)]
+            return _back(value, dims(e.checked_type_), old, new)
+        value, old, layouts = self.several[id(e)]
+        fields = []
+        for i, (t, layout) in enumerate(zip(e.checked_type_.fields, layouts)):
+            item = TupleGetItem(value, i)
+            fields.append(item if layout is None else _back(item, dims(t), old, layout))
+        return Tuple(fields)
+
+    def form(self, e: RelayExpr, old: str, new: str | Vector) -> RelayExpr:
+        """A tensor, or each of a tuple, with dimensions named ``old`` in layout ``new``."""
+        if type(e) is Tuple:
+            return Tuple([self.form(f, old, new) for f in e.fields])
+        held = self.held.get(id(e))
+        if held is not None and (held.old, held.new) == (old, new):
+            return held.value
+        key = (id(e), old, str(new))
+        if key not in self.forms:
+            self.forms[key] = self._form(e, old, new)
+        return self.forms[key]
+
+    def _form(self, e: RelayExpr, old: str, new: str | Vector) -> RelayExpr:
+        shape = dims(e.checked_type_)
+        if type(new) is Vector:
+            full: tuple[int, ...] = tuple(shape[0] if c == new.letter else 1 for c in letters(old))
+            new = new.layout
+        else:
+            full = (1,) * (len(letters(old)) - len(shape)) + shape
+        value = self.as_plain(e)
+        if full != shape:
+            constant = isinstance(value, Constant)
+            value = Constant(value.data.numpy().reshape(full)) if constant else transform.reshape(value, full)
+        return _to(value, full, old, new)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def surround(self, node: Call, chosen: RelayExpr) -> None:
+        """A chosen form: its inputs are brought into its layouts."""
+        before, after = _layout(node), _layout(chosen)
+        if type(chosen) is not Call or not before or not after:
+            self.plain[id(node)] = self.over_inputs(node, chosen)
+            return
+        wanted = {0: (before, after)}
+        kernels = [c.attrs.get("kernel_layout") or "" for c in (node, chosen)]
+        if all(kernels):
+            wanted[1] = (kernels[0], kernels[1])
+        args = []
+        for i, arg in enumerate(chosen.args):
+            if i in wanted and i < len(node.args) and arg is node.args[i]:
+                args.append(self.form(arg, *wanted[i]))
+            else:
+                args.append(self.over_inputs(node, arg))
+        made = Call(chosen.op, tuple(args), chosen.attrs, chosen.type_args, node.span)
+        old, new = node.attrs.get("out_layout") or before, chosen.attrs.get("out_layout") or after
+        if old == new:
+            self.plain[id(node)] = made
+        else:
+            self.held[id(node)] = Held(made, old, new)
+
+    def over_inputs(self, node: Call, e: RelayExpr) -> RelayExpr:
+        """An expression over the inputs of an old call, over what they have become."""
+        return rewrite(e, lambda _: None, memo={id(a): (a, self.as_plain(a)) for a in node.args})
+
+    def follow(self, node: Call) -> bool:
+        rule = node.op.attrs.get("layout_rule")
+        if rule is None or node.attrs is not None and "data_layout" in node.attrs:
+            return False
+        types = [a.checked_type_ for a in node.args]
+        for old, new in self.leads(node):
+            if is_filled(node.checked_type_, old, new) or any(is_filled(t, old, new) for t in types):
+                fills = node.op.attrs.get("layout_filled")
+                if fills is None or not fills(node.args):
+                    continue
+            change = rule(node.attrs, types, old, new)
+            if change is not None:
+                self.change(node, change, old)
+                return True
+        return False
+
+    def change(self, node: Call, change: Any, old: str) -> None:
+        args = [self.as_plain(a) if layout is None else self.form(a, old, layout)
+                for a, layout in zip(node.args, change.inputs)]  # fmt: skip
+        if change.build is not None:
+            made = change.build(*args)
+        else:
+            attrs = CallAttrs(change.attrs) if node.attrs is not None else None
+            made = Call(node.op, tuple(args), attrs, node.type_args, node.span)
+        named = change.named or old
+        if isinstance(change.output, tuple):
+            self.several[id(node)] = (made, named, change.output)
+        elif change.output == named:
+            self.plain[id(node)] = made
+        else:
+            self.held[id(node)] = Held(made, named, change.output)
+
+    def leads(self, node: Call) -> Iterator[tuple[str, str]]:
+        """The layouts inputs are held in, those of the largest first; only whole names count."""
+        found: dict[tuple[str, str], int] = {}
+        tensors = [f for a in node.args for f in (a.fields if type(a) is Tuple else (a,))]
+        types = [f.checked_type_ for f in tensors]
+        if not all(isinstance(t, TensorType) and all(isinstance(d, int) for d in dims(t)) for t in types):
+            return
+        rank = max((len(t.shape) for t in types), default=0)
+        for e, t in zip(tensors, types):
+            held = self.held.get(id(e))
+            if held is not None and len(held.old) == rank:
+                size = int(np.prod(dims(t)))
+                found[held.old, held.new] = max(found.get((held.old, held.new), 0), size)
+        yield from sorted(found, key=lambda k: -found[k])
+
+
+def _layout(e: RelayExpr) -> str:
+    attrs = e.attrs if type(e) is Call else None
+    return "" if attrs is None else attrs.get("data_layout") or attrs.get("layout") or ""
+
+
+__all__ = ["Held", "Layouts", "rearranged"]
