@@ -42,7 +42,10 @@ def run(mod, level: int, data):
     return m.get_output(0).numpy()
 
 
-@pytest.mark.parametrize("channels", [(3, 32, 48, 17), (16, 16, 16, 16), (5, 24, 8, 32), (1, 7, 9, 11), (24, 40, 58, 116)])
+CHANNELS = [(3, 32, 48, 17), (16, 16, 16, 16), (5, 24, 8, 32), (1, 7, 9, 11), (24, 40, 58, 116)]
+
+
+@pytest.mark.parametrize("channels", CHANNELS)
 def test_blocked_graphs_give_the_plain_result(channels):
     mod = network(channels)
     data = rng.standard_normal((1, channels[0], 13, 11)).astype("float32")

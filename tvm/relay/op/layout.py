@@ -295,8 +295,8 @@ def _divided(args) -> bool:
 FILLED = (
     *_POOLS, "nn.upsampling", "image.resize2d", "nn.bias_add", "nn.prelu", "concatenate", "split", "strided_slice",
     "take", "sum", "mean", "max", "min", "nn.pad", "nn.mirror_pad", "nn.dropout", "copy", "where", "transpose",
-    "layout_transform", "nn.relu", "nn.leaky_relu", "clip", "sigmoid", "tanh", "erf", "abs", "negative", "floor", "ceil",
-    "round", "add", "subtract", "multiply", "maximum", "minimum", "fast_tanh", "fast_erf",
+    "layout_transform", "nn.relu", "nn.leaky_relu", "clip", "sigmoid", "tanh", "erf", "abs", "negative", "floor",
+    "ceil", "round", "add", "subtract", "multiply", "maximum", "minimum", "fast_tanh", "fast_erf",
     "fast_sigmoid", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
     "logical_or", "logical_not",
 )  # fmt: skip

@@ -67,12 +67,13 @@ class _Desired:
         own = node.op.attrs.get("FTVMConvertOpLayout")
         if own is not None:
             return own(node.attrs, list(node.args), [a.checked_type_ for a in node.args], wanted)
-        have = (node.attrs.get("data_layout") or node.attrs.get("layout")) if node.attrs is not None else None
-        if not have:
+        attrs = node.attrs
+        have = None if attrs is None else attrs.get("data_layout") or attrs.get("layout")
+        if attrs is None or not have:
             raise TVMError(f"ConvertLayout: {node.op.name} has no layout that could be changed")
         if wanted[0] == "default":
             return None
-        return self.layer(node, have, wanted) if "kernel_layout" in node.attrs else self.follow(node, have, wanted[0])
+        return self.layer(node, have, wanted) if "kernel_layout" in attrs else self.follow(node, have, wanted[0])
 
     def follow(self, node: Call, have: str, layout: str, **more: Any) -> RelayExpr | None:
         """The operator as its own rule has it in the layout."""
@@ -87,13 +88,13 @@ class _Desired:
         return None if attrs == node.attrs.entries else Call(node.op, node.args, CallAttrs(attrs), (), node.span)
 
     def layer(self, node: Call, have: str, wanted: list[str]) -> RelayExpr | None:
-        kernel, layout = node.attrs.kernel_layout, wanted[0]
+        kernel, layout, groups = node.attrs.kernel_layout, wanted[0], node.attrs.groups
         given = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else KERNELS.get(layout)
-        depthwise = node.attrs.groups > 1 and kernel == "OIHW" and dims(node.args[1].checked_type_)[0] == node.attrs.groups
-        if depthwise and layout == "NHWC":
+        weight = node.args[-1].checked_type_
+        if groups > 1 and layout == "NHWC" and kernel == "OIHW" and dims(weight)[0] == groups:
             given = "HWOI"
         if given is None or sorted(given) != sorted(kernel):
-            raise TVMError(f"ConvertLayout: {node.op.name} with kernel {kernel} to {layout}: give a layout of the kernel")
+            raise TVMError(f"ConvertLayout: {node.op.name} to {layout}: give a layout for its kernel {kernel}")
         return self.follow(node, have, layout, kernel_layout=given)
 
 

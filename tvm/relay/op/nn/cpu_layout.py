@@ -46,8 +46,8 @@ def _kernel(inputs: list[RelayExpr], attrs) -> np.ndarray | None:
 
 
 def _filled(kernel: np.ndarray, filters: int, inputs: int) -> np.ndarray:
-    o, i = kernel.shape[:2]
-    return np.pad(kernel, ((0, filters - o), (0, inputs - i), (0, 0), (0, 0))) if (o, i) != (filters, inputs) else kernel
+    more = (filters - kernel.shape[0], inputs - kernel.shape[1])
+    return np.pad(kernel, ((0, more[0]), (0, more[1]), (0, 0), (0, 0))) if any(more) else kernel
 
 
 def _up(n: int, block: int) -> int:
