@@ -1,8 +1,7 @@
 """Direct convolution over channels in blocks: a tile of pixels and blocks of filters stays in registers.
 
 The tile is ``tile_h`` x ``tile_w`` pixels by ``tile_oc`` vectors of filters. For every input channel and position of
-the window one vector of each filter block is loaded, and one number of each pixel is spread over the lanes. Padding is
-done by each task for the rows it needs, into a small buffer of its own.
+the window one vector of each filter block is loaded, and one number of each pixel is spread over the lanes.
 """
 
 from __future__ import annotations
@@ -56,6 +55,7 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
         "tile_oc": [d for d in range(1, 9) if x["oc"] // x["groups"] % d == 0],
         "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
         "outer": ["filters", "pixels"],
+        "pad": ["task", "once"],
         "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
     }
 
@@ -83,6 +83,8 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     # Data is read once where all filters are done on a tile of pixels; their weights then come from the second cache.
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
     chosen["outer"] = "pixels" if weights <= machine.l2_bytes // 2 and x["h"] >= 4 * machine.threads else "filters"
+    # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
+    chosen["pad"] = "task" if chosen["outer"] == "pixels" else "once"
     chosen["rows"] = rows_of_task(x, chosen, machine)
     tile = chosen["tile_w"] * chosen["tile_h"] * chosen["tile_oc"]
     # Short bodies are unrolled until the loop's own instructions are few beside them.
@@ -111,7 +113,7 @@ def rows_of_task(x: dict[str, int], chosen: dict[str, Any], machine: Machine) ->
     """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little."""
     chunks = x["n"] * (x["oc"] // chosen["tile_oc"] if chosen["outer"] == "filters" else 1)
     rows = x["h"]
-    while rows > chosen["tile_h"] and chunks * -(-x["h"] // rows) < 8 * machine.threads:
+    while rows > chosen["tile_h"] and chunks * -(-x["h"] // rows) < 4 * machine.threads:
         rows = -(-rows // 2)
     return -(-rows // chosen["tile_h"]) * chosen["tile_h"]
 
@@ -143,9 +145,12 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     stage.compute_at(host, inside)
     sum_up(stage, config)
     if padding is not None:
-        padding.compute_at(host, task)
-        padding.vectorize(padding.op.axis[-1])
         planner.placed.add(padding)
+        if config["pad"] == "task":
+            padding.compute_at(host, task)
+            padding.vectorize(padding.op.axis[-1])
+        else:
+            planner.injective(padding)
 
 
 def sum_up(stage: Stage, config: dict[str, Any]) -> None:
