@@ -503,6 +503,7 @@ PACKED(packed_load_params) {
     DLTensor *from = TVMParamsArray(params, p), *to = g->entries[node->first_entry];
     status = same_tensor(from, to, node->name) ? -1 : TVMArrayCopyFromTo(from, to, NULL);
     g->tensors[node->first_entry] = *to;
+    tvm_params_drop(params, p); /* one copy of the weights at a time */
   }
   TVMParamsFree(params);
   return status;

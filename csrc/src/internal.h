@@ -42,6 +42,8 @@ struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVM
 int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
 /* Drops what a returned value owns (arrays, modules, functions, objects). */
 void tvm_release_value(TVMValue value, int code);
+/* Frees one array of loaded parameters; its name stays. */
+void tvm_params_drop(TVMParamsHandle params, int index);
 void tvm_register_builtins(void);
 void tvm_register_graph(void);
 void tvm_register_factory(void);

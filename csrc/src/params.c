@@ -99,6 +99,11 @@ int TVMParamsLoad(const void *data, size_t size, TVMParamsHandle *out) {
   return status;
 }
 
+void tvm_params_drop(TVMParamsHandle params, int index) {
+  TVMArrayFree(params->items[index].array);
+  params->items[index].array = NULL;
+}
+
 int TVMParamsCount(TVMParamsHandle params) { return params->count; }
 
 const char *TVMParamsName(TVMParamsHandle params, int index, size_t *out_size) {

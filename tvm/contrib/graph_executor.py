@@ -142,7 +142,7 @@ class GraphModule:
 
     def load_params(self, params_bytes) -> None:
         """Set the parameters from a blob."""
-        self._load_params(bytearray(params_bytes))
+        self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
         """Use the parameters of another executor of the same model, without a copy."""

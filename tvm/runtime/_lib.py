@@ -413,9 +413,15 @@ def text_argument(text: bytes) -> tuple[int, object]:
     return ctypes.cast(holder, _ADDRESS).value, holder
 
 
-def bytes_argument(data: bytes) -> tuple[int, object]:
-    holder = ctypes.c_char_p(data)
-    record = ByteArray(ctypes.cast(holder, _ADDRESS).value, len(data))
+def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
+    """Address of a record of ``data`` and what keeps both alive; nothing is copied."""
+    if data and isinstance(data, bytearray):
+        holder = ctypes.c_char.from_buffer(data)
+        address = ctypes.addressof(holder)
+    else:
+        holder = ctypes.c_char_p(bytes(data))
+        address = ctypes.cast(holder, _ADDRESS).value
+    record = ByteArray(address, len(data))
     return ctypes.addressof(record), (holder, record)
 
 

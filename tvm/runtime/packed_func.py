@@ -150,7 +150,7 @@ def _encode_text(value: str) -> tuple:
 
 
 def _encode_bytes(value: bytes | bytearray) -> tuple:
-    address, keep = _lib.bytes_argument(bytes(value))
+    address, keep = _lib.bytes_argument(value)
     return address, _lib.BYTES, keep
 
 
