@@ -14,12 +14,14 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise, matmul, winograd
+from ..cpu import access, conv2d, depthwise, matmul, pool, winograd
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
     "conv2d_NCHWc": conv2d,
     "depthwise_conv2d_NCHWc": depthwise,
+    "pool_max": pool,
+    "pool_sum": pool,
     "dense_pack": matmul,
     "winograd_products": winograd,
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
-from ...expr import Constant, RelayExpr
+from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
 from . import packed
 
@@ -31,6 +31,11 @@ def block_of(channels: int, lanes: int) -> int:
         return channels
     sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
     return min(sizes, key=lambda b: (-(-channels // b), b))
+
+
+def _inner(data: RelayExpr, channels: int, lanes: int) -> int:
+    """The block of the channels read. An image that enters the network is read as it lies: in blocks of one."""
+    return 1 if isinstance(data, Var) and channels <= FEW else block_of(channels, lanes)
 
 
 def _kernel(inputs: list[RelayExpr], attrs) -> np.ndarray | None:
@@ -97,7 +102,7 @@ def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
     options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
                "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype}  # fmt: skip
     if attrs.groups == 1:
-        inner, outer = block_of(channels, lanes), block_of(filters, lanes)
+        inner, outer = _inner(inputs[0], channels, lanes), block_of(filters, lanes)
         weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
