@@ -15,6 +15,7 @@ from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
 from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
+from .transform.scale_weights import ScaleWeights
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 from .transform.winograd import WinogradConv2D
@@ -39,5 +40,6 @@ OPTIMIZE: tuple[Pass, ...] = (
     PackDense(),
     FoldConstant(),
     WinogradConv2D(),
+    ScaleWeights(),
     FastMath(),
 )

@@ -1,0 +1,63 @@
+"""Gates of channels moved from the data to the weights of the convolution that follows.
+
+``conv(x * g, w)`` with one number of ``g`` for each channel is ``conv(x, w * g)``. Where a layer has fewer weights than
+its data has elements (the early layers of networks with squeeze and excitation), a pass over the data is saved.
+"""
+
+from __future__ import annotations
+
+from ...ir.module import IRModule
+from ...ir.transform import PassContext
+from ..expr import Call, Constant, Function, RelayExpr
+from ..infer import dims
+from ..op import tensor, transform
+from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
+
+
+def _elements(shape: tuple[int, ...]) -> int:
+    total = 1
+    for d in shape:
+        total *= d
+    return total
+
+
+def _gated(data: RelayExpr, counts: dict[int, int]) -> tuple[RelayExpr, RelayExpr] | None:
+    """(x, g) of a product x * g that only the convolution reads; g has one number for each channel."""
+    if not is_call(data, "multiply") or counts.get(id(data), 1) > 1:
+        return None
+    shape = dims(type_of(data))
+    for x, gate in (data.args, data.args[::-1]):
+        channels = dims(type_of(gate))
+        if dims(type_of(x)) == shape and shape[0] == 1 and channels == (1, shape[1], 1, 1, shape[4]):
+            return x, gate
+    return None
+
+
+def scaled_weights(node: RelayExpr, counts: dict[int, int]) -> RelayExpr | None:
+    if not isinstance(node, Call) or not is_call(node, "nn.contrib_conv2d_NCHWc") or node.attrs.groups != 1:
+        return None
+    data, weight = node.args
+    found = _gated(data, counts)
+    if found is None or not isinstance(weight, Constant):
+        return None
+    x, gate = found
+    kernel = weight.data.shape
+    shape = dims(type_of(x))
+    if _elements(kernel) * 2 > _elements(shape) or (shape[1], shape[4]) != (kernel[1], kernel[4]):
+        return None
+    weight = tensor.multiply(weight, transform.reshape(gate, (1, kernel[1], 1, 1, kernel[4], 1)))
+    return Call(node.op, (x, weight), node.attrs, (), node.span)
+
+
+def ScaleWeights() -> RelayFunctionPass:
+    """Move gates of channels into the weights where that is less work."""
+
+    @function_pass(opt_level=3, name="ScaleWeights", required=["InferType"])
+    def scale(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        counts = use_counts(func)
+        return rewrite_typed(func, lambda node: scaled_weights(node, counts), mod, counts)
+
+    return scale
+
+
+__all__ = ["ScaleWeights"]
