@@ -36,7 +36,7 @@ def counting(target: str):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("pool", [1, 2, 3, 5])
+@pytest.mark.parametrize("pool", [1, 2, 3, 5, 19])
 def test_each_iteration_runs_once_in_each_of_many_regions(target, pool, threads):
     threads(pool)
     function = counting(target)
@@ -46,6 +46,15 @@ def test_each_iteration_runs_once_in_each_of_many_regions(target, pool, threads)
         want = np.zeros(extent + 9)
         want[4 : 4 + extent] = 3
         np.testing.assert_array_equal(array.numpy(), want, err_msg=f"extent {extent}")
+
+
+@pytest.mark.parametrize("columns, counted", [(8, False), (4096, True)])
+@pytest.mark.parametrize("target, mark", [("llvm", "atomicrmw"), ("c", "__atomic_fetch_add")])
+def test_short_loops_are_split_evenly(columns, counted, target, mark):
+    b = te.compute((16, columns), lambda i, j: i + j, name="b")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    assert (mark in tvm.build(s, [b], target).get_source()) == counted
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -12,7 +12,7 @@ from ..tir.stmt import AttrStmt, For, Stmt, no_op
 from . import c_expr, c_stmt
 from .c_like import CLike
 from .c_names import bare, clean, quoted
-from .region import PIECES, outer_variables, without_allocations
+from .region import APART, PIECES, RANGES, is_worth_sharing, outer_variables, without_allocations
 
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
@@ -297,8 +297,7 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
 
 class Region(NamedTuple):
     """Inside a parallel region. ``split`` says that a parallel loop here is shared by the tasks, ``strided`` that a
-    task takes every n-th iteration instead of a range, ``counted`` that the closure counts the pieces of the loop that
-    tasks have taken (see region.PIECES)."""
+    task takes every n-th iteration instead of a range, ``counted`` that it is handed out in pieces (see region.py)."""
 
     split: bool
     strided: bool
@@ -315,7 +314,7 @@ class Captured(NamedTuple):
 def parallel_loop(p: CLike, stmt: For) -> None:
     region = p.parallel
     if region is None:
-        _launch(p, stmt, lambda inner: _share(inner, stmt), counted=not p.strided_next)
+        _launch(p, stmt, lambda inner: _share(inner, stmt), counted=not p.strided_next and is_worth_sharing(stmt))
     elif region.split:
         _share(p, stmt)
     else:
@@ -375,26 +374,27 @@ def _share(p: CLike, stmt: For) -> None:
 
 
 def _take_pieces(p: CLike, stmt: For, first: str, extent: str, interval) -> None:
-    """Run this task's own iterations, then pieces of the rest until none is left."""
-    whole, own, left, piece, pieces, low, high, ticket = map(
-        p.fresh, ("extent", "own", "left", "piece", "pieces", "low", "high", "ticket")
-    )
-    half = f"{whole} < 2 * (int64_t)tasks ? 1 : {whole} / (2 * (int64_t)tasks)"
-    p.line(f"const int64_t {whole} = {bare(extent)};")
-    p.line(f"const int64_t {own} = tasks == 1 ? {whole} : {half};")
-    p.line(f"const int64_t {left} = {whole} - {own} * tasks;")
-    p.line(f"const int64_t {piece} = {left} > 0 ? ({left} - 1) / (tasks * (int64_t){PIECES}) + 1 : 1;")
-    p.line(f"const int64_t {pieces} = {left} > 0 ? ({left} - 1) / {piece} + 1 : 0;")
-    p.line(f"int64_t {low} = {own} * task, {high} = {low} + {own}, {ticket};")
+    """Run the first half of this task's range, then pieces of it and of the other ranges until none is left."""
+    names = ("extent", "ranges", "turn", "range", "low", "high", "own", "piece", "at", "stop")
+    whole, ranges, turn, index, low, high, own, piece, at, stop = map(p.fresh, names)
     kind = p.scalar_type(stmt.loop_var.dtype)
     start = "" if first == "0" else f"{first} + "
+    few = f"tasks <= {RANGES}"
+    p.line(f"const int64_t {whole} = {bare(extent)}, {ranges} = {few} ? tasks : {RANGES};")
+    p.open(f"for (int64_t {turn} = 0; {turn} < {ranges}; ++{turn}) {{")
+    p.line(f"const int64_t {index} = (task + {turn}) % {ranges};")
+    p.line(f"const int64_t {low} = {whole} * {index} / {ranges}, {high} = {whole} * ({index} + 1) / {ranges};")
+    half = f"{few} ? ({high} - {low} + 1) / 2 : 0"
+    p.line(f"const int64_t {own} = tasks == 1 ? {high} - {low} : {half};")
+    takers = f"(tasks * (int64_t){PIECES} / {ranges})"
+    p.line(f"const int64_t {piece} = {high} - {low} > {own} ? ({high} - {low} - {own} - 1) / {takers} + 1 : 1;")
+    p.line(f"int64_t {at} = {low}, {stop} = {turn} == 0 && {few} ? {low} + {own} : {low};")
     p.open("for (;;) {")
-    p.line(f"if ({high} > {whole}) {high} = {whole};")
-    c_stmt.counted_loop(p, stmt, f"{start}({kind}){low}", f"{start}({kind}){high}", interval)
-    p.line(f"{ticket} = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);")
-    p.line(f"if ({ticket} >= {pieces}) break;")
-    p.line(f"{low} = {own} * tasks + {ticket} * {piece};")
-    p.line(f"{high} = {low} + {piece};")
+    c_stmt.counted_loop(p, stmt, f"{start}({kind}){at}", f"{start}({kind}){stop}", interval)
+    p.line(f"{at} = {low} + {own} + __atomic_fetch_add(&taken[{index} * {APART // 4}], 1, __ATOMIC_RELAXED) * {piece};")
+    p.line(f"if ({at} >= {high}) break;")
+    p.line(f"{stop} = {at} + {piece} < {high} ? {at} + {piece} : {high};")
+    p.close()
     p.close()
 
 
@@ -423,7 +423,9 @@ def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: 
     parameters, members = ["int32_t task", "int32_t tasks", "TVMParallelGroupEnv* environment"], []
     if counted:
         parameters.append("int32_t* taken")
-        members.append(("int32_t", "taken", "0"))
+        counts = p.fresh("taken")
+        p.line(f"int32_t {counts}[{RANGES * APART // 4}] = {{0}};")
+        members.append(("int32_t*", "taken", counts))
     for item in captured:
         promise = f" {p.restrict}" if item.var in p.private and item.type_text.endswith("*") else ""
         own = inner.bind(item.var)
@@ -449,8 +451,7 @@ def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list
     if members:
         lines.append(f"struct {name}_closure {{ {' '.join(f'{kind} {own};' for kind, own, _ in members)} }};")
     lines.append(f"static int32_t {task}(int32_t task, TVMParallelGroupEnv* environment, void* closure) {{")
-    record = f"((struct {name}_closure*)closure)"
-    passed += [f"{'&' if own == 'taken' else ''}{record}->{own}" for _, own, _ in members]
+    passed += [f"((const struct {name}_closure*)closure)->{own}" for _, own, _ in members]
     if not members:
         lines.append("  (void)closure;")
     lines += [f"  return {name}({', '.join(passed)});", "}"]

@@ -58,6 +58,7 @@ class Builder:
         # Where in a parallel region the code is (llvm_parallel.Region), and what a pragma said about the next one.
         self.parallel: Any = None
         self.strided_next = False
+        self.counts: str | None = None
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None
 

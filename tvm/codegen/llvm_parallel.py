@@ -1,8 +1,8 @@
 """Parallel loops: the body becomes a function of its own that the runtime calls once per task.
 
 The body gets what it uses as parameters (so that pointers keep their no-alias promise), a small function unpacks them
-from the closure. The closure also counts the pieces of the loop that tasks have taken (see region.PIECES), so that a
-task on a slower core does less. Loops of a launch point are split evenly instead: the same one may run many times.
+from the closure. How tasks share a loop is told in region.py; the counts this needs lie on the stack of the launching
+thread. Loops of a launch point are split evenly instead: the same one may run many times in one launch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .llvm_memory import wide_value
 from .llvm_runtime import return_if_failed, runtime_call
 from .llvm_sign import is_nonnegative
 from .llvm_value import value
-from .region import PIECES, outer_variables, without_allocations
+from .region import APART, PIECES, RANGES, is_worth_sharing, outer_variables, without_allocations
 
 
 class Region(NamedTuple):
     """Inside a parallel region: who this task is. ``split`` says that a parallel loop here is shared by the tasks,
-    ``counted`` that the closure counts its pieces."""
+    ``counted`` that it is handed out in pieces."""
 
     task: str
     count: str
@@ -44,7 +44,7 @@ class Captured(NamedTuple):
 def emit_parallel(b: Builder, stmt: For, emit) -> None:
     region = b.parallel
     if region is None:
-        _launch(b, stmt, lambda inner: _share(inner, stmt, emit), counted=not b.strided_next)
+        _launch(b, stmt, lambda inner: _share(inner, stmt, emit), counted=not b.strided_next and is_worth_sharing(stmt))
     elif region.split:
         _share(b, stmt, emit)
     else:
@@ -114,37 +114,63 @@ def _share(b: Builder, stmt: For, emit) -> None:
     b.parallel = region
 
 
+class Range(NamedTuple):
+    """One range of a shared loop, in iterations from the start of the loop; all i64."""
+
+    low: str
+    high: str
+    own: str
+    piece: str
+    count: str
+
+
 def _take_pieces(b: Builder, extent: str, task: str, tasks: str, run: Callable[[str, str], None]) -> None:
-    """Run this task's own iterations, then pieces of the rest until none is left."""
-    alone = b.op(f"icmp eq i64 {tasks}, 1")
-    half = _at_least_one(b, b.op(f"sdiv i64 {extent}, {b.op(f'shl i64 {tasks}, 1')}"))
-    own = b.op(f"select i1 {alone}, i64 {extent}, i64 {half}")
-    rest = b.op(f"mul nsw i64 {own}, {tasks}")
-    left = b.op(f"sub nsw i64 {extent}, {rest}")
-    piece = _at_least_one(b, _divided_up(b, left, b.op(f"mul nsw i64 {tasks}, {PIECES}")))
-    pieces = _divided_up(b, left, piece)
-    first = b.op(f"mul nsw i64 {own}, {task}")
-    before, head, more, done = b.block, b.label("piece"), b.label("more"), b.label("done")
-    b.branch(head)
-    b.start(head)
+    """Run the first half of this task's range, then pieces of it and of the other ranges until none is left."""
+    few = b.op(f"icmp sle i64 {tasks}, {RANGES}")
+    ranges = b.op(f"select i1 {few}, i64 {tasks}, i64 {RANGES}")
+    before, following, ticket, work, over, done = b.block, *map(b.label, ("range", "ticket", "work", "over", "done"))
+    b.branch(following)
+    b.start(following)
+    b.push()
+    turn, onward = b.fresh("turn"), b.fresh("turn")
+    b.line(f"{turn} = phi i64 [ 0, %{before} ], [ {onward}, %{over} ]")
+    r = _range(b, extent, b.op(f"srem i64 {b.op(f'add nsw i64 {task}, {turn}')}, {ranges}"), ranges, tasks, few)
+    home = b.op(f"and i1 {b.op(f'icmp eq i64 {turn}, 0')}, {few}")
+    b.branch_if(home, work, ticket)
+    b.start(ticket)
+    b.push()
+    number = b.op(f"zext i32 {b.effect(f'atomicrmw add ptr {r.count}, i32 1 monotonic')} to i64")
+    place = b.op(f"add nsw i64 {r.own}, {b.op(f'mul nsw i64 {number}, {r.piece}')}")
+    begin = b.op(f"add nsw i64 {r.low}, {place}")
+    b.branch_if(b.op(f"icmp slt i64 {begin}, {r.high}"), work, over)
+    b.pop()
+    b.start(work)
     b.push()
     low, wanted = b.fresh("low"), b.fresh("wanted")
-    phi = len(b.out)
-    b.out.append("")
-    room = b.op(f"sub nsw i64 {extent}, {low}")
+    b.line(f"{low} = phi i64 [ {r.low}, %{following} ], [ {begin}, %{ticket} ]")
+    b.line(f"{wanted} = phi i64 [ {r.own}, %{following} ], [ {r.piece}, %{ticket} ]")
+    room = b.op(f"sub nsw i64 {r.high}, {low}")
     run(low, b.op(f"select i1 {b.op(f'icmp slt i64 {wanted}, {room}')}, i64 {wanted}, i64 {room}"))
-    b.revive()
-    ticket = b.op(f"zext i32 {b.effect('atomicrmw add ptr %taken, i32 1 monotonic')} to i64")
-    b.branch_if(b.op(f"icmp slt i64 {ticket}, {pieces}"), more, done)
-    b.start(more)
-    following = b.op(f"add nsw i64 {rest}, {b.op(f'mul nsw i64 {ticket}, {piece}')}")
-    b.out[phi] = (
-        f"  {low} = phi i64 [ {first}, %{before} ], [ {following}, %{more} ]\n"
-        f"  {wanted} = phi i64 [ {own}, %{before} ], [ {piece}, %{more} ]"
-    )
-    b.branch(head)
+    b.branch(ticket)
+    b.pop()
+    b.start(over)
+    b.line(f"{onward} = add nsw i64 {turn}, 1")
+    b.branch_if(b.op(f"icmp slt i64 {onward}, {ranges}"), following, done)
     b.pop()
     b.start(done)
+
+
+def _range(b: Builder, extent: str, index: str, ranges: str, tasks: str, few: str) -> Range:
+    low = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {extent}, {index}')}, {ranges}")
+    after = b.op(f"add nsw i64 {index}, 1")
+    high = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {extent}, {after}')}, {ranges}")
+    size = b.op(f"sub nsw i64 {high}, {low}")
+    half = b.op(f"select i1 {few}, i64 {_divided_up(b, size, '2')}, i64 0")
+    own = b.op(f"select i1 {b.op(f'icmp eq i64 {tasks}, 1')}, i64 {size}, i64 {half}")
+    takers = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {tasks}, {PIECES}')}, {ranges}")
+    piece = _at_least_one(b, _divided_up(b, b.op(f"sub nsw i64 {size}, {own}"), takers))
+    place = b.op(f"mul nsw i64 {index}, {APART}")
+    return Range(low, high, own, piece, b.op(f"getelementptr inbounds i8, ptr %taken, i64 {place}"))
 
 
 def _at_least_one(b: Builder, operand: str) -> str:
@@ -179,7 +205,7 @@ def _captured(b: Builder, stmt: Stmt) -> list[Captured]:
 
 
 def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
-    """Make functions for ``stmt`` and run them on every thread. The closure starts with the count of taken pieces."""
+    """Make functions for ``stmt`` and run them on every thread. The closure starts with the counts of pieces taken."""
     module = b.module
     captured = _captured(b, stmt)
     number = len(module.functions)
@@ -200,15 +226,25 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
         inner.finish("ret i32 0")
     text = _function_text(body_name, parameters, inner)
     module.functions[number] = text + _unpacker(b, task_name, body_name, captured)
-    kinds = ", ".join(["i32", *(item.type_text for item in captured)])
+    kinds = ", ".join(["ptr", *(item.type_text for item in captured)])
     closure = b.alloca(f"{{ {kinds} }}", 16, "closure")
-    b.line(f"store i32 0, ptr {closure}")
+    b.line(f"store ptr {_fresh_counts(b) if counted else 'null'}, ptr {closure}")
     for i, item in enumerate(captured, 1):
         place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
         b.line(f"store {item.type_text} {item.operand}, ptr {place}")
     lambda_name = module.symbol(task_name)
     status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", "0")])
     return_if_failed(b, status)
+
+
+def _fresh_counts(b: Builder) -> str:
+    """Zeroed counts; one place serves all regions of a function, which run one after the other."""
+    if b.counts is None:
+        b.counts = b.alloca(f"[{RANGES * APART} x i8]", APART, "taken")
+    for i in range(RANGES):
+        place = b.op(f"getelementptr inbounds i8, ptr {b.counts}, i64 {i * APART}")
+        b.line(f"store i32 0, ptr {place}")
+    return b.counts
 
 
 def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
@@ -235,13 +271,14 @@ def _function_text(name: str, parameters: list[str], inner: Builder) -> str:
 def _unpacker(b: Builder, task_name: str, body_name: str, captured: list[Captured]) -> str:
     """The function the runtime calls: loads the closure and goes on to the body."""
     symbol = b.module.symbol
-    kinds = ", ".join(["i32", *(item.type_text for item in captured)])
+    kinds = ", ".join(["ptr", *(item.type_text for item in captured)])
     lines = [
         f"define internal i32 {symbol(task_name)}(i32 %task, ptr %environment, ptr %closure) #0 {{",
         "entry:",
         "  %tasks = load i32, ptr %environment, align 4",
+        "  %taken = load ptr, ptr %closure",
     ]
-    passed = ["i32 %task", "i32 %tasks", "ptr %environment", "ptr %closure"]
+    passed = ["i32 %task", "i32 %tasks", "ptr %environment", "ptr %taken"]
     for i, item in enumerate(captured):
         lines.append(f"  %p{i} = getelementptr inbounds {{ {kinds} }}, ptr %closure, i32 0, i32 {i + 1}")
         lines.append(f"  %c{i} = load {item.type_text}, ptr %p{i}")
