@@ -33,6 +33,12 @@ def _convolution(call) -> float:
     return 2.0 * prod(out) * prod(weight) / filters
 
 
+def _winograd(call) -> float:
+    """As the direct convolution with 3x3 filters counts; the data is NCHW<c>c."""
+    data = _shape(call.args[0])
+    return 2.0 * prod(_shape(call)) * 9 * data[1] * data[4]
+
+
 def _product(call) -> float:
     data = _shape(call.args[0])
     inner = data[-2] if getattr(call.attrs, "transpose_a", False) else data[-1]
@@ -42,6 +48,8 @@ def _product(call) -> float:
 def of_call(call) -> float:
     """Operations of one operator call; only convolutions and products count."""
     name = call.op.name
+    if "winograd" in name:
+        return _winograd(call)
     if "conv" in name:
         return _convolution(call) if hasattr(call.attrs, "strides") and len(call.args) > 1 else 0.0
     if any(word in name for word in ("dense", "matmul")):

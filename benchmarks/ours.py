@@ -71,13 +71,17 @@ def describe(factory) -> list[dict]:
             continue
         entries = [rows[n] + k for n, k, _ in node["inputs"]]
         outs = list(range(rows[number], rows[number + 1]))
+        written = sum(_bytes(shapes[e], dtypes[e]) for e in outs)
+        # A lookup reads as much of its table as it writes.
+        read = [_bytes(shapes[e], dtypes[e]) for e in dict.fromkeys(entries)]
+        read = [min(size, written) for size in read] if {"take", "gather"} & set(kernel.operators) else read
         found.append(
             {
                 "node": number,
                 "name": kernel.name.removeprefix("tvmgen_default_fused_"),
                 "operators": list(kernel.operators),
                 "flop": flops.of_function(kernel.function),
-                "bytes": sum(_bytes(shapes[e], dtypes[e]) for e in [*dict.fromkeys(entries), *outs]),
+                "bytes": sum(read) + written,
                 "shapes": " ".join("x".join(str(d) for d in shapes[e]) for e in entries)
                 + " -> "
                 + " ".join("x".join(str(d) for d in shapes[e]) for e in outs),
@@ -97,15 +101,16 @@ def _bytes(shape: list[int], dtype: str) -> int:
 
 
 def _main_operator(function) -> str:
-    """The heaviest operator of a kernel with its attributes, in words."""
+    """The heaviest operator of a kernel with its attributes, in words; where nothing counts, the least fusable."""
     from tvm.ir.op import Op
     from tvm.ir.visit import post_order
     from tvm.relay.expr import Call
+    from tvm.relay.op.record import pattern_of
 
     calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
     if not calls:
         return "copy"
-    call = max(calls, key=flops.of_call)
+    call = max(calls, key=lambda call: (flops.of_call(call), pattern_of(call.op)))
     name = call.op.name.removeprefix("nn.").removeprefix("contrib_").removesuffix("_NCHWc")
     kernel = getattr(call.attrs, "kernel_size", None)
     if "conv" not in name or kernel is None:
