@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from ..dtype import info
 from .llvm_round import truncate
 from .llvm_vector import Value
 
@@ -53,8 +54,33 @@ def _exp_reduced(r: Value) -> Value:
     return (r * r).times_plus(r.polynomial(_EXP), r + 1.0)
 
 
-def _scale(x: Value, power: Value) -> Value:
-    """x * 2^power in two steps, so that results beyond the largest and below the smallest normal come out right."""
+def _wide(x: Value) -> bool:
+    """Whether the processor's own instructions on 16 numbers are there."""
+    return x.b.module.cpu.has_avx512 and info(x.dtype).lanes == 16
+
+
+def _instruction(name: str, x: Value, *others: Value, tail: str = "") -> Value:
+    """An instruction of AVX-512 on all lanes."""
+    kind = x.type_text
+    texts = ", ".join(f"{kind} {v.text}" for v in (x, *others, x.constant(0.0)))
+    types = ", ".join([kind] * (len(others) + 2) + ["i16"] + (["i32"] if tail else []))
+    function = x.b.module.declare(f"llvm.x86.avx512.{name}.512", kind, types)
+    return Value(x.b, x.dtype, x.b.op(f"call {kind} {function}({texts}, i16 -1{tail})"))
+
+
+def _reciprocal(x: Value) -> Value:
+    """1 / x for numbers whose reciprocal is normal: an estimate of 14 bits, doubled."""
+    if not _wide(x):
+        return x.constant(1.0) / x
+    guess = _instruction("rcp14.ps", x)
+    return guess.times_plus((-x).times_plus(guess, 1.0), guess)
+
+
+def _scale(x: Value, whole: Value, power: Value) -> Value:
+    """x * 2^power, also where the result is beyond the largest or below the smallest normal; in two steps where no
+    instruction does it. ``whole`` is the power as a float."""
+    if _wide(x):
+        return _instruction("mask.scalef.ps", x, whole, tail=", i32 4")
     half = power >> 1
     return x * ((half + 127) << 23).bits() * (((power - half) + 127) << 23).bits()
 
@@ -69,13 +95,13 @@ def exp(x: Value) -> Value:
     x = _clamp(x, -104.0, 89.0)
     whole, power = _nearest(x * _LOG2_E)
     r = whole.times_plus(-_LN2_LOW, whole.times_plus(-_LN2_HIGH, x))
-    return _scale(_exp_reduced(r), power)
+    return _scale(_exp_reduced(r), whole, power)
 
 
 def exp2(x: Value) -> Value:
     x = _clamp(x, -151.0, 129.0)
     whole, power = _nearest(x)
-    return _scale(_exp_reduced((x - whole) * math.log(2.0)), power)
+    return _scale(_exp_reduced((x - whole) * math.log(2.0)), whole, power)
 
 
 def exp10(x: Value) -> Value:
@@ -83,7 +109,7 @@ def exp10(x: Value) -> Value:
     whole, power = _nearest(x * math.log2(10.0))
     # log10(2) in two parts, as for ln 2.
     r = whole.times_plus(-4.60503898119521373e-6, whole.times_plus(-0.301025390625, x))
-    return _scale(_exp_reduced(r * math.log(10.0)), power)
+    return _scale(_exp_reduced(r * math.log(10.0)), whole, power)
 
 
 def _split(x: Value) -> tuple[Value, Value]:
@@ -144,7 +170,7 @@ def log1p(x: Value) -> Value:
 
 def sigmoid(x: Value) -> Value:
     small = exp(-x.absolute())
-    share = x.constant(1.0) / (small + 1.0)
+    share = _reciprocal(small + 1.0)
     return x.less(0.0).choose(small * share, share)
 
 
@@ -153,7 +179,7 @@ def tanh(x: Value) -> Value:
     square = x * x
     near = (square * x).times_plus(square.polynomial(_TANH), x)
     double = exp(_clamp(size, 0.0, 20.0) * 2.0)
-    far = x.constant(1.0) - x.constant(2.0) / (double + 1.0)
+    far = x.constant(1.0) - _reciprocal(double + 1.0) * 2.0
     # The product with a negative polynomial would turn -0 into 0.
     return size.less(0.625).choose(near, far).with_sign_of(x)
 
