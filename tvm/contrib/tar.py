@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import tarfile
+import zlib
 
 from ..error import TVMError
+
+# Compiled models hold weights, which hardly shrink; what shrinks more than this is a bomb.
+_MOST_SHRINKING = 100
 
 
 def tar(output: str, files) -> None:
@@ -24,17 +29,11 @@ tar.output_format = "tar"
 
 
 def untar(tar_file: str, directory: str) -> None:
-    """Extract; an entry that would land outside ``directory``, a link or a device is refused."""
+    """Extract; an entry that would land outside ``directory``, a link, a device or a bomb is refused."""
     try:
         with tarfile.open(tar_file) as archive:
-            root = os.path.realpath(directory)
-            for member in archive.getmembers():
-                target = os.path.realpath(os.path.join(directory, member.name))
-                if member.name.startswith(("/", "\\")) or os.path.commonpath([root, target]) != root:
-                    raise TVMError(f"{tar_file}: entry '{member.name}' would be written outside the folder")
-                if not (member.isfile() or member.isdir()):
-                    raise TVMError(f"{tar_file}: entry '{member.name}' is neither a file nor a folder")
-            for member in archive.getmembers():
+            members = _checked(tar_file, archive, os.path.realpath(directory))
+            for member in members:
                 target = os.path.join(directory, member.name)
                 if member.isdir():
                     os.makedirs(target, exist_ok=True)
@@ -44,8 +43,27 @@ def untar(tar_file: str, directory: str) -> None:
                 assert source is not None
                 with source, open(target, "wb") as out:
                     shutil.copyfileobj(source, out)
-    except tarfile.TarError as error:
-        raise TVMError(f"{tar_file} is not a tar archive: {error}") from error
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise TVMError(f"{tar_file} is not a tar archive, or a damaged one: {error}") from error
+    except (OSError, ValueError) as error:
+        raise TVMError(f"{tar_file} cannot be extracted: {error}") from error
+
+
+def _checked(tar_file: str, archive: tarfile.TarFile, root: str) -> list[tarfile.TarInfo]:
+    """The entries, each looked at before the next one is read: skipping over a bomb's data would unpack it."""
+    left = min(os.path.getsize(tar_file) * _MOST_SHRINKING + (1 << 20), shutil.disk_usage(root).free)
+    members = []
+    for member in archive:
+        target = os.path.realpath(os.path.join(root, member.name))
+        if member.name.startswith(("/", "\\")) or os.path.commonpath([root, target]) != root:
+            raise TVMError(f"{tar_file}: entry '{member.name}' would be written outside the folder")
+        if not (member.isfile() or member.isdir()) or member.issparse():
+            raise TVMError(f"{tar_file}: entry '{member.name}' is neither a plain file nor a folder")
+        left -= member.size
+        if left < 0:
+            raise TVMError(f"{tar_file}: entry '{member.name}' of {member.size} bytes does not fit the archive or the disk")
+        members.append(member)
+    return members
 
 
 def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:

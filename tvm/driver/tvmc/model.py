@@ -7,6 +7,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ...contrib import utils
@@ -14,6 +15,7 @@ from ...error import TVMError
 from ...ir.serialize import load_json, save_json
 from ...runtime.params import load_param_dict, save_param_dict
 from .errors import TVMCException
+from .files import is_special, write_whole
 
 MANIFEST = "manifest.json"
 
@@ -120,27 +122,17 @@ def _cross(compiler: str):
 
 def _write_tar(path: str, files: list[str]) -> None:
     """An archive that appears whole or not at all."""
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        descriptor, part = tempfile.mkstemp(prefix=".tvm-", suffix=".part", dir=folder)
-    except OSError as problem:
-        raise TVMCException(f"cannot write {path}: {problem.strerror or problem}") from problem
-    os.close(descriptor)
-    try:
-        with tarfile.open(part, "w", format=tarfile.PAX_FORMAT) as archive:
+
+    def write(out) -> None:
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in files:
                 info = archive.gettarinfo(name, arcname=os.path.basename(name))
                 # Times and owners would make two compiles of one model differ.
                 info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, "", "", 0o644
                 with open(name, "rb") as f:
                     archive.addfile(info, f)
-        os.chmod(part, 0o644)
-        os.replace(part, path)
-    except OSError as problem:
-        raise TVMCException(f"cannot write {path}: {problem.strerror or problem}") from problem
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
+
+    write_whole(path, write)
 
 
 def _extract(path: str, folder: str) -> None:
@@ -150,10 +142,12 @@ def _extract(path: str, folder: str) -> None:
         raise TVMCException(f"File {path} must be an archive, not a directory.")
     if not os.path.exists(path):
         raise TVMCException(f"File {path} does not exist.")
-    if not tarfile.is_tarfile(path):
-        raise TVMCException(f"Could not read model from archive {path}!")
     try:
+        if not tarfile.is_tarfile(path):
+            raise TVMCException(f"Could not read model from archive {path}!")
         untar(path, folder)
+    except OSError as problem:
+        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
 
@@ -185,17 +179,22 @@ class TVMCPackage:
         missing = [n for n in ("mod.json", "mod.params") if not os.path.exists(os.path.join(folder, n))]
         if missing:
             raise TVMCException(f"the package {package_path} has no {missing[0]}")
-        with open(os.path.join(folder, "mod.json"), encoding="utf-8") as f:
-            self.graph = f.read()
-        with open(os.path.join(folder, "mod.params"), "rb") as f:
-            self.params = bytearray(f.read())
-        self.manifest: dict[str, Any] = {}
-        if os.path.exists(os.path.join(folder, MANIFEST)):
-            try:
-                with open(os.path.join(folder, MANIFEST), encoding="utf-8") as f:
-                    self.manifest = json.load(f)
-            except ValueError as problem:
-                raise TVMCException(f"the manifest of {package_path} cannot be read: {problem}") from problem
+        try:
+            self.graph = Path(folder, "mod.json").read_text(encoding="utf-8")
+            self.params = bytearray(Path(folder, "mod.params").read_bytes())
+            self.manifest = _read_manifest(Path(folder, MANIFEST))
+        except (OSError, ValueError, RecursionError) as problem:
+            raise TVMCException(f"the package {package_path} is damaged: {problem}") from problem
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """What the manifest says; packages of other makers have none."""
+    if not path.exists():
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"{MANIFEST} holds no object")
+    return content
 
 
 class TVMCResult:
@@ -215,15 +214,8 @@ class TVMCResult:
         """Write the outputs into an .npz file."""
         import numpy as np
 
-        part = output_path + ".part.npz"
-        try:
-            np.savez(part, **self.outputs)
-            os.replace(part, output_path if output_path.endswith(".npz") else output_path + ".npz")
-        except OSError as problem:
-            raise TVMCException(f"cannot write {output_path}: {problem.strerror or problem}") from problem
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
+        path = output_path if output_path.endswith(".npz") or is_special(output_path) else output_path + ".npz"
+        write_whole(path, lambda out: np.savez(out, **self.outputs))
 
     def __array__(self, dtype=None, copy=None):
         if len(self.outputs) != 1:
