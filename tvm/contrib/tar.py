@@ -57,11 +57,14 @@ def _checked(tar_file: str, archive: tarfile.TarFile, root: str) -> list[tarfile
         target = os.path.realpath(os.path.join(root, member.name))
         if member.name.startswith(("/", "\\")) or os.path.commonpath([root, target]) != root:
             raise TVMError(f"{tar_file}: entry '{member.name}' would be written outside the folder")
-        if not (member.isfile() or member.isdir()) or member.issparse():
-            raise TVMError(f"{tar_file}: entry '{member.name}' is neither a plain file nor a folder")
+        if not (member.isfile() or member.isdir()):
+            raise TVMError(f"{tar_file}: entry '{member.name}' is neither a file nor a folder")
+        if member.issparse():
+            raise TVMError(f"{tar_file}: entry '{member.name}' is a sparse file; make the archive without --sparse")
         left -= member.size
         if left < 0:
-            raise TVMError(f"{tar_file}: entry '{member.name}' of {member.size} bytes does not fit the archive or the disk")
+            what = f"entry '{member.name}' of {member.size} bytes"
+            raise TVMError(f"{tar_file}: {what} does not fit the archive or the disk")
         members.append(member)
     return members
 

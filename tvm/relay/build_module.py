@@ -20,7 +20,7 @@ from .expr import Constant, Function
 from .infer import infer_module
 from .pipeline import OPTIMIZE
 from .substitute import bind
-from .transform.fuse_ops import FuseOps
+from .transform.fuse_ops import FuseOps, fuse_function
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -75,15 +75,32 @@ def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
     return infer_module(mod), dict(params or {})
 
 
+def _say_nothing(stage: str, done: int, total: int) -> None:
+    """The progress nobody asked for."""
+
+
+def _fuse(mod: IRModule, ctx: PassContext) -> IRModule:
+    """The module as calls of kernels; without FuseOps each operator is a kernel of its own."""
+    if "FuseOps" in (ctx.disabled_pass or ()):
+        mod = mod.clone()
+        mod["main"] = fuse_function(mod["main"], 0)
+        return infer_module(mod)
+    return infer_module(run_pipeline(mod, (FuseOps(),), ctx))
+
+
 def build(
     ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
-    constant_memory_pools=None, params=None, mod_name="default",
+    constant_memory_pools=None, params=None, mod_name="default", *, progress=_say_nothing,
 ) -> GraphExecutorFactoryModule:
-    """Compile the function ``main``; the result makes executors: ``lib["default"](device)``."""
+    """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
+
+    ``progress(stage, done, total)`` is told how far it is.
+    """
     target, host = _targets(target, target_host)
+    progress("improving the graph", 0, 0)
     mod, _ = optimize(ir_mod, target, params)
     ctx = PassContext.current()
-    fused = infer_module(run_pipeline(mod, (FuseOps(),), ctx))
+    fused = _fuse(mod, ctx)
     compiler = KernelCompiler(target, f"tvmgen_{mod_name}")
     graph = GraphCodegen(compiler)
     with target:
@@ -92,8 +109,10 @@ def build(
 
     def compile_all():
         lowered = IRModule()
-        for kernel in kernels:
+        for done, kernel in enumerate(kernels):
+            progress("scheduling kernels", done, len(kernels))
             lowered.update(kernel.module)
+        progress("generating code", 0, 0)
         return build_parts({target: lowered if len(lowered) else _empty()}, host)
 
     lib = library_cache.library(kernels, target, host, ctx, compile_all)

@@ -16,37 +16,6 @@ from tvm.driver.tvmc.main import _main
 DEMO = Path(__file__).resolve().parents[3] / "demo"
 
 
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory) -> str:
-    """A small network with an open batch."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    rng = np.random.default_rng(0)
-    w = numpy_helper.from_array(rng.standard_normal((4, 3, 3, 3)).astype("float32"), "w")
-    b = numpy_helper.from_array(rng.standard_normal(4).astype("float32"), "b")
-    nodes = [
-        helper.make_node("Conv", ["data", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["out"]),
-    ]
-    graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 9, 7])],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 4])], [w, b])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path = tmp_path_factory.mktemp("model") / "net.onnx"
-    onnx.save(model, path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def package(model_path, tmp_path_factory) -> str:
-    path = str(tmp_path_factory.mktemp("package") / "net.tar")
-    assert _main(["compile", "--target", "llvm", "--output", path, model_path]) == 0
-    return path
-
-
 def reference(model_path: str, data):
     import onnxruntime
 
@@ -105,55 +74,45 @@ def test_a_photo_is_named(tmp_path, capsys):
     assert "Egyptian cat" in capsys.readouterr().out.splitlines()[0]
 
 
-def refused(capsys, code: int, words: str, *argv: str) -> None:
-    try:
-        got = _main(list(argv))
-    except SystemExit as stop:
-        got = stop.code
-    said = capsys.readouterr().err
-    assert got == code, said
-    assert words in said
-
-
-def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, capsys):
-    refused(capsys, 4, "Error: Input file 'no.onnx' doesn't exist, is a broken symbolic link, or a directory.\n",
+def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, refused):
+    refused(4, "Error: Input file 'no.onnx' doesn't exist, is a broken symbolic link, or a directory.\n",
             "compile", "no.onnx")
-    refused(capsys, 4, f"File {tmp_path} must be an archive, not a directory.", "run", str(tmp_path))
-    refused(capsys, 4, "does not exist.", "run", str(tmp_path / "none.tar"))
-    refused(capsys, 4, "'foo' is no target", "compile", "--target", "foo", model_path)
-    refused(capsys, 4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
-    refused(capsys, 2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
-    refused(capsys, 4, "there is no pass option 'no.such'", "compile", "--pass-config", "no.such=1", model_path)
-    refused(capsys, 2, "is no list of shapes", "compile", "--input-shapes", "data=1", model_path)
-    refused(capsys, 4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
-    refused(capsys, 4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
-    refused(capsys, 4, "the Model Library Format needs ahead-of-time output", "compile", "-f", "mlf", model_path)
-    refused(capsys, 4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
-    refused(capsys, 1, "tvmc run", )
+    refused(4, f"File {tmp_path} must be an archive, not a directory.", "run", str(tmp_path))
+    refused(4, "does not exist.", "run", str(tmp_path / "none.tar"))
+    refused(4, "'foo' is no target", "compile", "--target", "foo", model_path)
+    refused(4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
+    refused(2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
+    refused(4, "there is no pass option 'no.such'", "compile", "--pass-config", "no.such=1", model_path)
+    refused(2, "is no list of shapes", "compile", "--input-shapes", "data=1", model_path)
+    refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
+    refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
+    refused(4, "the Model Library Format needs ahead-of-time output", "compile", "-f", "mlf", model_path)
+    refused(4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
+    refused(1, "tvmc run", )
 
 
-def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, capsys):
+def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refused):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(Path(model_path).read_bytes()[:200])
-    refused(capsys, 4, "Error:", "compile", str(broken))
+    refused(4, "Error:", "compile", str(broken))
     garbage = tmp_path / "garbage.onnx"
     garbage.write_bytes(b"\x00\x01this is no model" * 10)
-    refused(capsys, 4, "Error:", "compile", str(garbage))
+    refused(4, "Error:", "compile", str(garbage))
     text = tmp_path / "text.tar"
     text.write_text("not an archive")
-    refused(capsys, 4, "Could not read model from archive", "run", str(text))
+    refused(4, "Could not read model from archive", "run", str(text))
     evil = tmp_path / "evil.tar"
     with tarfile.open(evil, "w") as archive:
         entry = tarfile.TarInfo("../mod.so")
         archive.addfile(entry, io.BytesIO(b""))
-    refused(capsys, 4, "outside the folder", "run", str(evil))
+    refused(4, "outside the folder", "run", str(evil))
     assert not os.path.exists(tmp_path.parent / "mod.so")
     np.savez(tmp_path / "wrong.npz", nothing=np.zeros(3, "float32"))
     refused(
-        capsys, 4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package
+        4, "the input tensor 'nothing' is not in the graph", "run", "-i", str(tmp_path / "wrong.npz"), package
     )
     np.savez(tmp_path / "shape.npz", data=np.zeros((1, 3, 3, 3), "float32"))
-    refused(capsys, 4, "input 'data' has shape [1, 3, 3, 3], the model wants [1, 3, 9, 7]", "run", "-i",
+    refused(4, "input 'data' has shape [1, 3, 3, 3], the model wants [1, 3, 9, 7]", "run", "-i",
             str(tmp_path / "shape.npz"), package)
 
 

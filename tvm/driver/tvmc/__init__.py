@@ -3,6 +3,8 @@
 from . import (
     arguments,
     compiler,
+    completion,
+    composite_target,
     config_options,
     frontends,
     main,
@@ -16,6 +18,7 @@ from . import (
     target,
     tracker,
     transform,
+    workspace_pools,
 )
 from .compiler import compile_model as compile
 from .errors import TVMCException, TVMCImportError

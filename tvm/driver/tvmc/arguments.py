@@ -13,6 +13,13 @@ def register_parser(make_subparser):
     return make_subparser
 
 
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """-v of a subcommand; where it is not given, the -v before the subcommand counts."""
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="say more; up to three times"
+    )
+
+
 class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
     """A parser that leaves errors to a later one."""
 
@@ -23,4 +30,4 @@ class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
         pass
 
 
-__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "register_parser"]
+__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_verbose", "register_parser"]

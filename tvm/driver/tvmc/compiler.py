@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import re
 from typing import Any
 
 from ... import __version__
@@ -12,23 +12,26 @@ from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
 from ...target.cpu import resolve_cpu
 from . import frontends
-from .arguments import register_parser
+from .arguments import add_verbose, register_parser
+from .composite_target import get_codegen_by_target
 from .errors import TVMCException
+from .files import check_writable, write_whole
+from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str
+from .progress import Progress, note
 from .registry import generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import generate_target_args, reconstruct_target_args, target_from_cli
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
-
-logger = logging.getLogger("TVMC")
+from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
 
 
 @register_parser
 def add_compile_parser(subparsers, _, json_params) -> None:
     """The subcommand ``compile``."""
-    parser = subparsers.add_parser("compile", help="compile a model.")
+    parser = subparsers.add_parser("compile", help="compile a model.", usage="tvmc compile [options] FILE")
     parser.set_defaults(func=drive_compile)
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
     parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
@@ -49,8 +52,9 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_target_args(parser)
     generate_registry_args(parser, "executor", "graph")
     generate_registry_args(parser, "runtime", "cpp")
+    generate_workspace_pools_args(parser)
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    add_verbose(parser)
     parser.add_argument("FILE", help="the model file")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
@@ -69,11 +73,13 @@ def drive_compile(args) -> int:
     """Compile as the arguments say."""
     if not os.path.isfile(args.FILE):
         raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
+    refuse_workspace_pools(args)
+    check_writable(args.output)
     tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     compile_model(
         tvmc_model,
-        args.target or "llvm",
+        args.target if args.target is not None else "llvm",
         opt_level=args.opt_level,
         executor=reconstruct_registry_entity(args, "executor"),
         runtime=reconstruct_registry_entity(args, "runtime"),
@@ -104,14 +110,11 @@ def compile_model(
     mixed_precision_acc_type=None,
 ) -> TVMCPackage:
     """Compile a model into a package."""
-    if use_vm:
-        raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
-    if executor is not None and executor.name != "graph":
-        raise TVMCException(f"executor {executor.name} is not supported yet; use graph")
-    if output_format == "mlf":
-        tvmc_model.export_package(None, output_format="mlf", cross=cross)
+    _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name)
+    for path in [package_path, *(f"{package_path}.{kind}" for kind in dump_code or ())] if package_path else ():
+        check_writable(path)
     config = parse_configs(pass_context_configs)
-    tvm_target, _ = target_from_cli(str(target), additional_target_options)
+    tvm_target, extra_targets = target_from_cli(str(target), additional_target_options)
     if target_host:
         tvm_target = tvm_target.with_host(target_host)
     timing = PassTimingInstrument() if print_pass_times else None
@@ -124,38 +127,76 @@ def compile_model(
         "mixed_precision_calculation_type": mixed_precision_calculation_type,
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
-    _say_target(tvm_target)
     try:
-        with PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used):
+        _say_target(tvm_target)
+        check_linker(tvm_target, cross, output_format)
+        with (
+            PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
+            Progress() as progress,
+        ):
             mod = apply_graph_transforms(tvmc_model.mod, transforms)
-            factory = build(mod, tvm_target, tvmc_model.params, mod_name)
-            if timing:
-                print("Compilation time breakdown by pass:")
-                print(timing.render())
+            mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
+            factory = build(mod, tvm_target, tvmc_model.params, mod_name, progress)
+            times = timing.render() if timing else ""
+            texts = dumps(factory, mod, dump_code or [])
+            progress("linking", 0, 0)
+            if factory.memory_plan is not None:
+                note(factory.memory_plan.summary())
+            manifest = make_manifest(factory, tvm_target, mod_name)
+            made = tvmc_model.export_package(factory, package_path, cross, cross_options, output_format, manifest)
     except TVMCException:
         raise
-    except TVMError as problem:
+    except (TVMError, TypeError, NotImplementedError) as problem:
         raise TVMCException(str(problem)) from problem
-    if factory.memory_plan is not None:
-        logger.info(factory.memory_plan.summary())
-    manifest = make_manifest(factory, tvm_target, mod_name)
-    made = tvmc_model.export_package(factory, package_path, cross, cross_options, output_format, manifest)
-    if dump_code:
-        save_dumps(made, dumps(factory, mod, dump_code))
+    if timing:
+        print("Compilation time breakdown by pass:")
+        print(times)
+    save_dumps(made, texts)
+    if dump_offloads:
+        write_offloads(mod, dump_offloads)
     return TVMCPackage(made)
+
+
+def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name) -> None:
+    """Options that ask for parts that do not exist yet."""
+    if use_vm:
+        raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
+    if executor is not None and executor.name != "graph":
+        raise TVMCException(f"executor {executor.name} is not supported yet; use graph")
+    if executor is not None and executor.options.get("link-params"):
+        raise TVMCException("--executor-graph-link-params is not supported yet; parameters stay in mod.params")
+    if runtime is not None and (runtime.name != "cpp" or runtime.options.get("system-lib")):
+        raise TVMCException("only the runtime cpp without system-lib is supported; microcontrollers are not")
+    if workspace_pools:
+        raise TVMCException("memory pools are for microcontrollers, which are not supported")
+    if output_format == "mlf":
+        TVMCModel.refuse_mlf(cross)
+    if not re.fullmatch(r"\w+", mod_name, re.ASCII):
+        raise TVMCException(f"--module-name '{mod_name}': letters, digits and underscores are possible")
 
 
 def _say_target(target) -> None:
     if target.kind.name == "llvm":
         cpu = resolve_cpu(target)
-        logger.info("target %s: compiling for %s, cpu %s, %d-bit vectors", target, cpu.triple, cpu.cpu, cpu.vector_bits)
+        note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
+             f"{cpu.cores} cores")
+    else:
+        note(f"target {str(target).strip()}")
 
 
-def build(mod, target, params, mod_name: str):
+def partition(mod, params, extra_targets, mod_name: str):
+    """The module with the parts that other code generators take marked as theirs."""
+    for entry in extra_targets:
+        codegen = get_codegen_by_target(entry["name"])
+        mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
+    return mod
+
+
+def build(mod, target, params, mod_name: str, progress):
     """The compiled model."""
     from ... import relay
 
-    return relay.build(mod, target=target, params=params, mod_name=mod_name)
+    return relay.build(mod, target=target, params=params, mod_name=mod_name, progress=progress)
 
 
 def make_manifest(factory, target, mod_name: str) -> dict[str, Any]:
@@ -168,6 +209,7 @@ def make_manifest(factory, target, mod_name: str) -> dict[str, Any]:
         "tvm_version": __version__,
         "module_name": mod_name,
         "target": str(target).strip(),
+        "machine": machine(target),
         "executor": "graph",
         "inputs": [
             {"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
@@ -191,7 +233,7 @@ def dumps(factory, mod, formats: list[str]) -> dict[str, str]:
             try:
                 out[kind] = factory.get_lib().get_source(kind)
             except (TVMError, ValueError) as problem:
-                raise TVMCException(f"--dump-code {kind}: {problem}") from problem
+                raise TVMCException(f"--dump-code {kind}: {problem}; relay and tir are there, too") from problem
     return out
 
 
@@ -199,5 +241,37 @@ def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") ->
     """Write each text beside the package."""
     for kind, text in dumps.items():
         path = os.path.join(dump_root, f"{module_name}.{kind}")
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
+        write_whole(path, lambda out, text=text: out.write(text.encode()))
+
+
+def write_offloads(mod, where: str) -> None:
+    """Which code generator takes which line of the graph: printed for ``-``, else written to a file."""
+    text = offloads(mod)
+    if where == "-":
+        print(text)
+    else:
+        write_whole(where, lambda out: out.write(text.encode() + b"\n"))
+
+
+def offloads(mod) -> str:
+    """Counts of operators by code generator, then every line of the graph behind the name of its own."""
+    from ...ir.op import Op
+    from ...ir.visit import post_order
+    from ...relay.expr import Call
+
+    counts: dict[str, int] = {"generic": 0}
+    for function in mod.functions.values():
+        name = (function.attrs or {}).get("Compiler", "generic")
+        calls = sum(isinstance(node, Call) and isinstance(node.op, Op) for node in post_order(function.body))
+        counts[name] = counts.get(name, 0) + calls
+    width = max(len(name) for name in counts)
+    lines = ["Total number of operators and distribution by targets", f"Total: {sum(counts.values())}"]
+    lines += [f"{name}: {count}" for name, count in counts.items()]
+    lines.append("")
+    owner = "generic"
+    for line in str(mod).splitlines():
+        if line.startswith("def "):
+            found = re.search(r'Compiler="([^"]+)"', line)
+            owner = found.group(1) if found else "generic"
+        lines.append(f"{owner:<{width}}  <-  {line}")
+    return "\n".join(lines)

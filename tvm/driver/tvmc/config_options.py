@@ -32,9 +32,12 @@ def read_and_convert_json_into_dict(config_args) -> dict[str, Any]:
         raise TVMCException(f"there is no configuration file '{name}', here or in {get_configs_json_dir()}")
     try:
         with open(path, encoding="utf-8") as f:
-            return json.load(f)
-    except (OSError, ValueError) as problem:
+            content = json.load(f)
+    except (OSError, ValueError, RecursionError) as problem:
         raise TVMCException(f"configuration file {path} cannot be read: {problem}") from problem
+    if not isinstance(content, dict):
+        raise TVMCException(f"configuration file {path} must hold an object of options")
+    return content
 
 
 def convert_config_json_to_cli(json_params: dict[str, Any]) -> dict[str, Any]:
@@ -43,6 +46,8 @@ def convert_config_json_to_cli(json_params: dict[str, Any]) -> dict[str, Any]:
     for key, value in (json_params or {}).items():
         if key == "targets":
             kinds = []
+            if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+                raise TVMCException("configuration: 'targets' must be a list of objects such as {\"kind\": \"llvm\"}")
             for entry in value:
                 kind = entry.get("kind", "")
                 kinds.append(kind)

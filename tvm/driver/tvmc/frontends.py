@@ -36,7 +36,7 @@ class Frontend:
     def suffixes() -> list[str]:
         raise TypeError("an importer has file endings")
 
-    def load(self, path, shape_dict=None, **kwargs):
+    def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
         raise TypeError("an importer can load")
 
 
@@ -105,11 +105,18 @@ class RelayFrontend(Frontend):
         from ...runtime import ndarray
 
         with open(path, encoding="utf-8") as f:
-            mod = parse(f.read())
+            text = f.read()
+        if not text.lstrip().startswith("#[version"):
+            raise TVMCException(f'{path} is no Relay text: its first line must be #[version = "0.0.5"]')
+        if "meta[" in text and "#[metadata]" not in text:
+            raise TVMCException(f"{path} uses constants (meta[...]) but has no part #[metadata]")
+        mod = parse(text)
+        # Without shapes nobody said which parameters are inputs: all are.
+        weights = [p for p in mod["main"].params if shape_dict and p.name_hint not in shape_dict]
         rng = np.random.default_rng(0)
         params = {}
-        for p in mod["main"].params:
-            if p.name_hint not in (shape_dict or {}) and isinstance(p.type_annotation, TensorType) and shape_dict:
+        for p in weights:
+            if isinstance(p.type_annotation, TensorType):
                 shape = p.type_annotation.concrete_shape
                 params[p.name_hint] = ndarray.array(rng.uniform(-1, 1, shape).astype(p.type_annotation.dtype))
         return mod, params
@@ -126,7 +133,9 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
             return suffixes
 
         def load(self, path, shape_dict=None, **kwargs):
-            raise TVMCException(f"{name} models are not supported yet; export the model to ONNX and compile that")
+            raise TVMCException(
+                f"the importer of {name} models is not available yet; export the model to ONNX and compile that"
+            )
 
     Planned.__doc__ = f"{package} files; refused until their importer exists."
     return Planned
@@ -162,6 +171,10 @@ def guess_frontend(path: str) -> Frontend:
     raise TVMCException("failed to infer the model format. Please specify --model-format")
 
 
+# A file that lies about itself can break an importer anywhere.
+_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
 def load_model(path: str, model_format: str | None = None, shape_dict: dict | None = None, **kwargs: Any) -> TVMCModel:
     """A model file as a TVMCModel."""
     if not os.path.isfile(path):
@@ -173,4 +186,8 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
         raise
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
+    except (UnicodeDecodeError, OSError) as problem:
+        raise TVMCException(f"{path} cannot be read: {problem}") from problem
+    except _DAMAGE as problem:
+        raise TVMCException(f"{path} is damaged or no {frontend.name()} model: {problem}") from problem
     return TVMCModel(mod, params)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import signal
 import sys
+import traceback
+from typing import NoReturn
 
 from ... import __version__
+from ...error import TVMError
 from .arguments import REGISTERED_PARSER
 from .config_options import convert_config_json_to_cli, read_and_convert_json_into_dict
 from .errors import TVMCException, TVMCImportError
@@ -32,7 +37,7 @@ def _main(argv: list[str]) -> int | None:
         sys.stderr.write(f"Error: {problem}\n")
         return 4
     subparser = parser.add_subparsers(title="commands")
-    from . import compiler, runner  # noqa: F401  (subcommands register themselves)
+    from . import compiler, completion, runner  # noqa: F401  (subcommands register themselves)
 
     for make in REGISTERED_PARSER:
         make(subparser, parser, defaults)
@@ -45,17 +50,40 @@ def _main(argv: list[str]) -> int | None:
     if not hasattr(args, "func"):
         parser.print_help(sys.stderr)
         return 1
+    return _run(args)
+
+
+def _run(args) -> int | None:
+    """Run the subcommand; what goes wrong is said in one line, and in full with -vvv."""
     try:
         return args.func(args)
     except TVMCImportError as problem:
         sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install tlcpack[tvmc]".')
         return 5
     except TVMCException as problem:
-        sys.stderr.write(f"Error: {problem}\n")
+        return _say(args, str(problem), 4)
+    except BrokenPipeError:
+        # Whoever read our output has gone; so must the buffer, or the interpreter complains when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 4
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
+        return _say(args, "interrupted", 130)
+    except MemoryError:
+        return _say(args, "there is not enough memory for this", 4)
+    except OSError as problem:
+        about = f"{problem.filename}: " if problem.filename else ""
+        return _say(args, f"{about}{problem.strerror or problem}", 4)
+    except TVMError as problem:
+        return _say(args, str(problem), 4)
+    except Exception as problem:
+        return _say(args, f"this is a defect of tvmc: {type(problem).__name__}: {problem} (-vvv shows where)", 1)
+
+
+def _say(args, text: str, code: int) -> int:
+    if args.verbose >= 3:
+        traceback.print_exc()
+    sys.stderr.write(f"Error: {text}\n")
+    return code
 
 
 def _logging(args) -> None:
@@ -64,8 +92,17 @@ def _logging(args) -> None:
     logging.getLogger("TVMC").setLevel(40 - level * 10)
 
 
+def _terminated(number, frame) -> NoReturn:
+    """Leave by the normal way, so that temporary folders are removed."""
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
-    sys.exit(_main(sys.argv[1:]))
+    try:
+        signal.signal(signal.SIGTERM, _terminated)
+        sys.exit(_main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -101,13 +101,16 @@ class TVMCModel:
                        manifest: dict | None = None) -> str:
         if output_format not in ("so", "tar", "mlf"):
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
-        if output_format == "mlf" and cross:
-            raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
         if output_format == "mlf":
-            raise TVMCException(
-                "the Model Library Format needs ahead-of-time output, which is not supported yet; use -f so"
-            )
+            self.refuse_mlf(cross)
         return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format, manifest)
+
+    @staticmethod
+    def refuse_mlf(cross) -> None:
+        """The Model Library Format is not there yet."""
+        if cross:
+            raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
+        raise TVMCException("the Model Library Format needs ahead-of-time output, which does not exist yet; use -f so")
 
     def summary(self, file=None) -> None:
         """Print the graph."""

@@ -36,7 +36,10 @@ def _lower_passes(value: str) -> list:
             make = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as problem:
             raise TVMCException(f"tir.add_lower_pass: no pass at '{path}': {problem}") from problem
-        out.append((int(phase), make()))
+        try:
+            out.append((int(phase), make()))
+        except (TypeError, ValueError) as problem:
+            raise TVMCException(f"tir.add_lower_pass: '{phase},{path}' is no phase and pass: {problem}") from problem
     return out
 
 

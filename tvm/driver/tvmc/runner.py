@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import logging
+import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
 from ...error import TVMError
 from ...runtime import module as runtime_module
 from ...runtime.devices import device as make_device
-from .arguments import register_parser
+from .arguments import add_verbose, register_parser
 from .errors import TVMCException
+from .files import check_writable
 from .image import IMAGENET_MEAN, IMAGENET_STD, is_image, load_image
+from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
 from .result_utils import get_top_results
 
-logger = logging.getLogger("TVMC")
 FILL_MODES = ("zeros", "ones", "random")
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a whole number above zero is wanted, got '{text}'")
+    return int(text)
 
 
 @register_parser
 def add_run_parser(subparsers, main_parser, json_params) -> None:
     """The subcommand ``run``."""
-    parser = subparsers.add_parser("run", help="run a compiled module")
+    parser = subparsers.add_parser("run", help="run a compiled module", usage="tvmc run [options] PATH")
     parser.set_defaults(func=drive_run)
     parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
                         help="the device to run on")
@@ -31,19 +41,21 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.add_argument("-i", "--inputs", help="inputs: an .npz file, or a photo (.png, .jpg) for an image model")
     parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
     parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
-    parser.add_argument("--print-top", metavar="N", type=int, help="print the N largest values of the first output")
+    parser.add_argument("--print-top", metavar="N", type=positive, help="print the N largest values of output_0")
     parser.add_argument(
         "--labels",
         metavar="FILE",
         help="names of classes (a JSON list or object, or one name a line), printed with the largest values",
     )
     parser.add_argument("--profile", action="store_true", help="print the time of every operator")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    add_verbose(parser)
     parser.add_argument("--end-to-end", action="store_true", help="count copies of inputs and outputs in the time")
-    parser.add_argument("--repeat", metavar="N", type=int, default=1, help="how often to measure (default: 1)")
-    parser.add_argument("--number", metavar="N", type=int, default=1, help="runs in one measurement (default: 1)")
+    parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="how often to measure (default: 1)")
+    parser.add_argument("--number", metavar="N", type=positive, default=1, help="runs in one measurement (default: 1)")
     parser.add_argument("--rpc-key", help="the RPC tracker's key of a device")
     parser.add_argument("--rpc-tracker", help="host:port of an RPC tracker")
+    parser.add_argument("--list-options", action="store_true", help="only for microcontrollers")
+    parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", help="only for microcontrollers")
     image = parser.add_argument_group("photos")
     image.add_argument("--preprocess", choices=["imagenet", "none"], default="imagenet",
                        help="imagenet: (x/255 - mean)/std; none: pixels as they are")
@@ -60,8 +72,10 @@ def drive_run(args) -> None:
     """Run as the arguments say."""
     if args.rpc_tracker or args.rpc_key:
         raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
-    if args.device == "micro":
-        raise TVMCException("microcontrollers are not supported")
+    if args.device == "micro" or args.list_options or args.project_option:
+        raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
+    if args.outputs:
+        check_writable(args.outputs)
     package = TVMCPackage(package_path=args.PATH)
     inputs = read_inputs(args, package)
     result = run_module(package, args.device, inputs=inputs, fill_mode=args.fill_mode, benchmark=args.print_time,
@@ -84,8 +98,6 @@ def drive_run(args) -> None:
 
 def read_inputs(args, package: TVMCPackage):
     """The arrays of --inputs."""
-    import numpy as np
-
     if not args.inputs:
         return None
     shapes, dtypes = get_input_info(package.graph, package.params)
@@ -99,10 +111,24 @@ def read_inputs(args, package: TVMCPackage):
         std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
         return {name: load_image(args.inputs, shapes[name], dtypes[name], mean, std, args.image_layout, args.bgr,
                                  1.0 if plain else 255.0)}
+    return read_npz(args.inputs)
+
+
+def read_npz(path: str) -> dict[str, Any]:
+    """The arrays of an .npz file. Python objects are not arrays: reading them would run code of the file."""
+    import numpy as np
+
     try:
-        return np.load(args.inputs, allow_pickle=False)
-    except (OSError, ValueError) as problem:
-        raise TVMCException(f"{args.inputs} cannot be read as an .npz file: {problem}") from problem
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise TVMCException(f"{path} holds an array without a name; save it with numpy.savez(path, name=array)")
+        with archive:
+            return {name: archive[name] for name in archive.files}
+    except OSError as problem:
+        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    except (ValueError, EOFError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as problem:
+        reason = "it holds Python objects, or is no such file" if "pickle" in str(problem) else str(problem)
+        raise TVMCException(f"{path} cannot be read as an .npz file: {reason}") from problem
 
 
 def read_labels(path: str) -> list[str]:
@@ -135,7 +161,8 @@ def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]],
     try:
         graph = json.loads(graph_str)
         known = set(load_param_dict(params))
-        shapes, dtypes = {}, {}
+        shapes: dict[str, list[int]] = {}
+        dtypes: dict[str, str] = {}
         rows = graph["node_row_ptr"]
         for node_id in graph["arg_nodes"]:
             name = graph["nodes"][node_id]["name"]
@@ -205,6 +232,7 @@ def run_module(
         )
     if hostname or rpc_key:
         raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
+    check_machine(tvmc_package.manifest.get("machine"))
     dev = make_device(device, 0)
     if not dev.exist:
         raise TVMCException(f"there is no {device} device on this machine, or its driver is not supported yet")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...error import TVMError
 from ...target import Target
+from .composite_target import get_codegen_names
 from .errors import TVMCException
 
 _TOKEN = re.compile(
@@ -48,17 +49,18 @@ def parse_target(target: str) -> list[dict[str, Any]]:
 
 
 def validate_targets(parse_targets: list[dict[str, Any]], additional_target_options=None) -> None:
-    """No name twice, a kind of ours last, at most a target and its host."""
+    """No name twice, a kind of ours last, at most a target and its host; the others are code generators."""
     names = [t["name"] for t in parse_targets]
     if len(names) != len(set(names)):
-        raise TVMCException("the same target is given twice")
+        raise TVMCException(f"the same target is given twice in '{', '.join(names)}'")
+    kinds = ", ".join(Target.list_kinds())
+    others = [t["name"] for t in parse_targets if not t["is_tvm_target"] and t["name"] not in get_codegen_names()]
+    if others:
+        raise TVMCException(f"'{others[0]}' is no target; kinds are {kinds}")
     if not parse_targets[-1]["is_tvm_target"]:
-        raise TVMCException(f"'{names[-1]}' is no target; the last one must be one of {', '.join(Target.list_kinds())}")
+        raise TVMCException(f"'{names[-1]}' only takes parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:
         raise TVMCException("at most two targets are possible: the device's and the host's")
-    others = [t["name"] for t in parse_targets if not t["is_tvm_target"]]
-    if others:
-        raise TVMCException(f"'{others[0]}' is no target; kinds are {', '.join(Target.list_kinds())}")
     for kind in additional_target_options or {}:
         if kind not in names:
             option = next(iter(additional_target_options[kind]))
@@ -66,24 +68,26 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
 
 
 def target_from_cli(target: str, additional_target_options: dict | None = None) -> tuple[Target, list]:
-    """The target (with its host) and further code generators."""
+    """The target (with its host) and the code generators that take parts of the model before it."""
     text = target.strip()
-    if text == "native":
-        text = "llvm"
+    # The machine this runs on is what llvm means when no CPU is named.
+    text = re.sub(r"^native\b", "llvm", text)
     try:
+        if text.startswith("{"):
+            return Target(json.loads(text)), []
         if os.path.isfile(text):
             with open(text, encoding="utf-8") as f:
                 return Target(json.load(f)), []
-        if text.startswith("{"):
-            return Target(json.loads(text)), []
         parsed = parse_target(text)
         validate_targets(parsed, additional_target_options)
-        kinds = [_with_options(t, (additional_target_options or {}).get(t["name"])) for t in parsed]
-        host = Target(kinds[1]) if len(kinds) > 1 else None
-        return Target(kinds[0], host) if host is not None else Target(kinds[0]), []
-    except (ValueError, TVMError) as problem:
-        if isinstance(problem, TVMCException):
-            raise
+        extra = [t for t in parsed if not t["is_tvm_target"]]
+        kinds = [
+            _with_options(t, (additional_target_options or {}).get(t["name"])) for t in parsed if t["is_tvm_target"]
+        ]
+        return Target(kinds[0], Target(kinds[1])) if len(kinds) > 1 else Target(kinds[0]), extra
+    except TVMCException:
+        raise
+    except (ValueError, TypeError, OSError, RecursionError, TVMError) as problem:
         raise TVMCException(f"target '{target}': {problem}") from problem
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ...ir.attrs import near_matches
+from ...ir.op import OPS
 from ...ir.transform import PassContext, Sequential
 from .errors import TVMCException
 
 DEFAULT_OPS = ["nn.conv2d", "nn.conv2d_transpose", "qnn.conv2d"]
+DEFAULT_MIXED_OPS = ["nn.conv2d", "nn.dense"]
 
 
 def convert_graph_layout(mod, desired_layouts, ops=None):
@@ -18,22 +21,59 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
         raise TVMCException(f"Expected 1 or {len(ops)} layouts but got {len(layouts)}")
     if len(layouts) == 1:
         layouts = layouts * len(ops)
+    _check_ops("--desired-layout-ops", ops)
     table = {o: [*layout.split(":"), "default"][:2] for o, layout in zip(ops, layouts)}
-    convert = getattr(relay.transform, "ConvertLayout", None)
-    if convert is None:
-        raise TVMCException("changing layouts is not supported yet; leave --desired-layout out")
-    return Sequential([convert(table), relay.transform.FoldConstant()])(mod)
+    passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
+    return Sequential([*passes, relay.transform.FoldConstant()])(mod)
+
+
+def _check_ops(option: str, names) -> None:
+    unknown = [n for n in names if OPS.get(n) is None]
+    if unknown:
+        raise TVMCException(f"{option}: there is no operator '{unknown[0]}'; {near_matches(unknown[0], OPS.names())}")
+
+
+RULE = "FTVMMixedPrecisionConversionType"
+_ALWAYS = 0
+
+
+class MixedPrecision:
+    """A scope in which ``ops`` are computed in the smaller type and their sums kept in ``acc_type``."""
+
+    def __init__(self, ops, acc_type: str):
+        self.ops, self.acc_type = list(ops), acc_type
+        self.before: dict[str, object] = {}
+
+    def __enter__(self) -> MixedPrecision:
+        def rule(call, narrow: str) -> list:
+            return [_ALWAYS, self.acc_type, narrow]
+
+        _check_ops("--mixed-precision-ops", self.ops)
+        for name in self.ops:
+            self.before[name] = OPS.get(name).attrs.get(RULE)
+            OPS.get(name).attrs[RULE] = rule
+        return self
+
+    def __exit__(self, *exc) -> None:
+        for name, rule in self.before.items():
+            if rule is None:
+                OPS.get(name).attrs.pop(RULE)
+            else:
+                OPS.get(name).attrs[RULE] = rule
 
 
 def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_type="float16"):
-    """The graph with its heavy operators in a smaller float type."""
+    """The graph with its heavy operators in a smaller float type; float32 is not smaller and changes nothing."""
     from ... import relay
 
-    make = getattr(relay.transform, "ToMixedPrecision", None)
-    if make is None:
-        raise TVMCException("mixed precision is not supported yet; leave --mixed-precision out")
-    with PassContext(config={"relay.ToMixedPrecision.keep_orig_output_dtype": True}):
-        return make(calculation_type)(relay.transform.InferType()(mod))
+    mod = relay.transform.InferType()(mod)
+    if calculation_type == "float32":
+        return mod
+    given = PassContext.current()
+    config = {**given.config, "relay.ToMixedPrecision.keep_orig_output_dtype": True}
+    with MixedPrecision(DEFAULT_MIXED_OPS if ops is None else ops, acc_type):
+        with PassContext(given.opt_level, given.required_pass, given.disabled_pass, config=config):
+            return relay.transform.ToMixedPrecision(calculation_type)(mod)
 
 
 def apply_graph_transforms(mod, args):
@@ -71,7 +111,7 @@ def generate_transform_args(parser) -> None:
         "--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change"
     )
     parser.add_argument("--mixed-precision", action="store_true", help="use a smaller float type where it is safe")
-    parser.add_argument("--mixed-precision-ops", nargs="+", default=["nn.conv2d", "nn.dense"], metavar="OP",
+    parser.add_argument("--mixed-precision-ops", nargs="+", default=DEFAULT_MIXED_OPS, metavar="OP",
                         help="operators to compute in the smaller type")
     parser.add_argument("--mixed-precision-calculation-type", choices=["float16", "float32"], default="float16",
                         help="element type of the computation")

@@ -72,11 +72,11 @@ def _has_user_rules() -> bool:
 def _folder() -> Path | None:
     """The folder, made when it is missing; None where it cannot be private."""
     asked = os.environ.get("TVM_CACHE_DIR")
-    base = Path(asked) if asked else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tvm"
     try:
+        base = Path(asked) if asked else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tvm"
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = os.stat(base)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):
         return None
     private = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
     return base if private else None

@@ -94,9 +94,9 @@ class _Conversion:
         return self.casts[key]
 
     def category(self, node: Call) -> int:
-        rule = node.op.attrs.get("FTVMMixedPrecisionConversionType")
+        rule = self.rule(node)
         if rule is not None:
-            return int(rule(node, self.narrow)[0])
+            return int(rule[0])
         found = CATEGORY.get(node.op.name)
         if found is not None:
             return found
@@ -106,6 +106,11 @@ class _Conversion:
             raise TVMError(f"ToMixedPrecision: operator {node.op.name} has no rule; use missing_op_mode 1 or 2")
         self.unknown.add(node.op.name)
         return NEVER
+
+    def rule(self, node: Call) -> list | None:
+        """A user's own rule for the operator: category, type of sums, type of the result."""
+        make = node.op.attrs.get("FTVMMixedPrecisionConversionType")
+        return None if make is None else make(node, self.narrow)
 
     def call(self, node: Call) -> RelayExpr:
         args = [self.value[id(a)] for a in node.args]
@@ -121,9 +126,11 @@ class _Conversion:
             return Call(node.op, tuple(self.cast(a, "float32") for a in args), attrs, node.type_args, node.span)
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and CATEGORY.get(node.op.name) == ALWAYS:
-            # Sums are kept in single precision.
-            wide = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": "float32"}), (), node.span)
-            return tensor.cast(wide, self.narrow)
+            rule = self.rule(node)
+            # Sums are kept in single precision, unless the user says otherwise.
+            sums, result = (rule[1], rule[2]) if rule is not None else ("float32", self.narrow)
+            wide = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
+            return wide if sums == result else tensor.cast(wide, result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
 
     def floats(self, e: RelayExpr) -> list[str]:

@@ -1,0 +1,61 @@
+"""A small network, its package, and how refusals are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tvm.driver.tvmc.main import _main
+
+
+@pytest.fixture(scope="session")
+def model_path(tmp_path_factory) -> str:
+    """A small network with an open batch."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    w = numpy_helper.from_array(rng.standard_normal((4, 3, 3, 3)).astype("float32"), "w")
+    b = numpy_helper.from_array(rng.standard_normal(4).astype("float32"), "b")
+    nodes = [
+        helper.make_node("Conv", ["data", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["out"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("data", TensorProto.FLOAT, ["N", 3, 9, 7])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, ["N", 4])], [w, b])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path = tmp_path_factory.mktemp("model") / "net.onnx"
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def package(model_path, tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("package") / "net.tar")
+    assert _main(["compile", "--target", "llvm", "--output", path, model_path]) == 0
+    return path
+
+
+@pytest.fixture
+def refused(capsys) -> Callable[..., str]:
+    """``refused(code, words, *arguments)``: the command ends with this code and says these words in one line."""
+
+    def check(code: int, words: str, *argv: str) -> str:
+        capsys.readouterr()
+        try:
+            got = _main(list(argv))
+        except SystemExit as stop:
+            got = stop.code
+        said = capsys.readouterr().err
+        assert got == code, said
+        assert words in said
+        if code == 4:
+            assert said.startswith("Error: ") and said.count("\n") == 1
+        return said
+
+    return check

@@ -1,0 +1,190 @@
+"""Options of ``tvmc compile`` and ``tvmc run``, each tried."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+from tvm.driver import tvmc
+from tvm.driver.tvmc.main import _main
+
+
+@pytest.fixture
+def compiled(model_path, tmp_path):
+    """``compiled(*options)``: the path of a package compiled with these options."""
+
+    def make(*options: str) -> str:
+        path = str(tmp_path / "out.tar")
+        assert _main(["compile", model_path, "--output", path, *options]) == 0
+        return path
+
+    return make
+
+
+def output(package: str) -> np.ndarray:
+    data = {"data": np.random.default_rng(3).standard_normal((1, 3, 9, 7)).astype("float32")}
+    return tvmc.run(tvmc.TVMCPackage(package), "cpu", inputs=data).get_output("output_0")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--target", "llvm -mcpu=x86-64-v2"],
+        ["--target", "native -num-cores=1"],
+        ["--target", "c"],
+        ["--target", "c, llvm"],
+        ["--target", '{"kind": "llvm", "opt-level": 2}'],
+        ["--target", "llvm", "--target-llvm-num-cores", "1"],
+        ["--desired-layout", "NHWC"],
+        ["--desired-layout", "NHWC:HWIO", "--desired-layout-ops", "nn.conv2d"],
+        ["--disabled-pass", "FoldConstant,FuseOps"],
+        ["-O", "0"],
+        ["--opt-level", "1"],
+        ["--pass-config", "tir.disable_vectorize=1"],
+        ["--pass-config", "tir.add_lower_pass=1,tvm.tir.transform.Simplify"],
+        ["--module-name", "other"],
+        ["--executor", "graph", "--executor-graph-link-params", "0", "--runtime", "cpp"],
+        ["--cross-compiler", "cc", "--cross-compiler-options=-O1 -g"],
+        ["--mixed-precision", "--mixed-precision-calculation-type", "float32"],
+    ],
+    ids=" ".join,
+)
+def test_results_do_not_depend_on_how_a_model_is_compiled(compiled, package, options):
+    np.testing.assert_allclose(output(compiled(*options)), output(package), rtol=1e-4, atol=1e-5)
+
+
+def test_a_target_can_be_a_file_of_json(compiled, tmp_path):
+    (tmp_path / "target.json").write_text('{"kind": "llvm", "mcpu": "x86-64-v3"}')
+    made = tvmc.TVMCPackage(compiled("--target", str(tmp_path / "target.json")))
+    assert made.manifest["target"] == "llvm -keys=cpu -mcpu=x86-64-v3"
+    assert "avx2" in made.manifest["machine"]["features"]
+
+
+@pytest.mark.parametrize("sums", ["float16", "float32"])
+def test_mixed_precision_changes_the_type_of_sums_as_asked(compiled, package, tmp_path, sums):
+    made = compiled("--mixed-precision", "--mixed-precision-acc-type", sums, "--dump-code", "relay")
+    text = (tmp_path / "out.tar.relay").read_text()
+    assert f'out_dtype="{sums}"' in text and 'dtype="float16"' in text
+    np.testing.assert_allclose(output(made), output(package), rtol=0.05, atol=0.05)
+
+
+def test_code_is_dumped_beside_the_package(compiled, tmp_path):
+    compiled("--dump-code", "asm, ll,tir,relay")
+    marks = {"asm": ".text", "ll": "define ", "tir": "T.prim_func", "relay": "nn.conv2d"}
+    for kind, mark in marks.items():
+        assert mark in (tmp_path / f"out.tar.{kind}").read_text()
+
+
+def test_offloads_are_printed_or_written(compiled, tmp_path, capsys):
+    compiled("--dump-offloads", "-")
+    shown = capsys.readouterr().out
+    assert "Total: 5" in shown and "generic  <-  " in shown
+    compiled("--dump-offloads", str(tmp_path / "report"))
+    assert "generic: 5" in (tmp_path / "report").read_text()
+
+
+def test_verbose_says_target_and_memory_and_nothing_is_said_without(compiled, caplog):
+    compiled("-v")
+    said = "\n".join(r.getMessage() for r in caplog.records)
+    assert "compiling for" in said and "-bit vectors" in said and "memory of intermediate results" in said
+    caplog.clear()
+    compiled()
+    assert not caplog.records
+
+
+def test_verbose_counts_before_the_command_too(model_path, tmp_path, caplog):
+    assert _main(["-v", "compile", "--output", str(tmp_path / "m.tar"), model_path]) == 0
+    assert any("memory of intermediate results" in r.getMessage() for r in caplog.records)
+
+
+def test_pass_times_are_printed(compiled, capsys):
+    compiled("--print-pass-times")
+    shown = capsys.readouterr().out
+    assert "Compilation time breakdown by pass:\n" in shown and "FoldConstant: " in shown
+
+
+def test_defaults_come_from_a_configuration_file(compiled, tmp_path, model_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({
+        "targets": [{"kind": "llvm", "mcpu": "x86-64-v2"}],
+        "executor": {"kind": "graph", "link-params": 0},
+        "pass-config": {"tir.disable_vectorize": "1"},
+        "module-name": "named",
+    }))
+    out = str(tmp_path / "c.tar")
+    assert _main(["--config", str(tmp_path / "mine"), "compile", "--output", out, model_path]) == 0
+    manifest = tvmc.TVMCPackage(out).manifest
+    assert manifest["target"] == "llvm -keys=cpu -mcpu=x86-64-v2" and manifest["module_name"] == "named"
+    # What stands on the command line wins.
+    assert _main(["--config", str(path), "compile", "--module-name", "x", "--output", out, model_path]) == 0
+    assert tvmc.TVMCPackage(out).manifest["module_name"] == "x"
+
+
+def test_relay_text_is_a_model_format(tmp_path, capsys):
+    signature = "def @main(%x: Tensor[(2, 3), float32], %w: Tensor[(4, 3), float32])"
+    text = f'#[version = "0.0.5"]\n{signature} {{\n  nn.dense(%x, %w)\n}}\n'
+    path, out = tmp_path / "m.relay", str(tmp_path / "m.tar")
+    path.write_text(text)
+    assert _main(["compile", "--output", out, str(path)]) == 0
+    assert [i["name"] for i in tvmc.TVMCPackage(out).manifest["inputs"]] == ["x", "w"]
+    # With shapes given, what they do not name is a weight.
+    assert _main(["compile", "--input-shapes", "x:[2,3]", "--output", out, str(path)]) == 0
+    made = tvmc.TVMCPackage(out)
+    assert [i["name"] for i in made.manifest["inputs"]] == ["x"]
+    assert tvmc.run(made, "cpu").get_output("output_0").shape == (2, 4)
+
+
+def test_run_fills_prints_and_profiles(package, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert not _main(["run", "--fill-mode", "zeros", "--print-top", "2", package])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert not _main(["run", "--print-time", "--repeat", "2", "--number", "3", "--end-to-end", package])
+    title, head, row = capsys.readouterr().out.splitlines()
+    assert title == "Execution time summary:"
+    assert head == " mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)  "
+    assert row.endswith(" " * 15) and len(row) == len(head) + 15
+    assert not _main(["run", "--profile", package])
+    shown = capsys.readouterr().out
+    assert "fused_nn_conv2d" in shown and "Configuration" in shown and "Executor: Graph" in shown
+    assert (tmp_path / "prof" / "_tvmdbg_device_CPU_0" / "_tvmdbg_graph_dump.json").exists()
+
+
+def test_outputs_go_into_a_pipe_or_device_without_replacing_it(package, tmp_path):
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    assert not _main(["run", "--outputs", str(link), package])
+    assert link.is_symlink() and not link.is_file()
+
+
+def test_a_link_is_written_through(package, tmp_path):
+    (tmp_path / "to.npz").symlink_to(tmp_path / "real.npz")
+    assert not _main(["run", "--outputs", str(tmp_path / "to.npz"), package])
+    assert (tmp_path / "to.npz").is_symlink() and "output_0" in np.load(tmp_path / "real.npz")
+
+
+def test_the_manifest_names_machine_inputs_and_outputs(package):
+    manifest = tvmc.TVMCPackage(package).manifest
+    assert manifest["inputs"] == [{"name": "data", "shape": [1, 3, 9, 7], "dtype": "float32"}]
+    assert manifest["outputs"] == [{"name": "output_0", "shape": [1, 4], "dtype": "float32"}]
+    assert set(manifest["machine"]) == {"triple", "cpu", "features"}
+    with tarfile.open(package) as archive:
+        assert all(m.isreg() for m in archive.getmembers())
+
+
+def test_other_code_generators_mark_their_parts(compiled, package, monkeypatch):
+    from tvm.driver.tvmc import composite_target, target
+
+    seen = []
+
+    def mark(mod, params, mod_name="", **options):
+        seen.append((mod_name, options))
+        return mod
+
+    monkeypatch.setitem(composite_target.REGISTERED_CODEGEN, "mine", {"config_key": None, "pass_pipeline": mark})
+    assert target.target_from_cli("mine -a=1, llvm")[1][0]["name"] == "mine"
+    made = compiled("--target", "mine -a=1, llvm")
+    assert seen == [("default", {"a": "1"})]
+    np.testing.assert_allclose(output(made), output(package), rtol=1e-5, atol=1e-6)
