@@ -18,6 +18,7 @@ import datetime
 import json
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -70,6 +71,9 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, folder: str):
         self.options, self.folder = options, folder
+        self.packages = os.path.abspath(options.packages or folder)
+        os.makedirs(self.packages, exist_ok=True)
+        self.tag = "" if options.target == "llvm" else "." + re.sub(r"\W+", "_", options.target)
         self.missing = {peer: missing(peer, options.peer_python) for peer in options.peers}
         for peer, module in self.missing.items():
             if module:
@@ -80,7 +84,7 @@ class Bench:
             "peer": peer,
             "case": dataclasses.asdict(case),
             "model": os.path.abspath(zoo.model_path(self.options.zoo, case)),
-            "package": os.path.join(self.folder, case.stem + ".tar"),
+            "package": os.path.join(self.packages, f"{case.stem}{self.tag}.tar"),
             "threads": self.options.threads,
             "target": self.options.target,
             "folder": self.folder,
@@ -131,7 +135,7 @@ class Bench:
             for peer in (OURS, *self.options.peers):
                 self._start(case, peer, workers, row)
             self._compare(case, workers, row)
-            if workers:
+            if workers and self.options.rounds:
                 self._time(workers, row)
         finally:
             for worker in workers.values():
@@ -143,11 +147,7 @@ class Bench:
             return
         try:
             if peer == OURS:
-                compiler = self.worker(self.spec(case, "compile"))
-                try:
-                    row.update(compiler.first())
-                finally:
-                    compiler.close()
+                row.update(self._compile(case))
             worker = self.worker(self.spec(case, peer))
             try:
                 row["peers"][peer] = worker.first()
@@ -158,6 +158,20 @@ class Bench:
         except WorkerFailed as problem:
             row["peers"][peer] = {"problem": str(problem)}
             print(f"{case.stem}: {problem}", flush=True)
+
+    def _compile(self, case: zoo.Case) -> dict:
+        """What compiling took; a package that is kept with these facts is not compiled again."""
+        spec = self.spec(case, "compile")
+        facts = Path(spec["package"]).with_suffix(".json")
+        if facts.exists():
+            return load(str(facts))
+        compiler = self.worker(spec)
+        try:
+            got = compiler.first()
+        finally:
+            compiler.close()
+        save(str(facts), got)
+        return got
 
     def _compare(self, case: zoo.Case, workers: dict[str, Worker], row: dict) -> None:
         """Outputs against double precision, or against the first peer; what is wrong is not timed."""
@@ -216,7 +230,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--models", default=",".join(name for name in zoo.NAMES), help="names with commas (default: all)")
     add("--peers", default=",".join(name for name in PEERS if name != OURS), help="names with commas; none: ours alone")
-    add("--rounds", type=int, default=100)
+    add("--rounds", type=int, default=100, help="0: compile, load and compare only")
     add("--quick", action="store_true", help="20 rounds")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("--batch", type=int, default=1)
@@ -226,6 +240,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--zoo", default=os.environ.get("TVM_BENCH_ZOO", str(ROOT / "build" / "zoo")), help="folder of the models")
     add("--peer-python", default=os.environ.get("TVM_BENCH_PYTHON", sys.executable), help="a Python that has the peers")
     add("--json", default=str(ROOT / "build" / "bench" / "models.json"), help="where rows are kept, by case")
+    add("--packages", default="", help="keep compiled models in this folder and use those that are there")
     add("--svg", default="", help="also draw the ratios")
     add("--compare", default="", metavar="OLD.json", help="say what moved since")
     add("--show", action="store_true", help="print the tables of the kept rows and time nothing")
@@ -262,8 +277,10 @@ def _time_models(bench: Bench) -> dict:
         except WorkerFailed as problem:
             print(problem)
             continue
-        rows[report.key(row)] = row
         print(report.line(row), flush=True)
+        if not options.rounds:
+            continue
+        rows[report.key(row)] = row
         # Kept after every model: an interrupted run loses one row.
         save(options.json, {**load(options.json), report.key(row): row})
     return rows

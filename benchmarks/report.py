@@ -61,7 +61,8 @@ def _ok(row: dict, peer: str) -> bool:
 def line(row: dict) -> str:
     """One row for the eye, while a run goes on."""
     if not _ok(row, OURS):
-        return f"{key(row)}: not timed"
+        errors = [f"{peer} {facts['error']:.1e}" for peer, facts in row["peers"].items() if "error" in facts]
+        return f"{key(row)}: not timed; error of {', '.join(errors) or 'none'}"
     ours = row["peers"][OURS]
     speed, share = _share(row)
     text = f"{key(row)}: {ours['p20'] * 1e3:.2f} ms (median {ours['median'] * 1e3:.2f})"
