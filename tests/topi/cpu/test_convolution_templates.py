@@ -117,8 +117,8 @@ def test_the_choice_keeps_the_tile_in_registers():
     w = te.placeholder((8, 8, 3, 3, 8, 8))
     out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW8c", "NCHW8c", "float32")
     config = conv2d.choose(out.op, machine)
-    held = config["tile_h"] * config["tile_w"] * config["tile_oc"]
-    assert conv2d.CHAINS <= held <= machine.registers - config["tile_oc"] - 1
+    rows, columns, vectors = config["tile"]
+    assert conv2d.CHAINS <= rows * columns * vectors <= machine.registers - vectors - 1
 
 
 @pytest.mark.parametrize("each, per", [(16, 16), (32, 32), (16, 32), (32, 16)], ids=lambda n: str(n))

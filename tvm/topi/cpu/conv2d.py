@@ -45,14 +45,24 @@ def applies(op: ComputeOp) -> bool:
     return x["oc"] % x["groups"] == 0
 
 
+def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
+    """(rows, columns, vectors of filters) whose sums fit the registers beside a vector of each filter and one number.
+    Several rows only where the columns are all there are; filters of one tile read the same channels."""
+    vectors = [d for d in range(1, 9) if x["oc"] // x["groups"] % d == 0]
+    return [
+        (h, w, oc)
+        for oc in vectors
+        for h in range(1, min(x["h"], 4) + 1)
+        for w in (range(1, min(x["w"], machine.registers) + 1) if h == 1 else (x["w"],))
+        if h * w * oc <= 4 or h * w * oc + oc + 1 <= machine.registers
+    ]
+
+
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     """Every knob and its values."""
     x = extents(op)
     return {
-        "tile_w": list(range(1, min(x["w"], machine.registers) + 1)),
-        "tile_h": list(range(1, min(x["h"], 4) + 1)),
-        # Filters of one tile read the same channels.
-        "tile_oc": [d for d in range(1, 9) if x["oc"] // x["groups"] % d == 0],
+        "tile": tiles(x, machine),
         "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
         "outer": ["filters", "pixels"],
         "pad": ["task", "once"],
@@ -63,33 +73,26 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
 def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The tile with the least time by count of loads and sums, tails included."""
     x = extents(op)
-    knobs = space(op, machine)
-    best: tuple[float, dict[str, Any]] | None = None
-    for tile_oc in knobs["tile_oc"]:
-        for tile_h in knobs["tile_h"]:
-            for tile_w in knobs["tile_w"]:
-                if tile_h > 1 and tile_w < x["w"]:
-                    continue
-                if tile_h * tile_w * tile_oc + tile_oc + 1 > machine.registers and tile_h * tile_w * tile_oc > 4:
-                    continue
-                cost = sum(
-                    times * tile_cycles(h * w, tile_oc, x["ici"] * x["ico"] * x["kh"] * x["kw"])
-                    for h, w, times in pieces(x["h"], x["w"], tile_h, tile_w)
-                ) / tile_oc
-                if best is None or cost < best[0] - 1e-9:
-                    best = (cost, {"tile_w": tile_w, "tile_h": tile_h, "tile_oc": tile_oc})
-    assert best is not None
-    chosen = best[1]
+    steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+
+    def cost(tile: tuple[int, int, int]) -> float:
+        h, w, oc = tile
+        return sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+
+    tile = min(tiles(x, machine), key=cost)
     # Data is read once where all filters are done on a tile of pixels; their weights then come from the second cache.
-    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
-    chosen["outer"] = "pixels" if weights <= machine.l2_bytes // 2 and x["h"] >= 4 * machine.threads else "filters"
-    # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
-    chosen["pad"] = "task" if chosen["outer"] == "pixels" else "once"
-    chosen["rows"] = rows_of_task(x, chosen, machine)
-    tile = chosen["tile_w"] * chosen["tile_h"] * chosen["tile_oc"]
-    # Short bodies are unrolled until the loop's own instructions are few beside them.
-    chosen["unroll_ic"] = max(u for u in knobs["unroll_ic"] if u == 1 or u * tile <= 64)
-    return chosen
+    weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
+    outer = "pixels" if weights <= machine.l2_bytes // 2 and x["h"] >= 4 * machine.threads else "filters"
+    size = tile[0] * tile[1] * tile[2]
+    return {
+        "tile": tile,
+        "rows": rows_of_task(x, tile, outer, machine),
+        "outer": outer,
+        # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
+        "pad": "task" if outer == "pixels" else "once",
+        # Short bodies are unrolled until the loop's own instructions are few beside them.
+        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= 64)),
+    }
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -109,18 +112,18 @@ def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
     return steps * (max(multiply, load) + 0.15 * min(multiply, load) + 0.5) + 4 * sums
 
 
-def rows_of_task(x: dict[str, int], chosen: dict[str, Any], machine: Machine) -> int:
+def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, machine: Machine) -> int:
     """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little."""
-    chunks = x["n"] * (x["oc"] // chosen["tile_oc"] if chosen["outer"] == "filters" else 1)
+    chunks = x["n"] * (x["oc"] // tile[2] if outer == "filters" else 1)
     rows = x["h"]
-    while rows > chosen["tile_h"] and chunks * -(-x["h"] // rows) < 4 * machine.threads:
+    while rows > tile[0] and chunks * -(-x["h"] // rows) < 4 * machine.threads:
         rows = -(-rows // 2)
-    return -(-rows // chosen["tile_h"]) * chosen["tile_h"]
+    return -(-rows // tile[0]) * tile[0]
 
 
 def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
-    tile_h, tile_w, tile_oc = config["tile_h"], config["tile_w"], config["tile_oc"]
+    tile_h, tile_w, tile_oc = config["tile"]
     height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
     n, oc, h, w, ob = host.op.axis
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)

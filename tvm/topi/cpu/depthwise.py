@@ -33,28 +33,28 @@ def applies(op: ComputeOp) -> bool:
         isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
 
+def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
+    """(rows, columns) whose sums fit the registers beside the weights of a row of the window."""
+    room = max(machine.registers - x["kw"] - 2, 1)
+    return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
+
+
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    """Every knob and its values."""
     x = extents(op)
-    return {
-        "tile_w": list(range(1, min(x["w"], machine.registers) + 1)),
-        "tile_h": list(range(1, min(x["h"], 4) + 1)),
-        "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56) if d <= x["h"]],
-    }
+    return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
 
 
 def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    """One row of the fewest, longest tiles."""
     x = extents(op)
-    # The weights of a row of the window stay in registers beside the sums.
-    room = machine.registers - x["kw"] - 2
-    best: tuple[float, int] | None = None
-    for tile in range(1, min(x["w"], room) + 1):
+
+    def cost(tile: tuple[int, int]) -> float:
         # Each tile loads its window's overhang; a tail is a tile of its own.
-        whole, rest = divmod(x["w"], tile)
-        cost = whole * max(tile, 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
-        if best is None or cost < best[0] - 1e-9:
-            best = (cost, tile)
-    assert best is not None
-    return {"tile_w": best[1], "tile_h": 1, "rows": rows_of_task(x, machine)}
+        whole, rest = divmod(x["w"], tile[1])
+        return whole * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
+
+    return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": rows_of_task(x, machine)}
 
 
 def rows_of_task(x: dict[str, int], machine: Machine) -> int:
@@ -71,13 +71,14 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
     n, c, h, w, cb = host.op.axis
     rows, h = host.split(h, factor=min(config["rows"], height))
-    h_outer, h_tile = host.split(h, factor=config["tile_h"])
-    w_outer, w_tile = host.split(w, factor=config["tile_w"])
+    tile_h, tile_w = config["tile"]
+    h_outer, h_tile = host.split(h, factor=tile_h)
+    w_outer, w_tile = host.split(w, factor=tile_w)
     host.reorder(n, c, rows, h_outer, w_outer, h_tile, w_tile, cb)
     host.vectorize(cb)
     for axis in (h_tile, w_tile):
         host.unroll(axis)
-    for axis, size, step in ((h_outer, height, config["tile_h"]), (w_outer, width, config["tile_w"])):
+    for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
         if size % step:
             host.pragma(axis, "loop_partition_hint", True)
     task = host.fuse(n, c, rows)

@@ -1,0 +1,200 @@
+"""How good is the choice without search? Random shapes, random configurations of each, and the analytic pick.
+
+    python -m benchmarks.analytic_choice [--shapes 40] [--configs 200] [--seed 1] [--target llvm] [--json FILE]
+
+Every shape is a convolution, depthwise convolution or dense layer drawn from the seed; its configurations are drawn
+uniformly from the template's space. Kernels run on one thread; workers, each on a core of its own, share the shapes. A configuration whose first run takes more than three times the best so far is not measured further. At the end
+the pick and the best five are measured again in turn, so luck of the moment does not decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from typing import Any
+
+from benchmarks.harness import percentile, save
+
+
+def shapes(seed: int, count: int) -> list[dict[str, Any]]:
+    """Layers like those of real models, of sizes nobody chose."""
+    rng = random.Random(seed)
+    out: list[dict[str, Any]] = []
+    for i in range(count):
+        kind = ("conv2d", "conv2d", "conv2d", "dense", "depthwise")[i % 5]
+        if kind == "dense":
+            out.append({"kind": kind, "m": rng.choice([1, 7, 16, 49, 65, 128, 200]),
+                        "n": 16 * rng.randint(4, 160), "k": 8 * rng.randint(8, 320)})  # fmt: skip
+            continue
+        size = rng.choice([7, 9, 13, 14, 17, 19, 26, 28, 33, 40, 52, 56])
+        kernel = rng.choice([1, 3, 3, 5] if kind == "conv2d" else [3, 5, 7])
+        most = max(2, min(40, 40 * 28 * 28 // (size * size * kernel)))
+        channels = 16 * rng.randint(1, most)
+        out.append({"kind": kind, "channels": channels, "size": size, "kernel": kernel, "stride": rng.choice([1, 1, 2]),
+                    "filters": 16 * rng.randint(1, most) if kind == "conv2d" else channels})  # fmt: skip
+    return out
+
+
+def build_graph(shape: dict[str, Any], lanes: int):
+    """The layer with bias and relu, as the graph compiler would fuse it: inputs, output, the operation to schedule."""
+    from tvm import te, topi
+
+    if shape["kind"] == "dense":
+        from tvm.target import Target
+        from tvm.topi.cpu import matmul
+        from tvm.topi.schedule.cpu import Machine
+
+        width = matmul.panel_width(shape["m"], shape["n"], Machine(Target.current()), "float32")
+        x = te.placeholder((shape["m"], shape["k"]), name="x")
+        w = te.placeholder((-(-shape["n"] // width), shape["k"], width), name="w")
+        out = topi.nn.dense_pack(x, w)
+        b = te.placeholder((out.shape[1],), name="b")
+        return [x, w, b], topi.nn.relu(topi.add(out, b)), out
+    c, f, k, s, size = (shape[n] for n in ("channels", "filters", "kernel", "stride", "size"))
+    layout = f"NCHW{lanes}c"
+    x = te.placeholder((1, c // lanes, size, size, lanes), name="x")
+    if shape["kind"] == "depthwise":
+        w = te.placeholder((c // lanes, 1, k, k, 1, lanes), name="w")
+        out = topi.nn.depthwise_conv2d_NCHWc(x, w, s, k // 2, 1, layout, layout, "float32")
+    else:
+        w = te.placeholder((f // lanes, c // lanes, k, k, lanes, lanes), name="w")
+        out = topi.nn.conv2d_NCHWc(x, w, s, k // 2, 1, layout, layout, "float32")
+    b = te.placeholder((f // lanes, 1, 1, lanes), name="b")
+    return [x, w, b], topi.nn.relu(topi.add(out, b)), out
+
+
+class Candidates:
+    """The kernels of one shape."""
+
+    def __init__(self, shape: dict[str, Any], target: str):
+        import numpy as np
+
+        import tvm
+        from tvm.topi.schedule import cpu
+
+        self.target = tvm.target.Target(target)
+        self.cpu = cpu
+        with self.target:
+            self.inputs, self.result, out = build_graph(shape, self.target.features.vector_bits // 32)
+        self.template = cpu.TEMPLATES[out.op.tag]
+        self.machine = cpu.Machine(self.target)
+        self.pick = self.template.choose(out.op, self.machine)
+        self.space = self.template.space(out.op, self.machine)
+        rng = np.random.default_rng(0)
+        self.arrays = [tvm.nd.array(rng.standard_normal([int(d) for d in t.shape]).astype("float32"))
+                       for t in (*self.inputs, self.result)]  # fmt: skip
+
+    def timer(self, config: dict[str, Any]):
+        """A function that runs the kernel some times and gives the seconds of one run."""
+        import tvm
+        from tvm.topi.schedule import schedule_for
+
+        chosen = self.template.choose
+        self.template.choose = lambda op, machine: dict(config)
+        try:
+            with self.target:
+                library = tvm.build(schedule_for([self.result], self.target), [*self.inputs, self.result], self.target)
+        finally:
+            self.template.choose = chosen
+        evaluator = library.time_evaluator("default_function", tvm.cpu(), number=1, repeat=1)
+
+        def run(repeat: int) -> float:
+            return min(evaluator(*self.arrays).mean for _ in range(repeat))
+
+        run.library = library
+        return run
+
+    def draw(self, rng: random.Random, count: int) -> list[dict[str, Any]]:
+        names = sorted(self.space)
+        total = 1
+        for n in names:
+            total *= len(self.space[n])
+        if total <= count:
+            return [dict(zip(names, v)) for v in itertools.product(*(self.space[n] for n in names))]
+        seen: dict[str, dict[str, Any]] = {}
+        while len(seen) < count:
+            config = {n: rng.choice(self.space[n]) for n in names}
+            seen[json.dumps(config, sort_keys=True)] = config
+        return list(seen.values())
+
+
+def judge(shape: dict[str, Any], configs: int, seed: int, target: str) -> dict[str, Any]:
+    started = time.monotonic()
+    candidates = Candidates(shape, target)
+    drawn = candidates.draw(random.Random(seed), configs)
+    pick = candidates.timer(candidates.pick)
+    pick(3)
+    best = pick(5)
+    found: list[tuple[float, dict[str, Any], Any]] = []
+    for config in drawn:
+        run = candidates.timer(config)
+        run(1)
+        first = run(1)
+        if first <= 3 * best:
+            first = min(first, run(4))
+            best = min(best, first)
+        found.append((first, config, run if first <= 1.3 * best else None))
+    leaders = sorted((f for f in found if f[2] is not None), key=lambda f: f[0])[:5]
+    times: list[list[float]] = [[] for _ in range(len(leaders) + 1)]
+    for _ in range(15):
+        for seconds, run in zip(times, [pick, *(f[2] for f in leaders)]):
+            seconds.append(run(2))
+    final = [percentile(t, 20) for t in times]
+    ratio = final[0] / min(final)
+    return {"shape": shape, "pick": candidates.pick, "seconds": final[0], "best": min(final), "ratio": ratio,
+            "configs": len(drawn), "better": sum(f[0] < 0.98 * final[0] for f in found),
+            "best_config": candidates.pick if ratio == 1 else leaders[final.index(min(final)) - 1][1],
+            "took": time.monotonic() - started}  # fmt: skip
+
+
+def worker(arguments: argparse.Namespace) -> None:
+    """Judge this worker's share of the shapes; results as lines of JSON."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[arguments.worker]})
+    for i, shape in enumerate(shapes(arguments.seed, arguments.shapes)):
+        if i % arguments.workers == arguments.worker:
+            got = judge(shape, arguments.configs, arguments.seed * 1000 + i, arguments.target)
+            print(json.dumps({"index": i, **got}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--shapes", type=int, default=40)
+    parser.add_argument("--configs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--workers", type=int, default=2, help="cores to use")
+    parser.add_argument("--json", default="", help="keep the results in this file")
+    parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker >= 0:
+        worker(arguments)
+        return
+    environment = {**os.environ, "TVM_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.analytic_choice", *sys.argv[1:], "--worker"]
+    children = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True, env=environment)
+                for i in range(arguments.workers)]  # fmt: skip
+    results = []
+    for child in children:
+        results += [json.loads(line) for line in child.stdout or ()]
+        if child.wait():
+            raise SystemExit("a worker failed; its message is above")
+    results.sort(key=lambda r: r["index"])
+    print("| shape | pick, us | best of the drawn, us | ratio | drawn |\n| --- | --- | --- | --- | --- |")
+    for r in results:
+        text = ", ".join(f"{k} {v}" for k, v in r["shape"].items() if k != "kind")
+        print(f"| {r['shape']['kind']} {text} | {r['seconds'] * 1e6:.1f} | {r['best'] * 1e6:.1f} | {r['ratio']:.2f} "
+              f"| {r['configs']} |")  # fmt: skip
+    near = sum(r["ratio"] <= 1.1 for r in results)
+    print(f"\nwithin 10 % of the best: {near} of {len(results)} ({100 * near / len(results):.0f} %; wanted 80 %)")
+    if arguments.json:
+        save(arguments.json, {"seed": arguments.seed, "target": arguments.target, "results": results})
+
+
+if __name__ == "__main__":
+    main()
