@@ -3,8 +3,9 @@
     python -m benchmarks.analytic_choice [--shapes 40] [--configs 200] [--seed 1] [--target llvm] [--json FILE]
 
 Every shape is a convolution, depthwise convolution or dense layer drawn from the seed; its configurations are drawn
-uniformly from the template's space. Kernels run on one thread; workers, each on a core of its own, share the shapes. A configuration whose first run takes more than three times the best so far is not measured further. At the end
-the pick and the best five are measured again in turn, so luck of the moment does not decide.
+uniformly from the template's space. Kernels run on one thread; workers, each on a core of its own, share the shapes.
+A configuration whose first run takes more than three times the best so far is not measured further. At the end the
+pick and the best five are measured again in turn, so luck of the moment does not decide.
 """
 
 from __future__ import annotations
