@@ -50,6 +50,7 @@ class HostC(CLike):
 
     function_qualifier: ClassVar[str] = "TVM_EXPORT "
     calls: ClassVar[dict] = {**CLike.calls, **c_runtime.CALLS}
+    statements: ClassVar[dict] = {**CLike.statements, **c_runtime.STATEMENTS}
     attributes: ClassVar[dict] = {**CLike.attributes, **c_runtime.ATTRIBUTES}
 
     def parallel_loop(self, stmt) -> None:

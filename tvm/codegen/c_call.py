@@ -291,10 +291,12 @@ def _llvm_intrinsic(p: CLike, node: Call) -> str:
 
 
 def _ret(p: CLike, node: Call) -> str:
-    if p.result == "void" or not node.args:
-        p.line("return;")
-        return "0"
-    p.line(f"return {bare(p.last_value(node.args[0]))};")
+    text = "" if p.result == "void" or not node.args else bare(p.last_value(node.args[0]))
+    if text and p.held:
+        text = p.temporary(node.args[0].dtype, text)
+    for statement in reversed(p.held.values()):
+        p.line(statement)
+    p.line(f"return {text};" if text else "return;")
     return "0"
 
 

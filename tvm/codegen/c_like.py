@@ -125,6 +125,8 @@ class CLike:
         # Element types of pointers; None where memory is seen as several types.
         self.pointees: dict[Var, str | None] = {}
         self.private: set[Var] = set()
+        # Workspace to give back when the function is left early: the pointer's variable, the statement that does it.
+        self.held: dict[Var, str] = {}
 
     # Types ----------------------------------------------------------------------------------------------------
 
@@ -420,7 +422,8 @@ class CLike:
 
     def fail(self) -> str:
         """The statement that leaves the function after an error."""
-        return "return;" if self.result == "void" else "return -1;"
+        leave = "return;" if self.result == "void" else "return -1;"
+        return f"{{ {' '.join(reversed(self.held.values()))} {leave} }}" if self.held else leave
 
     def conversion(self, source: str, target: str, text: str) -> str:
         return c_expr.convert(self, source, target, text)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..dtype import CODES, info
 from ..error import TVMError
 from ..ir.prim import Call, IntImm, PrimExpr, StringImm, Var
-from ..tir.stmt import AttrStmt, For, Stmt, no_op
+from ..tir.stmt import AttrStmt, For, LetStmt, Stmt, no_op
 from . import c_expr, c_stmt
 from .c_like import CLike
 from .c_names import bare, clean, quoted
@@ -272,6 +272,20 @@ def _free_workspace(p: CLike, node: Call) -> str:
     return runtime_call("free_workspace", *(bare(p.value(a)) for a in _operands(node)))
 
 
+def _free_own_workspace(p: CLike, node: Call) -> str:
+    p.held = {var: statement for var, statement in p.held.items() if var is not node.args[2]}
+    return _free_workspace(p, node)
+
+
+def _let(p: CLike, stmt: LetStmt) -> Stmt:
+    """Workspace is given back where its scope ends, and wherever the function is left before."""
+    body, source = c_stmt.let(p, stmt), stmt.value
+    if isinstance(source, Call) and getattr(source.op, "name", "") == "tir.TVMBackendAllocWorkspace":
+        device = [bare(p.value(number)) for number in source.args[:2]]
+        p.held[stmt.var] = runtime_call("free_workspace", *device, p.value(stmt.var)) + ";"
+    return body
+
+
 def _operands(node: Call) -> tuple[PrimExpr, ...]:
     return node.args[1:] if node.args and isinstance(node.args[0], StringImm) else node.args
 
@@ -286,7 +300,7 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
     "tir.tvm_check_tensor": _check_tensor,
     "tir.tvm_raise_value": _raise_value,
     "tir.TVMBackendAllocWorkspace": _alloc_workspace,
-    "tir.TVMBackendFreeWorkspace": _free_workspace,
+    "tir.TVMBackendFreeWorkspace": _free_own_workspace,
     "extern.TVMBackendAllocWorkspace": _alloc_workspace,
     "extern.TVMBackendFreeWorkspace": _free_workspace,
 }
@@ -457,6 +471,8 @@ def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list
     lines += [f"  return {name}({', '.join(passed)});", "}"]
     return lines
 
+
+STATEMENTS = {LetStmt: _let}
 
 ATTRIBUTES = {
     "pragma_parallel_launch_point": _launch_point,

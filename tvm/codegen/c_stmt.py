@@ -73,7 +73,7 @@ def _store(p: CLike, stmt: BufferStore) -> None:
     p.end()
 
 
-def _let(p: CLike, stmt: LetStmt) -> Stmt:
+def let(p: CLike, stmt: LetStmt) -> Stmt:
     var, value = stmt.var, stmt.value
     p.begin(value)
     if info(var.dtype).lanes > 1 and var.dtype != "handle":
@@ -327,7 +327,7 @@ STATEMENTS: dict[type, Callable] = {
     SeqStmt: _sequence,
     Evaluate: _evaluate,
     BufferStore: _store,
-    LetStmt: _let,
+    LetStmt: let,
     For: _for,
     While: _while,
     IfThenElse: _if,

@@ -59,6 +59,8 @@ class Builder:
         self.parallel: Any = None
         self.strided_next = False
         self.counts: str | None = None
+        # Workspace to give back when the function is left early: the pointer's variable, arguments of the call.
+        self.held: dict[Var, list[tuple[str, str]]] = {}
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None
 

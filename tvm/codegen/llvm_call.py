@@ -27,7 +27,7 @@ from . import llvm_math, llvm_memory
 from .llvm_builder import Builder
 from .llvm_cast import convert, widen
 from .llvm_intrinsic import check_available, full_name
-from .llvm_runtime import leave, runtime_call
+from .llvm_runtime import free_held, leave, runtime_call
 from .llvm_struct import STRUCT_CALLS
 from .llvm_value import choose, value
 
@@ -364,6 +364,11 @@ def _free_workspace(b: Builder, node: Call, args) -> str:
     return runtime_call(b, "free_workspace", _typed(b, args, ("int32", "int32", "handle")))
 
 
+def _free_own_workspace(b: Builder, node: Call) -> str:
+    b.held = {var: arguments for var, arguments in b.held.items() if var is not node.args[2]}
+    return _free_workspace(b, node, node.args)
+
+
 def _typed(b: Builder, args, dtypes) -> list[tuple[str, str]]:
     return [(b.types[d], convert(b, a.dtype, d, value(b, a))) for a, d in zip(args, dtypes)]
 
@@ -375,6 +380,7 @@ def _ret(b: Builder, node: Call) -> str:
     got = value(b, node.args[0]) if node.args else "0"
     dtype = node.args[0].dtype if node.args else "int32"
     want = b.result
+    free_held(b)
     if want == "void":
         b.finish("ret void")
         return "0"
@@ -444,7 +450,7 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.call_llvm_intrin": _llvm_intrinsic(False),
     "tir.call_llvm_pure_intrin": _llvm_intrinsic(True),
     "tir.TVMBackendAllocWorkspace": lambda b, n: _alloc_workspace(b, n, n.args),
-    "tir.TVMBackendFreeWorkspace": lambda b, n: _free_workspace(b, n, n.args),
+    "tir.TVMBackendFreeWorkspace": _free_own_workspace,
     "tir.ret": _ret,
     "tir.tvm_throw_last_error": _throw,
     "tir.tvm_raise_value": _raise_value,

@@ -47,8 +47,17 @@ def return_if_failed(b: Builder, status: str) -> None:
     b.start(passed)
 
 
+def free_held(b: Builder) -> None:
+    """Give back the workspace in use, before the function is left from the middle."""
+    b.push()
+    for arguments in reversed(b.held.values()):
+        runtime_call(b, "free_workspace", arguments)
+    b.pop()
+
+
 def leave(b: Builder, status: str = "-1") -> None:
     """Return a status from a function that gives one; from any other, nothing of use."""
+    free_held(b)
     if b.result == "void":
         b.finish("ret void")
     else:

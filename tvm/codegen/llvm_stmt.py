@@ -107,6 +107,9 @@ def _describe_pointer(b: Builder, var: Var, source: PrimExpr) -> None:
     if name == "tir.TVMBackendAllocWorkspace" or _extern_name(source) == "TVMBackendAllocWorkspace":
         b.alignment[var] = 64
         b.private.add(var)
+    if name == "tir.TVMBackendAllocWorkspace":
+        device = [("i32", value(b, number)) for number in source.args[:2]]
+        b.held[var] = [*device, ("ptr", value(b, var))]
 
 
 def _extern_name(node: PrimExpr) -> str:
