@@ -30,6 +30,8 @@ typedef struct TVMGraph {
   int *row_ptr;
   TVMArrayHandle *storage;
   int storage_count;
+  int *storage_of; /* of each entry; those of one storage are views of it */
+  int *offset;     /* where each entry starts in its storage */
   TVMArrayHandle *entries;
   DLTensor *tensors; /* what kernels see; the data of an input may be the caller's */
   int entry_count;
@@ -58,6 +60,8 @@ static void graph_free(void *self) {
   free(g->nodes);
   free(g->row_ptr);
   free(g->storage);
+  free(g->storage_of);
+  free(g->offset);
   free(g->entries);
   free(g->tensors);
   free(g->inputs);
@@ -151,7 +155,7 @@ static int read_node(Graph *g, int number, const Json *json) {
   const Json *function = want(attrs, "func_name", JSON_STRING);
   if (!function) return -1;
   if (!strcmp(function->text, "__nop")) {
-    if (n->input_count != 1 || n->entry_count != 1) return tvm_error("graph: reshape '%s' takes one and gives one", n->name);
+    if (n->input_count < 1 || n->entry_count != 1) return tvm_error("graph: view '%s' takes some and gives one", n->name);
     return 0;
   }
   if (TVMModGetFunction(g->library, function->text, 1, &n->function)) return -1;
@@ -159,46 +163,73 @@ static int read_node(Graph *g, int number, const Json *json) {
   return 0;
 }
 
+static char *own_data(const Graph *g, int entry) { return (char *)g->entries[entry]->data + g->entries[entry]->byte_offset; }
+
+/* Kernels see an entry at `data`, and what shares its storage beside it. */
+static void put(Graph *g, int entry, char *data) {
+  for (int i = 0; i < g->entry_count; ++i)
+    if (g->storage_of[i] == g->storage_of[entry]) {
+      g->tensors[i] = *g->entries[i];
+      g->tensors[i].byte_offset = 0;
+      g->tensors[i].data = data + g->offset[i] - g->offset[entry];
+    }
+}
+
+static int read_shape(const Json *shape, int64_t *dims, int *ndim) {
+  if (shape->kind != JSON_ARRAY || shape->count > 64) return tvm_error("graph: a type or shape is wrong");
+  *ndim = 0;
+  for (const Json *d = shape->child; d; d = d->next)
+    if (d->kind != JSON_INT || d->integer < 0) return tvm_error("graph: a shape has a wrong size");
+    else dims[(*ndim)++] = d->integer;
+  return 0;
+}
+
+static int allocate(Graph *g, const size_t *sizes) {
+  for (int i = 0; i < g->entry_count; ++i)
+    if (g->storage_of[i] >= g->storage_count) g->storage_count = g->storage_of[i] + 1;
+  if (!(g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage))) return tvm_error("out of memory");
+  for (int i = 0; i < g->storage_count; ++i) {
+    int64_t size = sizes[i] ? (int64_t)sizes[i] : 1;
+    if (TVMArrayAlloc(&size, 1, (DLDataType){kDLUInt, 8, 1}, g->device, &g->storage[i])) return -1;
+  }
+  return 0;
+}
+
+/* Without "storage_offset" every entry starts where its storage does. */
 static int read_memory(Graph *g, const Json *attrs) {
   const Json *types = attribute(attrs, "dltype", g->entry_count), *shapes = attribute(attrs, "shape", g->entry_count);
-  const Json *ids = attribute(attrs, "storage_id", g->entry_count);
+  const Json *ids = attribute(attrs, "storage_id", g->entry_count), *places = NULL;
   if (!types || !shapes || !ids) return -1;
-  int *storage = NULL, count = 0, status = int_list(ids, &storage, &count, 0, g->entry_count, "storage_id");
+  if (json_member(attrs, "storage_offset") && !(places = attribute(attrs, "storage_offset", g->entry_count))) return -1;
+  int count = 0, status = int_list(ids, &g->storage_of, &count, 0, g->entry_count, "storage_id");
+  if (!status && places) status = int_list(places, &g->offset, &count, 0, 0x7fffffff, "storage_offset");
+  if (!places && !(g->offset = calloc((size_t)g->entry_count + 1, sizeof *g->offset))) status = tvm_error("out of memory");
   size_t *sizes = calloc((size_t)g->entry_count + 1, sizeof *sizes);
   DLDataType *dtypes = calloc((size_t)g->entry_count + 1, sizeof *dtypes);
-  if (!sizes || !dtypes) status = tvm_error("out of memory");
+  if (!status && (!sizes || !dtypes)) status = tvm_error("out of memory");
+  int64_t dims[64];
+  int ndim = 0;
   const Json *type = types->child, *shape = shapes->child;
   for (int i = 0; !status && i < g->entry_count; ++i, type = type->next, shape = shape->next) {
-    int64_t dims[64];
-    int ndim = 0;
-    if (type->kind != JSON_STRING || shape->kind != JSON_ARRAY || shape->count > 64) {
-      status = tvm_error("graph: a type or shape is wrong");
-      break;
-    }
-    status = parse_dtype(type->text, &dtypes[i]);
-    for (const Json *d = shape->child; d && !status; d = d->next)
-      if (d->kind != JSON_INT || d->integer < 0) status = tvm_error("graph: a shape has a wrong size");
-      else dims[ndim++] = d->integer;
+    if (type->kind != JSON_STRING) status = tvm_error("graph: a type or shape is wrong");
+    if (!status) status = parse_dtype(type->text, &dtypes[i]);
+    if (!status) status = read_shape(shape, dims, &ndim);
     DLTensor probe = {NULL, g->device, ndim, dtypes[i], dims, NULL, 0};
-    size_t nbytes = 0;
+    size_t nbytes = 0, before = (size_t)g->offset[i];
     if (!status) status = TVMTensorByteSize(&probe, &nbytes);
-    if (!status && nbytes > sizes[storage[i]]) sizes[storage[i]] = nbytes;
-    if (!status && storage[i] >= g->storage_count) g->storage_count = storage[i] + 1;
+    if (!status && before + nbytes > sizes[g->storage_of[i]]) sizes[g->storage_of[i]] = before + nbytes;
   }
-  if (!status && !(g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage))) status = tvm_error("out of memory");
-  for (int i = 0; !status && i < g->storage_count; ++i) {
-    int64_t size = sizes[i] ? (int64_t)sizes[i] : 1;
-    status = TVMArrayAlloc(&size, 1, (DLDataType){kDLUInt, 8, 1}, g->device, &g->storage[i]);
-  }
+  if (!status) status = allocate(g, sizes);
   shape = shapes->child;
   for (int i = 0; !status && i < g->entry_count; ++i, shape = shape->next) {
-    int64_t dims[64];
-    int ndim = 0;
-    for (const Json *d = shape->child; d; d = d->next) dims[ndim++] = d->integer;
-    status = TVMArrayCreateView(g->storage[storage[i]], dims, ndim, dtypes[i], 0, &g->entries[i]);
-    if (!status) g->tensors[i] = *g->entries[i];
+    uint64_t before = (uint64_t)g->offset[i];
+    status = read_shape(shape, dims, &ndim);
+    if (!status) status = TVMArrayCreateView(g->storage[g->storage_of[i]], dims, ndim, dtypes[i], before, &g->entries[i]);
+    if (status) break;
+    g->tensors[i] = *g->entries[i];
+    g->tensors[i].data = own_data(g, i);
+    g->tensors[i].byte_offset = 0;
   }
-  free(storage);
   free(sizes);
   free(dtypes);
   return status;
@@ -322,7 +353,7 @@ PACKED(packed_set_input) {
   GraphNode *node = &g->nodes[g->inputs[i]];
   DLTensor *to = g->entries[node->first_entry];
   if (same_tensor(from, to, node->name)) return -1;
-  g->tensors[node->first_entry] = *to;
+  put(g, node->first_entry, own_data(g, node->first_entry));
   return TVMArrayCopyFromTo(from, to, NULL);
 }
 
@@ -331,7 +362,7 @@ static int lend(Graph *g, int entry, DLTensor *from, const char *name) {
   if (!tvm_is_compact(from)) return tvm_error("graph executor: '%s' must be compact to be used in place", name);
   if (((uintptr_t)from->data + from->byte_offset) % 64)
     return tvm_error("graph executor: '%s' must lie at a multiple of 64 bytes to be used in place; copy it", name);
-  g->tensors[entry].data = (char *)from->data + from->byte_offset;
+  put(g, entry, (char *)from->data + from->byte_offset);
   return 0;
 }
 
@@ -362,7 +393,7 @@ static int give(Graph *g, int entry, TVMValue *args, int *codes, int n, TVMValue
     if (tensor_of(args[1], codes[1], &to) || same_tensor(to, &g->tensors[entry], "output")) return -1;
     return TVMArrayCopyFromTo(&g->tensors[entry], to, NULL);
   }
-  if (g->tensors[entry].data != g->entries[entry]->data && TVMArrayCopyFromTo(&g->tensors[entry], g->entries[entry], NULL)) return -1;
+  if ((char *)g->tensors[entry].data != own_data(g, entry) && TVMArrayCopyFromTo(&g->tensors[entry], g->entries[entry], NULL)) return -1;
   TVMArrayRetain(g->entries[entry]);
   ret->v_handle = g->entries[entry];
   *ret_code = kTVMNDArrayHandle;
@@ -502,7 +533,7 @@ PACKED(packed_load_params) {
     GraphNode *node = &g->nodes[g->inputs[i]];
     DLTensor *from = TVMParamsArray(params, p), *to = g->entries[node->first_entry];
     status = same_tensor(from, to, node->name) ? -1 : TVMArrayCopyFromTo(from, to, NULL);
-    g->tensors[node->first_entry] = *to;
+    put(g, node->first_entry, own_data(g, node->first_entry));
     tvm_params_drop(params, p); /* one copy of the weights at a time */
   }
   TVMParamsFree(params);
@@ -523,7 +554,7 @@ PACKED(packed_share_arrays) {
     TVMArrayRetain(from);
     TVMArrayFree(g->entries[node->first_entry]);
     g->entries[node->first_entry] = from;
-    g->tensors[node->first_entry] = *from;
+    put(g, node->first_entry, own_data(g, node->first_entry));
   }
   return 0;
 }

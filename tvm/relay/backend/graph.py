@@ -13,13 +13,18 @@ from ...ir.prim import IntImm
 from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
-from .memory_plan import Entry, Plan, plan
+from ..op.record import BROADCAST, pattern_of
+from .memory_plan import Entry, Plan, Step, plan
 from .te_compiler import Kernel, KernelCompiler, flatten_type
+
+# Kernels read and write whole vectors quickest where they start at a line of the cache.
+ALIGNMENT = 64
 
 
 @dataclass
 class Node:
-    """An input (kernel None) or a kernel call. ``inputs`` are (node, output) pairs."""
+    """An input (kernel None), a kernel call, or a view (``nop``) of what it reads. ``inputs`` are (node, output) pairs;
+    the kernel may write over those in ``over``."""
 
     name: str
     types: list[TensorType]
@@ -27,6 +32,7 @@ class Node:
     kernel: Kernel | None = None
     nop: bool = False
     extra: dict[str, str] = field(default_factory=dict)
+    over: list[tuple[int, int]] = field(default_factory=list)
 
 
 class GraphCodegen:
@@ -39,8 +45,13 @@ class GraphCodegen:
         self.params: dict[str, Any] = {}
         self.heads: list[tuple[int, int]] = []
         self.plan: Plan | None = None
+        # Results that lie inside a join, and results the caller sees.
+        self.parts: set[tuple[int, int]] = set()
+        self.kept: set[tuple[int, int]] = set()
+        self.results: set[int] = set()
 
     def run(self, function: Function) -> None:
+        self.results = seen_outside(function.body)
         for param in function.params:
             self._input(param)
         for node in post_order_calls(function.body):
@@ -87,15 +98,41 @@ class GraphCodegen:
         types = [
             static(t, "the result of a kernel") for t in flatten_type(node.op.body.checked_type_ or node.op.ret_type)
         ]
-        if is_reshape(node.op) and len(inputs) == 1:
+        joined = self._joined(node.op, inputs)
+        if joined is not None:
+            self.nodes.append(Node("concatenate_nop", types, joined, nop=True))
+            self.parts.update(joined)
+        elif is_reshape(node.op) and len(inputs) == 1:
             self.nodes.append(Node("reshape_nop", types, inputs, nop=True))
         else:
             kernel = self.compiler.lower(node.op)
             extra = {"hash": node.op.attrs["hash"]} if "hash" in node.op.attrs else {}
-            self.nodes.append(Node(kernel.name, types, inputs, kernel, extra={**extra, **_layouts(node.op)}))
+            over = [i for i, p in zip(inputs, node.op.params) if p in written_over(node.op)] if len(types) == 1 else []
+            self.nodes.append(Node(kernel.name, types, inputs, kernel, False, {**extra, **_layouts(node.op)}, over))
         index = len(self.nodes) - 1
+        if id(node) in self.results:
+            self.kept.update((index, i) for i in range(len(types)))
         several = not isinstance(node.op.body.checked_type_ or node.op.ret_type, TensorType)
         return [(index, i) for i in range(len(types))] if several else (index, 0)
+
+    def _joined(self, function: Function, inputs: list[tuple[int, int]]) -> list[tuple[int, int]] | None:
+        """The parts of a join that can be written where they belong: results of kernels, each of them whole and in one
+        piece of the joined memory."""
+        body = function.body
+        if not isinstance(body, Call) or body.op.name != "concatenate" or "cpu" not in self.compiler.target.keys:
+            return None
+        fields = body.args[0].fields if isinstance(body.args[0], Tuple) else ()
+        if len(inputs) != len(function.params) or {id(f) for f in fields} != {id(p) for p in function.params}:
+            return None
+        place = {id(p): i for p, i in zip(function.params, inputs)}
+        parts = [place[id(f)] for f in fields]
+        shape = body.checked_type_.shape
+        whole = all(int(d) == 1 for d in shape[: body.attrs.axis % len(shape)])
+        if not whole or len(set(parts)) != len(parts) or any(p in self.parts or p in self.kept for p in parts):
+            return None
+        nodes = [self.nodes[n] for n, _ in parts]
+        aligned = all(byte_size(n.types[i]) % ALIGNMENT == 0 for n, (_, i) in zip(nodes, parts))
+        return parts if aligned and all(n.kernel is not None for n in nodes) else None
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -109,22 +146,27 @@ class GraphCodegen:
         rows = self.row_ptr()
         heads = {rows[n] + i for n, i in self.heads}
         entries: list[Entry] = []
-        alias: dict[int, int] = {}
-        steps = []
+        within: dict[int, tuple[int, int]] = {}
+        steps: list[Step] = []
         for number, node in enumerate(self.nodes):
             outs = list(range(rows[number], rows[number + 1]))
             ins = [rows[n] + i for n, i in node.inputs]
             for e, t in zip(outs, node.types):
                 entries.append(Entry(byte_size(t), pinned=node.kernel is None and not node.nop or e in heads))
-            if node.nop:
-                if entries[outs[0]].pinned or entries[ins[0]].pinned:
-                    # A reshaped input or result lives where the original does.
-                    entries[outs[0]].pinned = False
-                alias[outs[0]] = ins[0]
-                if outs[0] in heads:
-                    entries[_base(alias, ins[0])].pinned = True
-            steps.append((ins, outs))
-        self.plan = plan(steps, entries, alias)
+            if node.nop and len(ins) == 1:
+                within[outs[0]] = (ins[0], 0)
+            elif node.nop:
+                offset = 0
+                for e in ins:
+                    within[e] = (outs[0], offset)
+                    offset += entries[e].nbytes
+            steps.append(Step(ins, outs, [rows[n] + i for n, i in node.over]))
+        for e in heads:
+            entries[_base(within, e)].pinned = True
+        for e in within:
+            # It lives where the whole does.
+            entries[e].pinned = False
+        self.plan = plan(steps, entries, within)
 
     # -- text --------------------------------------------------------------------------------------------------
 
@@ -151,6 +193,7 @@ class GraphCodegen:
             "dltype": ["list_str", [t.dtype for t in types]],
             "device_index": ["list_int", [1] * len(types)],
             "storage_id": ["list_int", [e.storage for e in self.plan.entries]],
+            "storage_offset": ["list_int", [e.offset for e in self.plan.entries]],
             "shape": ["list_shape", [[int(d) for d in t.shape] for t in types]],
         }
         graph = {
@@ -175,9 +218,9 @@ def _layouts(function: Function) -> dict[str, str]:
     return found
 
 
-def _base(alias: dict[int, int], e: int) -> int:
-    while e in alias:
-        e = alias[e]
+def _base(within: dict[int, tuple[int, int]], e: int) -> int:
+    while e in within:
+        e = within[e][0]
     return e
 
 
@@ -198,6 +241,22 @@ def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
     return order
 
 
+def seen_outside(body: RelayExpr) -> set[int]:
+    """Ids of the calls whose results the caller of the graph sees, as they are or reshaped."""
+    found: set[int] = set()
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        if id(e) in found:
+            continue
+        found.add(id(e))
+        if isinstance(e, (Tuple, TupleGetItem)):
+            stack.extend(e.children())
+        elif isinstance(e, Call) and isinstance(e.op, Function) and is_reshape(e.op):
+            stack.extend(e.args)
+    return found
+
+
 def is_reshape(function: Function) -> bool:
     """Whether the kernel only sees the same elements in another shape."""
     for node in post_order(function.body):
@@ -207,6 +266,31 @@ def is_reshape(function: Function) -> bool:
         elif not isinstance(node, (Var, Op)):
             return False
     return not isinstance(function.body, Var)
+
+
+def written_over(function: Function) -> set[Var]:
+    """Inputs that a kernel reads only at the element it writes: it may write over them."""
+    near: set[int] = {id(function.body)}
+    far: set[int] = set()
+    order = [n for n in post_order(function.body) if not isinstance(n, Op)]
+    for node in reversed(order):
+        for child in node.children():
+            if isinstance(child, Op):
+                continue
+            alike = isinstance(node, Call) and (
+                bool(node.op.attrs.get("reshape_only"))
+                or pattern_of(node.op) <= BROADCAST and _shape(child) == _shape(node)
+            )
+            if id(node) in near and id(node) not in far and alike:
+                near.add(id(child))
+            else:
+                far.add(id(child))
+    return {p for p in function.params if id(p) in near and id(p) not in far}
+
+
+def _shape(e: RelayExpr) -> tuple[int, ...] | None:
+    t = e.checked_type_ or getattr(e, "type_annotation", None)
+    return tuple(int(d) for d in t.shape) if isinstance(t, TensorType) else None
 
 
 def static(t: TensorType, what: str) -> TensorType:
