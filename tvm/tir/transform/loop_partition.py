@@ -103,8 +103,10 @@ class Partitioner(StmtRewriter):
 
     def loop(self, node: For, hinted: bool, unroll: bool) -> Stmt:
         """The loop, divided where that pays; a hinted loop that is not divided may be marked for unrolling."""
-        # Lanes and threads belong together: such a loop stays whole.
+        # Lanes and threads belong together: such a loop stays whole. Of a parallel loop the rest would wait for the
+        # interior to be done, and most threads would have nothing to do.
         whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or node.loop_var in self.done
+        whole = whole or node.kind is ForKind.PARALLEL and not hinted and not self.config.partition_const_loop
         got = None if whole else self.partition(node, hinted)
         if got is not None:
             return got

@@ -14,6 +14,7 @@ from ...error import TVMError
 from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import (
+    LT,
     Add,
     Broadcast,
     BufferLoad,
@@ -134,11 +135,11 @@ class Vectorizer(StmtRewriter):
         except NoVectorForm:
             return self.lane_by_lane(node)
 
-    def lane_by_lane(self, node: Stmt) -> Stmt:
+    def lane_by_lane(self, node: Stmt, kind: ForKind = ForKind.SERIAL) -> Stmt:
         lane = self.var.copy_with_suffix("_s")
         for var, value in reversed(self.let_values):
             node = LetStmt(var, value, node)
-        return For(lane, self.low, self.lanes, ForKind.SERIAL, substitute(node, {self.var: lane}))
+        return For(lane, self.low, self.lanes, kind, substitute(node, {self.var: lane}))
 
     def varies(self, node: Node) -> bool:
         """Whether the value differs between lanes."""
@@ -158,9 +159,40 @@ class Vectorizer(StmtRewriter):
         return BufferStore(node.buffer, widened(value, lanes * info(node.buffer.dtype).lanes), indices)
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
-        if self.varies(node.condition):
-            raise NoVectorForm
-        return self.keep(node)
+        if not self.varies(node.condition):
+            return self.keep(node)
+        if node.else_case is None and not self.let_values:
+            limit = self.lanes_below(node.condition)
+            if isinstance(limit, int):
+                return self.first_lanes(node.then_case, limit)
+            if limit is not None:
+                # Nearly always all lanes are below a bound that is marked likely. The others are unrolled: memory that
+                # is read at a place known only at run time could not stay in registers.
+                return IfThenElse(limit, self.stmt(node.then_case), self.lane_by_lane(node, ForKind.UNROLLED))
+        raise NoVectorForm
+
+    def lanes_below(self, condition: PrimExpr) -> int | PrimExpr | None:
+        """For ``likely(x + lane < y)``: how many lanes hold, if that is a number; else the condition of the last lane,
+        with which all hold. None for conditions of another form."""
+        if not is_call(condition, "tir.likely") or not isinstance(condition.args[0], LT):
+            return None
+        low = int_value(self.low)
+        got = as_sum(condition.args[0].b - condition.args[0].a)
+        if low is None or got is None:
+            return None
+        terms = {n: c for n, c in got.terms.values() if c}
+        if terms.pop(self.var, 0) != -1 or any(self.varies(n) for n in terms):
+            return None
+        if terms:
+            return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
+        return max(min(got.constant - low, self.lanes), 0)
+
+    def first_lanes(self, body: Stmt, count: int) -> Stmt:
+        if count == 0:
+            return Evaluate(const(0))
+        if count == 1:
+            return substitute(body, {self.var: self.low})
+        return Vectorizer(self.var, self.low, count).stmt(body)
 
     def on_For(self, node: For) -> Stmt:
         if self.varies(node.min) or self.varies(node.extent):

@@ -7,17 +7,18 @@ each row of the left one. A panel is used for all rows before the next is fetche
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...dtype import info
 from ...ir.op import Op
 from ...ir.prim import Call, IterVar, const
+from ...target import Target
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access
 
 if TYPE_CHECKING:
-    from ..schedule.cpu import Machine, Planner
+    from ..schedule.cpu import Planner
 
 # Steps of the sum written out one after the other.
 UNROLL = 8
@@ -25,6 +26,8 @@ UNROLL = 8
 MOST_VECTORS, MOST_ROWS = 8, 16
 # Fewer independent sums than this leave the multipliers waiting for each other.
 CHAINS = 8
+# Products of fewer rows do not use the columns often enough to make panels of them first.
+FEW_ROWS = 4
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -57,7 +60,7 @@ def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int) -> tuple
 def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
     """Columns of a panel when a right operand of ``n`` columns is packed for products with ``m`` rows."""
     lanes = machine.lanes(dtype)
-    if m < 4:
+    if m < FEW_ROWS:
         # Each number is used a few times only: the memory decides, and every thread should get some panels.
         fit = [t[1] for t in tiles(m, machine.registers) if t[0] == m and t[1] in (2, 4)]
         vectors = next((v for v in reversed(fit) if ceil_div(n, v * lanes) >= 4 * machine.threads), 1)
@@ -70,6 +73,34 @@ def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
     lanes = gcd(machine.lanes(dtype), width)
     choices = [t for t in tiles(m, machine.registers) if width // lanes % t[1] == 0]
     return fastest(choices, m, n, lanes)[0]
+
+
+class Product(NamedTuple):
+    """How a product of two tensors is computed: the width of the panels its right operand is copied into (0 if it is
+    read as it is), and the rows and columns it is filled up to (0 where it is not)."""
+
+    panel: int = 0
+    rows: int = 0
+    columns: int = 0
+
+
+def plan_product(batch: int, m: int, n: int, transposed: bool, dtype: str) -> Product:
+    """The plan for ``batch`` products of m rows and n columns on the current target."""
+    target = Target.current(allow_none=True)
+    if target is None or "cpu" not in target.keys or m < FEW_ROWS or 0 in (batch, n):
+        return Product()
+    machine = Machine(target)
+    lanes = machine.lanes(dtype)
+    if transposed or n % lanes:
+        width = panel_width(m, n, machine, dtype)
+    elif n // lanes in range(1, 1 << 10):
+        width = 0
+    else:
+        return Product()
+    rows = row_tile(m, n, width or n, machine, dtype)
+    columns = ceil_div(n, width) * width if width else n
+    padded = ceil_div(m, rows) * rows
+    return Product(width, padded if padded != m else 0, columns if columns != n else 0)
 
 
 def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
@@ -126,13 +157,20 @@ def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None
     i_outer, i_inner = consumer.split(i, factor=rows)
     j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
     j_vector, lane = consumer.split(j_inner, factor=lanes)
-    shared = op.attrs.get("panel") is not None
+    shared = op.tag == "dense_pack"
     outer = [j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
     consumer.reorder(*outer, i_inner, j_vector, lane)
     consumer.vectorize(lane)
     consumer.unroll(i_inner)
     consumer.unroll(j_vector)
-    stage.compute_at(consumer, _spread(planner, consumer, outer, access.work(op)))
+    panels = None if shared else _panels_stage(planner, op)
+    if panels is None:
+        inside = _spread(planner, consumer, outer, access.work(op))
+    else:
+        inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
+        if (access.extent_of(j) or 0) % (vectors * lanes):
+            consumer.pragma(j_outer, "loop_partition_hint", True)
+    stage.compute_at(consumer, inside)
     steps = _accumulate(stage, lanes, config["unroll"])
     if shared:
         _fetch_next_panel(planner.machine, stage, steps, config)
@@ -168,6 +206,34 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
         stage.pragma(k_outer, "loop_partition_hint", True)
     stage.set_scope("local")
     return k_outer
+
+
+def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
+    """The copy of the right operand into panels."""
+    found = [planner.s[t] for t in op.input_tensors if (t.op.tag or "") == "panels"]
+    return found[0] if found else None
+
+
+def _spread_with_panels(
+    planner: Planner, consumer: Stage, panels: Stage, outer: list[IterVar], lanes: int, points: int
+) -> IterVar:
+    """Each task copies the panels it needs: those of a matrix, or a single one where there are few matrices."""
+    *lead, j_outer, i_outer = outer
+    count = 1
+    for axis in lead:
+        count *= planner.extent_now(consumer, axis)
+    whole = count >= planner.machine.threads or points < planner.parallel_points
+    task = consumer.fuse(*lead, *([] if whole else [j_outer]))
+    if points >= planner.parallel_points:
+        consumer.parallel(task)
+    *others, k, column = panels.op.axis
+    column_outer, lane = panels.split(column, factor=lanes)
+    # Where lanes are far apart in memory, neighbours along the sum come from the same lines.
+    panels.reorder(*others, column_outer, k, lane)
+    panels.vectorize(lane)
+    panels.compute_at(consumer, task)
+    planner.placed.add(panels)
+    return i_outer
 
 
 def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:

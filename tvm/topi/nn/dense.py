@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ... import te
+from ... import te, tir
 from ...error import TVMError
+from ...ir.prim import IntImm
+from ..cpu.matmul import Product, plan_product
 from ..tag import BROADCAST
 from ..utils import same_dim
 
@@ -58,11 +60,40 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     kb, n = tensor_b.shape[1:] if not transpose_b else tensor_b.shape[:0:-1]
     if not same_dim(ka, kb):
         raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
+    batch = bb if one_a else ba
     k = te.reduce_axis((0, ka), name="k")
+    known = all(isinstance(d, IntImm) for d in (batch, m, n, ka))
+    plan = plan_product(batch.value, m.value, n.value, transpose_b, out_dtype) if known else Product()
+    if plan.panel:
+        tensor_b = _in_panels(tensor_b, n, ka, plan.panel, transpose_b)
 
     def body(b, i, j):
-        x = tensor_a(0 if one_a else b, *((k, i) if transpose_a else (i, k)))
-        y = tensor_b(0 if one_b else b, *((j, k) if transpose_b else (k, j)))
+        row = te.min(i, m - 1) if plan.rows else i
+        x = tensor_a(0 if one_a else b, *((k, row) if transpose_a else (row, k)))
+        at = 0 if one_b else b
+        if plan.panel:
+            y = tensor_b(at, te.indexdiv(j, plan.panel), k, te.indexmod(j, plan.panel))
+        else:
+            y = tensor_b(at, *((j, k) if transpose_b else (k, j)))
         return te.sum(x.astype(out_dtype) * y.astype(out_dtype), axis=k)
 
-    return te.compute((bb if one_a else ba, m, n), body, name="T_batch_matmul", tag="batch_matmul")
+    # Products are done in whole tiles: of rows by doing the last one again, of columns by zeros in the last panel.
+    shape = (batch, plan.rows or m, plan.columns or n)
+    attrs = {"panel": plan.panel} if plan.panel else None
+    out = te.compute(shape, body, name="T_batch_matmul", tag="batch_matmul", attrs=attrs)
+    if plan.rows or plan.columns:
+        whole = out
+        out = te.compute((batch, m, n), lambda *at: whole(*at), name="T_batch_matmul_part", tag="injective")
+    return out
+
+
+def _in_panels(tensor, n, k, width: int, transposed: bool):
+    """A batch of right operands as panels of ``width`` columns that lie side by side; zeros fill the last."""
+
+    def body(b, panel, kk, j):
+        column = panel * width + j
+        value = tensor(b, column, kk) if transposed else tensor(b, kk, column)
+        return value if n.value % width == 0 else tir.if_then_else(column < n, value, tir.const(0, tensor.dtype))
+
+    shape = (tensor.shape[0], -(-n.value // width), k, width)
+    return te.compute(shape, body, name="T_batch_matmul_panels", tag="panels")

@@ -54,6 +54,48 @@ def l2_normalize(x, eps, axis=None):
     )
 
 
+def layer_norm(data, gamma, beta, axis=None, epsilon=1e-5):
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over axes (the last one unless said otherwise); gamma and
+    beta, which may be None, have the sizes of those axes"""
+    rank = len(data.shape)
+    axes = normalize_axes([rank - 1] if axis is None else axis, rank, "layer_norm")
+    rest = [i for i in range(rank) if i not in axes]
+    size = tir.const(1, "int32")
+    for a in axes:
+        size = size * data.shape[a]
+    share = tir.const(1, data.dtype) / size.astype(data.dtype)
+
+    def over(name, value):
+        own = [te.reduce_axis((0, data.shape[a]), name=f"k{a}") for a in axes]
+
+        def body(*at):
+            where = dict(zip(rest, at)) | dict(zip(axes, own))
+            return te.sum(value(*[where[i] for i in range(rank)]), axis=own)
+
+        return te.compute([data.shape[i] for i in rest], body, name=name)
+
+    total = over("T_layer_norm_sum", data)
+    mean = te.compute(total.shape, lambda *at: total(*at) * share, name="T_layer_norm_mean")
+
+    def apart(*at):
+        return data(*at) - mean(*[at[i] for i in rest])
+
+    squares = over("T_layer_norm_squares", lambda *at: apart(*at) * apart(*at))
+    inverse = te.compute(
+        total.shape,
+        lambda *at: te.rsqrt(squares(*at) * share + tir.const(epsilon, data.dtype)),
+        name="T_layer_norm_inverse",
+    )
+
+    def normal(*at):
+        out = apart(*at) * inverse(*[at[i] for i in rest])
+        own = [at[a] for a in axes]
+        out = out if gamma is None else out * gamma(*own)
+        return out if beta is None else out + beta(*own)
+
+    return te.compute(data.shape, normal, name="T_layer_norm", tag=BROADCAST)
+
+
 def scale_shift_nchw(Input, Scale, Shift):
     """x * scale + shift with one scale and one shift for each channel"""
     return te.compute(

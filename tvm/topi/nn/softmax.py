@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ... import te
+from ... import te, tir
 from ..utils import normalize_axis
 
 
@@ -29,7 +29,9 @@ def softmax(x, axis=-1):
     exp = te.compute(x.shape, lambda *at: te.exp(x(*at) - largest(*without(at))), name="T_softmax_exp")
     k = te.reduce_axis((0, x.shape[axis]), name="k")
     total = te.compute(rest, lambda *at: te.sum(exp(*put(at, k)), axis=k), name="T_softmax_expsum")
-    return te.compute(x.shape, lambda *at: exp(*at) / total(*without(at)), name="T_softmax_norm", tag="softmax_output",
+    # One division a row, and a multiplication for each element.
+    share = te.compute(rest, lambda *at: tir.const(1, x.dtype) / total(*at), name="T_softmax_share")
+    return te.compute(x.shape, lambda *at: exp(*at) * share(*without(at)), name="T_softmax_norm", tag="softmax_output",
                       attrs={"axis": axis})
 
 

@@ -14,7 +14,7 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise, matmul, pool, winograd
+from ..cpu import access, conv2d, depthwise, matmul, pool, rows, winograd
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
@@ -65,6 +65,8 @@ class Planner:
         # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
         plain = self.s.normalize()
+        if rows.plan(self, live, plain):
+            return
         fused: dict[Stage, Stage] = {}
         for stage in live:
             if stage.op.reduce_axis:

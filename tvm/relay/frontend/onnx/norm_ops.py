@@ -70,6 +70,10 @@ def layer_normalization(ctx, inputs, attrs):
     x, scale, bias = inputs[0], inputs[1], argument(inputs, 2)
     rank = ctx.rank(x)
     axes = tuple(range(attrs.get("axis", -1) % rank, rank))
+    plain = all(v is None or ctx.shape(v) == ctx.shape(x)[-1:] and ctx.dtype(v) == "float32" for v in (scale, bias))
+    if axes == (rank - 1,) and plain and ctx.dtype(x) == "float32" and not ctx.wants(1) and not ctx.wants(2):
+        shift = scale if bias is None else bias
+        return relay.nn.layer_norm(x, scale, shift, -1, attrs.get("epsilon", 1e-5), center=bias is not None)
     out, mean, inverse = centered(ctx, _in_precision(ctx, x, attrs), axes, attrs.get("epsilon", 1e-5), True)
     out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
     return [out if bias is None else relay.add(out, bias), mean, inverse]

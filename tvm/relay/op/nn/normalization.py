@@ -5,6 +5,7 @@ from __future__ import annotations
 from .... import topi
 from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType
+from ....target import Target
 from ...expr import RelayExpr, Tuple, TupleWrapper, const
 from .. import reduce as reduce_ops
 from .. import tensor as tensor_ops
@@ -97,13 +98,34 @@ def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
     return tensor_ops.multiply(centered, tensor_ops.rsqrt(tensor_ops.add(variance, const(epsilon, dtype))))
 
 
+def _one_kernel(axis: int, rank: int, dtype: str) -> bool:
+    """Whether a normalization stays one operator: its own kernel does all of a row at once on a CPU."""
+    target = Target.current(allow_none=True)
+    return target is not None and "cpu" in target.keys and axis == rank - 1 and dtype in ("float32", "float64")
+
+
 def _layer_norm(attrs, args, types):
     rank = len(types[0].shape)
     axis = normalize_axis(attrs.axis, rank)
+    if _one_kernel(axis, rank, types[0].dtype):
+        return None
     return _scaled(attrs, _normal(args[0], types[0].dtype, (axis,), attrs.epsilon), args[1], args[2], rank, axis)
 
 
-@op("nn.layer_norm", 3, pattern=OPAQUE, type_rule=_norm_type, infer_inputs=_vectors, expand=_layer_norm)
+def _layer_norm_compute(attrs, inputs, out):
+    gamma, beta = (v if wanted else None for v, wanted in zip(inputs[1:], (attrs.scale, attrs.center)))
+    return topi.nn.layer_norm(inputs[0], gamma, beta, [attrs.axis], attrs.epsilon)
+
+
+@op(
+    "nn.layer_norm",
+    3,
+    pattern=OPAQUE,
+    type_rule=_norm_type,
+    infer_inputs=_vectors,
+    expand=_layer_norm,
+    compute=_layer_norm_compute,
+)
 def layer_norm(data, gamma, beta, axis=-1, epsilon=1e-5, center=True, scale=True):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over one axis."""
     return call(
