@@ -7,7 +7,8 @@ from lowered import of, same_result, var
 
 from tvm import te
 from tvm.driver.build_module import schedule_to_module
-from tvm.ir.prim import IterVar, Range, const
+from tvm.ir.op import Op
+from tvm.ir.prim import Call, IterVar, Range, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.stmt import (
@@ -184,6 +185,17 @@ def test_prefetch_scope_fetches_a_later_iteration():
     fetch = of(Prefetch, new)[0]
     assert str(fetch.bounds[0].min) == "i + 2" and int(fetch.bounds[1].extent) == 32
     assert isinstance(new.body.body, SeqStmt)
+
+
+def test_runs_of_a_loop_share_its_prefetches():
+    a, b = decl_buffer((16, 32), "int32", "A"), decl_buffer((8,), "int32", "B")
+    pair = Call("handle", Op.get("tir.tvm_tuple"), (const(8), const(4)))
+    inner = lambda r: loop(8, lambda i: AttrStmt(a, "prefetch_scope", pair, loop(
+        32, lambda j: BufferStore(b, a[i, j] + r, [i]), "j")))
+    func = PrimFunc([a, b], loop(5, lambda r: loop(1, lambda one: inner(r), "one"), "r"))
+    new = same_result(inject_prefetch, func, np.ones((16, 32), "int32"), np.zeros(8, "int32"))
+    assert str(of(Prefetch, new)[0].bounds[0].min) == "i + 8"
+    assert str(of(IfThenElse, new)[0].condition) == "i % 4 == r % 4"
 
 
 

@@ -8,11 +8,11 @@ from interpreter import run
 
 from tvm.error import TVMError
 from tvm.ir.op import Op
-from tvm.ir.prim import Broadcast, BufferLoad, Call, Let, Ramp, Select, Var, const
+from tvm.ir.prim import And, Broadcast, BufferLoad, Call, Let, Ramp, Select, Var, const
 from tvm.ir.visit import post_order
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
-from tvm.tir.op import exp, if_then_else
+from tvm.tir.op import exp, if_then_else, likely
 from tvm.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, IfThenElse, LetStmt, seq
 from tvm.tir.transform.vectorize_loop import vectorize_loop
 
@@ -212,3 +212,24 @@ def test_vectors_that_overlap_run_lane_by_lane(buffers):
     assert of(For, same_result(PrimFunc([a, b], loop(body)), *arrays()).body)
     body = lambda v: BufferStore(b, Broadcast(a[v], 8), [Ramp(v * 8, 1, 8)])
     assert of(For, same_result(PrimFunc([a, b], loop(body)), *arrays()).body)
+
+
+def test_a_bound_that_is_a_number_leaves_fewer_lanes(buffers):
+    a, b = buffers
+    for below, lanes in ((5, 5), (1, 1), (0, 0), (9, 8)):
+        body = loop(lambda v, n=below: IfThenElse(likely(v + 40 < n + 40), BufferStore(b, a[v] * 2.0, [v])))
+        new = same_result(PrimFunc([a, b], body), *arrays())
+        stores = of(BufferStore, new.body)
+        assert not of(For, new.body) and len(stores) == (lanes > 0)
+        assert not stores or stores[0].value.dtype == ("float32" if lanes == 1 else f"float32x{lanes}")
+
+
+def test_a_bound_known_at_run_time_is_asked_once_for_all_lanes(buffers):
+    a, b = buffers
+    i = Var("i", "int32")
+    guard = lambda v: And(likely(i < 7), likely(i * 8 + v < 53))
+    body = For(i, 0, 8, 0, loop(lambda v: IfThenElse(guard(v), BufferStore(b, a[i * 8 + v] * 2.0, [i * 8 + v]))))
+    new = same_result(PrimFunc([a, b], body), *arrays())
+    stores = of(BufferStore, new.body)
+    assert {s.value.dtype for s in stores} == {"float32x8", "float32"}
+    assert [f.kind for f in of(For, new.body.body)] == [ForKind.UNROLLED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import tvm
@@ -57,3 +58,37 @@ def test_the_space_holds_the_pick():
     machine = Machine(AVX512)
     space, pick = matmul.space(op, machine), matmul.choose(op, machine)
     assert all(pick[name] in space[name] for name in pick)
+
+
+def product(target, batch, m, k, n, transpose_a, transpose_b, right=None):
+    rng = np.random.default_rng(m * n + k)
+    a = rng.standard_normal((batch, k, m) if transpose_a else (batch, m, k)).astype("float32")
+    right = right or batch
+    b = rng.standard_normal((right, n, k) if transpose_b else (right, k, n)).astype("float32")
+    with target:
+        x, y = te.placeholder(a.shape, name="a"), te.placeholder(b.shape, name="b")
+        z = topi.nn.relu(topi.nn.batch_matmul(x, y, transpose_a=transpose_a, transpose_b=transpose_b))
+        built = tvm.build(schedule_for([z], target), [x, y, z], target)
+    left, other = (a.swapaxes(1, 2) if transpose_a else a), (b.swapaxes(1, 2) if transpose_b else b)
+    want = np.maximum(left.astype("float64") @ other, 0)
+    got = tvm.nd.empty(want.shape)
+    built(tvm.nd.array(a), tvm.nd.array(b), got)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "batch, m, k, n",
+    [(1, 1, 1, 1), (2, 4, 6, 48), (3, 5, 7, 11), (2, 13, 1, 17), (12, 19, 16, 32), (1, 40, 33, 97), (1, 64, 8, 256),
+     (2, 3, 9, 31), (5, 37, 20, 16)],
+)  # fmt: skip
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_products_of_two_tensors_agree_with_numpy(batch, m, k, n, transpose_b):
+    product(tvm.target.Target("llvm"), batch, m, k, n, False, transpose_b)
+
+
+def test_products_with_the_left_side_transposed_or_one_matrix_for_all():
+    here = tvm.target.Target("llvm")
+    product(here, 3, 9, 5, 17, True, False)
+    product(here, 2, 8, 5, 16, True, True)
+    product(here, 4, 9, 5, 20, False, False, right=1)
+    product(here, 1, 9, 5, 20, False, True, right=4)

@@ -13,8 +13,8 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...target import Target
+from ...topi.cpu.machine import Machine
 from ...topi.cpu.matmul import panel_width
-from ...topi.schedule.cpu import Machine
 from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op import transform

@@ -48,6 +48,7 @@ from ..stmt import (
     Stmt,
     While,
 )
+from .loop_partition import conjuncts
 from .statement import StmtRewriter, as_sum, has_effect, int_value, is_call
 
 
@@ -162,14 +163,24 @@ class Vectorizer(StmtRewriter):
         if not self.varies(node.condition):
             return self.keep(node)
         if node.else_case is None and not self.let_values:
-            limit = self.lanes_below(node.condition)
-            if isinstance(limit, int):
-                return self.first_lanes(node.then_case, limit)
+            parts = conjuncts(node.condition)
+            varying = [c for c in parts if self.varies(c)]
+            limit = self.lanes_below(varying[0]) if len(varying) == 1 else None
             if limit is not None:
-                # Nearly always all lanes are below a bound that is marked likely. The others are unrolled: memory that
-                # is read at a place known only at run time could not stay in registers.
-                return IfThenElse(limit, self.stmt(node.then_case), self.lane_by_lane(node, ForKind.UNROLLED))
+                return self.guarded([c for c in parts if c is not varying[0]], varying[0], limit, node.then_case)
         raise NoVectorForm
+
+    def guarded(self, shared: list[PrimExpr], bound: PrimExpr, limit: int | PrimExpr, body: Stmt) -> Stmt:
+        """``body`` for the lanes below a bound, under conditions that all lanes share."""
+        if isinstance(limit, int):
+            made = self.first_lanes(body, limit)
+        else:
+            # Nearly always all lanes are below a bound that is marked likely. The others are unrolled: memory that is
+            # read at a place known only at run time could not stay in registers.
+            made = IfThenElse(limit, self.stmt(body), self.lane_by_lane(IfThenElse(bound, body), ForKind.UNROLLED))
+        for condition in reversed(shared):
+            made = IfThenElse(condition, made)
+        return made
 
     def lanes_below(self, condition: PrimExpr) -> int | PrimExpr | None:
         """For ``likely(x + lane < y)``: how many lanes hold, if that is a number; else the condition of the last lane,

@@ -16,6 +16,7 @@ from ...target import Target
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access
+from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 UNROLL = 8
 # The widest tile, in vectors, and the tallest, in rows, worth looking at.
 MOST_VECTORS, MOST_ROWS = 8, 16
+# Rows whose addresses fit the general registers, with some to spare for the loop.
+MOST_ADDRESSES = 9
 # Fewer independent sums than this leave the multipliers waiting for each other.
 CHAINS = 8
 # Products of fewer rows do not use the columns often enough to make panels of them first.
 FEW_ROWS = 4
+# Bytes of a row of the right operand up to which it is read as it is.
+DIRECT_ROW = 512
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -43,12 +48,13 @@ def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
 
 
 def tiles(m: int, registers: int) -> list[tuple[int, int]]:
-    """Rows and vectors of all tiles whose sums, a row of vectors and one number fit the registers."""
+    """Rows and vectors of all tiles whose sums, a row of vectors and one number fit the registers. Where tiles do not
+    divide the rows, every row of a tile needs an address of its own."""
     return [
         (rows, vectors)
         for vectors in range(1, MOST_VECTORS + 1)
         for rows in range(1, min(m, MOST_ROWS) + 1)
-        if rows * vectors + vectors + 1 <= registers
+        if rows * vectors + vectors + 1 <= registers and (m % rows == 0 or rows <= MOST_ADDRESSES)
     ]
 
 
@@ -91,12 +97,9 @@ def plan_product(batch: int, m: int, n: int, transposed: bool, dtype: str) -> Pr
         return Product()
     machine = Machine(target)
     lanes = machine.lanes(dtype)
-    if transposed or n % lanes:
-        width = panel_width(m, n, machine, dtype)
-    elif n // lanes in range(1, 1 << 10):
-        width = 0
-    else:
-        return Product()
+    # Rows of a large matrix lie pages apart, and meet in the same places of the first cache.
+    direct = not transposed and n % lanes == 0 and n * info(dtype).bytes <= DIRECT_ROW
+    width = 0 if direct else panel_width(m, n, machine, dtype)
     rows = row_tile(m, n, width or n, machine, dtype)
     columns = ceil_div(n, width) * width if width else n
     padded = ceil_div(m, rows) * rows
@@ -168,8 +171,6 @@ def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None
         inside = _spread(planner, consumer, outer, access.work(op))
     else:
         inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
-        if (access.extent_of(j) or 0) % (vectors * lanes):
-            consumer.pragma(j_outer, "loop_partition_hint", True)
     stage.compute_at(consumer, inside)
     steps = _accumulate(stage, lanes, config["unroll"])
     if shared:
@@ -226,6 +227,9 @@ def _spread_with_panels(
     task = consumer.fuse(*lead, *([] if whole else [j_outer]))
     if points >= planner.parallel_points:
         consumer.parallel(task)
+    if whole:
+        # The last panel may not be full.
+        consumer.pragma(j_outer, "loop_partition_hint", True)
     *others, k, column = panels.op.axis
     column_outer, lane = panels.split(column, factor=lanes)
     # Where lanes are far apart in memory, neighbours along the sum come from the same lines.

@@ -19,7 +19,15 @@ from .convolution import (
 from .deformable import correlation_nchw, deformable_conv2d_nchw, deformable_conv2d_nhwc
 from .dense import batch_matmul, dense, matmul
 from .elemwise import leaky_relu, prelu, relu
-from .normalization import l2_normalize, layer_norm, lrn, nll_loss, scale_shift_nchw, scale_shift_nchwc, scale_shift_nhwc
+from .normalization import (
+    l2_normalize,
+    layer_norm,
+    lrn,
+    nll_loss,
+    scale_shift_nchw,
+    scale_shift_nchwc,
+    scale_shift_nhwc,
+)
 from .packed import conv2d_NCHWc, dense_pack, depthwise_conv2d_NCHWc
 from .pad import mirror_pad, pad
 from .pool_grad import pool_grad

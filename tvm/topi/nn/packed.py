@@ -6,8 +6,8 @@ from ... import te
 from ...error import TVMError
 from ...ir.prim import IntImm
 from ...target import Target
+from ..cpu.machine import Machine
 from ..cpu.matmul import row_tile
-from ..schedule.cpu import Machine
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial

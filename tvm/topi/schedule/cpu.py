@@ -9,40 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import ModuleType
 
-from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access, conv2d, depthwise, matmul, pool, rows, winograd
+from ..cpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
     "conv2d_NCHWc": conv2d,
     "depthwise_conv2d_NCHWc": depthwise,
+from ..cpu import 
     "pool_max": pool,
     "pool_sum": pool,
+    "batch_matmul": matmul,
     "dense_pack": matmul,
     "winograd_products": winograd,
 }
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14
-
-
-class Machine:
-    """What the schedules ask of a CPU."""
-
-    def __init__(self, target: Target):
-        features = target.features
-        self.vector_bytes = max(features.vector_bits, 128) // 8
-        self.registers = features.vector_registers or 16
-        self.threads = max(features.threads, 1)
-        self.l1_bytes = features.l1_bytes or 1 << 15
-        self.l2_bytes = features.l2_bytes or 1 << 18
-
-    def lanes(self, dtype: str) -> int:
-        return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:

@@ -1,0 +1,21 @@
+"""What schedules ask of a CPU."""
+
+from __future__ import annotations
+
+from ...dtype import info
+from ...target import Target
+
+
+class Machine:
+    """What the schedules ask of a CPU."""
+
+    def __init__(self, target: Target):
+        features = target.features
+        self.vector_bytes = max(features.vector_bits, 128) // 8
+        self.registers = features.vector_registers or 16
+        self.threads = max(features.threads, 1)
+        self.l1_bytes = features.l1_bytes or 1 << 15
+        self.l2_bytes = features.l2_bytes or 1 << 18
+
+    def lanes(self, dtype: str) -> int:
+        return max(self.vector_bytes // max(info(dtype).bytes, 1), 1)
