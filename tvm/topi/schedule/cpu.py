@@ -20,7 +20,6 @@ from ..cpu.machine import Machine
 TEMPLATES: dict[str, ModuleType] = {
     "conv2d_NCHWc": conv2d,
     "depthwise_conv2d_NCHWc": depthwise,
-from ..cpu import 
     "pool_max": pool,
     "pool_sum": pool,
     "batch_matmul": matmul,
