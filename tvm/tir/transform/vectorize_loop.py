@@ -20,6 +20,7 @@ from ...ir.prim import (
     BufferLoad,
     Call,
     Cast,
+    IntImm,
     Let,
     Mul,
     Not,
@@ -195,6 +196,9 @@ class Vectorizer(StmtRewriter):
         if terms.pop(self.var, 0) != -1 or any(self.varies(n) for n in terms):
             return None
         if terms:
+            if not isinstance(condition.args[0].b, IntImm):
+                # Of sizes known only at run time LoopPartition has made loops of their own: here is what is left over.
+                return None
             return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
         return max(min(got.constant - low, self.lanes), 0)
 
