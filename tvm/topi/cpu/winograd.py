@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 # Cycles to transform a vector of one tile: of its data (with padding), of its results.
 TRANSFORM_CYCLES = {2: (95, 50), 4: (360, 160)}
-# Bytes a cycle that come from memory (for all threads together), and from the third cache (for each).
-MEMORY_BYTES, THIRD_CACHE_BYTES = 8, 10
+# Bytes a cycle that come from memory (for all threads together), and from the third cache (for each thread).
+MEMORY_BYTES, THIRD_CACHE_BYTES = 12, 16
+# How far in front of their use filters are fetched: each is used once in a task, and too soon for hardware to guess.
+AHEAD_BYTES = 8192
 # Direct convolution must take this much longer than the estimate before Winograd's is used.
-MARGIN = 1.15
+MARGIN = 1.25
 
 
 class Problem(NamedTuple):
@@ -60,7 +62,7 @@ def applies(op: ComputeOp) -> bool:
 
 
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """Every knob and its values; ``tiles`` divides images * rows * columns."""
+    """Every knob and its values; ``tiles`` is best a part of a row, some rows or some images of the block."""
     p = problem_of(op)
     return {
         "images": divisors(p.batch),
@@ -69,6 +71,7 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
         "groups": divisors(p.groups),
         "tiles": list(range(1, machine.registers)),
         "unroll_ic": [d for d in (1, 2, 4, 8, 16) if p.in_block % d == 0],
+        "ahead": [0, 16, 32, 64, 128, 256],
     }
 
 
@@ -103,13 +106,15 @@ def direct_cycles(
 ) -> float:
     """Direct convolution: two vectors of products a cycle most of the time, and its weights once from memory."""
     products = batch * height * width * 9 * channels * (filters // out_block)
-    return products / 2 / 0.9 / machine.threads + 36 * channels * filters / MEMORY_BYTES
+    weights = 36 * channels * filters
+    traffic = weights / MEMORY_BYTES + weights / machine.threads / THIRD_CACHE_BYTES
+    return products / 2 / 0.9 / machine.threads + traffic
 
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
     found: tuple[float, dict[str, Any]] | None = None
     for images, rows, columns in blocks_of_tiles(p, machine):
-        tiles, each = register_tile(images * rows * columns, p, machine)
+        tiles, each = register_tile((images, rows, columns), p, machine)
         for groups in divisors(p.groups):
             config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
             cycles = task_cycles(p, config, each, machine)
@@ -119,7 +124,8 @@ def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
     config = found[1]
     # Short bodies are unrolled until the loop's own instructions are few beside them.
     fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
-    return found[0], {**config, "unroll_ic": max(fits, default=1)}
+    ahead = max(AHEAD_BYTES // (4 * p.vectors * p.out_block), 1)
+    return found[0], {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
 
 
 def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
@@ -137,9 +143,12 @@ def held_bytes(p: Problem, tiles: int) -> int:
     return 4 * p.matrices * tiles * (p.channels + p.vectors * p.out_block)
 
 
-def register_tile(block: int, p: Problem, machine: Machine) -> tuple[int, float]:
+def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> tuple[int, float]:
     """Tiles summed at once, and the cycles each takes for one of the matrices."""
-    fits = [t for t in divisors(block) if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
+    images, rows, columns = block
+    # Part of a row, whole rows or whole images: other numbers of tiles are no box, and a larger box would be summed.
+    boxes = divisors(columns) + [columns * d for d in divisors(rows)] + [rows * columns * d for d in divisors(images)]
+    fits = [t for t in boxes if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
     cost = {t: tile_cycles(t, p.vectors, p.channels) / t for t in fits}
     tiles = min(fits, key=lambda t: cost[t])
     return tiles, cost[tiles]
@@ -156,13 +165,15 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
         p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
     )
     share = 4 * p.matrices * p.channels * config["groups"] * p.vectors * p.out_block
-    traffic = share * shares / MEMORY_BYTES
+    # All filters come from memory once, and to each thread that uses them; again for each block unless they stay.
     held = held_bytes(p, block)
-    if turns > shares and held + share > machine.l2_bytes:
-        traffic += (turns - shares) * share / THIRD_CACHE_BYTES
+    times = turns if held + share > machine.l2_bytes else min(turns, shares)
+    near = times * share
     if held > machine.l2_bytes // 2:
-        traffic += turns * config["groups"] * (held - machine.l2_bytes // 2) / THIRD_CACHE_BYTES
-    return turns * work + traffic
+        near += turns * config["groups"] * (held - machine.l2_bytes // 2)
+    traffic = share * shares / MEMORY_BYTES + near / THIRD_CACHE_BYTES
+    # Filters are fetched while others are multiplied; the start of each run of them is not.
+    return max(turns * work, traffic) + 0.25 * min(turns * work, traffic)
 
 
 def divisors(n: int) -> list[int]:
@@ -255,4 +266,7 @@ def _sum_up(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     for axis in (unrolled, n, row, column, vector):
         stage.unroll(axis)
     stage.vectorize(lane)
+    if config["ahead"]:
+        _, kernel = stage.op.input_tensors
+        stage.prefetch(kernel, unrolled, config["ahead"])
     stage.set_scope("local")
