@@ -32,7 +32,11 @@ format: setup ## lay out the code with ruff
 
 bench: setup ## all benchmarks: tensor programs against the machine's peak, models against other runtimes
 	$(BIN)/python -m benchmarks.tensor_programs
+	$(BIN)/python -m benchmarks.compile_time
 	$(BIN)/python -m benchmarks.models $(BENCH)
+
+bench-compile: setup ## time and memory of compiling, against the bars
+	$(BIN)/python -m benchmarks.compile_time
 
 bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH")
 	$(BIN)/python -m benchmarks.models $(BENCH)
@@ -68,5 +72,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz bisect lint format bench bench-models conformance cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test fuzz bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

@@ -250,6 +250,7 @@ GRAPH_CHANGES = {
     "a shape that is negative": lambda g: g["attrs"]["shape"][1][0].__setitem__(0, -4),
     "a shape of words": lambda g: g["attrs"]["shape"][1].__setitem__(0, ["a"]),
     "a type that is none": lambda g: g["attrs"]["dltype"][1].__setitem__(0, "flote32"),
+    "a type of odd size": lambda g: g["attrs"]["dltype"][1].__setitem__(0, "float7"),
     "a kernel that is not there": lambda g: g["nodes"][-1]["attrs"].__setitem__("func_name", "nobody"),
     "a kernel with too few inputs": lambda g: g["nodes"][-1].__setitem__("inputs", []),
     "no nodes": lambda g: g.__setitem__("nodes", []),

@@ -178,6 +178,10 @@ def generate_tensor_data(shape, dtype: str, fill_mode: str):
     """Data for an input."""
     import numpy as np
 
+    try:
+        np.dtype(dtype)
+    except TypeError:
+        raise TVMCException(f"the package is damaged: an input of type '{dtype}'") from None
     if fill_mode == "zeros":
         return np.zeros(shape=shape, dtype=dtype)
     if fill_mode == "ones":
