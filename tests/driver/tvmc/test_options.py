@@ -148,7 +148,7 @@ def test_run_fills_prints_and_profiles(package, tmp_path, capsys, monkeypatch):
     assert row.endswith(" " * 15) and len(row) == len(head) + 15
     assert not _main(["run", "--profile", package])
     shown = capsys.readouterr().out
-    assert "fused_nn_conv2d" in shown and "Configuration" in shown and "Executor: Graph" in shown
+    assert "tvmgen_default_fused_" in shown and "Configuration" in shown and "Executor: Graph" in shown
     assert (tmp_path / "prof" / "_tvmdbg_device_CPU_0" / "_tvmdbg_graph_dump.json").exists()
 
 
