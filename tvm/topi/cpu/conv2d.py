@@ -91,7 +91,7 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
         "pad": "task" if outer == "pixels" else "once",
         # Short bodies are unrolled until the loop's own instructions are few beside them.
-        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= 64)),
+        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= 112)),
     }
 
 
