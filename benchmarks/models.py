@@ -33,7 +33,7 @@ from .machine import Machine
 from .workers import OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
 # A longer inference is timed alone, shorter ones are repeated until a round takes this long.
-ROUND_SECONDS = 0.008
+ROUND_SECONDS = 0.02
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
 

@@ -96,6 +96,24 @@ def _torch_compile(spec: dict, inputs: dict) -> Program:
     return _torch_program(spec, compiled=True)
 
 
+def _jax(spec: dict, inputs: dict) -> Program:
+    import warnings
+
+    # XLA takes as many threads as the process may use cores.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec["threads"]])
+    warnings.filterwarnings("ignore", message=".*int64.*")
+    import jax
+
+    from . import onnx_jax
+
+    function, weights = onnx_jax.load(spec["model"])
+    weights, data = jax.device_put(weights), jax.device_put(inputs)
+    compiled = jax.jit(function).lower(weights, data).compile()
+    return Program(
+        lambda: compiled(weights, data).block_until_ready(), lambda: compiled(weights, data), jax.__version__
+    )
+
+
 def _tvm(spec: dict, inputs: dict) -> Program:
     import tvm
     from tvm.contrib import graph_executor
@@ -114,6 +132,7 @@ PEERS: dict[str, Callable[[dict, dict], Program]] = {
     "openvino": _openvino,
     "torch": _torch_eager,
     "torch.compile": _torch_compile,
+    "jax": _jax,
 }
 # What an environment needs for a peer.
 MODULES = {
@@ -121,6 +140,7 @@ MODULES = {
     "openvino": ("openvino",),
     "torch": ("torch", "torchvision", "transformers"),
     "torch.compile": ("torch", "torchvision", "transformers"),
+    "jax": ("jax", "onnx"),
 }
 
 
