@@ -82,6 +82,24 @@ def test_larger_models_agree_with_onnxruntime(name, shape, rng):
     compare(name, shape, rng, close)
 
 
+@pytest.mark.slow
+def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
+    """Fifteen instance normalizations enlarge the last digit of every convolution: onnxruntime's own runs with and
+    without graph optimizations leave the tolerance in up to three values in a million. What is tested is that
+    ours leaves it in fewer than a hundred in a million; planes summed in another order give 1,200."""
+    runtime = pytest.importorskip("onnxruntime")
+    path = path_of("onnx/style_candy.onnx")
+    pixels = rng.integers(0, 256, (1, 3, 720, 720)).astype("float32")
+    module, params = from_onnx(path, shape={"inputImage": list(pixels.shape)})
+    lib = relay.build(module, "llvm", params=params)
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
+    executor.run(inputImage=pixels)
+    got = executor.get_output(0).numpy()
+    want = runtime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"inputImage": pixels})[0]
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-2)
+    assert np.mean(~np.isclose(got, want, rtol=1e-3, atol=1e-4)) < 1e-4
+
+
 def test_branches_on_a_run_time_condition_are_refused_clearly():
     with pytest.raises(tvm.error.TVMError, match="If node"):
         from_onnx(path_of("onnx/silero_vad.onnx"), shape={"input": [1, 576], "state": [2, 1, 128]})
