@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 from ..ir.transform import PassContext
 from ..relay.frontend.onnx import from_onnx
+from ..relay.frontend.onnx.small_types import from_carrier, small_type, to_carrier
 from ..runtime import ndarray
 
 
@@ -26,6 +27,7 @@ class CompiledModel(BackendRep):
         module, params = from_onnx(model)
         self.inputs = {p.name_hint: p.type_annotation.dtype for p in module["main"].params}
         self.outputs = [o.name for o in model.graph.output]
+        self.small = [small_type(o.type.tensor_type.elem_type) for o in model.graph.output]
         with PassContext(opt_level=opt_level):
             lib = build(module, "llvm", params=params)
         self.module = graph_executor.GraphModule(lib["default"](cpu(0)))
@@ -34,9 +36,10 @@ class CompiledModel(BackendRep):
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.inputs, inputs))
         for name, value in inputs.items():
-            self.module.set_input(name, ndarray.array(np.array(value, order="C")))
+            self.module.set_input(name, ndarray.array(to_carrier(np.array(value, order="C"))))
         self.module.run()
         results = [self.module.get_output(i).numpy() for i in range(len(self.outputs))]
+        results = [from_carrier(r, kind) if kind else r for r, kind in zip(results, self.small)]
         return namedtupledict("Outputs", self.outputs)(*results)
 
 

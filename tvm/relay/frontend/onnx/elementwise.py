@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from .load import onnx_dtype
+from .small_types import SmallType, decode, encode, small_type
 from .table import argument, op
 
 _SAME = {
@@ -198,17 +199,28 @@ def clip(ctx, inputs, attrs):
 @op("Cast")
 def cast(ctx, inputs, attrs):
     to = attrs["to"]
-    return cast_to(ctx, inputs[0], _by_name(to) if isinstance(to, str) else onnx_dtype(to), attrs.get("saturate", 1))
+    if isinstance(to, str):
+        # The first operator sets wrote element types as words.
+        from onnx import TensorProto
+
+        to = TensorProto.DataType.Value(to)
+    return _cast(ctx, inputs[0], onnx_dtype(to), small_type(to), attrs)
 
 
-def _by_name(name: str) -> str:
-    """The first operator sets wrote element types as words."""
-    from onnx import TensorProto
+def _cast(ctx, x, dtype: str, kind: SmallType | None, attrs):
+    """A cast to a type, or to the bytes of a small one."""
+    have = ctx.small(x)
+    ctx.made_small = kind
+    if have is not None and have == kind:
+        return x
+    if have is not None:
+        x = decode(ctx, x, have)
+    if kind is not None:
+        return encode(ctx, x, kind, bool(attrs.get("saturate", 1)), attrs.get("round_mode", "up"))
+    return cast_to(ctx, x, dtype)
 
-    return onnx_dtype(TensorProto.DataType.Value(name))
 
-
-def cast_to(ctx, x, dtype: str, saturate: int = 1):
+def cast_to(ctx, x, dtype: str):
     if ctx.dtype(x) == dtype:
         return x
     if dtype == "bool":
@@ -218,7 +230,7 @@ def cast_to(ctx, x, dtype: str, saturate: int = 1):
 
 @op("CastLike")
 def cast_like(ctx, inputs, attrs):
-    return cast_to(ctx, inputs[0], ctx.dtype(inputs[1]), attrs.get("saturate", 1))
+    return _cast(ctx, inputs[0], ctx.dtype(inputs[1]), ctx.small(inputs[1]), attrs)
 
 
 @op("BitCast")
@@ -376,6 +388,7 @@ def constant(ctx, inputs, attrs):
     from .load import sparse_array, tensor_array
 
     if "value" in attrs:
+        ctx.made_small = small_type(attrs["value"].data_type)
         return Constant(tensor_array(attrs["value"]))
     if "sparse_value" in attrs:
         return Constant(sparse_array(attrs["sparse_value"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....dtype import canonical
 from ....error import TVMError
+from .small_types import SMALL_TYPES, to_carrier
 
 # Element types of ONNX whose NumPy form has a name of its own here.
 _SPECIAL = {"BFLOAT16": "bfloat16"}
@@ -59,7 +60,7 @@ def tensor_array(tensor) -> Any:
         raise TVMError(f"weight '{tensor.name}' is stored in a file of its own; give from_onnx the path of the model")
     onnx_dtype(tensor.data_type)
     try:
-        return numpy_helper.to_array(tensor)
+        return to_carrier(numpy_helper.to_array(tensor))
     except (ValueError, TypeError) as problem:
         raise TVMError(f"weight '{tensor.name}' cannot be read: {problem}") from problem
 
@@ -78,7 +79,7 @@ def sparse_array(sparse) -> Any:
 
 
 def onnx_dtype(code: int) -> str:
-    """Our name of an ONNX element type."""
+    """Our name of an ONNX element type; of the bytes that carry it if it is a small one."""
     from onnx import TensorProto, helper
 
     try:
@@ -87,6 +88,8 @@ def onnx_dtype(code: int) -> str:
         raise TVMError(f"element type number {code} is not known") from problem
     if name in _REFUSED:
         raise TVMError(f"tensors of {name.lower()} are not supported")
+    if name in SMALL_TYPES:
+        return SMALL_TYPES[name].carrier
     if name in _SPECIAL:
         return _SPECIAL[name]
     try:

@@ -8,6 +8,7 @@ from ...expr import const
 from .load import onnx_dtype
 from .nn_ops import pads, product
 from .reduce_ops import limits
+from .small_types import decode, encode, small_type
 from .table import CONVERTERS, argument, op
 
 
@@ -33,7 +34,7 @@ def round_even(x):
     return relay.round(x)
 
 
-def quantized(ctx, x, scale, zero, dtype: str):
+def quantized(ctx, x, scale, zero, dtype: str, span: tuple[int, int] | None = None):
     """round(x / scale) + zero, kept within the type; ``scale`` and ``zero`` broadcast already."""
     steps = relay.divide(x, scale)
     if dtype.startswith("float"):
@@ -41,7 +42,7 @@ def quantized(ctx, x, scale, zero, dtype: str):
     steps = round_even(steps)
     if zero is not None:
         steps = relay.add(steps, relay.cast(zero, ctx.dtype(x)))
-    low, high = limits(dtype)
+    low, high = span or limits(dtype)
     return relay.cast(relay.clip(steps, low, high), dtype)
 
 
@@ -64,15 +65,23 @@ def dequantized(ctx, x, scale, zero):
 def quantize_linear(ctx, inputs, attrs):
     x, scale, zero = inputs[0], inputs[1], argument(inputs, 2)
     axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+    code = attrs.get("output_dtype")
     if zero is not None:
-        dtype = ctx.dtype(zero)
+        dtype, kind = ctx.dtype(zero), ctx.small(zero)
     else:
-        dtype = onnx_dtype(attrs["output_dtype"]) if attrs.get("output_dtype") else "uint8"
+        dtype, kind = (onnx_dtype(code), small_type(code)) if code else ("uint8", None)
     if ctx.dtype(x) != ctx.dtype(scale):
         x = relay.cast(x, ctx.dtype(scale))
     if ctx.dtype(x) == "float16":
         x, scale = relay.cast(x, "float32"), relay.cast(scale, "float32")
-    return quantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block), dtype)
+    scale, zero = spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block)
+    if kind is None:
+        return quantized(ctx, x, scale, zero, dtype)
+    ctx.made_small = kind
+    if kind.integer_bits:
+        return quantized(ctx, x, scale, zero, dtype, kind.limits)
+    # The zero points of small floats are zero.
+    return encode(ctx, relay.divide(x, scale), kind, bool(attrs.get("saturate", 1)))
 
 
 @op("DequantizeLinear")
@@ -80,6 +89,9 @@ def quantize_linear(ctx, inputs, attrs):
 def dequantize_linear(ctx, inputs, attrs):
     x, scale, zero = inputs[0], inputs[1], argument(inputs, 2)
     axis, block = attrs.get("axis", 1), attrs.get("block_size", 0)
+    kind = ctx.small(x)
+    if kind is not None and not kind.integer_bits:
+        x, zero = decode(ctx, x, kind), None
     if not block and ctx.dtype(x) in ("int8", "uint8") and ctx.dtype(scale) == "float32":
         ctx.integers = (x, scale, zero, axis)
     out = dequantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block))

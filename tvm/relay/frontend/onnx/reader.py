@@ -17,6 +17,7 @@ from ...substitute import free_vars
 from .functions import function_body
 from .load import load_file, onnx_dtype, sparse_array, tensor_array
 from .settle import Settler, as_tensor
+from .small_types import KNOWING, MOVING, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
@@ -83,6 +84,8 @@ class Importer:
         self.depth = 0
         # By identity: dequantized values with the integers they were made of.
         self.integers: dict[int, tuple[Any, Any]] = {}
+        # By identity: values that are bytes of a type with fewer bits; see small_types.py.
+        self.small: dict[int, tuple[Any, SmallType]] = {}
         self.settler = Settler(self.params)
         # Shapes that the model itself gives to values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
@@ -138,6 +141,7 @@ class Importer:
     def weights(self, graph) -> None:
         for tensor in graph.initializer:
             self.weight(tensor.name, tensor_array(tensor))
+            self.carried(tensor.name, small_type(tensor.data_type))
         for sparse in graph.sparse_initializer:
             self.weight(sparse.values.name, sparse_array(sparse))
 
@@ -147,6 +151,12 @@ class Importer:
         else:
             self.params[name] = ndarray.array(array)
             self.scopes[-1][name] = Var(name, TensorType(array.shape, canonical(str(array.dtype))))
+
+    def carried(self, name: str, kind: SmallType | None) -> None:
+        """Remember that a value is bytes of a small type."""
+        if kind is not None:
+            made = self.scopes[-1][name]
+            self.small[id(made)] = (made, kind)
 
     def input(self, value) -> None:
         if not value.type.HasField("tensor_type"):
@@ -170,6 +180,7 @@ class Importer:
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
         self.scopes[-1][value.name] = variable
+        self.carried(value.name, small_type(t.elem_type))
 
     def check_shape(self, value, dims: list) -> None:
         t = value.type.tensor_type
@@ -196,8 +207,11 @@ class Importer:
             context = Context(self, node, version_of(node, self.opsets), where)
             context.attributes = attribute_values(node)
             try:
+                self.check_small(context, inputs)
                 got = self.convert(context, inputs)
                 self.outputs(node, got, where)
+                for name in filter(None, node.output):
+                    self.carried(name, context.made_small)
                 if context.integers is not None:
                     made = self.scopes[-1][node.output[0]]
                     self.integers[id(made)] = (made, context.integers)
@@ -216,6 +230,17 @@ class Importer:
             ) as problem:
                 text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
                 raise TVMError(f"{where}: {text}") from problem
+
+    def check_small(self, context: Context, inputs: list) -> None:
+        """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
+        kinds = {k for k in map(context.small, inputs) if k is not None}
+        if not kinds:
+            return
+        node = context.node
+        if node.op_type in MOVING:
+            context.made_small = context.small(inputs[0])
+        elif node.op_type not in KNOWING and self.local_function(node) is None:
+            raise TVMError(f"tensors of {sorted(kinds)[0].name} can be cast, moved and dequantized only; cast them first")
 
     def convert(self, context: Context, inputs: list):
         node = context.node

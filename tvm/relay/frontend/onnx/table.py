@@ -13,6 +13,7 @@ from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..common import Converters
 from .settle import tensor_type
+from .small_types import SmallType
 
 CONVERTERS = Converters("ONNX")
 op = CONVERTERS.op
@@ -21,7 +22,7 @@ op = CONVERTERS.op
 class Context:
     """The node being converted."""
 
-    __slots__ = ("attributes", "importer", "integers", "node", "version", "where")
+    __slots__ = ("attributes", "importer", "integers", "made_small", "node", "version", "where")
 
     def __init__(self, importer, node, version: int, where: str):
         self.importer = importer
@@ -31,6 +32,8 @@ class Context:
         self.attributes: dict[str, Any] = {}
         # Set by converters whose first result is integers times a scale; see quantize.py.
         self.integers: Any = None
+        # Set by converters whose results are of a type carried in bytes; see small_types.py.
+        self.made_small: SmallType | None = None
 
     @property
     def opset(self) -> int:
@@ -61,6 +64,11 @@ class Context:
 
     def dtype(self, e: RelayExpr) -> str:
         return self.type(e).dtype
+
+    def small(self, e: RelayExpr | None) -> SmallType | None:
+        """The small type that the bytes of an expression carry, or None."""
+        kept = self.importer.small.get(id(e))
+        return kept[1] if kept else None
 
     def is_float(self, e: RelayExpr) -> bool:
         return self.dtype(e).startswith(("float", "bfloat"))
