@@ -12,6 +12,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .declared import shape_of_output
+from .nn_ops import biased
 from .table import argument, op
 
 # Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
@@ -308,40 +309,64 @@ def _cubic_weight(ctx, d):
 @op("RoiAlign")
 def roi_align(ctx, inputs, attrs):
     data, rois, batch = inputs
-    if attrs.get("mode", "avg") != "avg":
-        raise TVMError("only the mode avg is supported")
+    mode = attrs.get("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise TVMError(f"the mode is avg or max, got '{mode}'")
     height, width = attrs.get("output_height", 1), attrs.get("output_width", 1)
     shift = attrs.get("coordinate_transformation_mode", "half_pixel" if ctx.version >= 16 else "output_half_pixel")
-    scale = attrs.get("spatial_scale", 1.0)
-    if shift == "half_pixel":
-        rois = relay.subtract(rois, ctx.like(0.5 / scale, rois))
     rows = relay.concatenate([relay.expand_dims(relay.cast(batch, ctx.dtype(rois)), 1), rois], 1)
     return relay.vision.roi_align(
-        data, rows, (height, width), scale, attrs.get("sampling_ratio", 0), "NCHW", attrs.get("mode", "avg")
+        data,
+        rows,
+        (height, width),
+        attrs.get("spatial_scale", 1.0),
+        attrs.get("sampling_ratio", 0),
+        "NCHW",
+        mode,
+        aligned=shift == "half_pixel",
+        weighted_max=True,
     )
 
 
 @op("DeformConv")
 def deform_conv(ctx, inputs, attrs):
     data, weight, offset = inputs[:3]
-    if argument(inputs, 4) is not None:
-        raise TVMError("a mask is not supported")
-    shape = ctx.known_shape(weight)
-    n = len(shape) - 2
-    if n != 2:
-        raise TVMError(f"deformable convolutions over {n} dimensions are not supported")
-    pads = attrs.get("pads", [0, 0, 0, 0])
-    out = relay.nn.deformable_conv2d(
-        data,
-        offset,
-        weight,
-        strides=tuple(attrs.get("strides", [1, 1])),
-        padding=tuple(pads),
-        dilation=tuple(attrs.get("dilations", [1, 1])),
-        deformable_groups=attrs.get("offset_group", 1),
-        groups=attrs.get("group", 1),
-        channels=shape[0],
-        kernel_size=tuple(shape[2:]),
+    mask, groups = argument(inputs, 4), attrs.get("group", 1)
+    outputs, inner, *kernel = ctx.known_shape(weight)
+    if len(kernel) != 2:
+        raise TVMError(f"deformable convolutions over {len(kernel)} dimensions are not supported")
+
+    def sampled(kernels, groups: int, channels: int):
+        return relay.nn.deformable_conv2d(
+            data,
+            offset,
+            kernels,
+            strides=tuple(attrs.get("strides", [1, 1])),
+            padding=tuple(attrs.get("pads", [0, 0, 0, 0])),
+            dilation=tuple(attrs.get("dilations", [1, 1])),
+            deformable_groups=attrs.get("offset_group", 1),
+            groups=groups,
+            channels=channels,
+            kernel_size=tuple(kernel),
+        )
+
+    if mask is None:
+        return biased(sampled(weight, groups, outputs), argument(inputs, 3))
+    # Kernels of a single one give the samples apart: for each channel, one plane for each place of the kernel.
+    places, count = kernel[0] * kernel[1], inner * groups
+    single = np.tile(np.eye(places, dtype=ctx.dtype(data)).reshape(places, 1, *kernel), (count, 1, 1, 1))
+    planes = sampled(const(single), count, count * places)
+    shape = ctx.known_shape(planes)
+    sets = attrs.get("offset_group", 1)
+    weighted = relay.multiply(
+        relay.reshape(planes, (shape[0], sets, count // sets, places, *shape[2:])),
+        relay.reshape(mask, (shape[0], sets, 1, places, *shape[2:])),
     )
-    bias = argument(inputs, 3)
-    return out if bias is None else relay.nn.bias_add(out, bias)
+    out = relay.nn.conv2d(
+        relay.reshape(weighted, shape),
+        relay.reshape(weight, (outputs, inner * places, 1, 1)),
+        groups=groups,
+        channels=outputs,
+        kernel_size=(1, 1),
+    )
+    return biased(out, argument(inputs, 3))

@@ -45,6 +45,9 @@ def conv(ctx, inputs, attrs):
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
     data, weight, scale = _whole_numbers(ctx, data, weight, n)
+    halves = ctx.dtype(data) == "float16"
+    if halves:
+        data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
     out = function(
         data,
         weight,
@@ -55,6 +58,7 @@ def conv(ctx, inputs, attrs):
         channels=shape[0],
         kernel_size=tuple(kernel),
     )
+    out = relay.cast(out, "float16") if halves else out
     out = out if scale is None else relay.multiply(out, scale)
     return biased(out, argument(inputs, 2))
 
@@ -252,7 +256,10 @@ def _along(function):
 
 def _softmax(ctx, x, axis: int):
     if ctx.dtype(x) == "float16":
-        return relay.cast(relay.nn.softmax(relay.cast(x, "float32"), axis), "float16")
+        # Every step rounds to a half, as the operator's definition has it; only the sum is made of floats.
+        powers = relay.exp(relay.subtract(x, relay.max(x, axis=axis, keepdims=True)))
+        total = relay.sum(relay.cast(powers, "float32"), axis=axis, keepdims=True)
+        return relay.divide(powers, relay.cast(total, "float16"))
     return relay.nn.softmax(x, axis)
 
 
