@@ -11,9 +11,9 @@ from tvm.relay.frontend import from_onnx
 onnx = pytest.importorskip("onnx")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper
 
-from tvm.contrib import onnx_backend  # noqa: E402
+from tvm.contrib import onnx_backend
 
 FLOATS = {
     "FLOAT8E4M3FN": "float8_e4m3fn",

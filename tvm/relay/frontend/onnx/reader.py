@@ -240,7 +240,8 @@ class Importer:
         if node.op_type in MOVING:
             context.made_small = context.small(inputs[0])
         elif node.op_type not in KNOWING and self.local_function(node) is None:
-            raise TVMError(f"tensors of {sorted(kinds)[0].name} can be cast, moved and dequantized only; cast them first")
+            name = min(kinds).name
+            raise TVMError(f"tensors of {name} can be cast, moved and dequantized only; cast them first")
 
     def convert(self, context: Context, inputs: list):
         node = context.node

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .declared import shape_of_output
@@ -135,8 +134,3 @@ def _window(weights):
 op("HannWindow")(_window((0.5, -0.5)))
 op("HammingWindow")(_window((25 / 46, -21 / 46)))
 op("BlackmanWindow")(_window((0.42, -0.5, 0.08)))
-
-
-@op("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
-def random(ctx, inputs, attrs):
-    raise TVMError("random numbers are not supported")

@@ -21,7 +21,7 @@ MOVING = frozenset(
     "Squeeze Tile Transpose Unsqueeze".split()
 )
 # Operators whose converters know small types, and those that look at nothing but the shape.
-KNOWING = frozenset(("Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Constant", "Shape", "Size", "If", "Loop"))
+KNOWING = frozenset("Cast CastLike QuantizeLinear DequantizeLinear Constant Shape Size If Loop".split())
 
 
 class SmallType(NamedTuple):
@@ -162,11 +162,22 @@ def _exponent(x, saturate: bool, round_mode: str):
     elif round_mode == "up":
         up = relay.greater(fraction, const(0, "int32"))
     else:
-        tie = relay.logical_and(relay.equal(fraction, const(0x400000, "int32")), relay.greater(exponent, const(0, "int32")))
-        up = relay.logical_or(relay.greater(fraction, const(0x400000, "int32")), tie)
+        half = const(0x400000, "int32")
+        tie = relay.logical_and(relay.equal(fraction, half), relay.greater(exponent, const(0, "int32")))
+        up = relay.logical_or(relay.greater(fraction, half), tie)
     stop = const(0xFE if saturate else 0xFF, "int32")
     up = relay.logical_and(up, relay.less(exponent, stop))
     return relay.cast(relay.where(up, relay.add(exponent, one), exponent), "uint8")
 
 
-__all__ = ["KNOWING", "MOVING", "SMALL_TYPES", "SmallType", "decode", "encode", "from_carrier", "small_type", "to_carrier"]
+__all__ = [
+    "KNOWING",
+    "MOVING",
+    "SMALL_TYPES",
+    "SmallType",
+    "decode",
+    "encode",
+    "from_carrier",
+    "small_type",
+    "to_carrier",
+]

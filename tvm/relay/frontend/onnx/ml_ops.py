@@ -1,0 +1,183 @@
+"""Converters of classic learning: counts of word groups, trees, tables of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .load import tensor_array
+from .table import op
+
+
+@op("TfIdfVectorizer")
+def tf_idf_vectorizer(ctx, inputs, attrs):
+    """How often each group of numbers occurs in a row, with up to so many numbers between its members."""
+    if attrs.get("pool_strings"):
+        raise TVMError("groups of strings are not supported")
+    x = inputs[0]
+    length = ctx.known_shape(x)[-1]
+    shortest, longest = attrs["min_gram_length"], attrs["max_gram_length"]
+    starts = [*attrs["ngram_counts"], len(attrs["pool_int64s"])]
+    places, columns = attrs["ngram_indexes"], []
+    for size in range(1, longest + 1):
+        pool = np.array(attrs["pool_int64s"][starts[size - 1] : starts[size]], ctx.dtype(x)).reshape(-1, size)
+        if not len(pool):
+            continue
+        total = relay.zeros((*ctx.known_shape(x)[:-1], len(pool)), "float32")
+        # A single number has no gaps to skip.
+        for gap in range(attrs["max_skip_count"] + 1 if size > 1 else 1) if size >= shortest else ():
+            count = length - (size - 1) * (gap + 1)
+            if count > 0:
+                total = relay.add(total, _occurrences(ctx, x, pool, gap + 1, count))
+        columns.append(total)
+    found = relay.concatenate(columns, -1) if len(columns) > 1 else columns[0]
+    return _weighted(ctx, found, attrs, places)
+
+
+def _occurrences(ctx, x, pool, step: int, count: int):
+    """At how many of the first ``count`` places each row of the pool begins."""
+    match = None
+    for k in range(pool.shape[1]):
+        part = relay.expand_dims(relay.strided_slice(x, [k * step], [k * step + count], [1], [-1]), ctx.rank(x))
+        equal = relay.equal(part, const(np.ascontiguousarray(pool[:, k])))
+        match = equal if match is None else relay.logical_and(match, equal)
+    assert match is not None
+    return relay.sum(relay.cast(match, "float32"), axis=(-2,))
+
+
+def _weighted(ctx, found, attrs, places):
+    weights = attrs.get("weights")
+    mode = attrs["mode"]
+    if mode == "IDF":
+        found = relay.cast(relay.greater(found, const(0.0)), "float32")
+    if mode != "TF" and weights:
+        # By the place in the result, as onnxruntime and the reference have it.
+        found = relay.multiply(found, const(np.array([weights[p] for p in places], "float32")))
+    spread = np.zeros((len(places), max(places) + 1), "float32")
+    spread[np.arange(len(places)), places] = 1
+    flat = relay.reshape(found, (-1, len(places)))
+    return relay.reshape(relay.nn.dense(flat, const(spread.T.copy())), (*ctx.known_shape(found)[:-1], spread.shape[1]))
+
+
+_SPLITS = (relay.less_equal, relay.less, relay.greater_equal, relay.greater, relay.equal, relay.not_equal)
+_MEMBER = 6
+
+
+@op("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(ctx, inputs, attrs):
+    """All nodes decide at once; a leaf is reached when every decision on its path agrees, which a product counts."""
+    x = inputs[0]
+    taken = _decisions(ctx, x, attrs)
+    ways = _ways(attrs)
+    path = np.zeros((len(ways), len(attrs["nodes_featureids"])), ctx.dtype(x))
+    for row, (_, way) in enumerate(ways):
+        for node, side in way:
+            path[row, node] = 1 if side else -1
+    agreeing = relay.nn.dense(taken, const(path))
+    reached = relay.equal(agreeing, const((path == 1).sum(1).astype(ctx.dtype(x))))
+    leaf_weights, targets = tensor_array(attrs["leaf_weights"]), attrs["n_targets"]
+    values = np.array([leaf_weights[leaf] for leaf, _ in ways], ctx.dtype(x))
+    owner = np.array([attrs["leaf_targetids"][leaf] for leaf, _ in ways])
+    out = _gathered(ctx, x, reached, values, owner == np.arange(targets)[:, None], attrs)
+    transform = attrs.get("post_transform", 0)
+    if transform == 1:
+        return relay.nn.softmax(out, -1)
+    if transform == 2:
+        return relay.sigmoid(out)
+    if transform:
+        raise TVMError(f"post_transform {transform} is not supported; 0 (none), 1 (softmax) and 2 (logistic) are")
+    return out
+
+
+def _gathered(ctx, x, reached, values, owned, attrs):
+    """Sums, means, minima or maxima of the weights of the leaves that are reached, target by target."""
+    how = attrs.get("aggregate_function", 1)
+    if how in (0, 1):
+        hits = relay.cast(reached, ctx.dtype(x))
+        out = relay.nn.dense(hits, const(np.where(owned, values, 0).astype(ctx.dtype(x))))
+        return relay.divide(out, ctx.like(len(attrs["tree_roots"]), x)) if how == 0 else out
+    worst = np.inf if how == 2 else -np.inf
+    choices = const(np.where(owned, values, worst).astype(ctx.dtype(x)))
+    seen = relay.where(relay.expand_dims(reached, 1), choices, ctx.like(worst, x))
+    best = (relay.min if how == 2 else relay.max)(seen, axis=(-1,))
+    return relay.where(relay.isinf(best), ctx.like(0, x), best)
+
+
+def _decisions(ctx, x, attrs):
+    """For each row and each node 1 or 0: whether its condition holds."""
+    modes = tensor_array(attrs["nodes_modes"])
+    splits = tensor_array(attrs["nodes_splits"]).astype(ctx.dtype(x))
+    features = relay.take(x, const(np.array(attrs["nodes_featureids"], "int64")), axis=1)
+    holds = None
+    for mode in sorted(set(modes.tolist())):
+        if mode == _MEMBER:
+            made = _members(ctx, features, modes, tensor_array(attrs["membership_values"]))
+        else:
+            made = _SPLITS[mode](features, const(splits))
+        chosen = made if holds is None else relay.where(const(modes == mode), made, holds)
+        holds = chosen
+    tracks = attrs.get("nodes_missing_value_tracks_true")
+    if tracks and any(tracks):
+        holds = relay.logical_or(holds, relay.logical_and(relay.isnan(features), const(np.array(tracks, "bool"))))
+    return relay.cast(holds, ctx.dtype(x))
+
+
+def _members(ctx, features, modes, members):
+    """Whether features are in the sets of their nodes; the sets stand one after another, each closed by a NaN."""
+    ends = np.nonzero(np.isnan(members))[0]
+    sets = np.split(members, ends + 1)[: len(ends)]
+    nodes = np.nonzero(modes == _MEMBER)[0]
+    table = np.full((len(modes), max(map(len, sets))), np.nan, ctx.dtype(features))
+    for node, values in zip(nodes, sets):
+        table[node, : len(values)] = values
+    same = relay.equal(relay.expand_dims(features, 2), const(table))
+    return relay.any(same, axis=(-1,))
+
+
+def _ways(attrs) -> list[tuple[int, list[tuple[int, bool]]]]:
+    """Every leaf with the decisions that lead to it."""
+    found: list[tuple[int, list[tuple[int, bool]]]] = []
+    stack: list[tuple[int, list[tuple[int, bool]]]] = [(root, []) for root in attrs["tree_roots"]]
+    sides = (
+        (True, attrs["nodes_truenodeids"], attrs["nodes_trueleafs"]),
+        (False, attrs["nodes_falsenodeids"], attrs["nodes_falseleafs"]),
+    )
+    while stack:
+        node, way = stack.pop()
+        for side, following, leaves in sides:
+            row = (following[node], [*way, (node, side)])
+            (found if leaves[node] else stack).append(row)
+    return found
+
+
+_KEYS = ("keys_tensor", "keys_int64s", "keys_floats", "keys_strings")
+_VALUES = ("values_tensor", "values_int64s", "values_floats", "values_strings")
+
+
+@op("ai.onnx.ml.LabelEncoder")
+def label_encoder(ctx, inputs, attrs):
+    """Numbers exchanged for others by a table."""
+    x = inputs[0]
+    keys, values = _numbers(attrs, _KEYS), _numbers(attrs, _VALUES)
+    if "default_tensor" in attrs:
+        default = tensor_array(attrs["default_tensor"]).reshape(-1)[0]
+    else:
+        default = attrs.get("default_int64", -1) if values.dtype.kind == "i" else attrs.get("default_float", -0.0)
+    out = relay.full_like(relay.cast(x, str(values.dtype)), const(default, str(values.dtype)))
+    for key, value in reversed(list(zip(keys.tolist(), values.tolist()))):
+        same = relay.isnan(x) if key != key else relay.equal(x, ctx.like(key, x))
+        out = relay.where(same, const(value, str(values.dtype)), out)
+    return out
+
+
+def _numbers(attrs, names):
+    for name in names:
+        if name in attrs:
+            if name.endswith("strings"):
+                break
+            if name.endswith("tensor"):
+                return tensor_array(attrs[name]).reshape(-1)
+            return np.array(attrs[name], "int64" if "int64s" in name else "float32")
+    raise TVMError("labels that are strings are not supported")

@@ -1,0 +1,60 @@
+"""Converters of random numbers. A model without a seed is given one when it is imported: runs of one compiled program
+repeat their numbers, and importing again gives others."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+
+from ....error import TVMError
+from ... import op as relay
+from .load import onnx_dtype
+from .table import op
+
+
+def _key(attrs):
+    seed = attrs.get("seed")
+    if seed is None:
+        return relay.random.threefry_key(secrets.randbits(63))
+    # The seed is a float; its bits make the key.
+    return relay.random.threefry_key(struct.unpack("<I", struct.pack("<f", seed))[0])
+
+
+def _drawn(attrs, shape, dtype: str, normal: bool):
+    # Halves are drawn as floats: their words are too short.
+    wide = dtype if dtype in ("float32", "float64") else "float32"
+    if normal:
+        _, out = relay.random.normal(_key(attrs), shape, wide, attrs.get("mean", 0.0), attrs.get("scale", 1.0))
+    else:
+        _, out = relay.random.uniform(_key(attrs), shape, wide, attrs.get("low", 0.0), attrs.get("high", 1.0))
+    return out if wide == dtype else relay.cast(out, dtype)
+
+
+@op("RandomNormal", "RandomUniform")
+def random(ctx, inputs, attrs):
+    return _drawn(attrs, attrs["shape"], onnx_dtype(attrs.get("dtype", 1)), ctx.node.op_type == "RandomNormal")
+
+
+@op("RandomNormalLike", "RandomUniformLike")
+def random_like(ctx, inputs, attrs):
+    dtype = onnx_dtype(attrs["dtype"]) if attrs.get("dtype") else ctx.dtype(inputs[0])
+    return _drawn(attrs, ctx.known_shape(inputs[0]), dtype, ctx.node.op_type == "RandomNormalLike")
+
+
+@op("Bernoulli")
+def bernoulli(ctx, inputs, attrs):
+    x = inputs[0]
+    dtype = onnx_dtype(attrs["dtype"]) if attrs.get("dtype") else ctx.dtype(x)
+    drawn = _drawn(attrs, ctx.known_shape(x), ctx.dtype(x), False)
+    return relay.cast(relay.less(drawn, x), dtype)
+
+
+@op("Multinomial")
+def multinomial(ctx, inputs, attrs):
+    """Classes drawn by their logarithms of weights, in every row."""
+    x = inputs[0]
+    if ctx.rank(x) != 2:
+        raise TVMError(f"rows of weights are wanted, got {ctx.rank(x)} dimensions")
+    weights = relay.nn.softmax(relay.cast(x, "float32"), 1)
+    _, out = relay.random.multinomial(_key(attrs), weights, attrs.get("sample_size", 1))
+    return relay.cast(out, onnx_dtype(attrs.get("dtype", 6)))
