@@ -132,14 +132,19 @@ def _worker(index: int, count: int, names: set | None, queue) -> None:
     queue.put(None)
 
 
-def run_all(names: set | None = None, jobs: int = 2) -> dict[str, str]:
+def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None) -> dict[str, str]:
+    """Results by name. A journal keeps them as they come: a run that was cut short goes on where it stopped."""
+    results: dict[str, str] = {}
+    if journal is not None and journal.exists():
+        results = dict(line.split("\t", 1) for line in journal.read_text().splitlines())
+        names = {c.name for c in cases() if (names is None or c.name in names) and c.name not in results}
     cases()  # made before the workers start, which then share them
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     workers = [context.Process(target=_worker, args=(i, jobs, names, queue)) for i in range(jobs)]
     for w in workers:
         w.start()
-    results, running = {}, jobs
+    running = jobs
     while running:
         try:
             row = queue.get(timeout=120)
@@ -151,6 +156,9 @@ def run_all(names: set | None = None, jobs: int = 2) -> dict[str, str]:
             running -= 1
         else:
             results[row[0]] = row[1]
+            if journal is not None:
+                with journal.open("a") as file:
+                    file.write("\t".join(row) + "\n")
             if len(results) % 100 == 0:
                 print(
                     f"{len(results)} tests, {sum(r == 'pass' for r in results.values())} pass",
@@ -212,6 +220,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--match", default="", help="only tests with this in their names; the table is not written")
     parser.add_argument("--again", action="store_true", help="only the tests that the table lists; the others keep")
+    parser.add_argument("--journal", type=Path, help="file of results; a run that was cut short goes on with it")
     parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
     args = parser.parse_args()
     started = time.time()
@@ -221,7 +230,7 @@ def main() -> int:
         listed = known_failures()
         names = {n for n in listed if args.match in n}
         kept = {c.name: listed.get(c.name, "pass") for c in cases()}
-    results = {**kept, **run_all(names, args.jobs)}
+    results = {**kept, **run_all(names, args.jobs, args.journal)}
     passed = sum(r == "pass" for r in results.values())
     if args.failures or args.match:
         for name, reason in sorted(results.items()):
