@@ -19,6 +19,8 @@ AS_TEXT: list[Callable[..., str]] = [lambda node, show_meta_data, annotate: str(
 
 # Set by relay: makes the call expression of a function over tensors.
 RELAY_CALL: list[Callable[[Any, tuple], Any]] = []
+# The function of an expression: its free variables are the parameters.
+RELAY_FUNCTION: list[Callable[[Any], Any]] = []
 
 
 class CallingConv(IntEnum):
@@ -213,6 +215,8 @@ class IRModule(Node, key="IRModule"):
     @staticmethod
     def from_expr(expr, functions=None, type_defs=None) -> IRModule:
         mod = IRModule(functions, type_defs)
+        if RELAY_FUNCTION and isinstance(expr, RelayExpr) and not isinstance(expr, BaseFunc):
+            expr = RELAY_FUNCTION[0](expr)
         name = expr.attrs.get("global_symbol", "main") if isinstance(expr, BaseFunc) else "main"
         mod[GlobalVar(str(name))] = expr
         return mod

@@ -67,6 +67,7 @@ def _call(op_, args):
 
 
 _module.RELAY_CALL[:] = [_call]
+_module.RELAY_FUNCTION[:] = [lambda body: Function(free_vars(body), body)]
 _adt.CALL[:] = [_call]
 printer.install()
 _layout.install()

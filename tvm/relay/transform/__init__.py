@@ -7,7 +7,9 @@ from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .dynamic_to_static import DynamicToStatic
 from .expand_ops import ExpandOps
+from .fake_quantization import FakeQuantizationToInteger
 from .fast_math import FastMath
+from .flatten_atrous import FlattenAtrousConv
 from .fold_constant import FoldConstant, FoldConstantExpr
 from .fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from .function_pass import FunctionPass, InferType, InferTypeLocal, build_config, function_pass
@@ -19,6 +21,8 @@ from .inline import EtaExpand, Inline, LambdaLift, SplitArgs
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
+from .places import AnnotateSpans, PlanDevices
+from .recast import recast
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
 from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
 from .winograd import WinogradConv2D

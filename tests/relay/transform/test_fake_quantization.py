@@ -1,0 +1,97 @@
+"""Networks between dequantize and quantize, in integers: the same results within one quantum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.ir.visit import post_order
+
+rng = np.random.default_rng(21)
+
+
+def dequantized(name, shape, scale=0.05, zero=3, dtype="int8"):
+    return relay.qnn.op.dequantize(relay.var(name, shape=shape, dtype=dtype), relay.const(scale), relay.const(zero))
+
+
+def weight(*shape, scale=0.02):
+    whole = relay.const(rng.integers(-20, 20, shape).astype("int8"))
+    several = isinstance(scale, list)
+    scales = relay.const(np.array(scale, "float32")) if several else relay.const(scale)
+    zeros = relay.const(np.zeros(len(scale), "int32")) if several else relay.const(0)
+    return relay.qnn.op.dequantize(whole, scales, zeros, axis=0)
+
+
+def image(name="x"):
+    return dequantized(name, (1, 4, 6, 6))
+
+
+CASES = {
+    "conv2d": lambda: relay.nn.relu(relay.nn.conv2d(image(), weight(8, 4, 3, 3), padding=1)),
+    "conv2d of several scales": lambda: relay.nn.conv2d(image(), weight(2, 4, 1, 1, scale=[0.01, 0.03])),
+    "bias": lambda: relay.nn.bias_add(relay.nn.conv2d(image(), weight(8, 4, 3, 3)),
+                                      relay.const(rng.standard_normal(8).astype("float32"))),
+    "dense": lambda: relay.nn.dense(relay.nn.batch_flatten(image()), weight(5, 144, scale=0.01)),
+    "batch_matmul": lambda: relay.nn.batch_matmul(dequantized("x", (2, 3, 4)), dequantized("y", (2, 5, 4))),
+    "add": lambda: relay.add(image(), dequantized("y", (1, 4, 6, 6), 0.07, -4)),
+    "subtract": lambda: relay.subtract(image(), dequantized("y", (1, 4, 6, 6), 0.07, -4)),
+    "multiply": lambda: relay.multiply(image(), dequantized("y", (1, 4, 6, 6), 0.02, 1)),
+    "concatenate": lambda: relay.concatenate([image(), dequantized("y", (1, 3, 6, 6), 0.03, 1)], 1),
+    "pools": lambda: relay.nn.avg_pool2d(relay.nn.max_pool2d(image(), (2, 2), (1, 1)), (3, 3)),
+    "global pool": lambda: relay.nn.global_avg_pool2d(image()),
+    "clip": lambda: relay.clip(relay.transpose(image(), (0, 2, 3, 1)), -1.0, 2.0),
+    "pad": lambda: relay.nn.pad(image(), ((0, 0), (0, 0), (1, 1), (2, 0))),
+    "reshape": lambda: relay.reshape(relay.strided_slice(image(), [0, 1], [1, 3]), (2, -1)),
+}  # fmt: skip
+
+
+def module(body, scale=0.1, zero=-2):
+    made = relay.qnn.op.quantize(body, relay.const(scale), relay.const(zero), out_dtype="int8")
+    return relay.transform.InferType()(tvm.IRModule.from_expr(made))
+
+
+def operators(mod) -> set[str]:
+    return {n.op.name for n in post_order(mod["main"]) if isinstance(n, relay.Call)}
+
+
+def results(mod, arrays):
+    return relay.create_executor("debug", mod).evaluate()(*arrays).numpy().astype("int32")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers_mean_the_same(name):
+    mod = module(CASES[name]())
+    new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert "qnn.dequantize" not in operators(new)
+    shapes = [[int(d) for d in p.type_annotation.shape] for p in mod["main"].params]
+    arrays = [rng.integers(-60, 60, shape).astype("int8") for shape in shapes]
+    assert np.abs(results(mod, arrays) - results(new, arrays)).max() <= 1
+
+
+def test_several_layers_are_taken_one_after_the_other():
+    x = relay.nn.relu(relay.nn.conv2d(image(), weight(8, 4, 3, 3), padding=1))
+    x = relay.qnn.op.quantize(x, relay.const(0.1), relay.const(0))
+    x = relay.qnn.op.dequantize(x, relay.const(0.1), relay.const(0))
+    mod = module(relay.nn.conv2d(x, weight(3, 8, 1, 1)))
+    new = relay.transform.FakeQuantizationToInteger()(mod)
+    assert not {"qnn.dequantize", "qnn.quantize", "nn.conv2d"} & operators(new)
+    data = rng.integers(-60, 60, (1, 4, 6, 6)).astype("int8")
+    assert np.abs(results(mod, [data]) - results(new, [data])).max() <= 1
+
+
+def test_operators_without_a_rule_stay_or_are_refused():
+    mod = module(relay.sin(image()))
+    assert "sin" in operators(relay.transform.FakeQuantizationToInteger()(mod))
+    with pytest.raises(tvm.TVMError, match="sin has no rule"):
+        relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+
+
+def test_functions_are_taken_when_asked_for():
+    mod = module(relay.sigmoid(image()), 1 / 128, 0)
+    assert "sigmoid" in operators(relay.transform.FakeQuantizationToInteger()(mod))
+    new = relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["sigmoid"])(mod)
+    assert operators(new) == {"qnn.sigmoid"}
+    with pytest.raises(tvm.TVMError, match="no optional rule for sin"):
+        relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["sin"])
