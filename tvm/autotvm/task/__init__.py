@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from . import dispatcher, entity, flop, space, task, topi_integration
 from .dispatcher import (
     ApplyConfig,
@@ -24,3 +27,16 @@ from .task import (
     template,
 )
 from .topi_integration import TaskExtractEnv, get_workload, register_topi_compute, register_topi_schedule
+
+if TYPE_CHECKING:
+    from .relay_integration import extract_from_multiple_program, extract_from_program
+
+# Reading tasks off a model needs the graph compiler, which stands above this package.
+_FROM_RELAY = ("extract_from_program", "extract_from_multiple_program")
+
+
+def __getattr__(name: str):
+    if name in _FROM_RELAY or name == "relay_integration":
+        module = importlib.import_module(".relay_integration", __name__)
+        return module if name == "relay_integration" else getattr(module, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

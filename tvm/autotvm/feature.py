@@ -1,0 +1,311 @@
+"""Numbers that tell a cost model about a configuration.
+
+Two kinds. Those of a space come from its knobs alone: a table for each knob, made once, so that thousands of
+configurations are looked up at once and nothing is lowered to be scored. Those of a schedule are read off its loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..arith import detect_linear_equation
+from ..driver.build_module import schedule_to_module
+from ..ir.prim import BufferLoad, Div, FloorDiv, IntImm, Mod, Mul, PrimExpr, Sub, Var
+from ..ir.prim import Add as AddExpr
+from ..ir.visit import post_order
+from ..tir.stmt import AttrStmt, BufferStore, For, ForKind, Stmt
+from .task.entity import AnnotateEntity, Entity, ReorderEntity, SplitEntity
+from .task.space import ConfigEntity, ConfigSpace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Pairs of numbers are joined for spaces of up to so many.
+_MOST_JOINED = 14
+
+
+# -- of knobs --------------------------------------------------------------------------------------------------------
+
+
+def _log2(x: float) -> float:
+    return math.log2(x) if x > 0 else -1.0
+
+
+def _knob_numbers(entity: Entity) -> list[float]:
+    return entity.numbers()
+
+
+def _loop_numbers(entity: Entity) -> list[float]:
+    """Lengths of loops in powers of two, and of the nests inside each: those decide on caches and registers."""
+    if isinstance(entity, SplitEntity):
+        inner = entity.size[1:]
+        lengths = [_log2(s) for s in inner]
+        nests = [sum(lengths[i:]) for i in range(len(lengths) - 1)]
+        return lengths + nests if inner else [0.0]
+    if isinstance(entity, (ReorderEntity, AnnotateEntity)):
+        return entity.numbers()
+    found = []
+    for x in entity.numbers():
+        found += [x, _log2(x)]
+    return found
+
+
+def _curve_numbers(entity: Entity) -> list[float]:
+    """How much a nest covers, sampled from the innermost loop out to eight levels."""
+    if isinstance(entity, SplitEntity):
+        total, curve = 0.0, []
+        for s in reversed(entity.size[1:]):
+            total += _log2(s)
+            curve.append(total)
+        return (curve + [total] * 8)[:8]
+    return entity.numbers()
+
+
+_KINDS = {"knob": _knob_numbers, "itervar": _loop_numbers, "curve": _curve_numbers}
+
+
+class SpaceFeatures:
+    """Features of the configurations of one space, as rows of a matrix."""
+
+    def __init__(self, space: ConfigSpace, kind: str):
+        import numpy as np
+
+        if kind not in _KINDS:
+            raise RuntimeError(f"feature type '{kind}' is not known; there are {', '.join(_KINDS)}")
+        self.kind = kind
+        self.space = space
+        self.names = list(space.space_map)
+        self.numbers = _KINDS[kind]
+        rows = [[self.numbers(e) for e in s.entities] for s in space.space_map.values()]
+        self.widths = [max((len(r) for r in table), default=0) for table in rows]
+        self.tables = [
+            np.array([r + [0.0] * (width - len(r)) for r in table], dtype="float32").reshape(len(table), width)
+            for table, width in zip(rows, self.widths)
+        ]
+        self.dims = np.array(space.dims, dtype=np.int64)
+
+    def knobs(self, indexes: Any) -> np.ndarray:
+        """The choice of each knob, one row for each index."""
+        import numpy as np
+
+        left = np.asarray(indexes, dtype=np.int64).copy()
+        columns = []
+        for dim in self.dims:
+            columns.append(left % dim)
+            left //= dim
+        return np.stack(columns, axis=1) if columns else np.zeros((len(left), 0), np.int64)
+
+    def of_knobs(self, knobs: np.ndarray) -> np.ndarray:
+        import numpy as np
+
+        parts = [table[knobs[:, i]] for i, table in enumerate(self.tables)]
+        return self._joined(np.concatenate(parts, axis=1) if parts else np.zeros((len(knobs), 1), "float32"))
+
+    def of_indexes(self, indexes: Any) -> np.ndarray:
+        return self.of_knobs(self.knobs(indexes))
+
+    def of_configs(self, configs: Sequence[ConfigEntity]) -> np.ndarray:
+        """Features of configurations that may be of another space with the same knobs (records of other shapes)."""
+        import numpy as np
+
+        rows = []
+        for config in configs:
+            row: list[float] = []
+            for name, width in zip(self.names, self.widths):
+                found = self.numbers(config._entity_map[name]) if name in config._entity_map else []
+                row += (found + [0.0] * width)[:width]
+            rows.append(row)
+        return self._joined(np.array(rows, dtype="float32").reshape(len(rows), sum(self.widths)))
+
+    def _joined(self, x: np.ndarray) -> np.ndarray:
+        """Products of tiles (sums of their logarithms) beside the tiles: trees find thresholds, not products."""
+        import numpy as np
+
+        if self.kind != "itervar":
+            return x
+        logs = self._log_columns()
+        if not 2 <= len(logs) <= _MOST_JOINED:
+            return x
+        pairs = [x[:, i] + x[:, j] for a, i in enumerate(logs) for j in logs[a + 1 :]]
+        whole = x[:, logs].sum(axis=1)
+        return np.concatenate([x, np.stack([*pairs, whole], axis=1)], axis=1)
+
+    def _log_columns(self) -> list[int]:
+        columns, at = [], 0
+        for space, width in zip(self.space.space_map.values(), self.widths):
+            entity = space[0]
+            if isinstance(entity, SplitEntity):
+                columns += range(at, at + max(len(entity.size) - 1, 0))
+            elif not isinstance(entity, (ReorderEntity, AnnotateEntity)):
+                columns += range(at + 1, at + width, 2)
+            at += width
+        return columns
+
+
+# -- of loops --------------------------------------------------------------------------------------------------------
+
+_ANNOTATIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "unroll",
+                "vectorize", "parallel", "serial", "vthread")
+_KIND_NAMES = {ForKind.UNROLLED: "unroll", ForKind.VECTORIZED: "vectorize", ForKind.PARALLEL: "parallel"}
+_ARITHMETIC = ((AddExpr, Sub), (Mul,), (Div, FloorDiv, Mod))
+
+
+class _Loop:
+    """One loop: its variable, length and word, and what is done inside it."""
+
+    def __init__(self, var: Var, length: int, word: str, outside: tuple[_Loop, ...]):
+        self.var, self.length, self.word, self.outside = var, length, word, outside
+        self.accesses: list[tuple[str, tuple[PrimExpr, ...], tuple[int, ...], tuple[_Loop, ...]]] = []
+        self.arithmetic = [0, 0, 0]
+
+    @property
+    def path(self) -> tuple[_Loop, ...]:
+        return (*self.outside, self)
+
+
+class _Reader:
+    """Collects the loops of a statement in the order they are met."""
+
+    def __init__(self):
+        self.loops: list[_Loop] = []
+
+    def statement(self, stmt: Stmt, path: tuple[_Loop, ...]) -> None:
+        if isinstance(stmt, For):
+            path = self.enter(stmt.loop_var, stmt.extent, _KIND_NAMES.get(stmt.kind, "serial"), path)
+        elif isinstance(stmt, AttrStmt) and stmt.attr_key in ("thread_extent", "virtual_thread"):
+            word = stmt.node.thread_tag if stmt.attr_key == "thread_extent" else "vthread"
+            path = self.enter(stmt.node.var, stmt.value, word, path)
+        if isinstance(stmt, BufferStore):
+            self.note(stmt.buffer, stmt.indices, path)
+        for child in stmt.children():
+            if isinstance(child, Stmt):
+                self.statement(child, path)
+            elif isinstance(child, PrimExpr) and not isinstance(stmt, (For, AttrStmt)):
+                self.expression(child, path, stmt)
+
+    def enter(self, var: Var, extent: Any, word: str, path: tuple[_Loop, ...]) -> tuple[_Loop, ...]:
+        loop = _Loop(var, extent.value if isinstance(extent, IntImm) else 1, word, path)
+        self.loops.append(loop)
+        return loop.path
+
+    def expression(self, root: PrimExpr, path: tuple[_Loop, ...], stmt: Stmt) -> None:
+        if isinstance(stmt, BufferStore) and any(root is i for i in stmt.indices):
+            return
+        indexes = {id(n) for load in post_order(root) if isinstance(load, BufferLoad)
+                   for index in load.indices for n in post_order(index)}
+        for node in post_order(root):
+            if isinstance(node, BufferLoad):
+                self.note(node.buffer, node.indices, path)
+            elif path and id(node) not in indexes:
+                for slot, kinds in enumerate(_ARITHMETIC):
+                    path[-1].arithmetic[slot] += isinstance(node, kinds)
+
+    def note(self, buffer: Any, indices: tuple[PrimExpr, ...], path: tuple[_Loop, ...]) -> None:
+        shape = tuple(d.value if isinstance(d, IntImm) else 1 for d in buffer.shape)
+        for loop in path:
+            loop.accesses.append((buffer.name, indices, shape, path))
+
+
+def _stride(indices: tuple[PrimExpr, ...], shape: tuple[int, ...], var: Var) -> int:
+    """Elements between what two iterations touch."""
+    total, unit = 0, 1
+    for index, size in zip(reversed(indices), reversed(shape)):
+        found = detect_linear_equation(index, [var])
+        if found and isinstance(found[0], IntImm):
+            total += found[0].value * unit
+        unit *= size
+    return total
+
+
+def _read(sch: Any, args: Sequence[Any]) -> list[_Loop]:
+    reader = _Reader()
+    for function in schedule_to_module(sch, list(args)).functions.values():
+        reader.statement(function.body, ())
+    return reader.loops
+
+
+def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -> list[list[list[Any]]]:
+    """For each loop: its variable, attributes, arithmetic, and how it touches each buffer.
+
+    ``_attr_`` is length, depth, iterations down to it, iterations from it on, and its word as one of many. A buffer
+    has stride, modulus (-1), elements touched, times each is touched, and the last two once more for threads.
+    """
+    scale = (lambda x: math.log2(x + 1) if x >= 0 else -math.log2(1 - x)) if take_log else (lambda x: x)
+    features = []
+    for loop in _read(sch, args):
+        down = math.prod(x.length for x in loop.path)
+        deepest = max((math.prod(x.length for x in a[3][len(loop.outside):]) for a in loop.accesses), default=loop.length)
+        words = [float(loop.word == word) for word in _ANNOTATIONS]
+        rows: list[list[Any]] = [
+            ["_itervar_", loop.var],
+            ["_attr_", *(scale(x) for x in (loop.length, len(loop.path), down, deepest)), *words],
+            ["_arith_", *(scale(x) for x in loop.arithmetic)],
+        ]
+        counts: dict[str, int] = {}
+        seen: set[tuple] = set()
+        for name, indices, shape, path in loop.accesses:
+            inner = path[len(loop.outside):]
+            strides = [_stride(indices, shape, x.var) for x in inner]
+            key = (name, tuple(strides), len(path))
+            if key in seen:
+                continue
+            seen.add(key)
+            touched = math.prod(x.length for x, s in zip(inner, strides) if s)
+            reuse = math.prod(x.length for x in inner) / touched
+            threads = [x.length for x, s in zip(inner, strides) if s and x.word.startswith("threadIdx")]
+            both = (math.prod(threads), reuse) if threads else (0, 0)
+            number = counts.get(name, 0)
+            counts[name] = number + 1
+            rows.append([f"{name}_{number}", *(scale(x) for x in (strides[0], -1, touched, reuse, *both))])
+        features.append(rows)
+    return features
+
+
+def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
+    """The numbers of all loops in one row; buffers in the order of what they touch, so that names do not matter."""
+    import numpy as np
+
+    numbers: list[float] = []
+    for rows in fea:
+        fixed = [x for row in rows[1:3] for x in row[1:]]
+        touched = sorted((row[1:] for row in rows[3:]), key=lambda row: -row[2])
+        numbers += fixed + [x for row in touched for x in row]
+    return np.array(numbers, dtype="float32")
+
+
+def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = True) -> np.ndarray:
+    return flatten_itervar_feature(get_itervar_feature(sch, args, take_log))
+
+
+def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
+    """A name for each number of ``flatten_itervar_feature``."""
+    names = []
+    for rows in fea:
+        loop = str(rows[0][1])
+        names += [f"{loop}.{row[0]}.{i}" for row in rows[1:3] for i in range(len(row) - 1)]
+        touched = sorted(rows[3:], key=lambda row: -row[3])
+        names += [f"{loop}.{row[0]}.{i}" for row in touched for i in range(len(row) - 1)]
+    return names
+
+
+def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> np.ndarray:
+    """For each buffer, how much of it is touched and how often while so many iterations pass, at ``sample_n`` points."""
+    import numpy as np
+
+    points: dict[str, list[tuple[float, float, float]]] = {}
+    for loop in _read(sch, args):
+        for name, indices, shape, path in loop.accesses:
+            inner = path[len(loop.outside):]
+            iterations = math.prod(x.length for x in inner)
+            touched = math.prod(x.length for x in inner if _stride(indices, shape, x.var))
+            points.setdefault(name, []).append((math.log2(iterations), math.log2(touched),
+                                                math.log2(iterations / touched)))
+    rows = []
+    for curve in points.values():
+        curve.sort()
+        at = np.linspace(0, curve[-1][0], sample_n)
+        xs, ys, zs = zip(*[(0.0, 0.0, 0.0), *curve])
+        rows += [np.interp(at, xs, ys), np.interp(at, xs, zs)]
+    return np.concatenate(rows).astype("float32") if rows else np.zeros(0, "float32")
