@@ -33,6 +33,7 @@ LAYERS = {
     "tvm.driver": 7,
     "tvm.rpc": 7,
     "tvm.autotvm": 8,
+    "tvm.autotvm.task.relay_integration": 11,
     "tvm.auto_scheduler": 8,
     "tvm.topi": 9,
     "tvm.relay": 10,

@@ -170,3 +170,13 @@ def test_axes_have_constant_lengths():
     n = te.var("n")
     with pytest.raises(RuntimeError, match="constant"):
         ConfigSpace().define_split("tile", te.reduce_axis((0, n), name="k"))
+
+
+def test_filters_on_arrays_keep_the_same_as_one_by_one():
+    cfg = space_of_three()
+    cfg.array_filter(lambda values: (values["unroll"] != 16) | (values["unroll"] == 0))
+    kept = [i for i in range(cfg.range_length) if cfg.point2knob(i)[2] != 1]
+    assert len(cfg) == len(kept) and [i for i in range(108) if cfg.is_index_valid(i)] == kept
+    assert sorted(cfg.sample_ints(1000)) == kept and cfg.subrange_length(0, 50) == sum(i < 50 for i in kept)
+    cfg.multi_filter(lambda config: config["tile"].size[-1] == 1)
+    assert len(cfg) == sum(cfg.point2knob(i)[0] == 0 for i in kept)

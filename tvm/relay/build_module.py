@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from ..autotvm import tophub
+from ..autotvm.task.dispatcher import DispatchContext, FallbackContext
 from ..driver.build_module import build_parts
 from ..error import TVMError
 from ..ir.module import IRModule
@@ -97,6 +100,17 @@ def build(
     ``progress(stage, done, total)`` is told how far it is.
     """
     target, host = _targets(target, target_host)
+    with _records(target):
+        return _build(ir_mod, target, host, params, mod_name, progress)
+
+
+def _records(target: Target) -> Any:
+    """Records at hand for the target, where the user has given none."""
+    untouched = type(DispatchContext.current) is FallbackContext
+    return tophub.context(target) if untouched and tophub.record_files(target) else contextlib.nullcontext()
+
+
+def _build(ir_mod, target: Target, host: Target, params, mod_name: str, progress) -> GraphExecutorFactoryModule:
     progress("improving the graph", 0, 0)
     mod, _ = optimize(ir_mod, target, params)
     ctx = PassContext.current()

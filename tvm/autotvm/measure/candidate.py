@@ -37,7 +37,8 @@ class TimeIsUp(Exception):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Stop Python code that runs longer. Only the main thread of a system with timer signals can be stopped."""
+    """Stop Python code that computes for longer (a machine that sleeps does not count). Only the main thread of a
+    system with timer signals can be stopped."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -45,13 +46,13 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise TimeIsUp(f"lowering took longer than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def instantiate(inp: MeasureInput) -> tuple[Any, list[Any]]:

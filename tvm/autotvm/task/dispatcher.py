@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,11 @@ class DispatchContext:
             found = self._old_ctx.find(target, workload)
         return found
 
+    def note_use(self, workload: Any, fits: bool) -> None:
+        """An operator's template says whether the configuration it was given fits it."""
+        if self._old_ctx is not None:
+            self._old_ctx.note_use(workload, fits)
+
     def update(self, target: Target, workload: Any, cfg: ConfigSpace) -> None:
         """Set the configuration of a workload."""
         raise NotImplementedError
@@ -63,12 +68,16 @@ class DispatchContext:
 
 
 class ApplyConfig(DispatchContext):
-    """Every workload gets the same configuration."""
+    """Every workload gets the same configuration. An operator's own template gets it only as the named task."""
 
-    def __init__(self, config: ConfigSpace):
+    def __init__(self, config: ConfigSpace, task_name: str | None = None):
         super().__init__()
         self._config = config
+        self.task_name = task_name
         self.workload: Any = None
+
+    def _find_inside(self, target: Target, workload: Any) -> ConfigSpace | None:
+        return self._config if workload[0] == self.task_name else None
 
     def _query_inside(self, target: Target | None, workload: Any) -> ConfigSpace:
         self.workload = workload
@@ -111,6 +120,7 @@ class ApplyHistoryBest(DispatchContext):
         self.best_by_model: dict[tuple[str, Any], tuple[Any, Any]] = {}
         self._user_defined: dict[tuple[str, Any], ConfigSpace] = {}
         self._said: set[str] = set()
+        self.uses: dict[Any, bool] = {}
         if records:
             self.load(records)
 
@@ -126,6 +136,19 @@ class ApplyHistoryBest(DispatchContext):
             used += 1
             keep_best(self.best_by_targetkey, self.best_by_model, inp, res)
         logger.debug("%d of %d records are of use", used, counted)
+
+    def note_use(self, workload: Any, fits: bool) -> None:
+        self.uses[workload] = fits
+
+    def __exit__(self, ptype: object, value: object, trace: object) -> None:
+        super().__exit__(ptype, value, trace)
+        refused = sum(not fits for fits in self.uses.values())
+        if refused:
+            logger.warning(
+                "tuning records: %d operators are compiled with theirs; those of %d are for another template or other "
+                "knobs and are left out", len(self.uses) - refused, refused,
+            )
+        self.uses = {}
 
     def _recorded(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
         found = self.best_by_model.get((target.model, workload))
@@ -261,6 +284,16 @@ class ApplyGraphBest(DispatchContext):
 
 _ROOT = FallbackContext()
 DispatchContext.current = _ROOT
+
+
+@contextlib.contextmanager
+def using(context: DispatchContext) -> Iterator[None]:
+    """Ask a context once more, also after it was left."""
+    before, DispatchContext.current = DispatchContext.current, context
+    try:
+        yield
+    finally:
+        DispatchContext.current = before
 
 
 def clear_fallback_cache(target: Target, workload: Any) -> None:

@@ -308,6 +308,8 @@ class ConfigSpace:
         self.is_fallback = False
         # Indexes worth trying first: what an analytic model thinks is best.
         self.start: list[int] = []
+        self._array_filters: list[Callable[[dict[str, Any]], Any]] = []
+        self._kept: Any = None
         self._valid: dict[int, bool] = {}
         self._filtered_length: int | None = None
 
@@ -353,6 +355,35 @@ class ConfigSpace:
             self._constraints.append(filter)
             self.clear_cache()
 
+    def array_filter(self, filter: Callable[[dict[str, Any]], Any]) -> None:
+        """As ``multi_filter``, for all configurations at once: ``filter`` gets the values of each knob as an array,
+        one element for a configuration, and gives an array of bools."""
+        if self._collect:
+            self._array_filters.append(filter)
+            self.clear_cache()
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self._constraints or self._array_filters)
+
+    def kept(self) -> Any:
+        """Of every index, whether the array filters keep it."""
+        import numpy as np
+
+        if self._kept is None:
+            total = self.range_length
+            values = {name: _value_array(space) for name, space in self.space_map.items()}
+            self._kept = np.ones(total, dtype=bool)
+            for first in range(0, total, 1 << 20):
+                part = np.arange(first, min(first + (1 << 20), total))
+                left, columns = part, {}
+                for (name, array), dim in zip(values.items(), self.dims):
+                    columns[name] = array[left % dim]
+                    left = left // dim
+                for keep in self._array_filters:
+                    self._kept[part] &= np.asarray(keep(columns), dtype=bool)
+        return self._kept
+
     def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:
         if self._collect and name not in self.space_map:
             given = [a if isinstance(a, (VirtualAxis, Axis)) else _maybe_axis(a) for a in axes]
@@ -377,7 +408,7 @@ class ConfigSpace:
 
     def __len__(self) -> int:
         """Configurations the filters keep."""
-        if not self._constraints:
+        if not self.is_filtered:
             return self.range_length
         if self._filtered_length is None:
             self._filtered_length = self.subrange_length(0, self.range_length)
@@ -387,7 +418,7 @@ class ConfigSpace:
         """Configurations the filters keep among indexes from ``start`` to before ``end``."""
         self._check_range(start, end)
         if not self._constraints:
-            return end - start
+            return int(self.kept()[start:end].sum()) if self._array_filters else end - start
         return sum(self.is_index_valid(i) for i in range(start, end))
 
     def _check_range(self, start: int, end: int) -> None:
@@ -397,6 +428,8 @@ class ConfigSpace:
     def is_index_valid(self, index: int) -> bool:
         """Whether the filters keep the configuration."""
         if not 0 <= index < self.range_length:
+            return False
+        if self._array_filters and not self.kept()[index]:
             return False
         if not self._constraints:
             return True
@@ -409,6 +442,7 @@ class ConfigSpace:
     def clear_cache(self) -> None:
         """Forget what is known about sizes; needed after a knob or a filter is added."""
         self._valid = {}
+        self._kept = None
         self._filtered_length = None
         self.__dict__.pop("dims", None)
 
@@ -457,6 +491,11 @@ class ConfigSpace:
     def sample_ints(self, m: int) -> list[int]:
         """``m`` different random indexes that the filters keep; fewer where there are fewer."""
         total = self.range_length
+        if self._array_filters and not self._constraints:
+            import numpy as np
+
+            places = np.flatnonzero(self.kept())
+            return [int(i) for i in random.sample(places.tolist(), min(m, len(places)))]
         if not self._constraints and total <= max(4 * m, 1 << 12):
             return random.sample(range(total), min(m, total))
         found: dict[int, None] = {}
@@ -530,6 +569,17 @@ class ConfigSpace:
 
 def _maybe_axis(value: Any) -> Any:
     return value if isinstance(value, (list, tuple, str, Tensor)) else VirtualAxis(value)
+
+
+def _value_array(space: TransformSpace) -> Any:
+    import numpy as np
+
+    values = [e.value for e in space.entities]
+    if all(isinstance(v, (int, float, str)) for v in values):
+        return np.array(values)
+    array = np.empty(len(values), dtype=object)
+    array[:] = [_plain(v) for v in values]
+    return array
 
 
 def _plain(value: Any) -> Any:

@@ -108,6 +108,8 @@ class Task:
         self.func = lookup_task(name)
         self._config_space: ConfigSpace | None = None
         self.flop: float | None = None
+        # How often a model computes it when it runs once.
+        self.count = 1
         self.target: Target | None = None
         self.target_host: Target | None = None
 
@@ -128,7 +130,7 @@ class Task:
     def instantiate(self, config: ConfigSpace) -> tuple[Any, list[Tensor]]:
         """The schedule and arguments that a configuration makes."""
         config.flop = 0
-        with ApplyConfig(config):
+        with ApplyConfig(config, self.name):
             schedule, arguments = self.func(*deserialize_args(self.args), **self.kwargs)
         if not self.flop:
             self.flop = config.flop or compute_flop(schedule)
@@ -168,7 +170,7 @@ def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> T
     made.target = Target(target) if target_host is None else Target(target, target_host)
     made.target_host = made.target.host
     space = ConfigSpace()
-    with ApplyConfig(space), made.target:
+    with ApplyConfig(space, task_name), made.target:
         schedule, _ = made.func(*deserialize_args(made.args))
     space.code_hash = getattr(schedule, "code_hash", None)
     made.config_space = space

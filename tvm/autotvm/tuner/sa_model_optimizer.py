@@ -68,10 +68,9 @@ class SimulatedAnnealingOptimizer(ModelOptimizer):
         other = (self.random.random(len(knobs)) * (dims[which] - 1)).astype(np.int64)
         moved[rows, which] = other + (other >= knobs[rows, which])
         points = moved @ weights
-        if self.space._constraints:
-            for i, p in enumerate(points):
-                if not self.space.is_index_valid(int(p)):
-                    moved[i] = knobs[i]
+        if self.space.is_filtered:
+            left_out = [i for i, p in enumerate(points.tolist()) if not self.space.is_index_valid(p)]
+            moved[left_out] = knobs[left_out]
             points = moved @ weights
         return moved, points
 

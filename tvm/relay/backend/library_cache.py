@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ...autotvm.task.dispatcher import DispatchContext
 from ...ir.op import OPS
 from ...ir.transform import PassContext
 from ...runtime.module import JitCode, Module, from_code
@@ -114,6 +115,7 @@ def _key(kernels: Sequence[Kernel], target: Target, ctx: PassContext) -> str:
         repr(sorted(ctx.required_pass or ())),
         repr(sorted(ctx.disabled_pass or ())),
         _text(ctx.config),
+        DispatchContext.current.digest(),
         *(f"{kernel.name} {kernel.key}" for kernel in kernels),
     ]
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=20).hexdigest()

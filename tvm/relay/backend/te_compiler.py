@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...autotvm.task.dispatcher import DispatchContext, using
 from ...error import OpNotImplemented, TVMError
 from ...ir.module import IRModule
 from ...ir.op import Op
@@ -25,11 +26,12 @@ from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 class Kernel:
     """A piece of the library: a fused function, its name, and its loops, made when they are first asked for."""
 
-    __slots__ = ("_context", "_module", "function", "key", "name", "operators", "target")
+    __slots__ = ("_context", "_dispatch", "_module", "function", "key", "name", "operators", "target")
 
     def __init__(self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target):
         self.name, self.function, self.key, self.operators, self.target = name, function, key, operators, target
         self._context = PassContext.current()
+        self._dispatch = DispatchContext.current
         self._module: IRModule | None = None
 
     @property
@@ -48,7 +50,7 @@ class Kernel:
         from ...topi.schedule import schedule_for
 
         graph = ToTensors(self.function, self.target)
-        with self.target:
+        with self.target, using(self._dispatch):
             schedule = schedule_for(graph.outputs, self.target)
             return lower(schedule, graph.inputs + graph.outputs, self.name)
 

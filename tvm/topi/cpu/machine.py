@@ -10,6 +10,7 @@ class Machine:
     """What the schedules ask of a CPU."""
 
     def __init__(self, target: Target):
+        self.target = target
         features = target.features
         self.vector_bytes = max(features.vector_bits, 128) // 8
         self.registers = features.vector_registers or 16

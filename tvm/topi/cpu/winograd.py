@@ -75,6 +75,15 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     }
 
 
+def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
+    """Whether blocks are whole numbers of tiles whose sums fit the registers; the values may be arrays, one element
+    for a configuration."""
+    p = problem_of(op)
+    block = config["images"] * config["rows"] * config["columns"]
+    fits = (config["tiles"] * p.vectors + p.vectors < machine.registers) & (config["tiles"] * config["unroll_ic"] <= 128)
+    return fits & (block % config["tiles"] == 0)
+
+
 def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The configuration with the least estimated time."""
     return best(problem_of(op), machine)[1]

@@ -6,6 +6,7 @@ from ... import te
 from ...error import TVMError
 from ...ir.prim import IntImm
 from ...target import Target
+from ..cpu import tuned
 from ..cpu.machine import Machine
 from ..cpu.matmul import row_tile
 from ..utils import get_const_int, simplify
@@ -25,6 +26,20 @@ def _window(data, kernel, stride, padding, dilation, what: str):
         simplify((d + lo + hi - k) // s + 1) for d, lo, hi, k, s in zip(data.shape[2:4], before, after, sizes, strides)
     ]
     return source, strides, dilations, out
+
+
+def _workload(name: str, data, kernel, padding, strides, dilations, out_dtype: str) -> dict[str, tuple]:
+    """What a tuner knows the convolution by: everything as it is without blocks."""
+    if not tuned.is_known(data.shape, kernel.shape):
+        return {}
+    n, co, h, w, ci = (get_const_int(d) for d in data.shape)
+    oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
+    sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
+    before, after = pads(padding, sizes, 2, name)
+    shapes = (tuned.tensor((n, co * ci, h, w), data.dtype), tuned.tensor((oo * oi, io * ii, kh, kw), kernel.dtype))
+    around = tuple(get_const_int(p) for p in (*before, *after))
+    steps = tuple(map(get_const_int, strides)), around, tuple(map(get_const_int, dilations))
+    return {"workload": (name, *shapes, *steps, "NCHW", "NCHW", out_dtype)}
 
 
 def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
@@ -62,13 +77,11 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
             axis=[outer, kh, kw, inner],
         )
 
-    return te.compute(
-        (data.shape[0], kernel.shape[0], height, width, kernel.shape[5]),
-        body,
-        name="conv2d_NCHWc",
-        tag="conv2d_NCHWc",
-        attrs={"groups": groups},
-    )
+    known: dict = {"groups": groups}
+    if same_block and filters // groups % wide == 0:
+        known |= _workload("conv2d_NCHWc.x86", data, kernel, padding, strides, dilations, out_dtype)
+    shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
+    return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=known)
 
 
 def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
@@ -98,11 +111,15 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
             value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
         return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
 
+    known = {}
+    if multiplier == 1 and block == wide:
+        known = _workload("depthwise_conv2d_NCHWc.x86", Input, Filter, padding, strides, dilations, out_dtype)
     return te.compute(
         (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5]),
         body,
         name="depthwise_conv2d_NCHWc",
         tag="depthwise_conv2d_NCHWc",
+        attrs=known,
     )
 
 
@@ -125,7 +142,10 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
     lead = (*data.shape[:-2], padded) if padded is not None else data.shape[:-1]
-    known = {"panel": getattr(block, "value", 0)}
+    known: dict = {"panel": getattr(block, "value", 0)}
+    if tuned.is_known(data.shape, weight.shape):
+        shapes = tuned.tensor(data.shape, data.dtype), tuned.tensor((units or columns, weight.shape[1]), weight.dtype)
+        known["workload"] = ("dense_pack.x86", *shapes, None, out_dtype)
     out = te.compute((*lead, columns), body, name="T_dense_pack", tag="dense_pack", attrs=known)
     if padded is not None or units is not None and int(units) != getattr(columns, "value", None):
         shape = (*data.shape[:-1], columns if units is None else int(units))

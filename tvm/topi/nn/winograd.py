@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import te, tir
 from ...error import TVMError
+from ..cpu import tuned
 from ..utils import get_const_int
 from .utils import pads
 
@@ -134,6 +135,12 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         "data_across",
         "winograd_data_across,step",
     )
+    logical = (
+        tuned.tensor((batch, blocks * block, height, width), data.dtype),
+        tuned.tensor((groups * vectors * wide, blocks * block, 3, 3), kernel.dtype),
+    )
+    around = tuple(get_const_int(p) for p in (*before, *after))
+    workload = ("conv2d_winograd_NCHWc.x86", *logical, around, tile, vectors, dtype)
     outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     products = te.compute(
         (groups, reach, reach, batch, many_rows, many_columns, vectors, wide),
@@ -142,7 +149,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         ),
         "products",
         "winograd_products",
-        {"rows": rows, "columns": columns},
+        {"rows": rows, "columns": columns, "workload": workload},
     )
     back_down = te.compute(
         (groups, batch, many_rows, many_columns, vectors, tile, reach, wide),

@@ -13,7 +13,7 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise, matmul, pool, rows, winograd
+from ..cpu import access, conv2d, depthwise, matmul, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
@@ -75,7 +75,7 @@ class Planner:
                 self.injective(stage)
 
     def templated(self, template: ModuleType, stage: Stage, consumer: Stage | None) -> None:
-        config = template.choose(stage.op, self.machine)
+        config = tuned.configuration(template, stage.op, self.machine)
         self.placed.add(stage)
         if consumer is None:
             consumer, stage = stage, self.s[self.s.cache_write(stage.op.output(0), "local")]

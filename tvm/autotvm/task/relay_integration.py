@@ -1,0 +1,99 @@
+"""The tasks of a model: what its kernels would ask a tuner for, and how often each is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...ir.module import IRModule
+from ...ir.structural import structural_key
+from ...ir.transform import PassContext, run_pipeline
+from ...relay.backend.graph import post_order_calls
+from ...relay.backend.te_compiler import ToTensors
+from ...relay.build_module import optimize
+from ...relay.expr import Call, Function
+from ...relay.infer import infer_module
+from ...relay.transform.fuse_ops import FuseOps
+from ...target import Target
+from ...te.graph import post_order_ops
+from ...topi.cpu import tasks as cpu_tasks
+from ..utils import logger
+from .task import Task, create
+from .topi_integration import workload_of
+
+# Importing them registers them.
+TEMPLATES_OF = (cpu_tasks,)
+
+# The operators a model is written with, by the beginning of the name of their tasks.
+_OPERATORS = (
+    ("conv2d_transpose", "nn.conv2d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
+    ("group_conv2d", "nn.conv2d"), ("winograd", "nn.conv2d"), ("conv1d", "nn.conv1d"), ("conv3d", "nn.conv3d"),
+    ("dense", "nn.dense"), ("batch_matmul", "nn.batch_matmul"),
+)
+
+
+def operator_of(task_name: str) -> str | None:
+    """The Relay operator a task belongs to."""
+    return next((op for start, op in _OPERATORS if task_name.startswith(start)), None)
+
+
+def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Function, int]]:
+    """The fused functions of a model and how often each is called."""
+    current = PassContext.current()
+    level = max(current.opt_level, 3)
+    with PassContext(level, current.required_pass, current.disabled_pass, current.instruments, current.config), target:
+        mod, _ = optimize(mod, target, params)
+        fused = infer_module(run_pipeline(mod, (FuseOps(),), PassContext.current()))
+    found: dict[str, tuple[Function, int]] = {}
+    for node in post_order_calls(fused["main"].body):
+        if isinstance(node, Call) and isinstance(node.op, Function):
+            key = structural_key(node.op)
+            found[key] = (node.op, found[key][1] + 1 if key in found else 1)
+    return list(found.values())
+
+
+def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, ...], int]:
+    """What can be tuned in a model, and how often it is computed when the model runs once."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for function, times in kernels_of(mod, params, target):
+        with target:
+            outputs = ToTensors(function, target).outputs
+        for op in post_order_ops([t.op for t in outputs]):
+            workload = workload_of(op)
+            if workload is not None:
+                counts[workload] = counts.get(workload, 0) + times
+    return counts
+
+
+def extract_from_program(
+    mod: Any, params: Any, target: Any, target_host: Any = None, ops: Iterable[Any] | None = None
+) -> list[Task]:
+    """The tasks of a model; ``ops`` are the operators (or their names) to take, all by default.
+
+    ``task.count`` says how often the model computes it.
+    """
+    return extract_from_multiple_program([mod], [params], target, target_host, ops)
+
+
+def extract_from_multiple_program(
+    mods: Sequence[Any], params: Sequence[Any], target: Any, target_host: Any = None,
+    ops: Iterable[Any] | None = None,
+) -> list[Task]:
+    """The tasks of several models, each task once."""
+    where = Target(target) if target_host is None else Target(target, target_host)
+    wanted = None if ops is None else {getattr(op, "name", op) for op in ops}
+    counts: dict[tuple[Any, ...], int] = {}
+    for mod, own in zip(mods, params):
+        mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+        for workload, times in workloads_of(mod, own, where).items():
+            counts[workload] = counts.get(workload, 0) + times
+    tasks = []
+    for workload, times in counts.items():
+        if wanted is not None and operator_of(workload[0]) not in wanted:
+            continue
+        task = create(workload[0], workload[1:], where)
+        task.count = times
+        tasks.append(task)
+    if not tasks:
+        logger.warning("the model has nothing to tune for target %s", where)
+    return tasks

@@ -1,0 +1,55 @@
+"""Records found by target: those that come with the package, and the user's in ``~/.tvm/tophub``.
+
+Nothing is ever downloaded. ``TOPHUB_LOCATION=NONE`` switches it off; ``AUTOTVM_TOPHUB_ROOT_PATH`` names another folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..target import Target
+from .task.dispatcher import ApplyHistoryBest
+from .utils import logger
+
+_SHIPPED = Path(__file__).resolve().parent / "records"
+
+
+def _folders() -> list[Path]:
+    root = os.environ.get("AUTOTVM_TOPHUB_ROOT_PATH")
+    try:
+        own = Path(root) if root else Path.home() / ".tvm" / "tophub"
+    except RuntimeError:
+        return [_SHIPPED]
+    return [_SHIPPED, own]
+
+
+def record_files(target: Any) -> list[Path]:
+    """The record files for a target, those of the user last; of several versions of a name the newest."""
+    if os.environ.get("TOPHUB_LOCATION") == "NONE":
+        return []
+    target = Target(target)
+    device = target.attrs.get("device")
+    names = [str(target.kind.name), *([str(device)] if device else [])]
+    found = []
+    for folder in _folders():
+        for name in names:
+            found += sorted(folder.glob(f"{name}_v*.log"))[-1:]
+    return found
+
+
+def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None) -> ApplyHistoryBest:
+    """A dispatch context with the records for a target (or several)."""
+    targets = target if isinstance(target, (list, tuple)) else [target]
+    best = ApplyHistoryBest([])
+    files = [f for t in targets for f in record_files(t)]
+    for path in [*dict.fromkeys(files), *(extra_files or ())]:
+        try:
+            best.load(os.fspath(path))
+        except OSError as error:
+            logger.warning("tuning records of '%s' cannot be read: %s", path, error.strerror)
+    if not files:
+        logger.debug("no tuning records are at hand for %s", ", ".join(str(t) for t in targets))
+    return best

@@ -1,0 +1,110 @@
+"""The tasks of the CPU's templates: from the logical arguments of a record to the computation and its schedule."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ... import te
+from ...autotvm.task.task import get_config, register_customized
+from ...target import Target
+from ...te.tensor import Tensor
+from ..nn import packed
+from ..nn.winograd import conv2d_winograd_NCHWc
+from ..schedule.cpu import schedule_for
+from .machine import Machine
+from .matmul import panel_width
+
+
+def block_of(channels: int, lanes: int) -> int:
+    """Channels of a block, as the layout rule of the graph stores them: the fewest vectors, of those the smallest."""
+    sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
+    return channels if channels <= 4 else min(sizes, key=lambda b: (-(-channels // b), b))
+
+
+def _target() -> Target:
+    return Target.current(allow_none=True) or Target("llvm")
+
+
+def _lanes() -> int:
+    return max(_target().features.vector_bits // 32, 4)
+
+
+def _shape(t: Tensor) -> list[int]:
+    return [int(d) for d in t.shape]
+
+
+def _scheduled(out: Tensor, inputs: list[Tensor], sums: int) -> tuple[Any, list[Tensor]]:
+    """``sums`` are the products added up for each element of the result."""
+    get_config().add_flop(2 * prod(_shape(out)) * sums)
+    return schedule_for([out], _target()), [*inputs, out]
+
+
+def _blocked(data: Tensor, kernel: Tensor, inner: int, taken: int, outer: int) -> tuple[Tensor, Tensor]:
+    """Placeholders for data in blocks of ``inner`` and a kernel that takes ``taken`` and makes ``outer`` at once."""
+    n, c, h, w = _shape(data)
+    o, i, kh, kw = _shape(kernel)
+    return (
+        te.placeholder((n, c // inner, h, w, inner), data.dtype, name="data"),
+        te.placeholder((o // outer, i // taken, kh, kw, taken, outer), kernel.dtype, name="kernel"),
+    )
+
+
+def conv2d(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
+) -> tuple[Any, list[Tensor]]:
+    """A convolution; the channels its kernel takes say how many groups there are."""
+    channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
+    lanes, groups = _lanes(), channels // inside
+    inner, outer = block_of(channels, lanes), block_of(filters, lanes)
+    if groups > 1:
+        per = filters // groups
+        inner = outer = max(b for b in (1, 4, 8, 16, 32, 64) if b <= lanes and inside % b == 0 and per % b == 0)
+    args = _blocked(data, kernel, inner, inner, outer)
+    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, f"NCHW{inner}c", f"NCHW{outer}c", dtype)
+    return _scheduled(out, [*args], inside * kh * kw)
+
+
+def depthwise(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
+) -> tuple[Any, list[Tensor]]:
+    """A convolution of each channel by itself."""
+    filters, _, kh, kw = _shape(kernel)
+    block = block_of(filters, _lanes())
+    args = _blocked(data, kernel, block, 1, block)
+    layout = f"NCHW{block}c"
+    out = packed.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype)
+    return _scheduled(out, [*args], kh * kw)
+
+
+def winograd(
+    data: Tensor, kernel: Tensor, padding: Any, tile: int, vectors: int, dtype: str
+) -> tuple[Any, list[Tensor]]:
+    """A 3x3 convolution by transforms of tiles; operations are counted as those of the direct one."""
+    n, channels, h, w = _shape(data)
+    filters = _shape(kernel)[0]
+    inner, outer = (block_of(x, _lanes()) for x in (channels, filters))
+    blocked = te.placeholder((n, channels // inner, h, w, inner), data.dtype, name="data")
+    shape = (filters // outer // vectors, tile + 2, tile + 2, channels // inner, inner, vectors, outer)
+    weight = te.placeholder(shape, kernel.dtype, name="kernel")
+    out = conv2d_winograd_NCHWc(blocked, weight, padding, dtype)
+    return _scheduled(out, [blocked, weight], channels * 9)
+
+
+def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, list[Tensor]]:
+    """A matrix product with constant weights."""
+    *lead, features = _shape(data)
+    units = _shape(weight)[0]
+    width = panel_width(prod(lead), units, Machine(_target()), data.dtype)
+    panels = te.placeholder((-(-units // width), features, width), weight.dtype, name="weight")
+    out = packed.dense_pack(data, panels, None, dtype, units=units)
+    return _scheduled(out, [data, panels], features)
+
+
+for _name, _function in (
+    ("conv2d_NCHWc.x86", conv2d),
+    ("depthwise_conv2d_NCHWc.x86", depthwise),
+    ("conv2d_winograd_NCHWc.x86", winograd),
+    ("dense_pack.x86", dense),
+):
+    register_customized(_name, _function)

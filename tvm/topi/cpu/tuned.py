@@ -1,0 +1,81 @@
+"""The link between the CPU's templates and the tuner: a configuration that was found takes the place of the pick.
+
+A workload is the name of a task and its logical arguments, as classic TVM writes them: shapes without blocks, so that
+it means the same on every vector width.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ...autotvm.task.dispatcher import DispatchContext
+from ...autotvm.task.space import ConfigEntity, ConfigSpace
+from ...te.tensor import ComputeOp
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+def tensor(shape: Any, dtype: str) -> tuple[str, tuple[int, ...], str]:
+    """A tensor as workloads write it."""
+    return ("TENSOR", tuple(int(getattr(d, "value", d)) for d in shape), dtype)
+
+
+def is_known(*shapes: Any) -> bool:
+    """Whether all dimensions are constants."""
+    return all(hasattr(d, "value") or isinstance(d, int) for shape in shapes for d in shape)
+
+
+def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
+    workload = (op.attrs or {}).get("workload")
+    picked = template.choose(op, machine)
+    if workload is None or machine.target is None:
+        return picked
+    found = DispatchContext.current.find(machine.target, workload)
+    if found is None:
+        return picked
+    if isinstance(found, ConfigEntity):
+        values = fitting(choices(template, op, machine, picked), found)
+        DispatchContext.current.note_use(workload, values is not None)
+        return values or picked
+    if found.is_fallback:
+        return picked
+    define(found, choices(template, op, machine, picked), picked)
+    valid = getattr(template, "valid", None)
+    if valid is not None:
+        found.array_filter(lambda values: valid(op, machine, values))
+    return picked
+
+
+def choices(template: ModuleType, op: ComputeOp, machine: Machine, picked: dict[str, Any]) -> dict[str, list[Any]]:
+    """The values of each knob; the pick is always among them."""
+    table = {}
+    for name, values in template.space(op, machine).items():
+        own = picked[name]
+        table[name] = [*values, *([own] if own not in values else [])]
+    return table
+
+
+def define(space: ConfigSpace, table: dict[str, list[Any]], picked: dict[str, Any]) -> None:
+    """Put the knobs into a space that a tuner collects; the pick is where it starts."""
+    for name, values in table.items():
+        space.define_knob(name, values)
+    start = space.index_of(picked)
+    if start is not None and start not in space.start:
+        space.start.append(start)
+
+
+def fitting(table: dict[str, list[Any]], config: ConfigEntity) -> dict[str, Any] | None:
+    """The values of a record, None if its knobs are not those of the template or a value is none of theirs."""
+    wanted = config.values()
+    if wanted.keys() != table.keys():
+        return None
+    values = {}
+    for name, candidates in table.items():
+        found = [c for c in candidates if (tuple(c) if isinstance(c, (list, tuple)) else c) == wanted[name]]
+        if not found:
+            return None
+        values[name] = found[0]
+    return values
