@@ -16,9 +16,9 @@ from tvm.autotvm.tuner.metric import max_curve, mean_curve, recall_curve, spearm
 from tvm.testing.autotvm import get_sample_records, get_sample_task
 
 pytest.importorskip("xgboost")
-from tvm.autotvm.tuner.model_based_tuner import submodular_pick  # noqa: E402
-from tvm.autotvm.tuner.sa_model_optimizer import SimulatedAnnealingOptimizer  # noqa: E402
-from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel  # noqa: E402
+from tvm.autotvm.tuner.model_based_tuner import submodular_pick
+from tvm.autotvm.tuner.sa_model_optimizer import SimulatedAnnealingOptimizer
+from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
 
 
 class ConvolutionLike:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..arith import detect_linear_equation
 from ..driver.build_module import schedule_to_module
-from ..ir.prim import BufferLoad, Div, FloorDiv, IntImm, Mod, Mul, PrimExpr, Sub, Var
 from ..ir.prim import Add as AddExpr
+from ..ir.prim import BufferLoad, Div, FloorDiv, IntImm, Mod, Mul, PrimExpr, Sub, Var
 from ..ir.visit import post_order
 from ..tir.stmt import AttrStmt, BufferStore, For, ForKind, Stmt
 from .task.entity import AnnotateEntity, Entity, ReorderEntity, SplitEntity
@@ -236,7 +236,8 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
     features = []
     for loop in _read(sch, args):
         down = math.prod(x.length for x in loop.path)
-        deepest = max((math.prod(x.length for x in a[3][len(loop.outside):]) for a in loop.accesses), default=loop.length)
+        nests = [math.prod(x.length for x in a[3][len(loop.outside):]) for a in loop.accesses]
+        deepest = max(nests, default=loop.length)
         words = [float(loop.word == word) for word in _ANNOTATIONS]
         rows: list[list[Any]] = [
             ["_itervar_", loop.var],
@@ -291,7 +292,7 @@ def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
 
 
 def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> np.ndarray:
-    """For each buffer, how much of it is touched and how often while so many iterations pass, at ``sample_n`` points."""
+    """For each buffer, how much of it is touched and how often while iterations pass, at ``sample_n`` points."""
     import numpy as np
 
     points: dict[str, list[tuple[float, float, float]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,9 @@ _ROUNDS = 150
 
 def _xgboost() -> Any:
     try:
-        import xgboost
+        return importlib.import_module("xgboost")
     except ImportError:
         raise ImportError("XGBTuner needs the package xgboost; pip install xgboost-cpu (or xgboost)") from None
-    return xgboost
 
 
 class XGBoostCostModel(CostModel):

@@ -80,7 +80,8 @@ def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
     for a configuration."""
     p = problem_of(op)
     block = config["images"] * config["rows"] * config["columns"]
-    fits = (config["tiles"] * p.vectors + p.vectors < machine.registers) & (config["tiles"] * config["unroll_ic"] <= 128)
+    tiles, unrolled = config["tiles"], config["unroll_ic"]
+    fits = (tiles * p.vectors + p.vectors < machine.registers) & (tiles * unrolled * p.vectors <= 256)
     return fits & (block % config["tiles"] == 0)
 
 
