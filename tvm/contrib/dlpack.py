@@ -1,0 +1,27 @@
+"""Compiled functions that take the arrays of other libraries, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..runtime import ndarray
+
+
+def convert_func(tvm_func: Callable, tensor_type: type, to_dlpack_func: Callable) -> Callable:
+    """A function that shares the memory of arguments of ``tensor_type`` with ``tvm_func``; other arguments pass as they
+    are. ``to_dlpack_func`` makes a DLPack capsule of such an argument."""
+
+    def function(*args):
+        return tvm_func(
+            *(ndarray.from_dlpack(to_dlpack_func(arg)) if isinstance(arg, tensor_type) else arg for arg in args)
+        )
+
+    return function
+
+
+def to_pytorch_func(tvm_func: Callable) -> Callable:
+    """A function that takes PyTorch tensors."""
+    import torch  # pyright: ignore[reportMissingImports]
+    import torch.utils.dlpack  # pyright: ignore[reportMissingImports]
+
+    return convert_func(tvm_func, torch.Tensor, torch.utils.dlpack.to_dlpack)
