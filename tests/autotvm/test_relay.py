@@ -63,7 +63,7 @@ def test_tasks_of_a_model_with_their_counts(model):
     _, _, tasks = model
     counts = {(t.name, t.args[1][1][2:]): t.count for t in tasks}
     assert counts["conv2d_NCHWc.x86", (5, 5)] == 2 and counts["depthwise_conv2d_NCHWc.x86", (3, 3)] == 1
-    assert counts["dense_pack.x86", ()] == 1 and len(tasks) == 3
+    assert counts["dense_pack.x86", ()] == 1 and len(tasks) == 3, counts
     conv = next(t for t in tasks if t.name == "conv2d_NCHWc.x86")
     assert conv.args[0] == ("TENSOR", (1, 16, 12, 12), "float32") and conv.flop == 2 * 16 * 12 * 12 * 16 * 25
     assert len(conv.config_space) > 100 and conv.config_space.is_index_valid(conv.config_space.start[0])

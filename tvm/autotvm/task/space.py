@@ -382,6 +382,8 @@ class ConfigSpace:
                     left = left // dim
                 for keep in self._array_filters:
                     self._kept[part] &= np.asarray(keep(columns), dtype=bool)
+            # What a template picks by itself is of use, whatever a filter thinks.
+            self._kept[self.start] = True
         return self._kept
 
     def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:

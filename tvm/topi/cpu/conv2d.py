@@ -70,12 +70,6 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     }
 
 
-def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
-    """Whether the sums of a tile fit the registers; the values may be arrays, one element for a configuration."""
-    held = config["tile_h"] * config["tile_w"] * config["tile_oc"]
-    return (held + config["tile_oc"] < machine.registers) & (held * config["unroll_ic"] <= 256)
-
-
 def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The tile with the least time by count of loads and sums, tails included."""
     x = extents(op)

@@ -45,11 +45,6 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
 
 
-def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
-    """Whether the sums of a tile fit the registers; the values may be arrays, one element for a configuration."""
-    return config["tile_h"] * config["tile_w"] + 2 <= machine.registers
-
-
 def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """One row of the fewest, longest tiles."""
     x = extents(op)
