@@ -16,6 +16,8 @@ from . import access
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
+# Input channels in front of their use at which weights too many for the second cache are fetched.
+AHEAD = 32
 # Independent sums that keep the multipliers busy: their latency times their number.
 CHAINS = 8
 
@@ -146,7 +148,9 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
         host.parallel(task)
     padding = pad_stage(planner, stage)
     stage.compute_at(host, inside)
-    sum_up(stage, config)
+    x = extents(stage.op)
+    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
+    sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
     if padding is not None:
         planner.placed.add(padding)
         if config["pad"] == "task":
@@ -156,7 +160,7 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
             planner.injective(padding)
 
 
-def sum_up(stage: Stage, config: dict[str, Any]) -> None:
+def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     n, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
     ic_inner, ic_unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
@@ -164,4 +168,6 @@ def sum_up(stage: Stage, config: dict[str, Any]) -> None:
     for axis in (ic_unrolled, h, w, oc):
         stage.unroll(axis)
     stage.vectorize(ob)
+    if ahead:
+        stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")
