@@ -129,8 +129,8 @@ def test_the_estimate_prefers_what_multiplies_less_until_filters_cost_more_to_lo
     assert plan(1, 64, 64, 56, 56, (16, 16), machine())[0] == 4
     assert plan(1, 256, 256, 56, 56, (16, 16), machine())[0] == 4
     # Filters for tiles of four are four times as large as plain ones, which few pixels do not make good.
-    assert plan(1, 512, 512, 7, 7, (16, 16), machine())[0] == 2
-    assert plan(1, 512, 512, 4, 4, (16, 16), machine()) is None
+    assert plan(1, 512, 512, 14, 14, (16, 16), machine())[0] == 2
+    assert plan(1, 512, 512, 7, 7, (16, 16), machine()) is None
     assert plan(32, 512, 512, 8, 8, (16, 16), machine())[0] == 4
     # The transforms cost more than the products of few channels.
     assert plan(1, 16, 16, 56, 56, (16, 16), machine()) is None

@@ -118,7 +118,12 @@ def direct_cycles(
     products = batch * height * width * 9 * channels * (filters // out_block)
     weights = 36 * channels * filters
     traffic = weights / MEMORY_BYTES + weights / machine.threads / THIRD_CACHE_BYTES
-    return products / 2 / 0.9 / machine.threads + traffic
+    return _overlapped(products / 2 / 0.9 / machine.threads, traffic)
+
+
+def _overlapped(work: float, traffic: float) -> float:
+    """Filters are fetched while others are multiplied; the start of each run of them is not."""
+    return max(work, traffic) + 0.25 * min(work, traffic)
 
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
@@ -182,8 +187,7 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
     if held > machine.l2_bytes // 2:
         near += turns * config["groups"] * (held - machine.l2_bytes // 2)
     traffic = share * shares / MEMORY_BYTES + near / THIRD_CACHE_BYTES
-    # Filters are fetched while others are multiplied; the start of each run of them is not.
-    return max(turns * work, traffic) + 0.25 * min(turns * work, traffic)
+    return _overlapped(turns * work, traffic)
 
 
 def divisors(n: int) -> list[int]:
