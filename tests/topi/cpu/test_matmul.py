@@ -9,9 +9,11 @@ import pytest
 
 import tvm
 from tvm import te, topi
+from tvm.relay.transform.pack_dense import pack_weight
 from tvm.topi.cpu import matmul
+from tvm.topi.cpu.machine import Machine
 from tvm.topi.schedule import schedule_for
-from tvm.topi.schedule.cpu import Machine
+from tvm.topi.schedule.cpu import Planner
 
 AVX512 = tvm.target.Target("llvm -mcpu=skylake-avx512")
 AVX2 = tvm.target.Target("llvm -mcpu=haswell")
@@ -52,12 +54,37 @@ def test_the_inner_loop_only_multiplies_and_loads(m, k, n):
     assert not stores, stores
 
 
-def test_the_space_holds_the_pick():
-    s, args = dense(128, 256, 768, AVX512)
-    op = next(x.op for x in s.stages if x.op.tag == "dense_pack")
+@pytest.mark.parametrize("m, k, n", [(128, 256, 768), (197, 3072, 768), (1024, 768, 96), (1, 4096, 1000)])
+def test_the_space_holds_the_pick(m, k, n):
+    with AVX512:
+        a, b = te.placeholder((m, k), name="a"), te.placeholder((-(-n // 48), k, 48), name="b")
+        op = topi.nn.dense_pack(a, b).op
+        op = op if op.tag == "dense_pack" else op.input_tensors[0].op
     machine = Machine(AVX512)
     space, pick = matmul.space(op, machine), matmul.choose(op, machine)
-    assert all(pick[name] in space[name] for name in pick)
+    assert set(space) == set(pick) and all(pick[name] in space[name] for name in pick)
+
+
+@pytest.mark.parametrize("shape, n", [((40, 3072), 50), ((2, 37, 2048), 48), ((300, 1000), 33), ((61, 4096), 16)])
+def test_sums_in_parts_and_rows_in_parts_agree_with_numpy(shape, n):
+    small = tvm.target.Target("llvm")
+    machine = Machine(small)
+    machine.l2_bytes = 1 << 18
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal(shape).astype("float32")
+    w = rng.standard_normal((n, shape[-1])).astype("float32")
+    with small:
+        panels = pack_weight(w, matmul.panel_width(shape[-2], n, machine, "float32"))
+        x, y = te.placeholder(shape, name="x"), te.placeholder(panels.shape, name="y")
+        z = topi.nn.relu(topi.nn.dense_pack(x, y, units=n))
+        s = te.create_schedule(z.op)
+        planner = Planner(s, machine)
+        planner.run()
+        assert any("rf" in stage.op.name for stage in s.stages) or shape[-2] > 256
+        built = tvm.build(s, [x, y, z], small)
+    got = tvm.nd.empty((*shape[:-1], n))
+    built(tvm.nd.array(a), tvm.nd.array(panels), got)
+    np.testing.assert_allclose(got.numpy(), np.maximum(a.astype("float64") @ w.T, 0), rtol=1e-4, atol=1e-3)
 
 
 def product(target, batch, m, k, n, transpose_a, transpose_b, right=None):

@@ -7,7 +7,7 @@ each row of the left one. A panel is used for all rows before the next is fetche
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...dtype import info
 from ...ir.op import Op
@@ -31,6 +31,10 @@ MOST_ADDRESSES = 9
 CHAINS = 8
 # Products of fewer rows do not use the columns often enough to make panels of them first.
 FEW_ROWS = 4
+# Rows that make it worth keeping the left operand near.
+SOME_ROWS = 128
+# Parts that rows are cut into at most.
+MOST_PARTS = 16
 # Bytes of a row of the right operand up to which it is read as it is.
 DIRECT_ROW = 512
 
@@ -131,37 +135,76 @@ def _lanes(op: ComputeOp, machine: Machine) -> int:
 
 
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """What may be chosen: the tile, and how many steps of the sum are written out."""
+    """What may be chosen: the tile, the steps of the sum written out, and the parts of the sum and of the rows that are
+    finished before the next ones are begun."""
     sizes = _sizes(op)
     assert sizes is not None, "applies() was asked"
-    m, n, k = sizes
+    m, _, k = sizes
     lanes = _lanes(op, machine)
     whole = _width(op) // lanes
     fit = [t for t in tiles(m, machine.registers) if whole % t[1] == 0 and m % t[0] == 0]
-    return {"tile": fit, "unroll": [u for u in (1, 2, 4, 8) if u <= k]}
+    blocked = op.tag == "dense_pack"
+    return {
+        "tile": fit,
+        "unroll": [u for u in (1, 2, 4, 8) if u <= k],
+        "k_block": [d for d in range(64, k, 8) if k % d == 0] * blocked + [k],
+        "row_parts": list(range(1, MOST_PARTS + 1 if blocked else 2)),
+    }
 
 
-def choose(op: ComputeOp, machine: Machine) -> dict[str, object]:
+def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The pick without measuring."""
     sizes = _sizes(op)
     assert sizes is not None, "applies() was asked"
     m, n, k = sizes
-    lanes = _lanes(op, machine)
-    tile = fastest(space(op, machine)["tile"], m, n, lanes)
-    return {"tile": tile, "unroll": min(UNROLL, k)}
+    tile = fastest(space(op, machine)["tile"], m, n, _lanes(op, machine))
+    config = {"tile": tile, "unroll": min(UNROLL, k), "k_block": k, "row_parts": 1}
+    if op.tag == "dense_pack" and m >= 4 * tile[0]:
+        config |= _cache_blocks(op, machine, tile[0], m, k)
+    return config
 
 
-def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None:
+def _cache_blocks(op: ComputeOp, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
+    """Parts of the sum and of the rows with room in the second cache for the left operand and two panels, the one in
+    use and the one that is fetched."""
+    panels, size = 2 * _width(op), info(op.output(0).dtype).bytes
+    room = machine.l2_bytes * 3 // 4
+    if (m + panels) * k * size <= room:
+        return {}
+    k_block = k
+    if (min(m, SOME_ROWS) + panels) * k * size > room:
+        limit = machine.l2_bytes // 4 // ((min(m, 2 * SOME_ROWS) + panels) * size)
+        k_block = max((d for d in range(64, limit + 1, UNROLL) if k % d == 0), default=k)
+    parts = ceil_div(m, max(room // (k_block * size) - panels, 4 * rows))
+    return {"k_block": k_block, "row_parts": min(parts, MOST_PARTS)}
+
+
+def _row_block(m: int, config: dict[str, Any]) -> int:
+    """Rows of a part: whole tiles."""
+    rows = config["tile"][0]
+    return ceil_div(ceil_div(m, config["row_parts"]), rows) * rows
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
     """Panels outside, then rows; the tile of sums in registers, and what follows element by element done on it."""
     op = stage.op
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    if config["k_block"] < sizes[2]:
+        _apply_in_parts(planner, stage, consumer, config)
+        return
     lanes = _lanes(op, planner.machine)
     rows, vectors = config["tile"]
     *lead, i, j = consumer.op.axis
+    blocks = []
+    if config["row_parts"] > 1:
+        block, i = consumer.split(i, factor=_row_block(sizes[0], config))
+        blocks = [block]
     i_outer, i_inner = consumer.split(i, factor=rows)
     j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
     j_vector, lane = consumer.split(j_inner, factor=lanes)
     shared = op.tag == "dense_pack"
-    outer = [j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
+    outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
     consumer.reorder(*outer, i_inner, j_vector, lane)
     consumer.vectorize(lane)
     consumer.unroll(i_inner)
@@ -173,25 +216,51 @@ def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict) -> None
         inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
     stage.compute_at(consumer, inside)
     steps = _accumulate(stage, lanes, config["unroll"])
-    if shared:
-        _fetch_next_panel(planner.machine, stage, steps, config)
+    if shared and inside is i_outer:
+        _fetch_ahead(stage, op, steps, config, sizes[2])
 
 
-def _fetch_next_panel(machine: Machine, stage: Stage, steps: IterVar, config: dict) -> None:
-    """While a panel is used tile by tile, bring the next one nearer, each tile its share. Without this the first tile
-    of a panel waits for the memory. All rows and two panels must have room in the second cache."""
+def _apply_in_parts(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
+    """For long sums: a task finishes one part of the sum for all rows of a panel before it begins the next, and adds
+    the parts up in a buffer of its own."""
     op = stage.op
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    m, _, k = sizes
-    unroll = config["unroll"]
-    runs = m // config["tile"][0]
-    held = (m + 2 * _width(op)) * k * info(op.output(0).dtype).bytes
-    if runs < 4 or k % unroll or held > machine.l2_bytes * 3 // 4:
+    lanes = _lanes(op, planner.machine)
+    rows, _ = config["tile"]
+    width = _width(op)
+    (k,) = op.reduce_axis
+    part, _ = stage.split(k, factor=config["k_block"])
+    tile = planner.s[planner.s.rfactor(op.output(0), part, 0)]
+    *lead, i, j = consumer.op.axis
+    block, i = consumer.split(i, factor=_row_block(access.extent_of(op.axis[-2]) or 1, config))
+    j_outer, j_inner = consumer.split(j, factor=width)
+    j_vector, lane = consumer.split(j_inner, factor=lanes)
+    consumer.reorder(block, j_outer, *lead, i, j_vector, lane)
+    consumer.vectorize(lane)
+    task = consumer.fuse(block, j_outer)
+    consumer.parallel(task)
+    stage.compute_at(consumer, task)
+    *lead, i, j = stage.op.axis
+    (part,) = stage.op.reduce_axis
+    i_outer, i_inner = stage.split(i, factor=rows)
+    j_vector, lane = stage.split(j, factor=lanes)
+    stage.reorder(*lead, part, i_outer, i_inner, j_vector, lane)
+    stage.vectorize(lane)
+    stage.unroll(i_inner)
+    stage.unroll(j_vector)
+    tile.compute_at(stage, i_outer)
+    steps = _accumulate(tile, lanes, config["unroll"])
+    _fetch_ahead(tile, op, steps, config, config["k_block"])
+
+
+def _fetch_ahead(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any], k: int) -> None:
+    """While a part of a panel is used tile by tile, bring what comes after it nearer, each tile its share. Without this
+    the first tile waits for the memory. Parts and panels follow each other in memory."""
+    rows = _row_block(access.extent_of(op.axis[-2]) or 1, config)
+    runs, rounds = rows // config["tile"][0], k // config["unroll"]
+    if runs < 4 or k % config["unroll"]:
         return
-    panels = next(t for t in op.input_tensors if len(t.shape) == 3 and t.shape[2].value == _width(op))
-    rounds = k // unroll
-    stage.prefetch(panels, steps, Call("handle", Op.get("tir.tvm_tuple"), (const(rounds), const(min(runs, rounds)))))
+    share = Call("handle", Op.get("tir.tvm_tuple"), (const(rounds), const(min(runs, rounds))))
+    stage.prefetch(op.input_tensors[-1], steps, share)
 
 
 def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
