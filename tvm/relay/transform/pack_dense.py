@@ -81,7 +81,7 @@ class Packing:
         source = inner.args[0]
         if is_call(source, "reshape"):
             data, source = self.made[id(source.args[0])], source.args[0]
-        wanted = (*out[:-1], made.args[1].data.shape[1])
+        wanted = (*out[:-1], (_shape(inner.args[0]) or ())[-1])
         if _shape(source) != wanted:
             data = transform.reshape(data, wanted)
         return made.replace(args=(data, *made.args[1:]))

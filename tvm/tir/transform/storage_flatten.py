@@ -389,8 +389,8 @@ class Flattener(StmtRewriter):
         address = Call("handle", Op.get("tir.address_of"), (load,))
         settings = (const(0, "int32"), const(3, "int32"), const(1, "int32"))
         body: Stmt = Evaluate(Call("void", Op.get("tir.prefetch"), (address, *settings)))
-        sizes = [int_value(extent) for _, extent in loops]
-        few = all(n is not None for n in sizes) and prod(sizes) <= UNROLLED_PREFETCHES
+        sizes = [int_value(extent) or UNROLLED_PREFETCHES + 1 for _, extent in loops]
+        few = prod(sizes) <= UNROLLED_PREFETCHES
         for var, extent in reversed(loops):
             body = For(var, 0, extent, ForKind.UNROLLED if few else ForKind.SERIAL, body)
         return body

@@ -27,8 +27,8 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
     if len(outputs) != 1 or len(live) < 2 or outputs[0].op.reduce_axis:
         return False
     last = outputs[0]
-    shape = [access.extent_of(a) for a in last.op.axis]
-    if not shape or any(not d for d in shape):
+    shape = [access.extent_of(a) or 0 for a in last.op.axis]
+    if not shape or 0 in shape:
         return False
     lanes = planner.machine.lanes(last.op.output(0).dtype)
     rows = access.elements([a.dom.extent for a in last.op.axis[:-1]])
@@ -44,7 +44,7 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
     return True
 
 
-def _is_row_step(op: ComputeOp, shape: list[int | None]) -> bool:
+def _is_row_step(op: ComputeOp, shape: list[int]) -> bool:
     """A value for each row, or for each element; sums run over the row."""
     own = [access.extent_of(a) for a in op.axis]
     if op.num_outputs != 1:
