@@ -1,0 +1,188 @@
+"""Tuning itself as a benchmark: trials a second, how long a proposal takes, how well the cost model ranks.
+
+    python -m benchmarks.tuning throughput [--model FILE] [--trials 8]     random configurations of all tasks of a model
+    python -m benchmarks.tuning propose                                   64 candidates from a space of millions
+    python -m benchmarks.tuning rank [--trials 256] [--held-out 128]      Spearman's rank correlation on unseen ones
+    python -m benchmarks.tuning against-random [--tasks 10] [--trials 64] tuned pick against random search
+
+Failures and the writing of records count as part of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+
+def model_tasks(path: str, target: str) -> list[Any]:
+    import onnx
+
+    from tvm import autotvm, relay
+
+    mod, params = relay.frontend.from_onnx(onnx.load(path))
+    return autotvm.task.extract_from_program(mod, params, target)
+
+
+def measure_option() -> dict[str, Any]:
+    from tvm import autotvm
+
+    return autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=autotvm.LocalRunner(repeat=1, number=4))
+
+
+def throughput(arguments: argparse.Namespace) -> None:
+    from tvm import autotvm
+
+    tasks = model_tasks(arguments.model, arguments.target)
+    option = measure_option()
+    failed = done = 0
+    memory = []
+
+    def count(tuner: Any, inputs: Any, results: Any) -> None:
+        nonlocal failed, done
+        done += len(results)
+        failed += sum(r.error_no != 0 for r in results)
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = autotvm.callback.log_to_file(os.path.join(folder, "records.log"))
+        started = time.monotonic()
+        for task in tasks:
+            autotvm.tuner.RandomTuner(task).tune(arguments.trials, option, callbacks=[count, log])
+            memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        seconds = time.monotonic() - started
+    print(f"| trials | failed | seconds | trials a second (bar 4) | memory, MiB: first task, last |\n"
+          f"| --- | --- | --- | --- | --- |\n"
+          f"| {done} of {len(tasks)} tasks | {failed} | {seconds:.1f} | {done / seconds:.1f} "
+          f"| {memory[0]:.0f}, {memory[-1]:.0f} |")  # fmt: skip
+
+
+def wide_template():
+    """A product whose loops are split many ways: tens of millions of configurations."""
+    from tvm import autotvm, te
+
+    @autotvm.template("benchmarks/wide")
+    def wide(n: int, m: int, length: int):
+        a, b = te.placeholder((n, length), name="a"), te.placeholder((length, m), name="b")
+        k = te.reduce_axis((0, length), name="k")
+        c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+        s = te.create_schedule(c.op)
+        config = autotvm.get_config()
+        y, x = s[c].op.axis
+        (k,) = s[c].op.reduce_axis
+        config.define_split("tile_y", y, num_outputs=4)
+        config.define_split("tile_x", x, num_outputs=4)
+        config.define_split("tile_k", k, num_outputs=2)
+        config.define_knob("unroll", [0, 16, 64, 256])
+        ys, xs = config["tile_y"].apply(s, c, y), config["tile_x"].apply(s, c, x)
+        ks = config["tile_k"].apply(s, c, k)
+        s[c].reorder(ys[0], xs[0], ys[1], xs[1], ks[0], ys[2], xs[2], ks[1], ys[3], xs[3])
+        return s, [a, b, c]
+
+    return wide
+
+
+def propose(arguments: argparse.Namespace) -> None:
+    from tvm import autotvm
+
+    wide_template()
+    task = autotvm.task.create("benchmarks/wide", (1024, 1024, 1024), arguments.target)
+    tuner = autotvm.tuner.XGBTuner(task)
+    rng = random.Random(arguments.seed)
+    flop = task.flop or 1.0
+    batch = [task.config_space.get(i) for i in {task.config_space.get_rand_index() for _ in range(64)}]
+    inputs = [autotvm.MeasureInput(task.target, task, c) for c in batch]
+    results = [autotvm.MeasureResult((flop / (1 + rng.random()) * 1e-10,), 0, 0.1, time.time()) for _ in batch]
+    tuner.visited.update(c.index for c in batch)
+    seconds = []
+    for _ in range(5):
+        started = time.monotonic()
+        tuner.update(inputs, results)
+        batch = tuner.next_batch(64)
+        seconds.append(time.monotonic() - started)
+        inputs = [autotvm.MeasureInput(task.target, task, c) for c in batch]
+        results = [autotvm.MeasureResult((flop / (1 + rng.random()) * 1e-10,), 0, 0.1, time.time()) for _ in batch]
+    print(f"a space of {len(task.config_space):,}: 64 candidates in {sorted(seconds)[2]:.2f} s (bar 1), learning from "
+          f"the last 64 among it; slowest {max(seconds):.2f} s")  # fmt: skip
+
+
+def measured(task: Any, indexes: list[int], option: dict[str, Any]) -> np.ndarray:
+    """Speeds of configurations, 0 for those that fail."""
+    from tvm import autotvm
+
+    run = autotvm.measure.create_measure_batch(task, option)
+    speeds = []
+    for at in range(0, len(indexes), run.n_parallel):
+        inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(i))
+                  for i in indexes[at : at + run.n_parallel]]  # fmt: skip
+        speeds += [1.0 / float(np.mean(r.costs)) if r.error_no == 0 else 0.0 for r in run(inputs)]
+    return np.array(speeds)
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    ranks = [np.argsort(np.argsort(v)).astype("float64") for v in (a, b)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def rank(arguments: argparse.Namespace) -> None:
+    from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
+
+    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d")]
+    task = max(tasks, key=lambda t: (len(t.config_space), t.flop))
+    random.seed(arguments.seed)
+    count = arguments.trials + arguments.held_out
+    indexes: dict[int, None] = {}
+    while len(indexes) < count:
+        indexes[task.config_space.get_rand_index()] = None
+    chosen = list(indexes)
+    speeds = measured(task, chosen, measure_option())
+    model = XGBoostCostModel(task, "itervar", "rank")
+    model.fit(chosen[: arguments.trials], speeds[: arguments.trials], 64)
+    guess = model.predict(chosen[arguments.trials :])
+    found = spearman(guess, speeds[arguments.trials :])
+    print(f"{task.name} {task.args[0][1]} {task.args[1][1]}, {len(task.config_space):,} configurations: Spearman "
+          f"{found:.3f} on {arguments.held_out} after {arguments.trials} trials (bar 0.8)")  # fmt: skip
+
+
+def against_random(arguments: argparse.Namespace) -> None:
+    from tvm import autotvm
+
+    tasks = model_tasks(arguments.model, arguments.target)
+    tasks = sorted(tasks, key=lambda t: -(t.flop or 0) * t.count)[: arguments.tasks]
+    option = measure_option()
+    won = 0
+    for task in tasks:
+        best = []
+        for tuner in (autotvm.tuner.XGBTuner(task, plan_size=32, start=False), autotvm.tuner.RandomTuner(task)):
+            tuner.tune(arguments.trials, option)
+            best.append(tuner.best_config.index)
+        # Both picks are measured again, in turn.
+        rounds = [measured(task, best, option) for _ in range(5)]
+        model, chance = np.median(np.array(rounds), axis=0)
+        won += bool(model >= chance * 0.99)
+        print(f"{task.name} {task.args[0][1]}: {model / chance:.2f} of random search's speed", flush=True)
+    print(f"as fast or faster on {won} of {len(tasks)} (bar 8 of 10)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = {"throughput": throughput, "propose": propose, "rank": rank, "against-random": against_random}
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("--model", default="demo/mobilenet_v2.onnx")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--trials", type=int, default=0, help="trials of each task (8; rank 256; against-random 64)")
+    parser.add_argument("--held-out", type=int, default=128)
+    parser.add_argument("--tasks", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    arguments.trials = arguments.trials or {"rank": 256, "against-random": 64}.get(arguments.command, 8)
+    commands[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    main()
