@@ -1,6 +1,6 @@
 """The five most likely labels of predictions.npz.
 
-python postprocess.py [PREDICTIONS [LABELS]]
+    python postprocess.py [PREDICTIONS [LABELS]]
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 predictions = sys.argv[1] if len(sys.argv) > 1 else "predictions.npz"
 labels = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(HERE), "demo", "labels.txt")
 
+if not os.path.exists(labels):
+    sys.exit(f"there are no labels {labels}; name them: python postprocess.py {predictions} LABELS")
 with open(labels, encoding="utf-8") as file:
     names = [line.rstrip() for line in file]
 

@@ -14,8 +14,12 @@ from PIL import Image
 HERE = os.path.dirname(os.path.realpath(__file__))
 PHOTO = os.path.join(os.path.dirname(HERE), "demo", "chelsea.png")
 
+path = sys.argv[1] if len(sys.argv) > 1 else PHOTO
+if not os.path.exists(path):
+    sys.exit(f"there is no photo {path}; name one: python preprocess.py PHOTO")
+
 # The size the model was trained on.
-photo = Image.open(sys.argv[1] if len(sys.argv) > 1 else PHOTO).convert("RGB").resize((224, 224))
+photo = Image.open(path).convert("RGB").resize((224, 224))
 pixels = np.asarray(photo).astype("float32")
 
 # ONNX wants the channels before the rows.

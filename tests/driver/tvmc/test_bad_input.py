@@ -182,7 +182,13 @@ def test_inputs_that_are_no_arrays(refused, package, tmp_path):
         given("cannot be read as an .npz file", name)
     given("cannot be read: No such file or directory", "none.npz")
     given("cannot be read as a photo", "words.png")
-    refused(4, "cannot be read", "run", "--labels", str(tmp_path / "none.txt"), package)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b'{"a": "b"}', b"3"])
+def test_labels_that_are_none(refused, package, tmp_path, content):
+    if content is not None:
+        (tmp_path / "labels").write_bytes(content)
+    refused(4, "the labels", "run", "--labels", str(tmp_path / "labels"), package)
 
 
 # ---- packages ----
@@ -233,6 +239,8 @@ def test_parts_that_are_missing_or_no_text(refused, package, tmp_path):
     for name, data in (("mod.json", b"\xff\xfe"), ("mod.json", b"[" * 100000), ("mod.params", b""),
                        ("manifest.json", b"{"), ("manifest.json", b"3"), ("mod.so", b"\x7fELF")):
         refused(4, "", "run", pack(tmp_path / "p.tar", {**files, name: data}))
+    refused(4, "Model Library Format", "run", pack(tmp_path / "p.tar", {"metadata.json": b"{}"}))
+    refused(4, "for the virtual machine", "run", pack(tmp_path / "p.tar", {"lib.so": b""}))
     half = files["mod.params"][: len(files["mod.params"]) // 2]
     refused(4, "corrupt, truncated", "run", pack(tmp_path / "p.tar", {**files, "mod.params": half}))
 

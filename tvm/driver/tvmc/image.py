@@ -12,31 +12,42 @@ def is_image(path: str) -> bool:
     return path.lower().endswith((".png", ".jpg", ".jpeg", ".bmp"))
 
 
+def place_of_channels(shape: list[int], layout: str = "") -> str:
+    """NCHW or NHWC, whichever gives one or three channels."""
+    if len(shape) != 4 or shape[0] != 1:
+        raise TVMCException(f"a photo fits an input of four dimensions and batch 1, this one is {shape}")
+    for name, channels in (("NCHW", shape[1]), ("NHWC", shape[3])):
+        if channels in (1, 3) and layout in ("", name):
+            return name
+    raise TVMCException(f"a photo has one or three channels; the input is {shape}, layout {layout or 'unknown'}")
+
+
 def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=IMAGENET_STD, layout: str = "",
                bgr: bool = False, scale: float = 255.0):
     """An array of ``shape`` from a photo: the short side is resized to 256/224 of the model's size, the middle is cut
-    out, and pixels become (x / scale - mean) / std."""
+    out, and pixels become (x / scale - mean) / std. An input of one channel gets grey pixels and the first of both."""
     import numpy as np
 
     try:
         from PIL import Image
     except ImportError:
         raise TVMCImportError("pillow") from None
-    if len(shape) != 4 or shape[0] != 1:
-        raise TVMCException(f"a photo fits an input of four dimensions and batch 1, this one is {shape}")
-    layout = layout or ("NCHW" if shape[1] == 3 else "NHWC")
-    height, width = (shape[2], shape[3]) if layout == "NCHW" else (shape[1], shape[2])
+    layout = place_of_channels(shape, layout)
+    channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
+    if 0 in std:
+        raise TVMCException(f"--std {std}: pixels are divided by it, so it cannot be zero")
     try:
-        photo = Image.open(path).convert("RGB")
-    except (OSError, ValueError) as problem:
+        photo = Image.open(path).convert("L" if channels == 1 else "RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as problem:
         raise TVMCException(f"{path} cannot be read as a photo: {problem}") from problem
     factor = max(height / photo.height, width / photo.width) * 256 / 224
     size = (max(round(photo.width * factor), width), max(round(photo.height * factor), height))
     photo = photo.resize(size, Image.Resampling.BILINEAR)
     left, top = (size[0] - width) // 2, (size[1] - height) // 2
     pixels = np.asarray(photo.crop((left, top, left + width, top + height)), dtype="float32")
+    pixels = pixels.reshape(height, width, channels)
     if bgr:
         pixels = pixels[:, :, ::-1]
-    pixels = (pixels / scale - np.array(mean, "float32")) / np.array(std, "float32")
+    pixels = (pixels / scale - np.array(mean[:channels], "float32")) / np.array(std[:channels], "float32")
     array = pixels.transpose(2, 0, 1)[None] if layout == "NCHW" else pixels[None]
     return np.ascontiguousarray(array.astype(dtype))

@@ -78,7 +78,8 @@ class TVMCModel:
         if package_path is None:
             package_path = self.default_package_path()
         with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-            lib_path = os.path.join(folder, lib_name)
+            # The library stays as long as the model does: lib_path names it.
+            lib_path = self._tmp_dir.relpath(lib_name)
             if not cross:
                 executor_factory.get_lib().export_library(lib_path)
             else:
@@ -89,13 +90,17 @@ class TVMCModel:
                 f.write(executor_factory.get_graph_json())
             with open(os.path.join(folder, params_name), "wb") as f:
                 f.write(save_param_dict(executor_factory.get_params()))
-            names = [lib_name, graph_name, params_name]
+            names = [graph_name, params_name]
             if manifest is not None:
                 with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as f:
                     json.dump(manifest, f, indent=1, sort_keys=True)
                 names.append(MANIFEST)
-            _write_tar(package_path, [os.path.join(folder, n) for n in names])
+            _write_tar(package_path, [lib_path, *(os.path.join(folder, n) for n in names)])
         return package_path
+
+    def export_vm_format(self, vm_exec, package_path=None, lib_format="so") -> str:
+        """Packages of the virtual machine wait for it."""
+        raise TVMCException("the virtual machine is not supported yet; compile for the graph executor")
 
     def export_package(self, executor_factory, package_path=None, cross=None, cross_options=None, output_format="so",
                        manifest: dict | None = None) -> str:
@@ -171,6 +176,10 @@ class TVMCPackage:
         folder = self._tmp_dir.relpath("package")
         os.makedirs(folder, exist_ok=True)
         _extract(package_path, folder)
+        for name, what in (("metadata.json", "in Model Library Format"), ("lib.so", "for the virtual machine"),
+                           ("lib.tar", "for the virtual machine")):
+            if os.path.exists(os.path.join(folder, name)):
+                raise TVMCException(f"{package_path} is a package {what}, which is not supported yet")
         for name in ("mod.so", "mod.tar"):
             if os.path.exists(os.path.join(folder, name)):
                 self.lib_name = name

@@ -57,8 +57,8 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.add_argument("--list-options", action="store_true", help="only for microcontrollers")
     parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", help="only for microcontrollers")
     image = parser.add_argument_group("photos")
-    image.add_argument("--preprocess", choices=["imagenet", "none"], default="imagenet",
-                       help="imagenet: (x/255 - mean)/std; none: pixels as they are")
+    image.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
+                       help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
     image.add_argument(
         "--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels"
     )
@@ -106,7 +106,8 @@ def read_inputs(args, package: TVMCPackage):
         if len(fitting) != 1:
             raise TVMCException("a photo can only be given to a model with one input of four dimensions")
         name = fitting[0]
-        plain = args.preprocess == "none"
+        is_float = "float" in dtypes[name]
+        plain = args.preprocess == "none" or (args.preprocess is None and not is_float)
         mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
         std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
         return {name: load_image(args.inputs, shapes[name], dtypes[name], mean, std, args.image_layout, args.bgr,
@@ -136,18 +137,20 @@ def read_labels(path: str) -> list[str]:
     try:
         with open(path, encoding="utf-8") as f:
             text = f.read()
-    except OSError as problem:
-        raise TVMCException(f"the labels {path} cannot be read: {problem.strerror}") from problem
+    except (OSError, ValueError) as problem:
+        raise TVMCException(f"the labels {path} cannot be read: {problem}") from problem
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return [
             line.split(" ", 1)[1] if line[:1] == "n" and line[1:9].isdigit() and " " in line else line for line in lines
         ]
     if isinstance(data, list):
         return [str(x) for x in data]
-    return [_label(data[k]) for k in sorted(data, key=int)]
+    if isinstance(data, dict) and all(k.isdecimal() for k in data):
+        return [_label(data[k]) for k in sorted(data, key=int)]
+    raise TVMCException(f"the labels {path} are neither a list nor an object with numbers as keys")
 
 
 def _label(value) -> str:
