@@ -98,6 +98,13 @@ def exp(x: Value) -> Value:
     return _scale(_exp_reduced(r), whole, power)
 
 
+def _exp_normal(x: Value) -> Value:
+    """exp where the result is an ordinary number: neither large nor subnormal."""
+    whole, power = _nearest(x * _LOG2_E)
+    r = whole.times_plus(-_LN2_LOW, whole.times_plus(-_LN2_HIGH, x))
+    return _exp_reduced(r) * ((power + 127) << 23).bits()
+
+
 def exp2(x: Value) -> Value:
     x = _clamp(x, -151.0, 129.0)
     whole, power = _nearest(x)
@@ -205,9 +212,9 @@ def erf(x: Value) -> Value:
     size = x.absolute()
     square = x * x
     near = x.times_plus(square.polynomial(_ERF_SMALL), x)
-    limited = _clamp(size, 0.0, 3.95)
-    far = x.constant(1.0) - exp(-limited.polynomial(_ERF_LARGE))
-    far = size.greater(3.92).choose(1.0, far)
+    # Beyond the limit what is taken from one is less than half of its last place.
+    limited = size.greater(3.95).choose(3.95, size)
+    far = x.constant(1.0) - _exp_normal(-limited.polynomial(_ERF_LARGE))
     return size.less(0.92).choose(near, far.with_sign_of(x))
 
 
