@@ -48,3 +48,19 @@ def test_tensors_without_elements():
     )
     assert [m.shape for m in made] == [(3, 0), (0, 3), (3,), (0,)]
     assert not made[2].any()
+
+
+def test_transpositions_go_along_the_lines_they_read():
+    target = tvm.target.Target("llvm")
+    with target:
+        a = te.placeholder((128, 768), name="a")
+        out = topi.reshape(topi.transpose(topi.reshape(a, (1, 128, 12, 64)), (0, 2, 3, 1)), (12, 64, 128))
+        s = schedule_for([out], target)
+        text = str(tvm.lower(s, [a, out]))
+        built = tvm.build(s, [a, out], target)
+    # The innermost loop runs over the 64 that lie side by side in the input, not over blocks of the 128.
+    assert "in range(64)" in text
+    data = np.random.default_rng(0).random((128, 768), dtype="float32")
+    got = tvm.nd.empty((12, 64, 128))
+    built(tvm.nd.array(data), got)
+    np.testing.assert_array_equal(got.numpy(), data.reshape(128, 12, 64).transpose(1, 2, 0))

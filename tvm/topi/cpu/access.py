@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...arith import detect_linear_equation
-from ...ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var
+from ...arith import Analyzer, detect_linear_equation
+from ...ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var, const
+from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ...te.tensor import ComputeOp, Tensor
 
@@ -79,3 +80,18 @@ def reads_per_element(op: ComputeOp, consumer: ComputeOp) -> float:
 def work(op: ComputeOp) -> int:
     """Points an operation computes."""
     return elements([a.dom.extent for a in list(op.axis) + list(op.reduce_axis)])
+
+
+def first_step(load: ProducerLoad, axes: list[IterVar], axis: IterVar) -> int | None:
+    """By how many elements of memory a load moves with the first step along ``axis``, from where all axes begin."""
+    start = {a.var: const(0, a.var.dtype) for a in axes}
+    places = []
+    for at in (start, start | {axis.var: const(1, axis.var.dtype)}):
+        place = 0
+        for index, size in zip(load.indices, load.producer.shape):
+            value = Analyzer().simplify(substitute(index, at))
+            if not isinstance(value, IntImm) or not isinstance(size, IntImm):
+                return None
+            place = place * size.value + value.value
+        places.append(place)
+    return places[1] - places[0]

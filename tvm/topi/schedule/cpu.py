@@ -29,6 +29,8 @@ TEMPLATES: dict[str, ModuleType] = {
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14
+# Elements in a line of the cache, or more.
+LINE = 16
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
@@ -44,13 +46,14 @@ class Planner:
         self.machine = machine
         self.parallel_points = PARALLEL_POINTS
         self.placed: set[Stage] = set()
+        self.plain: Schedule | None = None
 
     def run(self) -> None:
         self.inline()
         live = [x for x in self.s.stages if x.attach_type != AttachType.INLINE and isinstance(x.op, ComputeOp)]
         # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
-        plain = self.s.normalize()
+        plain = self.plain = self.s.normalize()
         if rows.plan(self, live, plain):
             return
         fused: dict[Stage, Stage] = {}
@@ -120,11 +123,28 @@ class Planner:
             self.parallel(stage, axes, points)
             return
         axis, factor = inner
+        across = self.across(stage, axis)
         outer, vector = stage.split(axis, factor=factor)
-        rest = [a for a in axes if a is not axis] + [outer]
-        stage.reorder(*rest, vector)
+        rest = [a for a in axes if a is not axis and a is not across] + [outer]
+        stage.reorder(*rest, *([] if across is None else [across]), vector)
         stage.vectorize(vector)
         self.parallel(stage, rest, points)
+
+    def across(self, stage: Stage, axis: IterVar) -> IterVar | None:
+        """For a transposition: the axis along which the data lies side by side. Going along it inside, each lane reads
+        neighbours one after the other from a line of the cache that is there already."""
+        twin = self.plain.stage_map.get(stage.op) if self.plain is not None else None
+        if twin is None or not isinstance(twin.op, ComputeOp) or access.work(twin.op) < PARALLEL_POINTS:
+            return None
+        axes = list(twin.op.axis)
+        own = axes[list(stage.op.axis).index(axis)]
+        for load in access.loads(twin.op.body):
+            if abs(access.first_step(load, axes, own) or 0) < LINE:
+                continue
+            for number, other in enumerate(axes):
+                if other is not own and access.first_step(load, axes, other) == 1:
+                    return stage.op.axis[number]
+        return None
 
     def vector_axis(self, axes: list[IterVar], lanes: int) -> tuple[IterVar, int] | None:
         """The last axis with more than one iteration and how many of them make a vector."""
