@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tvm
 from tests.topi.evaluate import evaluate
-from tvm import topi
+from tvm import te, topi
 from tvm.topi.schedule import schedule_for
 
 FAMILIES = {
