@@ -101,3 +101,17 @@ def test_units_beyond_the_blocks_are_refused():
     call = relay.nn.contrib_dense_pack(x, w, units=17)
     with pytest.raises(Exception, match="units says 17"):
         relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x, w], call)))
+
+
+def test_products_of_the_same_data_become_one():
+    x = relay.var("x", shape=(1, 9, 20))
+    flat = relay.reshape(x, (9, 20))
+    weights = [normal(n, 20) for n in (16, 7, 33)]
+    parts = [relay.reshape(relay.nn.dense(flat, relay.const(w)), (1, 9, len(w))) for w in weights]
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.concatenate([relay.tanh(p) for p in parts], 2)))
+    names = operators(packed(mod))
+    assert names.count("nn.contrib_dense_pack") == 1 and names.count("strided_slice") == 3
+    data = normal(1, 9, 20)
+    got, _ = run(mod, data)
+    want = np.tanh(np.concatenate([data[0].astype("float64") @ w.T for w in weights], 1))[None]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -7,6 +7,8 @@ product and its result is unfolded again, both reshapes go, so that what follows
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...ir.module import IRModule
@@ -24,6 +26,8 @@ from .fuse_ops import own_nodes
 
 # Rows below which leading dimensions are better joined with them.
 FEW_ROWS = 8
+# Products of the same data that are worth joining.
+BRANCHES = 3
 
 
 def _shape(e: RelayExpr) -> tuple[int, ...] | None:
@@ -41,18 +45,46 @@ def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
     return np.ascontiguousarray(weight.reshape(panels, width, features).transpose(0, 2, 1))
 
 
+class Weight(NamedTuple):
+    """The constant right operand of a product: its rows are the units if ``transposed``, else its columns."""
+
+    constant: Constant
+    transposed: bool
+    units: int
+
+    def rows(self) -> np.ndarray:
+        array = self.constant.data.numpy()
+        array = array.reshape(array.shape[-2:])
+        return array if self.transposed else array.T
+
+
 class Packing:
-    """Rewrites one function; equal weights are packed once."""
+    """Rewrites one function; equal weights are packed once. Several products of the same data become one, whose result
+    is cut apart: the data is read once, and the work is easier to share out."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
         self.made: dict[int, RelayExpr] = {}
-        self.weights: dict[tuple[int, bool, int], Constant] = {}
+        self.weights: dict[tuple, Constant] = {}
+        self.together: dict[int, list[Call]] = {}
+        self.joint: dict[int, Call] = {}
 
     def run(self, func: Function) -> Function:
-        for node in own_nodes(func.body):
+        nodes = own_nodes(func.body)
+        self.find_groups(nodes)
+        for node in nodes:
             self.made[id(node)] = self.node(node)
         return func.replace(body=self.made[id(func.body)])
+
+    def find_groups(self, nodes: list[RelayExpr]) -> None:
+        """Products of the same data with different weights."""
+        groups: dict[int, list[Call]] = {}
+        for node in nodes:
+            if isinstance(node, Call) and isinstance(node.op, Op) and constant_weight(node) is not None:
+                groups.setdefault(id(node.args[0]), []).append(node)
+        for group in groups.values():
+            if len(group) >= BRANCHES:
+                self.together.update((id(node), group) for node in group)
 
     def node(self, node: RelayExpr) -> RelayExpr:
         if isinstance(node, Function):
@@ -68,52 +100,67 @@ class Packing:
         product, and a reshape of its data costs nothing."""
         inner = node.args[0]
         out, flat = _shape(node), _shape(inner)
-        if not (isinstance(inner, Call) and isinstance(inner.op, Op) and out is not None and flat is not None):
+        if not (isinstance(inner, Call) and isinstance(inner.op, Op)) or out is None or flat is None:
             return None
-        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1]:
+        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1] or id(inner) in self.together:
             return None
         if out[-2] < FEW_ROWS and any(d != 1 for d in out[:-2]):
             return None
-        made = self.product(inner)
-        if made is None:
+        weight = constant_weight(inner)
+        features = _shape(inner.args[0])
+        if weight is None or features is None:
             return None
-        data = made.args[0]
-        source = inner.args[0]
+        data, source = self.made[id(inner.args[0])], inner.args[0]
         if is_call(source, "reshape"):
             data, source = self.made[id(source.args[0])], source.args[0]
-        wanted = (*out[:-1], (_shape(inner.args[0]) or ())[-1])
+        wanted = (*out[:-1], features[-1])
         if _shape(source) != wanted:
             data = transform.reshape(data, wanted)
-        return made.replace(args=(data, *made.args[1:]))
+        return self.packed_product(data, flat[0], [weight])
 
-    def product(self, node: Call) -> Call | None:
-        name = node.op.name
-        if name not in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
+    def product(self, node: Call) -> RelayExpr | None:
+        weight = constant_weight(node)
+        out = _shape(node)
+        if weight is None or out is None:
             return None
-        data, weight = node.args
-        shape, sides = _shape(data), _shape(weight)
-        if not isinstance(weight, Constant) or shape is None or sides is None or len(shape) < 2 or 0 in shape + sides:
-            return None
-        attrs = node.attrs
-        transposed = name == "nn.dense" or bool(attrs.transpose_b)
-        if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and sides[0] != 1:
-            return None
-        types = {data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype}
-        if types != {"float32"}:
-            return None
-        units = sides[-2] if transposed else sides[-1]
-        rows = int(np.prod(shape[:-1]))
+        data = self.made[id(node.args[0])]
+        rows = int(np.prod(out[:-1]))
+        group = self.together.get(id(node))
+        if group is None:
+            return self.packed_product(data, rows, [weight])
+        weights = [w for w in map(constant_weight, group) if w is not None]
+        key = id(group[0])
+        if key not in self.joint:
+            self.joint[key] = self.packed_product(data, rows, weights)
+        place = next(i for i, member in enumerate(group) if member is node)
+        begin = sum(w.units for w in weights[:place])
+        return transform.strided_slice(self.joint[key], [begin], [begin + weight.units], axes=[len(out) - 1])
+
+    def packed_product(self, data: RelayExpr, rows: int, weights: list[Weight]) -> Call:
+        units = sum(w.units for w in weights)
         width = panel_width(rows, units, self.machine, "float32")
-        packed = self.packed(weight, transposed, width)
-        return contrib_dense_pack(self.made[id(data)], packed, weight_layout=f"NC{width}n", units=units, out_dtype="")
-
-    def packed(self, weight: Constant, transposed: bool, width: int) -> Constant:
-        key = (id(weight), transposed, width)
+        key = (width, *((id(w.constant), w.transposed) for w in weights))
         if key not in self.weights:
-            array = weight.data.numpy()
-            array = array.reshape(array.shape[-2:])
-            self.weights[key] = Constant(pack_weight(array if transposed else array.T, width))
-        return self.weights[key]
+            self.weights[key] = Constant(pack_weight(np.concatenate([w.rows() for w in weights]), width))
+        return contrib_dense_pack(data, self.weights[key], weight_layout=f"NC{width}n", units=units, out_dtype="")
+
+
+def constant_weight(node: Call) -> Weight | None:
+    """The right operand of a product that can be packed."""
+    name = node.op.name
+    if name not in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
+        return None
+    data, weight = node.args
+    shape, sides = _shape(data), _shape(weight)
+    if not isinstance(weight, Constant) or shape is None or sides is None or len(shape) < 2 or 0 in shape + sides:
+        return None
+    attrs = node.attrs
+    transposed = name == "nn.dense" or bool(attrs.transpose_b)
+    if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and sides[0] != 1:
+        return None
+    if {data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype} != {"float32"}:
+        return None
+    return Weight(weight, transposed, sides[-2] if transposed else sides[-1])
 
 
 def PackDense() -> RelayFunctionPass:
