@@ -33,7 +33,7 @@ def model_tasks(path: str, target: str) -> list[Any]:
 def measure_option() -> dict[str, Any]:
     from tvm import autotvm
 
-    return autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=autotvm.LocalRunner(repeat=1, number=4))
+    return autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=autotvm.LocalRunner())
 
 
 def throughput(arguments: argparse.Namespace) -> None:
@@ -132,7 +132,7 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 def rank(arguments: argparse.Namespace) -> None:
     from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
 
-    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d")]
+    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
     task = max(tasks, key=lambda t: (len(t.config_space), t.flop))
     random.seed(arguments.seed)
     count = arguments.trials + arguments.held_out

@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import selectors
+import signal
 import struct
 import subprocess
 import sys
@@ -45,11 +46,12 @@ class Failure(Exception):
 class Job:
     """One message for a worker and what to do with the answer."""
 
-    __slots__ = ("deadline", "done", "message", "payload", "seconds")
+    __slots__ = ("deadline", "done", "message", "payload", "retried", "seconds")
 
     def __init__(self, message: dict[str, Any], payload: bytes, seconds: float, done: Callable[[Any], None]):
         self.message, self.payload, self.seconds, self.done = message, payload, seconds, done
         self.deadline = 0.0
+        self.retried = False
 
 
 class Worker:
@@ -122,6 +124,8 @@ class Pool:
         self.selector = selectors.DefaultSelector()
         self.owner = os.getpid()
         self.failed_starts = 0
+        # Jobs whose worker was killed from outside; each gets one more chance.
+        self.again: list[Job] = []
         while len(self.workers) < self.size:
             self._start()
 
@@ -132,22 +136,24 @@ class Pool:
 
     @property
     def busy(self) -> bool:
-        return any(w.job is not None for w in self.workers)
+        return bool(self.again) or any(w.job is not None for w in self.workers)
 
     def submit(self, job: Job) -> None:
         """Give the job to a free worker; waits until there is one."""
-        while True:
-            worker = next((w for w in self.workers if w.ready and w.job is None), None)
-            if worker is None:
-                self.poll(0.5)
-                continue
+        while not self._give(job):
+            self.poll(0.5)
+
+    def _give(self, job: Job) -> bool:
+        """Give the job to a worker that is free now; False if there is none."""
+        for worker in [w for w in self.workers if w.ready and w.job is None]:
             try:
                 worker.send(job)
-                return
+                return True
             except OSError:
                 # It died while it was waiting: the job is not to blame.
                 worker.job = None
                 self._lose(worker)
+        return False
 
     def finish(self) -> None:
         """Wait until no job is left."""
@@ -173,6 +179,8 @@ class Pool:
                 self._lose(worker, Failure("timeout", f"took longer than {worker.job.seconds:g} s"))
             elif not worker.ready and now - worker.started > START_SECONDS:
                 self._lose(worker)
+        while self.again and self._give(self.again[0]):
+            self.again.pop(0)
 
     def _take(self, worker: Worker) -> None:
         try:
@@ -205,7 +213,10 @@ class Pool:
             if self.failed_starts > 2 * self.size:
                 raise TVMError(f"worker processes of the tuner do not start (exit code {code}); see the lines above")
         self._start()
-        if job is not None:
+        if job is not None and code == -signal.SIGKILL and why is not None and why.kind == "crash" and not job.retried:
+            job.retried = True
+            self.again.append(job)
+        elif job is not None:
             if why is None or why.kind == "crash" and not str(why):
                 why = Failure("crash", f"the process ended{_signal_name(code)}")
             job.done(why)
@@ -220,8 +231,6 @@ class Pool:
 
 
 def _signal_name(code: int | None) -> str:
-    import signal
-
     if code is None or code >= 0:
         return f" with exit code {code}"
     try:
