@@ -69,8 +69,9 @@ def test_an_interrupted_compile_leaves_nothing(tmp_path, number, code):
     (tmp_path / "tmp").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "TVM_NO_CACHE": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "tvm.driver.tvmc", "compile", "-v", "-o", "m.tar", str(DEMO / "mobilenet_v2.onnx")]
+    # A shell's background job, as a test run may be one, ignores interrupts and hands that down.
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
+                          text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         assert process.stdout is not None
         while "improving the graph" not in process.stdout.readline():
             assert process.poll() is None

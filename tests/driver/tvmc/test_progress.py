@@ -26,6 +26,17 @@ def test_a_terminal_sees_one_moving_line_that_is_gone_at_the_end(monkeypatch):
     assert "\n" not in text and text.endswith("\r\x1b[K")
 
 
+def test_a_new_stage_is_drawn_at_once(monkeypatch):
+    now = iter([0.0, 5.0, 5.01, 5.02, 5.03])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    out = Terminal()
+    show = progress.Progress(out)
+    show("scheduling kernels", 0, 2)
+    show("scheduling kernels", 1, 2)
+    show("generating code")
+    assert "kernels 1/2" not in out.getvalue() and out.getvalue().endswith("generating code, 5 s")
+
+
 def test_a_short_compile_draws_nothing(monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: 5.0)
     out = Terminal()

@@ -32,10 +32,14 @@ class Progress:
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
         """``done`` of ``total`` parts of ``stage`` are finished."""
         now = time.monotonic()
-        if stage != self.stage:
+        is_new = stage != self.stage
+        if is_new:
             self._end_stage(now)
             self.stage, self.stage_begin = stage, now
-        if self.is_terminal and now - self.begin > _QUIET_SECONDS and now - self.drawn > _SECONDS_BETWEEN_DRAWINGS:
+        if not self.is_terminal or now - self.begin < _QUIET_SECONDS:
+            return
+        # A new stage is always drawn: nothing may follow for a while.
+        if is_new or now - self.drawn > _SECONDS_BETWEEN_DRAWINGS:
             self.drawn = now
             count = f" {done}/{total}" if total else ""
             self._draw(f"{stage}{count}, {now - self.begin:.0f} s")
