@@ -156,7 +156,8 @@ def _exported(model, case: Case):
 
     if not case.is_nhwc:
         return model, tensors(case)
-    return ChannelsLast(model), tuple(torch.from_numpy(array) for array in sample(case).values())
+    # The export leaves a model in the mode it found it in, whatever the mode of its parts.
+    return ChannelsLast(model).eval(), tuple(torch.from_numpy(array) for array in sample(case).values())
 
 
 def model_path(folder: str, case: Case) -> str:
