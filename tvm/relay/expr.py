@@ -176,7 +176,7 @@ class Call(ExprWithOp, key="relay.Call", derived=_TYPED):
     """``op`` (an operator, a function, a constructor) applied to ``args``."""
 
     op: RelayExpr
-    args: tuple[RelayExpr]
+    args: tuple[RelayExpr, ...]
     attrs: Any = None
     type_args: tuple = ()
 

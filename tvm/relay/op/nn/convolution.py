@@ -6,9 +6,10 @@ from .... import topi
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
 from ....topi.nn.convolution import SPATIAL
-from ....topi.nn.utils import pads, spatial
-from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ....topi.nn.utils import pads
+from ..record import OUT_ELEMWISE_FUSABLE, op
 from ..rules import dims, tensor
+from .window import window_call
 
 
 def _by_name(t: TensorType, layout: str, what: str) -> dict:
@@ -100,45 +101,6 @@ def _conv_compute(attrs, inputs, out):
     )
 
 
-def _build(
-    name: str,
-    n: int,
-    data,
-    weight,
-    strides,
-    padding,
-    dilation,
-    groups,
-    channels,
-    kernel_size,
-    data_layout,
-    kernel_layout,
-    out_layout,
-    out_dtype,
-):
-    kernel = None if kernel_size is None else spatial(kernel_size, n, name + ": kernel_size")
-    padding = (
-        padding
-        if isinstance(padding, str)
-        else tuple(int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
-    )
-    return call(
-        name,
-        data,
-        weight,
-        strides=spatial(strides, n, name + ": strides"),
-        padding=padding,
-        dilation=spatial(dilation, n, name + ": dilation"),
-        groups=int(groups),
-        channels=None if channels is None else int(channels),
-        kernel_size=kernel,
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        out_dtype=out_dtype,
-    )
-
-
 _FACTS = {
     "pattern": OUT_ELEMWISE_FUSABLE,
     "type_rule": conv_type,
@@ -163,22 +125,7 @@ def conv1d(
     out_dtype="",
 ):
     """Cross-correlation along one dimension."""
-    return _build(
-        "nn.conv1d",
-        1,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
+    return window_call("nn.conv1d", 1, locals())
 
 
 @op("nn.conv2d", 2, **_FACTS)
@@ -197,22 +144,7 @@ def conv2d(
     out_dtype="",
 ):
     """Cross-correlation along two dimensions."""
-    return _build(
-        "nn.conv2d",
-        2,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
+    return window_call("nn.conv2d", 2, locals())
 
 
 @op("nn.conv3d", 2, **_FACTS)
@@ -231,19 +163,4 @@ def conv3d(
     out_dtype="",
 ):
     """Cross-correlation along three dimensions."""
-    return _build(
-        "nn.conv3d",
-        3,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        out_dtype,
-    )
+    return window_call("nn.conv3d", 3, locals())

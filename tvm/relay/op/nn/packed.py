@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
-from ....topi.nn.utils import pads, spatial
+from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
+from .window import window_call
 
 
 def _packed_type(attrs, types):
@@ -24,24 +25,6 @@ def _packed_type(attrs, types):
     before, after = pads(attrs.padding, sizes, 2, "padding")
     out = [(x[2 + i] + before[i] + after[i] - sizes[i]) // attrs.strides[i] + 1 for i in range(2)]
     return TensorType((x[0], k[0], *out, k[5]), attrs.out_dtype or data.dtype)
-
-
-def _attributes(
-    name, strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout, out_layout, out_dtype
-) -> dict:
-    before, after = pads(padding, (1, 1), 2, name) if not isinstance(padding, str) else (padding, ())
-    return {
-        "strides": spatial(strides, 2, name),
-        "padding": padding if isinstance(padding, str) else (*before, *after),
-        "dilation": spatial(dilation, 2, name),
-        "groups": int(groups),
-        "channels": None if channels is None else int(channels),
-        "kernel_size": None if kernel_size is None else spatial(kernel_size, 2, name),
-        "data_layout": data_layout,
-        "kernel_layout": kernel_layout,
-        "out_layout": out_layout or data_layout,
-        "out_dtype": out_dtype,
-    }
 
 
 @op(
@@ -75,24 +58,8 @@ def contrib_conv2d_nchwc(
     out_dtype="",
 ):
     """Convolution of data whose channels are stored in blocks."""
-    return call(
-        "nn.contrib_conv2d_NCHWc",
-        data,
-        kernel,
-        **_attributes(
-            "contrib_conv2d_nchwc",
-            strides,
-            padding,
-            dilation,
-            groups,
-            channels,
-            kernel_size,
-            data_layout,
-            kernel_layout,
-            out_layout,
-            out_dtype,
-        ),
-    )
+    out_layout = out_layout or data_layout
+    return window_call("nn.contrib_conv2d_NCHWc", 2, locals(), both_sides=True)
 
 
 @op(
@@ -126,24 +93,8 @@ def contrib_depthwise_conv2d_nchwc(
     out_dtype="",
 ):
     """Convolution of each channel by itself, of data whose channels are stored in blocks."""
-    return call(
-        "nn.contrib_depthwise_conv2d_NCHWc",
-        data,
-        kernel,
-        **_attributes(
-            "contrib_depthwise_conv2d_nchwc",
-            strides,
-            padding,
-            dilation,
-            groups,
-            channels,
-            kernel_size,
-            data_layout,
-            kernel_layout,
-            out_layout,
-            out_dtype,
-        ),
-    )
+    out_layout = out_layout or data_layout
+    return window_call("nn.contrib_depthwise_conv2d_NCHWc", 2, locals(), both_sides=True)
 
 
 def _dense_pack_type(attrs, types):

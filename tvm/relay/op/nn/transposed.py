@@ -6,10 +6,11 @@ from .... import topi
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
 from ....topi.nn.convolution import SPATIAL
-from ....topi.nn.utils import pads, spatial
-from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ....topi.nn.utils import pads
+from ..record import OUT_ELEMWISE_FUSABLE, op
 from ..rules import tensor
 from .convolution import _by_name
+from .window import window_call
 
 
 def _transposed_type(attrs, types):
@@ -62,42 +63,6 @@ def _transposed_compute(attrs, inputs, out):
     )
 
 
-def _build(
-    name: str,
-    n: int,
-    data,
-    weight,
-    strides,
-    padding,
-    dilation,
-    groups,
-    channels,
-    kernel_size,
-    data_layout,
-    kernel_layout,
-    out_layout,
-    output_padding,
-    out_dtype,
-):
-    before, after = ((), ()) if isinstance(padding, str) else pads(padding, (1,) * n, n, name)
-    return call(
-        name,
-        data,
-        weight,
-        strides=spatial(strides, n, name + ": strides"),
-        padding=padding if isinstance(padding, str) else (*before, *after),
-        dilation=spatial(dilation, n, name + ": dilation"),
-        groups=int(groups),
-        channels=None if channels is None else int(channels),
-        kernel_size=None if kernel_size is None else spatial(kernel_size, n, name + ": kernel_size"),
-        data_layout=data_layout,
-        kernel_layout=kernel_layout,
-        out_layout=out_layout,
-        output_padding=spatial(output_padding, n, name + ": output_padding"),
-        out_dtype=out_dtype,
-    )
-
-
 _FACTS = {
     "pattern": OUT_ELEMWISE_FUSABLE,
     "type_rule": _transposed_type,
@@ -123,23 +88,7 @@ def conv1d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along one dimension."""
-    return _build(
-        "nn.conv1d_transpose",
-        1,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        output_padding,
-        out_dtype,
-    )
+    return window_call("nn.conv1d_transpose", 1, locals(), both_sides=True)
 
 
 @op("nn.conv2d_transpose", 2, **_FACTS)
@@ -159,23 +108,7 @@ def conv2d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along two dimensions."""
-    return _build(
-        "nn.conv2d_transpose",
-        2,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        output_padding,
-        out_dtype,
-    )
+    return window_call("nn.conv2d_transpose", 2, locals(), both_sides=True)
 
 
 @op("nn.conv3d_transpose", 2, **_FACTS)
@@ -195,20 +128,4 @@ def conv3d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along three dimensions."""
-    return _build(
-        "nn.conv3d_transpose",
-        3,
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        channels,
-        kernel_size,
-        data_layout,
-        kernel_layout,
-        out_layout,
-        output_padding,
-        out_dtype,
-    )
+    return window_call("nn.conv3d_transpose", 3, locals(), both_sides=True)

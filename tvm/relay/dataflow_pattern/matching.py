@@ -1,0 +1,254 @@
+"""Whether an expression matches a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.node import Node
+from ...ir.op import Op
+from ...ir.structural import structural_equal
+from ...ir.visit import post_order
+from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
+from .patterns import (
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    FunctionPattern,
+    IfPattern,
+    LetPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+    _Around,
+)
+
+
+class Matcher:
+    """One attempt: remembers which pattern matched which expression, and takes it back when an attempt fails.
+
+    Depth of calls follows the pattern, not the graph.
+    """
+
+    def __init__(self, root: RelayExpr):
+        self.root = root
+        self.memo: dict[int, RelayExpr] = {}
+        self.order: list[int] = []
+        self.patterns: dict[int, DFPattern] = {}
+        self._users: dict[int, list[RelayExpr]] | None = None
+
+    def match(self, p: DFPattern, e: RelayExpr) -> bool:
+        known = self.memo.get(id(p))
+        if known is not None:
+            return known is e
+        mark = len(self.order)
+        if self.test(p, e):
+            self.memo[id(p)] = e
+            self.patterns[id(p)] = p
+            self.order.append(id(p))
+            return True
+        self.forget(mark)
+        return False
+
+    def forget(self, mark: int) -> None:
+        while len(self.order) > mark:
+            key = self.order.pop()
+            self.memo.pop(key, None)
+            self.patterns.pop(key, None)
+
+    def all(self, patterns, expressions) -> bool:
+        return len(patterns) == len(expressions) and all(self.match(p, e) for p, e in zip(patterns, expressions))
+
+    def test(self, p: DFPattern, e: RelayExpr) -> bool:
+        return _TESTS[type(p)](self, p, e)
+
+    def wildcard(self, p: WildcardPattern, e) -> bool:
+        return True if p.target is None else self.match(p.target, e)
+
+    def expr(self, p: ExprPattern, e) -> bool:
+        return p.expr is e or isinstance(e, Node) and type(p.expr) is type(e) and structural_equal(p.expr, e)
+
+    def var(self, p: VarPattern, e) -> bool:
+        return isinstance(e, Var) and (not p.name or p.name == e.name_hint)
+
+    def alt(self, p: AltPattern, e) -> bool:
+        return self.match(p.left, e) or self.match(p.right, e)
+
+    def around(self, p: _Around, e) -> bool:
+        return self.match(p.pattern, e) and p.holds(e)
+
+    def attr(self, p: AttrPattern, e) -> bool:
+        return self.match(p.pattern, e) and (
+            p.holds(e)
+            or isinstance(e, Call)
+            and isinstance(e.op, Op)
+            and set(p.attrs) <= set(e.op.attrs)
+            and p.holds(e.op)
+        )
+
+    def call(self, p: CallPattern, e) -> bool:
+        if not isinstance(e, Call):
+            return False
+        if self.operands(p, e):
+            return True
+        return self.rotated(p, e)
+
+    def operands(self, p: CallPattern, e: Call) -> bool:
+        mark = len(self.order)
+        if self.match(p.op, e.op) and (p.args is None or self.all(p.args, e.args)):
+            return True
+        self.forget(mark)
+        name = _pattern_name(p.op)
+        if (
+            name in ("add", "multiply")
+            and p.args is not None
+            and len(p.args) == 2
+            and self.match(p.op, e.op)
+            and self.all(p.args[::-1], e.args)
+        ):
+            return True
+        self.forget(mark)
+        return False
+
+    def rotated(self, p: CallPattern, e: Call) -> bool:
+        """(a * b) / c also matches a * (b / c) and the reverse, as in TVM."""
+        outer, inner = _pattern_name(p.op), None
+        if outer not in ("multiply", "divide") or not p.args or len(p.args) != 2 or not isinstance(e.op, Op):
+            return False
+        for side, q in enumerate(p.args):
+            if not isinstance(q, CallPattern) or not q.args or len(q.args) != 2:
+                continue
+            inner = _pattern_name(q.op)
+            if outer == "divide" and inner == "multiply" and side == 0 and e.op.name == "multiply":
+                # pattern (x * y) / z against x * (y / z)
+                for x, y in (q.args, q.args[::-1]):
+                    for a, b in (e.args, e.args[::-1]):
+                        mark = len(self.order)
+                        if (
+                            isinstance(b, Call)
+                            and isinstance(b.op, Op)
+                            and b.op.name == "divide"
+                            and self.match(x, a)
+                            and self.match(y, b.args[0])
+                            and self.match(p.args[1], b.args[1])
+                        ):
+                            return True
+                        self.forget(mark)
+            if outer == "multiply" and inner == "divide" and e.op.name == "divide":
+                # pattern x * (y / z) against (x * y) / z
+                top, x = e.args[0], p.args[1 - side]
+                if isinstance(top, Call) and isinstance(top.op, Op) and top.op.name == "multiply":
+                    for a, b in (top.args, top.args[::-1]):
+                        mark = len(self.order)
+                        if self.match(x, a) and self.match(q.args[0], b) and self.match(q.args[1], e.args[1]):
+                            return True
+                        self.forget(mark)
+        return False
+
+    def function(self, p: FunctionPattern, e) -> bool:
+        return (
+            isinstance(e, Function)
+            and (p.params is None or self.all(p.params, e.params))
+            and self.match(p.body, e.body)
+        )
+
+    def if_(self, p: IfPattern, e) -> bool:
+        return isinstance(e, If) and self.all(p.parts(), (e.cond, e.true_branch, e.false_branch))
+
+    def let(self, p: LetPattern, e) -> bool:
+        return isinstance(e, Let) and self.all(p.parts(), (e.var, e.value, e.body))
+
+    def tuple(self, p: TuplePattern, e) -> bool:
+        return isinstance(e, Tuple) and (p.fields is None or self.all(p.fields, e.fields))
+
+    def get_item(self, p: TupleGetItemPattern, e) -> bool:
+        return isinstance(e, TupleGetItem) and p.index in (-1, e.index) and self.match(p.tuple_value, e.tuple_value)
+
+    def dominator(self, p: DominatorPattern, e) -> bool:
+        """The child is ``e``; below it some expression matches the parent, and what lies between matches the path."""
+        if not self.match(p.child, e):
+            return False
+        for source in self.below(p, e):
+            mark = len(self.order)
+            if self.match(p.parent, source) and self.leads(p, source, e):
+                return True
+            self.forget(mark)
+        return False
+
+    def below(self, p: DominatorPattern, e: RelayExpr) -> Iterator[RelayExpr]:
+        """Operands of the child, and of what matches the path below it, nearest first."""
+        seen, queue = {id(e)}, [e]
+        while queue:
+            node = queue.pop(0)
+            for operand in _operands(node):
+                if id(operand) in seen:
+                    continue
+                seen.add(id(operand))
+                if Matcher(self.root).match(p.parent, operand):
+                    yield operand
+                if Matcher(self.root).match(p.path, operand):
+                    queue.append(operand)
+
+    def leads(self, p: DominatorPattern, source: RelayExpr, end: RelayExpr) -> bool:
+        """Whether all uses of the source go through the path to the end."""
+        stack, seen = [source], set()
+        while stack:
+            users = self.users().get(id(stack.pop()), [])
+            if not users:
+                return False
+            for user in users:
+                if user is end or id(user) in seen:
+                    continue
+                if not Matcher(self.root).match(p.path, user):
+                    return False
+                seen.add(id(user))
+                stack.append(user)
+        return True
+
+    def users(self) -> dict[int, list[RelayExpr]]:
+        if self._users is None:
+            self._users = {}
+            for node in post_order(self.root):
+                for child in node.children():
+                    self._users.setdefault(id(child), []).append(node)
+        return self._users
+
+
+def _operands(e: RelayExpr) -> list:
+    return list(e.args) if isinstance(e, Call) else [] if isinstance(e, (Op, Function)) else e.children()
+
+
+def _pattern_name(p: DFPattern) -> str:
+    return p.expr.name if isinstance(p, ExprPattern) and isinstance(p.expr, Op) else ""
+
+
+_TESTS = {
+    WildcardPattern: Matcher.wildcard,
+    ExprPattern: Matcher.expr,
+    ConstantPattern: lambda self, p, e: isinstance(e, Constant),
+    VarPattern: Matcher.var,
+    CallPattern: Matcher.call,
+    FunctionPattern: Matcher.function,
+    IfPattern: Matcher.if_,
+    LetPattern: Matcher.let,
+    TuplePattern: Matcher.tuple,
+    TupleGetItemPattern: Matcher.get_item,
+    AltPattern: Matcher.alt,
+    AttrPattern: Matcher.attr,
+    TypePattern: Matcher.around,
+    DataTypePattern: Matcher.around,
+    ShapePattern: Matcher.around,
+    DominatorPattern: Matcher.dominator,
+}
+
+
+def match(pattern: DFPattern, expr: RelayExpr) -> bool:
+    """Whether the expression matches the pattern."""
+    return Matcher(expr).match(pattern, expr)

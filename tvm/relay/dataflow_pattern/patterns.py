@@ -1,0 +1,319 @@
+"""Patterns, and the functions that make them.
+
+A pattern matches an expression when its own test holds and its parts match the parts of the expression; one pattern
+object stands for one expression, so using it twice demands the same expression twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...error import TVMError
+from ...ir.op import Op
+from ...ir.prim import IntImm, PrimExpr
+from ...ir.structural import structural_equal
+from ...ir.tensor_type import TensorType
+from ...ir.type import Type
+from ..expr import RelayExpr
+from ..infer import infer_type
+
+if TYPE_CHECKING:
+    from .rewriting import DFPatternCallback
+
+
+class DFPattern:
+    """Base of patterns. Operators of Python on patterns make patterns of the relay operators."""
+
+    def __call__(self, *args) -> CallPattern:
+        return CallPattern(self, list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args))
+
+    def __or__(self, other: DFPattern) -> AltPattern:
+        return AltPattern(self, other)
+
+    def __add__(self, other):
+        return is_op("add")(self, other)
+
+    def __sub__(self, other):
+        return is_op("subtract")(self, other)
+
+    def __mul__(self, other):
+        return is_op("multiply")(self, other)
+
+    def __truediv__(self, other):
+        return is_op("divide")(self, other)
+
+    def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
+        return AttrPattern(self, attrs)
+
+    def has_type(self, ttype: Type) -> TypePattern:
+        return TypePattern(self, ttype)
+
+    def has_dtype(self, dtype: str) -> DataTypePattern:
+        return DataTypePattern(self, dtype)
+
+    def has_shape(self, shape) -> ShapePattern:
+        return ShapePattern(self, shape)
+
+    def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> DFPattern:
+        """This pattern, or what ``option_constructor`` puts around it."""
+        return AltPattern(option_constructor(self), self)
+
+    def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
+        """This pattern as the end of all ways that lead from ``parent`` through ``path``."""
+        return DominatorPattern(parent, wildcard() if path is None else path, self)
+
+    def match(self, expr: RelayExpr) -> bool:
+        """Whether the expression matches."""
+        from .matching import match
+
+        return match(self, expr)
+
+    def rewrite(self, callback: DFPatternCallback, expr: RelayExpr) -> RelayExpr:
+        """The expression with what matches replaced by ``callback``."""
+        from .rewriting import rewrite
+
+        return rewrite(callback, expr)
+
+    def partition(
+        self, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
+    ):
+        """The expression with what matches moved into functions."""
+        from .rewriting import partition
+
+        return partition(self, expr, attrs, check)
+
+    def parts(self) -> list[DFPattern]:
+        """Patterns inside this one."""
+        return []
+
+
+class WildcardPattern(DFPattern):
+    """Matches everything."""
+
+    def redirect_to(self, pat: DFPattern) -> None:
+        """Let this pattern stand for another: for patterns that refer to themselves."""
+        self.target = pat
+
+    target: DFPattern | None = None
+
+
+class ExprPattern(DFPattern):
+    """Matches expressions equal to one given."""
+
+    def __init__(self, expr: RelayExpr):
+        self.expr = expr
+
+
+class ConstantPattern(DFPattern):
+    """Matches constants."""
+
+
+class VarPattern(DFPattern):
+    """Matches variables, of one name if given."""
+
+    def __init__(self, name_hint: str = ""):
+        self.name = name_hint
+
+
+class CallPattern(DFPattern):
+    def __init__(self, op: DFPattern, args: list[DFPattern] | None):
+        self.op, self.args = op, args
+
+    def parts(self):
+        return [self.op, *(self.args or [])]
+
+
+class FunctionPattern(DFPattern):
+    def __init__(self, params: list[DFPattern] | None, body: DFPattern):
+        self.params, self.body = params, body
+
+    def parts(self):
+        return [*(self.params or []), self.body]
+
+
+class IfPattern(DFPattern):
+    def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
+        self.cond, self.true_branch, self.false_branch = cond, true_branch, false_branch
+
+    def parts(self):
+        return [self.cond, self.true_branch, self.false_branch]
+
+
+class LetPattern(DFPattern):
+    def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern):
+        self.var, self.value, self.body = var, value, body
+
+    def parts(self):
+        return [self.var, self.value, self.body]
+
+
+class TuplePattern(DFPattern):
+    def __init__(self, fields: list[DFPattern] | None):
+        self.fields = fields
+
+    def parts(self):
+        return list(self.fields or [])
+
+
+class TupleGetItemPattern(DFPattern):
+    def __init__(self, tuple_value: DFPattern, index: int | None = None):
+        self.tuple_value, self.index = tuple_value, -1 if index is None else index
+
+    def parts(self):
+        return [self.tuple_value]
+
+
+class AltPattern(DFPattern):
+    """Matches what either side matches; the left one is tried first."""
+
+    def __init__(self, left: DFPattern, right: DFPattern):
+        self.left, self.right = left, right
+
+    def parts(self):
+        return [self.left, self.right]
+
+
+class _Around(DFPattern):
+    """A pattern with a further test."""
+
+    def __init__(self, pattern: DFPattern):
+        self.pattern = pattern
+
+    def parts(self):
+        return [self.pattern]
+
+    def holds(self, e: RelayExpr) -> bool:
+        raise NotImplementedError(type(self).__name__)
+
+
+class AttrPattern(_Around):
+    """Matches calls, operators and functions with these attributes."""
+
+    def __init__(self, pattern: DFPattern, attrs: dict[str, Any]):
+        super().__init__(pattern)
+        self.attrs = dict(attrs)
+
+    def holds(self, e: RelayExpr) -> bool:
+        if isinstance(e, Op):
+            return all(e.attrs.get(k) == v for k, v in self.attrs.items())
+        have = getattr(e, "attrs", None)
+        return have is not None and all(k in have and _plain(have[k]) == _plain(v) for k, v in self.attrs.items())
+
+
+class TypePattern(_Around):
+    def __init__(self, pattern: DFPattern, ttype: Type):
+        super().__init__(pattern)
+        self.type = ttype
+
+    def holds(self, e: RelayExpr) -> bool:
+        return structural_equal(_type(e), self.type)
+
+
+class DataTypePattern(_Around):
+    def __init__(self, pattern: DFPattern, dtype: str):
+        super().__init__(pattern)
+        self.dtype = str(dtype)
+
+    def holds(self, e: RelayExpr) -> bool:
+        t = _type(e)
+        return isinstance(t, TensorType) and t.dtype == self.dtype
+
+
+class ShapePattern(_Around):
+    def __init__(self, pattern: DFPattern, shape):
+        super().__init__(pattern)
+        self.shape = tuple(shape)
+
+    def holds(self, e: RelayExpr) -> bool:
+        t = _type(e)
+        return (
+            isinstance(t, TensorType)
+            and len(t.shape) == len(self.shape)
+            and all(_plain(a) == _plain(b) for a, b in zip(t.shape, self.shape))
+        )
+
+
+class DominatorPattern(DFPattern):
+    """``child`` uses what ``parent`` produces, and every use of the parent leads through ``path`` to the child."""
+
+    def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern):
+        self.parent, self.path, self.child = parent, path, child
+
+    def parts(self):
+        return [self.parent, self.path, self.child]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, IntImm) or hasattr(value, "value") and isinstance(value, PrimExpr):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(v) for v in value)
+    return value
+
+
+def _type(e: RelayExpr) -> Type | None:
+    if getattr(e, "checked_type_", None) is None and not isinstance(e, Op):
+        try:
+            infer_type(e)
+        except TVMError:
+            return None
+    return getattr(e, "checked_type_", None)
+
+
+def wildcard() -> WildcardPattern:
+    """Matches everything."""
+    return WildcardPattern()
+
+
+def is_op(op_name: str) -> ExprPattern:
+    """Matches an operator; call it with patterns of the inputs."""
+    return ExprPattern(Op.get(op_name))
+
+
+def is_expr(expr: RelayExpr) -> ExprPattern:
+    return ExprPattern(expr)
+
+
+def is_var(name: str = "") -> VarPattern:
+    return VarPattern(name)
+
+
+def is_constant() -> ConstantPattern:
+    return ConstantPattern()
+
+
+def is_tuple(fields=None) -> TuplePattern:
+    return TuplePattern(fields)
+
+
+def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+    return TupleGetItemPattern(tuple_value, index)
+
+
+def is_if(cond, true_branch, false_branch) -> IfPattern:
+    return IfPattern(cond, true_branch, false_branch)
+
+
+def is_let(var, value, body) -> LetPattern:
+    return LetPattern(var, value, body)
+
+
+def has_type(ttype, pattern: DFPattern | None = None) -> TypePattern:
+    return TypePattern(pattern or wildcard(), ttype)
+
+
+def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+    return DataTypePattern(pattern or wildcard(), dtype)
+
+
+def has_shape(shape, pattern: DFPattern | None = None) -> ShapePattern:
+    return ShapePattern(pattern or wildcard(), shape)
+
+
+def has_attr(attrs: dict, pattern: DFPattern | None = None) -> AttrPattern:
+    return AttrPattern(pattern or wildcard(), attrs)
+
+
+def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
+    return DominatorPattern(parent, path, child)

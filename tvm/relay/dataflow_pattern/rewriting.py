@@ -1,0 +1,256 @@
+"""What to do with matches: replace them, or move them into functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...error import TVMError
+from ...ir.node import Node
+from ...ir.op import Op
+from ...ir.structural import structural_equal
+from ...ir.visit import post_order
+from ...ir.visit import rewrite as rewrite_nodes
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..infer import infer_type
+from .matching import Matcher
+from .patterns import (
+    CallPattern,
+    ConstantPattern,
+    DFPattern,
+    DominatorPattern,
+    FunctionPattern,
+    IfPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    _type,
+)
+
+
+class DFPatternCallback:
+    """What to do with a match: set ``pattern`` and define ``callback(pre, post, node_map)``.
+
+    ``pre`` is the expression before, ``post`` with its operands already rewritten, ``node_map`` says for each pattern
+    object which expressions it matched.
+    """
+
+    def __init__(self, require_type: bool = False, rewrite_once: bool = False):
+        self.pattern: DFPattern | None = None
+        self.require_type = require_type
+        self.rewrite_once = rewrite_once
+
+    def rewrite(self, expr: RelayExpr) -> RelayExpr:
+        return rewrite(self, expr)
+
+    def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
+        raise NotImplementedError(f"{type(self).__name__} must define callback(pre, post, node_map)")
+
+
+class NodeMap(dict):
+    """Pattern -> list of the expressions it matched."""
+
+
+def _node_map(matcher: Matcher) -> NodeMap:
+    return NodeMap({matcher.patterns[key]: [e] for key, e in matcher.memo.items()})
+
+
+def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayExpr, mod: Any = None) -> RelayExpr:
+    """Apply callbacks to everything that matches, operands first, until nothing changes."""
+    for callback in [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks):
+        if callback.pattern is None:
+            raise ValueError(f"{type(callback).__name__} has no pattern; set self.pattern")
+        # A rule that matches its own result makes the graph grow in every round.
+        largest = 20 * sum(1 for _ in post_order(expr)) + 1000
+        while True:
+            if callback.require_type:
+                expr = infer_type(expr, mod)
+            new = _rewrite_once(callback, expr)
+            done = new is expr or callback.rewrite_once or structural_equal(new, expr, True)
+            expr = new
+            if done:
+                break
+            if sum(1 for _ in post_order(expr)) > largest:
+                raise TVMError(f"rewriting with {type(callback).__name__} does not come to an end")
+    return expr
+
+
+def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
+    shared = Matcher(root)
+    done = False
+
+    def attempt(node):
+        nonlocal done
+        if done or not isinstance(node, RelayExpr) or isinstance(node, Op):
+            return None
+        matcher = Matcher(root)
+        matcher._users = shared._users
+        ok = matcher.match(callback.pattern, node)
+        shared._users = matcher._users
+        if not ok:
+            return None
+        done = callback.rewrite_once
+        return matcher
+
+    matches = {}
+    for node in post_order(root):
+        found = attempt(node)
+        if found is not None:
+            matches[id(node)] = (node, found)
+    if not matches:
+        return root
+    memo: dict[int, tuple[Node, Node]] = {}
+
+    def renewed(e):
+        got = memo.get(id(e))
+        return e if got is None else got[1]
+
+    return _rebuild(root, callback, matches, memo, renewed)
+
+
+def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> RelayExpr:
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in memo:
+            continue
+        if not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in node.children() if id(c) not in memo)
+            continue
+        post = node.map_children(renewed)
+        _keep_type(node, post)
+        if id(node) in matches:
+            _, matcher = matches[id(node)]
+            found = NodeMap(
+                {p: [post if e is node else renewed(e) for e in es] for p, es in _node_map(matcher).items()}
+            )
+            got = callback.callback(node, post, found)
+            post = post if got is None else got
+        memo[id(node)] = (node, post)
+    return memo[id(root)][1]
+
+
+def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
+    """A rebuilt node has the type of the old one; it gets it only above operands with types, as inference expects."""
+    if new is not old and isinstance(new, RelayExpr) and getattr(new, "checked_type_", 1) is None:
+        if all(getattr(c, "checked_type_", 1) is not None for c in new.children()):
+            new.checked_type_ = old.checked_type_
+
+
+# -- partitioning ----------------------------------------------------------------------------------------------------
+
+
+def _inside(pattern: DFPattern, matcher: Matcher) -> list[RelayExpr]:
+    """Expressions a match covers: what its patterns matched, except where the pattern says nothing of the inside."""
+    covered = {}
+    for key, e in matcher.memo.items():
+        p = matcher.patterns[key]
+        if isinstance(p, (CallPattern, TuplePattern, TupleGetItemPattern, ConstantPattern, IfPattern, FunctionPattern)):
+            covered[id(e)] = e
+        elif isinstance(p, DominatorPattern):
+            covered.update(_between(p, matcher))
+    return list(covered.values())
+
+
+def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
+    """What lies on the ways from the parent of a dominator pattern to its child."""
+    source, end = matcher.memo[id(p.parent)], matcher.memo[id(p.child)]
+    found, stack = {}, [source]
+    while stack:
+        for user in matcher.users().get(id(stack.pop()), []):
+            if user is not end and id(user) not in found:
+                found[id(user)] = user
+                stack.append(user)
+    return found
+
+
+def partition(
+    pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
+) -> RelayExpr:
+    """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``."""
+    # Parameters of the new functions take the types of what they stand for, where these can be told.
+    _type(expr)
+    users: dict[int, list[RelayExpr]] = {}
+    order = list(post_order(expr))
+    for node in order:
+        for c in node.children():
+            users.setdefault(id(c), []).append(node)
+    taken: set[int] = set()
+    groups: dict[int, tuple[RelayExpr, set[int]]] = {}
+    for node in reversed(order):
+        if id(node) in taken or not isinstance(node, RelayExpr) or isinstance(node, Op):
+            continue
+        matcher = Matcher(expr)
+        matcher._users = users
+        if not matcher.match(pattern, node):
+            continue
+        inside = {id(e) for e in _inside(pattern, matcher)} | {id(node)}
+        constants = {id(n) for n in order if isinstance(n, Constant)}
+        leaks = any(u not in inside for i in inside - {id(node)} - constants for u in map(id, users.get(i, [])))
+        if inside & taken - constants or leaks or not check(node):
+            continue
+        taken |= inside
+        groups[id(node)] = (node, inside)
+    return _extract(expr, groups, attrs or {}) if groups else expr
+
+
+def _extract(expr: RelayExpr, groups: dict[int, tuple[RelayExpr, set[int]]], attrs: dict) -> RelayExpr:
+    memo: dict[int, tuple[Node, Node]] = {}
+
+    def post_builder(node: RelayExpr, inside: set[int]) -> RelayExpr:
+        params: dict[int, tuple[Var, RelayExpr]] = {}
+
+        def enter(e):
+            if id(e) in inside or isinstance(e, Op):
+                return None
+            if isinstance(e, Constant):
+                return e
+            if id(e) not in params:
+                params[id(e)] = (Var(f"FunctionVar_{len(params)}", getattr(e, "checked_type_", None)), e)
+            return params[id(e)][0]
+
+        body = rewrite_nodes(node, None, enter)
+        facts = {"PartitionedFromPattern": _described(node, inside), **attrs}
+        made = Function([v for v, _ in params.values()], body, None, (), facts)
+        return Call(made, tuple(memo[id(e)][1] for _, e in params.values()))
+
+    stack: list[tuple[Any, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in memo:
+            continue
+        group = groups.get(id(node))
+        needs = node.children() if group is None else _outside_of(node, group[1])
+        if not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in needs if id(c) not in memo)
+            continue
+        new = post_builder(*group) if group is not None else node.map_children(lambda c: memo[id(c)][1])
+        _keep_type(node, new)
+        memo[id(node)] = (node, new)
+    return memo[id(expr)][1]
+
+
+def _outside_of(node: RelayExpr, inside: set[int]) -> list[RelayExpr]:
+    found, stack, seen = [], [node], set()
+    while stack:
+        for child in stack.pop().children():
+            if id(child) in seen or isinstance(child, Op):
+                continue
+            seen.add(id(child))
+            stack.append(child) if id(child) in inside else found.append(child)
+    return found
+
+
+def _described(node: RelayExpr, inside: set[int]) -> str:
+    """The operators of a partition, operands first: "nn.conv2d_nn.relu_"."""
+    names = []
+    for e in post_order(node):
+        if id(e) in inside:
+            if isinstance(e, Call) and isinstance(e.op, Op):
+                names.append(e.op.name)
+            elif isinstance(e, TupleGetItem):
+                names.append(f"TupleGetItem{e.index}")
+            elif isinstance(e, Tuple):
+                names.append("Tuple")
+    return "".join(n + "_" for n in names)

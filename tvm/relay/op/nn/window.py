@@ -1,0 +1,33 @@
+"""Calls of operators that slide a window: their builders' arguments as attributes, checked in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....topi.nn.utils import pads, spatial
+from ...expr import Call
+from ..record import call
+
+# Arguments with one number for each spatial dimension.
+_SPATIAL = frozenset({"strides", "dilation", "kernel_size", "output_padding"})
+
+
+def _whole(padding: Any) -> tuple[int, ...]:
+    return tuple(int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
+
+
+def window_call(name: str, n: int, arguments: dict[str, Any], both_sides: bool = False) -> Call:
+    """``arguments`` are a builder's own (``locals()``): two tensors, then attributes in the order of its signature.
+    With ``both_sides``, the padding is written out for the beginning and the end of every dimension."""
+    (_, data), (_, weight), *rest = arguments.items()
+    attrs: dict[str, Any] = {}
+    for key, value in rest:
+        if key in _SPATIAL:
+            value = None if value is None else spatial(value, n, f"{name}: {key}")
+        elif key in ("groups", "channels"):
+            value = None if value is None else int(value)
+        elif key == "padding" and not isinstance(value, str):
+            before, after = pads(value, (1,) * n, n, name) if both_sides else (_whole(value), ())
+            value = (*before, *after)
+        attrs[key] = value
+    return call(name, data, weight, **attrs)
