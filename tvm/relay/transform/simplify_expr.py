@@ -14,6 +14,7 @@ from ..expr import Call, Constant, Function, RelayExpr, const
 from ..infer import dims
 from ..op import tensor, transform
 from ..op.record import CallAttrs
+from . import recognize
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
 
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
@@ -203,10 +204,11 @@ RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
     "transpose": (transpose_chain,),
     "layout_transform": (layout_chain,),
     "cast": (cast_chain,),
-    "add": (neutral, constant_right, joined_constants),
-    "multiply": (neutral, constant_right, joined_constants),
+    "add": (neutral, constant_right, joined_constants, recognize.shifted, recognize.before_reshape),
+    "multiply": (neutral, constant_right, joined_constants, recognize.normalized, recognize.scaled,
+                 recognize.before_reshape),
     "subtract": (neutral,),
-    "divide": (neutral, rsqrt),
+    "divide": (neutral, rsqrt, recognize.normalized, recognize.before_reshape),
     "nn.conv1d": (pad_into_window,),
     "nn.conv2d": (pad_into_window,),
     "nn.conv3d": (pad_into_window,),
