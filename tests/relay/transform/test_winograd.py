@@ -49,7 +49,7 @@ def test_a_window_of_three_by_three_with_constant_weights_is_rewritten(rng):
 
 @pytest.mark.parametrize("options", [
     {"kernel": 1}, {"kernel": 5, "padding": (2, 2, 2, 2)}, {"strides": (2, 2)}, {"dilation": (2, 2)},
-    {"constant": False}, {"channels": 16, "filters": 16},
+    {"constant": False}, {"channels": 16, "filters": 16, "size": 5},
 ], ids=str)  # fmt: skip
 def test_other_convolutions_stay(options, rng):
     assert NAME not in operators(rewritten(convolution(rng, **options)))

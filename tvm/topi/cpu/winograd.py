@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 # Cycles to transform a vector of one tile: of its data (with padding), of its results.
-TRANSFORM_CYCLES = {2: (95, 50), 4: (360, 160)}
+TRANSFORM_CYCLES = {2: (80, 45), 4: (280, 130)}
 # Bytes a cycle that come from memory (for all threads together), and from the third cache (for each thread).
-MEMORY_BYTES, THIRD_CACHE_BYTES = 12, 16
+MEMORY_BYTES, THIRD_CACHE_BYTES = 8, 16
+# Bytes from the second cache that cost a cycle beside the products.
+SECOND_CACHE_BYTES = 40
 # How far in front of their use filters are fetched: each is used once in a task, and too soon for hardware to guess.
 AHEAD_BYTES = 8192
 # Direct convolution must take this much longer than the estimate before Winograd's is used.
-MARGIN = 1.25
+MARGIN = 1.15
 
 
 class Problem(NamedTuple):
@@ -98,9 +100,7 @@ def plan(
     in_block, out_block = blocks
     found: tuple[float, int, int] | None = None
     for tile in TRANSFORM_CYCLES:
-        for vectors in (1, 2, 4):
-            if filters // out_block % vectors:
-                continue
+        for vectors in group_sizes(filters // out_block):
             p = Problem(batch, -(-height // tile), -(-width // tile), tile, channels // in_block, in_block,
                         filters // out_block // vectors, vectors, out_block)  # fmt: skip
             cycles = best(p, machine)[0]
@@ -109,6 +109,11 @@ def plan(
     if found is None or found[0] * MARGIN > direct_cycles(batch, channels, filters, height, width, out_block, machine):
         return None
     return found[1], found[2]
+
+
+def group_sizes(vectors: int) -> list[int]:
+    """Vectors of filters that are multiplied together. Data used for one vector alone keeps the loads too busy."""
+    return [n for n in (2, 3) if vectors % n == 0] or [1]
 
 
 def direct_cycles(
@@ -123,7 +128,7 @@ def direct_cycles(
 
 def _overlapped(work: float, traffic: float) -> float:
     """Filters are fetched while others are multiplied; the start of each run of them is not."""
-    return max(work, traffic) + 0.25 * min(work, traffic)
+    return max(work, traffic) + 0.15 * min(work, traffic)
 
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
@@ -164,9 +169,18 @@ def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> 
     # Part of a row, whole rows or whole images: other numbers of tiles are no box, and a larger box would be summed.
     boxes = divisors(columns) + [columns * d for d in divisors(rows)] + [rows * columns * d for d in divisors(images)]
     fits = [t for t in boxes if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
-    cost = {t: tile_cycles(t, p.vectors, p.channels) / t for t in fits}
+    cost = {t: sum_cycles(t, p, machine) / t for t in fits}
     tiles = min(fits, key=lambda t: cost[t])
     return tiles, cost[tiles]
+
+
+def sum_cycles(tiles: int, p: Problem, machine: Machine) -> float:
+    """Cycles of a register tile for one of the matrices: as in direct convolution, the prefetch of each step, and more
+    where the filters of a matrix are too many for the first cache."""
+    filters = 4 * p.vectors * p.out_block
+    stay = filters * p.channels <= machine.l1_bytes * 3 // 4
+    extra = 1.25 + (0 if stay else filters / SECOND_CACHE_BYTES)
+    return tile_cycles(tiles, p.vectors, p.channels) + p.channels * extra
 
 
 def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
@@ -183,11 +197,10 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
     # All filters come from memory once, and to each thread that uses them; again for each block unless they stay.
     held = held_bytes(p, block)
     times = turns if held + share > machine.l2_bytes else min(turns, shares)
-    near = times * share
-    if held > machine.l2_bytes // 2:
-        near += turns * config["groups"] * (held - machine.l2_bytes // 2)
-    traffic = share * shares / MEMORY_BYTES + near / THIRD_CACHE_BYTES
-    return _overlapped(turns * work, traffic)
+    traffic = share * shares / MEMORY_BYTES + times * share / THIRD_CACHE_BYTES
+    # Filters that stream through the second cache push data out of it that every group reads.
+    lost = max(held - machine.l2_bytes // 4, 0) * config["groups"] / THIRD_CACHE_BYTES
+    return _overlapped(turns * (work + lost), traffic)
 
 
 def divisors(n: int) -> list[int]:
