@@ -56,6 +56,11 @@ def test_python_interface_of_the_guides(model_path, tmp_path):
     again = tvmc.TVMCPackage(package_path=str(tmp_path / "some_value"))
     result = tvmc.run(again, device="cpu")
     assert np.asarray(result).shape == (1, 4) and "output_0" in str(result)
+    result.save(tmp_path / "result")
+    assert np.load(tmp_path / "result.npz").files == ["output_0"]
+    assert os.path.exists(model.lib_path)
+    tvmc.compile(model, target="llvm", package_path=str(tmp_path / "dumped"), dump_code="relay")
+    assert (tmp_path / "dumped.relay").exists()
     saved = str(tmp_path / "model.tar")
     model.save(saved)
     back = tvmc.TVMCModel(model_path=saved)

@@ -111,6 +111,7 @@ def compile_model(
 ) -> TVMCPackage:
     """Compile a model into a package."""
     _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name)
+    dump_code = [dump_code] if isinstance(dump_code, str) else dump_code
     for path in [package_path, *(f"{package_path}.{kind}" for kind in dump_code or ())] if package_path else ():
         check_writable(path)
     config = parse_configs(pass_context_configs)

@@ -226,6 +226,7 @@ class TVMCResult:
         """Write the outputs into an .npz file."""
         import numpy as np
 
+        output_path = os.fspath(output_path)
         path = output_path if output_path.endswith(".npz") or is_special(output_path) else output_path + ".npz"
         write_whole(path, lambda out: np.savez(out, **self.outputs))
 
