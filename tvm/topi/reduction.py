@@ -23,8 +23,9 @@ def greatest(dtype: str) -> PrimExpr:
 
 
 # Unlike te.max and te.min, these start from infinity where the type has one.
-largest = te.comm_reducer(lambda x, y: primop.maximum(x, y), least, "max")
-smallest = te.comm_reducer(lambda x, y: primop.minimum(x, y), greatest, "min")
+# The new element stands first: compared with a NaN, the second, which is the result so far, is kept.
+largest = te.comm_reducer(lambda x, y: primop.maximum(y, x), least, "max")
+smallest = te.comm_reducer(lambda x, y: primop.minimum(y, x), greatest, "min")
 _all = te.comm_reducer(lambda x, y: primop.logical_and(x, y), lambda dtype: const(True, dtype), "all")
 _any = te.comm_reducer(lambda x, y: primop.logical_or(x, y), lambda dtype: const(False, dtype), "any")
 
@@ -118,12 +119,12 @@ def prod(data, axis=None, keepdims=False):
 
 
 def max(data, axis=None, keepdims=False):
-    """The largest over some axes. With a NaN among floats the result is any of them."""
+    """The largest over some axes; a NaN among floats is passed over."""
     return comm_reduce(data, axis, keepdims, largest)
 
 
 def min(data, axis=None, keepdims=False):
-    """The smallest over some axes. With a NaN among floats the result is any of them."""
+    """The smallest over some axes; a NaN among floats is passed over."""
     return comm_reduce(data, axis, keepdims, smallest)
 
 

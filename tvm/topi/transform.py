@@ -308,7 +308,9 @@ def tile(a, reps):
             if isinstance(times, IntImm) and times.value == 1:
                 own.append(index)
             else:
-                own.append(const(0, index.dtype) if equal_const_int(dim, 1) else index % dim)
+                # Of no elements none is asked for; a remainder by zero could not even be written.
+                single = equal_const_int(dim, 1) or equal_const_int(dim, 0)
+                own.append(const(0, index.dtype) if single else index % dim)
         return a(*own)
 
     whole = [utils.simplify(dim * times) for dim, times in zip(shape, reps)]

@@ -127,7 +127,12 @@ def test_trees_decide_as_walking_them_does(mode, aggregate):
 def test_labels_that_are_numbers_are_exchanged():
     x = np.array([[1, 5], [9, 2]], "int64")
     node = helper.make_node(
-        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_int64s=[1, 2, 5], values_floats=[0.5, 0.25, 2.0],
+        "LabelEncoder",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_int64s=[1, 2, 5],
+        values_floats=[0.5, 0.25, 2.0],
         default_float=-1.0,
     )
     made = single(node, [("x", 7, x.shape)], [("y", 1, x.shape)], ("ai.onnx.ml", 4))

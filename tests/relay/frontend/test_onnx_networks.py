@@ -335,8 +335,16 @@ def test_reading_of_text_lines():
     f = m.Relu(m.Conv(x, m.weight(4, 1, 3, 3), pads=[1] * 4))
     f = m.MaxPool(f, kernel_shape=[8, 2], strides=[8, 2])
     steps = m.Transpose(m.Squeeze(f, axes=[2]), perm=[2, 0, 1])
-    y, _, _ = m.node("LSTM", steps, m.weight(2, 12, 4), m.weight(2, 12, 3), m.weight(2, 24), outputs=3, hidden_size=3,
-                     direction="bidirectional")  # fmt: skip
+    y, _, _ = m.node(
+        "LSTM",
+        steps,
+        m.weight(2, 12, 4),
+        m.weight(2, 12, 3),
+        m.weight(2, 24),
+        outputs=3,
+        hidden_size=3,
+        direction="bidirectional",
+    )
     joined = m.Reshape(m.Transpose(y, perm=[0, 2, 1, 3]), m.constant([0, 0, -1]))
     scores = m.Softmax(m.Add(m.MatMul(joined, m.weight(6, 5)), m.weight(5)), axis=2)
     check(m.finish(scores, m.ArgMax(m.Transpose(scores, perm=[1, 0, 2]), axis=-1)), {"x": numbers(rng, 2, 1, 8, 20)})
@@ -349,9 +357,12 @@ def test_stages_of_large_classifiers(rng):
     pool = m.MaxPool(x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
     mean = m.AveragePool(x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
     wide = m.Conv(x, m.weight(4, 6, 1, 7), pads=[0, 3, 0, 3], strides=[2, 2], kernel_shape=[1, 7])
-    both = m.Concat(m.Slice(pool, *(m.constant(v) for v in ([0, 0], [6, 6], [2, 3]))),
-                    m.Slice(mean, *(m.constant(v) for v in ([0, 0], [6, 6], [2, 3]))),
-                    m.Slice(wide, *(m.constant(v) for v in ([0, 0], [6, 6], [-2, -1]))), axis=1)  # fmt: skip
+    both = m.Concat(
+        m.Slice(pool, *(m.constant(v) for v in ([0, 0], [6, 6], [2, 3]))),
+        m.Slice(mean, *(m.constant(v) for v in ([0, 0], [6, 6], [2, 3]))),
+        m.Slice(wide, *(m.constant(v) for v in ([0, 0], [6, 6], [-2, -1]))),
+        axis=1,
+    )
     squeezed = m.Relu(m.Conv(m.GlobalAveragePool(both), m.weight(4, 16, 1, 1), m.weight(4)))
     gate = m.HardSigmoid(m.Conv(squeezed, m.weight(16, 4, 1, 1), m.weight(16)), alpha=1 / 6, beta=0.5)
     y = m.Mul(both, gate)
