@@ -100,8 +100,8 @@ _NEEDS = (
 )
 # Tests whose stored results cannot be met by computing rightly.
 _NOTES = {
-    "bernoulli": ("luck", "the results are random; the stored ones are one draw"),
-    "dft_inverse_opset19": ("luck", "the exact results are 0; the stored ones are rounding noise, 1.9e-7"),
+    "bernoulli": ("chance", "the results are random; the stored ones are one draw"),
+    "dft_inverse_opset19": ("chance", "the exact results are 0; the stored ones are rounding noise, 1.9e-7"),
 }
 
 
