@@ -53,10 +53,19 @@ def _as_type(array: Any, like: Constant) -> Constant:
     return Constant(array.astype(like.data.dtype))
 
 
+def whole_numbers(weight: Constant) -> bool:
+    """Weights of a quantized layer, integers written as floats. They stay as they are: sums of whole numbers lose
+    nothing, so that results round as those of integer arithmetic do."""
+    import numpy as np
+
+    array = weight.data.numpy()
+    return weight.data.dtype == "float32" and bool((array == np.rint(array)).all()) and bool((abs(array) > 1).any())
+
+
 def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
     """A convolution or dense layer with the factors of its outputs in its weight."""
     weight = node.args[1]
-    if not isinstance(weight, Constant):
+    if not isinstance(weight, Constant) or whole_numbers(weight):
         return None
     if is_call(node, "nn.dense"):
         axis = 0
@@ -76,7 +85,7 @@ def scale_inputs(node: Call, s: Any) -> Constant | None:
     import numpy as np
 
     weight = node.args[1]
-    if not isinstance(weight, Constant):
+    if not isinstance(weight, Constant) or whole_numbers(weight):
         return None
     array = weight.data.numpy()
     if is_call(node, "nn.dense"):

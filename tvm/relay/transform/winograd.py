@@ -14,6 +14,7 @@ from ...topi.nn.winograd import transform_filters
 from ...topi.schedule.cpu import Machine
 from ..expr import Call, Constant, Function
 from ..op.nn.winograd import contrib_conv2d_winograd_nchwc
+from .fold_scale_axis import whole_numbers
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
 
 
@@ -34,6 +35,9 @@ class Winograd:
         if not is_call(node, "nn.contrib_conv2d_NCHWc") or not isinstance(node.args[1], Constant):
             return None
         data, kernel = node.args
+        # The transform has fractions: sums of whole numbers would no longer be exact.
+        if whole_numbers(kernel):
+            return None
         attrs = node.attrs
         k, out = _sizes(kernel.checked_type_), _sizes(node.checked_type_)
         if k is None or out is None or isinstance(attrs.padding, str) or attrs.groups != 1:
