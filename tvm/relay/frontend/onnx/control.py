@@ -18,8 +18,13 @@ def if_(ctx, inputs, attrs):
     known = ctx.value(inputs[0])
     if known is not None:
         return importer.subgraph(attrs["then_branch" if known.reshape(-1)[0] else "else_branch"], [])
-    yes = importer.subgraph(attrs["then_branch"], [])
-    no = importer.subgraph(attrs["else_branch"], [])
+    try:
+        yes = importer.subgraph(attrs["then_branch"], [])
+        no = importer.subgraph(attrs["else_branch"], [])
+    except TVMError as problem:
+        raise TVMError(
+            f"the condition is computed when the model runs, so both branches are compiled; one cannot be: {problem}"
+        ) from problem
     condition = relay.reshape(inputs[0], ()) if ctx.rank(inputs[0]) else inputs[0]
     out = []
     for a, b in zip(yes, no):
