@@ -108,3 +108,8 @@ def test_records_in_a_database(tmp_path):
     store.save(records[2][0], records[4][1], extend=True)
     assert [r.costs for r in store.load(records[2][0], get_all=True)] == [(3,), (5,)]
     assert len(list(store)) == 7 and len(store.filter(lambda i, r: r.costs[0] > 4)) == 3
+
+
+def test_devices_are_not_read():
+    with pytest.raises(tvm.TVMError, match="device"):
+        list(autotvm.record.load_from_file("/dev/zero"))

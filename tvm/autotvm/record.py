@@ -12,6 +12,7 @@ import io
 import itertools
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -125,6 +126,9 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
 
 def load_from_file(filepath: str | os.PathLike) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The records of a file."""
+    if os.path.exists(filepath) and stat.S_ISCHR(os.stat(filepath).st_mode):
+        # Devices such as /dev/zero never end.
+        raise TVMError(f"tuning records are read from a file; '{filepath}' is a device")
     with open(filepath, encoding="utf-8", errors="replace") as file:
         yield from load_from_buffer(file)
 
@@ -194,14 +198,13 @@ def split_workload(in_file: str, clean: bool = True) -> None:
 
 def pick_best(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
     """Keep the best record of each workload, together with those that ``out_file`` holds already."""
-    sources: list[Iterable] = [load_from_file(in_file)]
-    if os.path.isfile(out_file):
-        sources.append(load_from_file(out_file))
+    sources: list[Iterable] = [load_from_file(out_file)] if os.path.isfile(out_file) else []
+    sources.append(load_from_file(in_file))
     by_key: dict = {}
     by_model: dict = {}
-    for inp, res in itertools.chain(*sources):
-        if res.error_no == 0:
-            keep_best(by_key, by_model, inp, res)
+    latest = {measure_str_key(inp): (inp, res) for inp, res in itertools.chain(*sources) if res.error_no == 0}
+    for inp, res in latest.values():
+        keep_best(by_key, by_model, inp, res)
     best = {encode(inp, res): None for inp, res in (*by_model.values(), *by_key.values())}
     part = f"{os.fspath(out_file)}.part{os.getpid()}"
     RecordFile(part).append(best)

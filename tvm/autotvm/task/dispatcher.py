@@ -121,21 +121,25 @@ class ApplyHistoryBest(DispatchContext):
         self._user_defined: dict[tuple[str, Any], ConfigSpace] = {}
         self._said: set[str] = set()
         self.uses: dict[Any, bool] = {}
+        # The last record of a configuration holds: leaders are measured again, more carefully.
+        self._latest: dict[str, tuple[Any, Any]] = {}
         if records:
             self.load(records)
 
     def load(self, records: Any) -> None:
         """Read more records."""
-        from ..record import iterate_records
+        from ..record import iterate_records, measure_str_key
 
-        counted = used = 0
+        counted = 0
         for inp, res in iterate_records(records):
             counted += 1
-            if res.error_no != 0 or inp.target is None:
-                continue
-            used += 1
+            if res.error_no == 0 and inp.target is not None:
+                self._latest[measure_str_key(inp)] = (inp, res)
+        self.best_by_targetkey.clear()
+        self.best_by_model.clear()
+        for inp, res in self._latest.values():
             keep_best(self.best_by_targetkey, self.best_by_model, inp, res)
-        logger.debug("%d of %d records are of use", used, counted)
+        logger.debug("%d of %d records are of use", len(self._latest), counted)
 
     def note_use(self, workload: Any, fits: bool) -> None:
         self.uses[workload] = fits

@@ -1,7 +1,8 @@
-"""The command line of the compiler, and its functions for Python: ``load``, ``compile``, ``run``."""
+"""The command line of the compiler, and its functions for Python: ``load``, ``compile``, ``run``, ``tune``."""
 
 from . import (
     arguments,
+    autotuner,
     compiler,
     completion,
     composite_target,
@@ -20,6 +21,7 @@ from . import (
     transform,
     workspace_pools,
 )
+from .autotuner import tune_model as tune
 from .compiler import compile_model as compile
 from .errors import TVMCException, TVMCImportError
 from .frontends import load_model as load

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ... import __version__
+from ...autotvm.task.dispatcher import history
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
@@ -137,7 +138,8 @@ def compile_model(
         ):
             mod = apply_graph_transforms(tvmc_model.mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
-            factory = build(mod, tvm_target, tvmc_model.params, mod_name, progress)
+            with history(tuning_records):
+                factory = build(mod, tvm_target, tvmc_model.params, mod_name, progress)
             times = timing.render() if timing else ""
             texts = dumps(factory, mod, dump_code or [])
             progress("linking", 0, 0)

@@ -37,7 +37,7 @@ def _main(argv: list[str]) -> int | None:
         sys.stderr.write(f"Error: {problem}\n")
         return 4
     subparser = parser.add_subparsers(title="commands")
-    from . import compiler, completion, runner  # noqa: F401  (subcommands register themselves)
+    from . import autotuner, compiler, completion, runner  # noqa: F401  (subcommands register themselves)
 
     for make in REGISTERED_PARSER:
         make(subparser, parser, defaults)

@@ -1,0 +1,149 @@
+"""``tvmc tune``: what the guides do, with small budgets."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tvm import autotvm
+from tvm.driver import tvmc
+from tvm.driver.tvmc.autotuner import TUNERS, filter_tasks, gen_task_list, parse_seconds
+from tvm.driver.tvmc.errors import TVMCException
+from tvm.driver.tvmc.main import _main
+
+TEN = list(range(10))
+
+
+@pytest.mark.parametrize("text, chosen", [
+    ("all", TEN), ("5", [5]), ("1-5", [1, 2, 3, 4, 5]), ("-5", [0, 1, 2, 3, 4, 5]), ("6-", [6, 7, 8, 9]),
+    ("0,1-3,all", TEN), ("4-,6-8", [4, 5, 6, 7, 8, 9]), ("3,3,3", [3])])
+def test_tasks_are_named_by_numbers_and_ranges(text: str, chosen: list[int]):
+    assert filter_tasks(TEN, text) == (chosen, False)
+
+
+@pytest.mark.parametrize("text", ["10", "5,10", "1-10", "-10", "--1", "x", "-", "", "5-3"])
+def test_wrong_names_of_tasks_are_refused(text: str):
+    with pytest.raises(AssertionError):
+        filter_tasks(TEN, text)
+
+
+def test_list_is_asked_for():
+    assert filter_tasks(TEN, "list") == filter_tasks(TEN, "help") == ([], True)
+    text = gen_task_list(["short", "x" * 100])
+    assert text.splitlines() == ["Available Tasks for tuning:", "  0. short (len=?)", "  1. " + "x" * 97 + "..."]
+
+
+def test_spans_of_time():
+    assert [parse_seconds(t) for t in ("90", "90s", "10m", "1h", "1.5 m")] == [90, 90, 600, 3600, 90]
+    with pytest.raises(TVMCException, match="time-budget"):
+        parse_seconds("soon")
+
+
+def test_every_tuner_of_the_command_line_is_made():
+    from tvm.driver.tvmc.tuning import make_tuner
+    from tvm.testing.autotvm import get_sample_task
+
+    assert len(TUNERS) == 15
+    task, _ = get_sample_task(16)
+    for name in TUNERS:
+        assert make_tuner(name, task, True).has_next(), name
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory) -> str:
+    """A convolution and a product as a file of Relay text with its parameters inside."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(1)
+    weights = {"w": rng.uniform(-1, 1, (16, 8, 5, 5)), "v": rng.uniform(-1, 1, (1024, 10))}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("MatMul", ["c", "v"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 8, 8, 8))],
+        [helper.make_tensor_value_info("y", 1, (1, 10))],
+        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()])
+    path = tmp_path_factory.mktemp("model") / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return str(path)
+
+
+def test_tune_compile_run(model_file, tmp_path, capsys):
+    records, report = tmp_path / "records.json", tmp_path / "report.html"
+    assert _main(["tune", "--task", "list", "-o", str(records), model_file]) is None
+    assert re.search(r"^  0\. Task\(func_name=conv2d_NCHWc\.x86", capsys.readouterr().out, re.MULTILINE)
+    command = ["tune", "--target", "llvm", "--trials", "6", "--number", "2", "-o", str(records), "--report",
+               str(report), "--tuner", "random", model_file]
+    assert _main(command) is None
+    text = capsys.readouterr().out
+    assert re.search(r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.",
+                     text)
+    assert "untuned" in text and "<svg" in report.read_text() and "http" not in report.read_text()
+    pairs = list(autotvm.record.load_from_file(records))
+    assert {inp.task.name for inp, _ in pairs} == {"conv2d_NCHWc.x86", "dense_pack.x86"}
+    indexes = {(inp.task.name, inp.config.index) for inp, _ in pairs}
+    assert _main(command) is None
+    again = {(i.task.name, i.config.index) for i, _ in autotvm.record.load_from_file(records)}
+    assert again == indexes, "the budget was spent already"
+
+    outputs = []
+    for extra in ([], ["--tuning-records", str(records)]):
+        package = str(tmp_path / f"m{len(extra)}.tar")
+        assert _main(["compile", "--target", "llvm", "-o", package, *extra, model_file]) == 0
+        result = tmp_path / f"out{len(extra)}.npz"
+        inputs = tmp_path / "in.npz"
+        np.savez(inputs, x=np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 8)).astype("float32"))
+        assert _main(["run", "-i", str(inputs), "-o", str(result), package]) is None
+        outputs.append(np.load(result)["output_0"])
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
+
+
+def test_python_interface(model_file, tmp_path):
+    model = tvmc.load(model_file)
+    kept = tvmc.tune(model, "llvm", trials=2, number=1, tuner="ga", tasks_filter="dense")
+    assert kept == model.default_tuning_records_path() and os.path.exists(kept)
+    named = str(tmp_path / "named.json")
+    assert tvmc.tune(model, "llvm", tuning_records=named, prior_records=kept, trials=2, tasks_filter="0") == named
+    assert tvmc.tune(model, "llvm", tasks_filter="list") is None
+    package = tvmc.compile(model, "llvm", tuning_records=named, package_path=str(tmp_path / "m.tar"))
+    assert tvmc.run(package, device="cpu").outputs["output_0"].shape == (1, 10)
+
+
+@pytest.mark.parametrize("options, words", [
+    (["--enable-autoscheduler"], "auto-scheduler does not exist yet"),
+    (["--rpc-tracker", "host:9190"], "--rpc-key"),
+    (["--rpc-tracker", "host:9190", "--rpc-key", "k"], "RPC"),
+    (["--tasks", "77"], "no task 77"),
+    (["--time-budget", "soon"], "time-budget"),
+    (["--trials", "0"], "--trials"),
+])
+def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp_path, capsys):
+    assert _main(["tune", "-o", str(tmp_path / "r.json"), *options, model_file]) == 4
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_unwritable_records_are_a_clear_error(model_file, capsys):
+    assert _main(["tune", "-o", "/dev/full", "--trials", "2", "--tasks", "dense", model_file]) == 4
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_interrupt_keeps_the_records(model_file, tmp_path):
+    records = tmp_path / "records.json"
+    command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", "100000", "--tuner",
+               "random", "--number", "1", model_file]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until = time.time() + 120
+    while time.time() < until and (not records.exists() or len(records.read_text().splitlines()) < 4):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130 and "goes on from there" in error, error
+    assert len(list(autotvm.record.load_from_file(records))) >= 4

@@ -1,0 +1,216 @@
+"""``tvmc tune``: find the fastest configurations for a model on this machine and keep them as records."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ...error import TVMError
+from ...target import Target
+from . import frontends
+from .arguments import register_parser
+from .errors import TVMCException
+from .shape_parser import parse_shape_string
+from .target import generate_target_args, reconstruct_target_args, target_from_cli
+from .tracker import tracker_host_port_from_cli
+from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
+
+if TYPE_CHECKING:
+    from .model import TVMCModel
+
+logger = logging.getLogger("TVMC")
+
+XGB_TUNERS = tuple(
+    "_".join(part for part in ("xgb", loss, feature) if part)
+    for loss in ("", "rank", "rank_binary")
+    for feature in ("", "knob", "itervar", "curve")
+)
+TUNERS = ("ga", "gridsearch", "random", *XGB_TUNERS)
+_HARDWARE = ("cache-line-bytes", "num-cores", "vector-unit-bytes", "max-shared-memory-per-block",
+             "max-local-memory-per-block", "max-threads-per-block", "max-vthread-extent", "warp-size")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_seconds(text: str) -> float:
+    """``90``, ``90s``, ``10m``, ``1h``: a span of time in seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
+    if found is None:
+        raise TVMCException(f"--time-budget '{text}': a number with s, m or h is wanted, such as 90s, 10m or 1h")
+    return float(found.group(1)) * _SECONDS[found.group(2) or "s"]
+
+
+@register_parser
+def add_tune_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``tune``."""
+    parser = subparsers.add_parser("tune", help="search for the fastest code of a model on this machine.")
+    parser.set_defaults(func=drive_tune)
+    add = parser.add_argument
+    add("--early-stopping", type=int, help="stop a task after this many trials without gain")
+    add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
+    add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
+    add("--number", type=int, default=10, help="runs per repeat (default: 10)")
+    add("-o", "--output", required=True, help="the file to append records to; a file with records is gone on with")
+    add("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
+    add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
+    add("--rpc-key", help="the kind of device to ask the tracker for")
+    add("--rpc-tracker", help="host:port of an RPC tracker")
+    generate_target_args(parser)
+    add("--target-host", default=None, help="the target of the host")
+    add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
+    add("--trials", type=int, default=1000, help="measurements in all (default: 1000)")
+    add("--time-budget", type=str, default=None, metavar="TIME", help="stop after this time: 90s, 10m, 1h")
+    add("--tuning-records", metavar="PATH", help="earlier records to learn from")
+    add("--report", metavar="FILE.html", help="write a page with the progress of every task")
+    add("--no-analytic-start", action="store_true", help="do not begin with what is chosen without tuning")
+    generate_transform_args(parser)
+    add("--enable-autoscheduler", action="store_true", help="search without templates (not available yet)")
+    add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
+    hardware = parser.add_argument_group("hardware, for the auto-scheduler")
+    for name in _HARDWARE:
+        hardware.add_argument(f"--{name}", type=int, default=None)
+    add("--include-simple-tasks", action="store_true", help="for the auto-scheduler")
+    add("--log-estimated-latency", action="store_true", help="for the auto-scheduler")
+    add("--tuner", default="xgb", choices=TUNERS, help="how to search (default: xgb)")
+    add("FILE", help="the model file")
+    add("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
+        help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
+    for key, value in json_params.items():
+        parser.set_defaults(**{key: value})
+
+
+def drive_tune(args) -> None:
+    """Tune as the arguments say."""
+    if not os.path.isfile(args.FILE):
+        raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
+    if args.rpc_tracker and not args.rpc_key:
+        raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
+    hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
+    budget = parse_seconds(args.time_budget) if args.time_budget else None
+    model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+    tune_model(
+        model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
+        enable_autoscheduler=args.enable_autoscheduler, rpc_key=args.rpc_key, hostname=hostname, port=port,
+        trials=args.trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
+        early_stopping=args.early_stopping, timeout=args.timeout, repeat=args.repeat, number=args.number,
+        parallel=args.parallel, additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
+        time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start,
+        **parse_graph_transform_args(args),
+    )
+
+
+def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
+    """The tasks that an expression names, each once, and whether a list of them is asked for."""
+    if expr in ("list", "help"):
+        return [], True
+    chosen: dict[int, None] = {}
+    for item in expr.split(","):
+        item = item.strip()
+        span = re.fullmatch(r"(\d*)-(\d*)", item)
+        if item == "all":
+            chosen.update(dict.fromkeys(range(len(tasks))))
+        elif item.isdigit():
+            chosen[int(item)] = None
+        elif span is not None and item != "-":
+            first = int(span.group(1) or 0)
+            last = int(span.group(2)) if span.group(2) else len(tasks) - 1
+            assert first <= last, f"--tasks: the range '{item}' is empty"
+            chosen.update(dict.fromkeys(range(first, last + 1)))
+        else:
+            named = [i for i, task in enumerate(tasks) if item and item in str(getattr(task, "name", ""))]
+            assert named, f"--tasks: '{item}' is no number, range or part of a task's name"
+            chosen.update(dict.fromkeys(named))
+    wrong = [i for i in chosen if i >= len(tasks)]
+    assert not wrong, f"--tasks: there is no task {wrong[0]}; there are {len(tasks)}, from 0 on"
+    return [tasks[i] for i in chosen], False
+
+
+def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False) -> str:
+    """The tasks, one on a line."""
+    rows = ["Available Tasks for tuning:"]
+    for number, task in enumerate(tasks):
+        if enable_autoscheduler:
+            text = getattr(task, "desc", "") or "Unnamed"
+        else:
+            try:
+                size: Any = len(task.config_space)
+            except AttributeError:
+                size = "?"
+            text = f"{task} (len={size})"
+        rows.append(f"  {number}. {text if len(text) < 100 else text[:97] + '...'}")
+    return "\n".join(rows)
+
+
+def autotvm_get_tuning_tasks(
+    mod: Any, params: Any, target: Any, target_host: Any = None, transform_args: dict[str, Any] | None = None
+) -> list[Any]:
+    """The tasks of a model after its graph transforms."""
+    from ...autotvm.task.relay_integration import extract_from_program
+
+    where = Target(target) if target_host is None else Target(target, target_host)
+    mod = apply_graph_transforms(mod, transform_args or {})
+    return extract_from_program(mod, params, where)
+
+
+def tune_model(
+    tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None, prior_records: str | None = None,
+    enable_autoscheduler: bool = False, rpc_key: str | None = None, hostname: str | None = None, port: int = 9090,
+    trials: int = 10000, target_host: Any = None, tuner: str = "xgb", min_repeat_ms: int | None = None,
+    early_stopping: int | None = None, timeout: int = 10, repeat: int = 1, number: int = 10, parallel: int = 4,
+    hardware_params: Any = None, include_simple_tasks: bool = False, log_estimated_latency: bool = False,
+    additional_target_options: Any = None, tasks_filter: str = "all", desired_layout: Any = None,
+    desired_layout_ops: Any = None, mixed_precision: bool = False, mixed_precision_ops: Any = None,
+    mixed_precision_calculation_type: Any = None, mixed_precision_acc_type: Any = None, *,
+    time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
+) -> str | None:
+    """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for."""
+    if enable_autoscheduler:
+        raise TVMCException("the auto-scheduler does not exist yet; leave enable_autoscheduler out")
+    if rpc_key or hostname:
+        raise TVMCException("tuning on a remote device needs RPC, which is not available yet; tune on this machine")
+    if trials < 1:
+        raise TVMCException(f"--trials is at least 1, got {trials}")
+    where, _ = target_from_cli(str(target), additional_target_options)
+    if target_host:
+        where = where.with_host(target_host)
+    transforms = {
+        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
+        "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
+        "mixed_precision_calculation_type": mixed_precision_calculation_type,
+        "mixed_precision_acc_type": mixed_precision_acc_type,
+    }
+    try:
+        tasks = autotvm_get_tuning_tasks(tvmc_model.mod, tvmc_model.params, where, None, transforms)
+        chosen, wants_list = filter_tasks(tasks, tasks_filter)
+    except (TVMError, AssertionError) as problem:
+        raise TVMCException(str(problem)) from problem
+    if wants_list:
+        print(gen_task_list(tasks))
+        return None
+    if not chosen:
+        return None
+    from .tuning import Settings, tune_tasks
+
+    if min_repeat_ms is None:
+        min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
+    records = tuning_records or tvmc_model.default_tuning_records_path()
+    settings = Settings(
+        records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
+        analytic_start,
+    )
+    try:
+        tune_tasks(chosen, settings)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped; the records are in {records}, and the same command goes on from there\n")
+        raise
+    finally:
+        if report:
+            from .report import write_report
+
+            write_report(report, records, chosen)
+    return records
