@@ -155,6 +155,25 @@ def autotvm_get_tuning_tasks(
     return extract_from_program(mod, params, where)
 
 
+def tune_tasks(
+    tasks: list[Any], log_file: str, measure_option: dict[str, Any], tuner: str, trials: int,
+    early_stopping: int | None = None, tuning_records: str | None = None,
+) -> None:
+    """The classic loop: one task after the other, ``trials`` each."""
+    from ... import autotvm
+    from .tuning import make_tuner
+
+    for number, task in enumerate(tasks):
+        searcher = make_tuner(tuner, task, True)
+        if tuning_records and os.path.isfile(tuning_records):
+            searcher.load_history(autotvm.record.load_from_file(tuning_records))
+        count = min(trials, len(task.config_space))
+        bar = autotvm.callback.progress_bar(count, f"[Task {number + 1:2d}/{len(tasks):2d}] ")
+        callbacks = [bar, autotvm.callback.log_to_file(log_file)]
+        searcher.tune(count, measure_option, early_stopping=early_stopping or count, callbacks=callbacks)
+        bar.end()
+
+
 def tune_model(
     tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None, prior_records: str | None = None,
     enable_autoscheduler: bool = False, rpc_key: str | None = None, hostname: str | None = None, port: int = 9090,
@@ -192,7 +211,7 @@ def tune_model(
         return None
     if not chosen:
         return None
-    from .tuning import Settings, tune_tasks
+    from .tuning import Settings, tune_all
 
     if min_repeat_ms is None:
         min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
@@ -202,7 +221,7 @@ def tune_model(
         analytic_start,
     )
     try:
-        tune_tasks(chosen, settings)
+        tune_all(chosen, settings)
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except KeyboardInterrupt:

@@ -228,7 +228,7 @@ def describe(task: Any) -> str:
     return f"{task.name} {' '.join(shapes)}{times}"
 
 
-def tune_tasks(tasks: list[Any], settings: Settings) -> list[Work]:
+def tune_all(tasks: list[Any], settings: Settings) -> list[Work]:
     """Tune tasks; records are appended to the file of the settings as they are made."""
     run = Run(tasks, settings)
     try:
@@ -241,4 +241,4 @@ def tune_tasks(tasks: list[Any], settings: Settings) -> list[Work]:
     return run.work
 
 
-__all__ = ["Run", "Settings", "Work", "describe", "make_tuner", "summary", "tune_tasks"]
+__all__ = ["Run", "Settings", "Work", "describe", "make_tuner", "summary", "tune_all"]
