@@ -115,3 +115,16 @@ def test_products_of_the_same_data_become_one():
     got, _ = run(mod, data)
     want = np.tanh(np.concatenate([data[0].astype("float64") @ w.T for w in weights], 1))[None]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_joined_layers_one_above_the_other_are_not_copied():
+    x = relay.var("x", shape=(4, 8))
+    y = x
+    for _ in range(6):
+        y = relay.nn.dense(y, relay.const(normal(8, 8))) + (
+            relay.nn.dense(y, relay.const(normal(8, 8))) * relay.nn.dense(y, relay.const(normal(8, 8))))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], y)))
+    joined = relay.transform.CombineParallelDense(3)(mod)
+    assert operators(joined["main"]).count("nn.dense") == 6
+    data = normal(4, 8) * 0.1
+    np.testing.assert_allclose(run(joined, data)[0], run(mod, data)[0], rtol=1e-3, atol=1e-4)

@@ -10,10 +10,10 @@ from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
 from ..expr import Call, Function, RelayExpr
-from ..infer import dims
+from ..infer import dims, infer_function
 from ..op import transform
 from ..op.record import CallAttrs
-from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
+from .function_pass import RelayFunctionPass, function_pass
 
 
 def _known(e: RelayExpr) -> bool:
@@ -84,44 +84,48 @@ def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int
 
 
 def _replace(func: Function, mod, kind: _Kind, parts: dict[int, tuple[list[Call], int]]) -> Function:
-    """Joint calls are built from the original nodes; a second round rewrites what lies below them."""
+    """Operands first, every node once: a joint call waits for the data and for the weights of all its branches."""
+    made: dict[int, Any] = {}
     joint: dict[int, Call] = {}
 
+    def operands(node: Any) -> tuple:
+        if id(node) not in parts:
+            return node.children()
+        group = parts[id(node)][0]
+        return (group[0].args[0], *(n.args[1] for n in group))
+
     def whole(group: list[Call]) -> Call:
-        made = joint.get(id(group))
-        if made is None:
-            first = group[0]
-            weight = transform.concatenate([n.args[1] for n in group], kind.weight_axis)
+        first = group[0]
+        if id(first) not in joint:
+            weight = transform.concatenate([made[id(n.args[1])] for n in group], kind.weight_axis)
             attrs = first.attrs
             if kind.count is not None:
                 total = sum(dims(n.args[1].checked_type_)[kind.weight_axis] for n in group)
                 attrs = CallAttrs({**attrs.entries, kind.count: total})
-            made = joint[id(group)] = Call(first.op, (first.args[0], weight), attrs, (), first.span)
-        return made
+            joint[id(first)] = Call(first.op, (made[id(first.args[0])], weight), attrs, (), first.span)
+        return joint[id(first)]
 
-    table: dict[int, RelayExpr] = {}
-    for node in post_order(func):
+    def build(node: Any) -> Any:
         if id(node) in parts:
             group, place = parts[id(node)]
             sizes = [dims(n.args[1].checked_type_)[kind.weight_axis] for n in group]
             start = sum(sizes[:place])
             rank = len(dims(node.checked_type_))
-            table[id(node)] = transform.strided_slice(
-                whole(group), [start], [start + sizes[place]], [1], [kind.out_axis % rank])
-    return _substitute(func, table, mod)
+            end = start + sizes[place]
+            return transform.strided_slice(whole(group), [start], [end], [1], [kind.out_axis % rank])
+        return node.map_children(lambda child: made[id(child)])
 
-
-def _substitute(func: Function, table: dict[int, RelayExpr], mod) -> Function:
-    from ...ir.visit import rewrite
-
-    memo: dict[int, tuple] = {}
-    replaced = rewrite(func, None, lambda node: table.get(id(node)), memo)
-    # The data of joint calls may itself hold calls that were replaced.
-    while True:
-        again = rewrite(replaced, None, lambda node: table.get(id(node)))
-        if again is replaced:
-            return rewrite_typed(again, lambda node: None, mod)
-        replaced = again
+    stack: list[tuple[Any, bool]] = [(func, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in made:
+            continue
+        if ready:
+            made[id(node)] = build(node)
+        else:
+            stack.append((node, True))
+            stack.extend((child, False) for child in operands(node) if id(child) not in made)
+    return infer_function(made[id(func)], mod)
 
 
 def _pass(kind: _Kind, name: str, min_num_branches: int) -> RelayFunctionPass:
