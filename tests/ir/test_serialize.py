@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import tvm
 from tvm.ir import Op, structural_equal, structural_hash
 from tvm.ir.attrs import DictAttrs
 from tvm.ir.module import GlobalVar, IRModule
@@ -230,3 +231,9 @@ def test_tensor_expressions_keep_one_tensor_per_output():
     assert inner.op.reduce_axis[0].dom.extent.value == 10 and inner.op.input_tensors[0].op.name == "a"
     assert structural_equal(back, c) and structural_hash(back) == structural_hash(c)
     assert not structural_equal(back, b)
+
+
+def test_shape_tuples_stay_shape_tuples():
+    shape = tvm.runtime.ShapeTuple([3, -1, 7])
+    again = tvm.ir.load_json(tvm.ir.save_json([shape]))[0]
+    assert isinstance(again, tvm.runtime.ShapeTuple) and again == shape

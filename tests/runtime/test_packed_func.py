@@ -312,3 +312,8 @@ def test_nothing_is_freed_once_the_interpreter_ends():
     for ending in (True, False):
         type(function).__del__(function, lib=Library(), ending=lambda end=ending: end)
         assert len(freed) == (0 if ending else 1)
+
+
+def test_numbers_of_numpy_keep_their_type():
+    for value in (np.bool_(True), np.uint8(1), np.int64(1), np.float16(1)):
+        assert runtime.convert(value).dtype == str(value.dtype)

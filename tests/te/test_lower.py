@@ -25,3 +25,22 @@ def test_a_start_is_not_repeated_by_loops_that_run_past_their_extent(order):
     out = tvm.nd.array(np.full(13, -7, "int32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
     np.testing.assert_array_equal(out.numpy(), data.sum(1))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_statement_of_a_schedule_becomes_a_function(cached):
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1, name="B")
+    c = te.compute((8,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    if cached:
+        s.cache_write(c, "local")
+    s = s.normalize()
+    stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    func = te.schedule.SchedulePostProcToPrimFunc([a, c], stmt, None)
+    assert [buffer.name for buffer in func.buffer_map.values()] == ["A", "C"]
+    out = tvm.nd.array(np.zeros(8, "float32"))
+    tvm.build(tvm.tir.transform.StorageFlatten(64)(tvm.IRModule.from_expr(func)), target="llvm")(
+        tvm.nd.array(np.arange(8, dtype="float32")), out
+    )
+    np.testing.assert_array_equal(out.numpy(), (np.arange(8) + 1) * 2)

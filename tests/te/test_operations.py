@@ -292,6 +292,22 @@ def test_tensorize_mismatch_shows_expected_and_found():
         tvm.lower(s, [a, b, c])
 
 
+def test_tensorize_of_a_maximum_that_starts_at_minus_infinity():
+    def maximum(rows, start):
+        a, k = te.placeholder((rows, 5), name="A"), te.reduce_axis((0, 5), name="k")
+        reducer = te.comm_reducer(lambda x, y: te.max(x, y), lambda t: start)
+        return a, te.compute((rows,), lambda i: reducer(a[i, k], axis=k), name="B")
+
+    _, meaning = maximum(4, te.min_value("float32"))
+    intrinsic = te.decl_tensor_intrin(
+        meaning.op, lambda ins, outs: tir.call_packed("most", *ins, *outs), default_buffer_params={"offset_factor": 1}
+    )
+    a, b = maximum(8, -tir.infinity("float32"))
+    s = te.create_schedule(b.op)
+    s[b].tensorize(s[b].split(b.op.axis[0], 4)[1], intrinsic)
+    assert '"most"' in str(tvm.lower(s, [a, b], simple_mode=True))
+
+
 def test_tensorize_of_the_wrong_size_names_both():
     a, b, c = gemm(6, 8, 12)
     s = te.create_schedule(c.op)

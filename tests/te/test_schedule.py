@@ -228,6 +228,20 @@ def test_steps_replay_to_the_same_loops():
     assert str(tvm.lower(again, [a, b])) == str(tvm.lower(s, [a, b]))
 
 
+def test_a_schedule_is_saved_as_its_program_and_steps():
+    a, k, b = reduction(32, 24)
+    c = te.compute((32,), lambda i: b[i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    factored = s.rfactor(b, s[b].split(k, factor=8)[1])
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[factored].bind(factored.op.axis[0], te.thread_axis("threadIdx.x"))
+    loaded = tvm.ir.load_json(tvm.ir.save_json(s))
+    assert isinstance(loaded, te.Schedule) and len(loaded.steps) == len(s.steps)
+    (out,) = loaded.outputs
+    text = str(tvm.lower(loaded, [loaded.stages[0].op.output(0), out.output(0)], simple_mode=True))
+    assert text == str(tvm.lower(s, [a, c], simple_mode=True))
+
+
 def test_groups_move_together_and_refuse_loop_primitives():
     a, b, c = program()
     d = te.compute((16, 12), lambda i, j: c[i, j] - 1, name="D")

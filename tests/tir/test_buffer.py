@@ -84,3 +84,9 @@ def test_flattened_buffer():
     assert decl_buffer((4, 8), strides=(16, 1)).get_flattened_buffer().shape[0].value == 3 * 16 + 8
     flat = decl_buffer((4,))
     assert flat.get_flattened_buffer() is flat
+    parts = decl_buffer((2, 3, 4, 5), axis_separators=[1, 3]).get_flattened_buffer()
+    assert [size.value for size in parts.shape] == [2, 12, 5] and list(parts.axis_separators) == [1, 2]
+
+
+def test_offsets_are_simplified():
+    assert structural_equal(decl_buffer((m, n), elem_offset=100).offset_of((2, 3)), [n * 2 + 103])

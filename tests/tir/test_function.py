@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tvm
 from tvm import tir
 from tvm.ir.prim import Range
 from tvm.ir.structural import structural_equal
@@ -177,3 +178,9 @@ def test_given_inverse_is_used():
     check_inverse(index_map, index_map.inverse([7]), (7,))
     assert structural_equal(index_map, index_map)
     assert Range(0, 3).extent.value == 3
+
+
+def test_integer_attributes_are_numbers_with_a_value():
+    func = tir.PrimFunc([], tir.Evaluate(0)).with_attr({"calling_conv": 1, "tir.noalias": True})
+    assert func.attrs["calling_conv"].value == 1 and func.attrs["calling_conv"] == 1
+    assert tvm.ir.structural_equal(tvm.ir.load_json(tvm.ir.save_json(func)), func)

@@ -35,7 +35,8 @@ DECODERS: dict[str, Callable[[Any], Any]] = {}
 
 
 def register_json_codec(cls: type, name: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
-    """Let fields hold objects of ``cls``: ``encode`` gives a plain JSON value, ``decode`` makes the object of it."""
+    """Let fields hold objects of ``cls``: ``encode`` gives a plain JSON value or one that holds nodes,
+    ``decode`` makes the object of it."""
     if name in DECODERS:
         raise ValueError(f"JSON codec '{name}' is registered already")
     ENCODERS[cls] = (name, encode)
@@ -84,6 +85,8 @@ def _nodes_in(value: Any, out: list[Node]) -> None:
         for key, item in value.items():
             _nodes_in(key, out)
             _nodes_in(item, out)
+    elif type(value) in ENCODERS:
+        _nodes_in(ENCODERS[type(value)][1](value), out)
 
 
 class _Writer:
@@ -123,15 +126,15 @@ class _Writer:
             return {"node": self.index[id(value)]}
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": str(value)}
+        if type(value) in ENCODERS:
+            name, encode = ENCODERS[type(value)]
+            return {"object": [name, self.value(encode(value), where)]}
         if isinstance(value, (list, tuple)):
             return [self.value(v, where) for v in value]
         if isinstance(value, Mapping):
             return {"map": [[self.value(k, where), self.value(v, where)] for k, v in value.items()]}
         if isinstance(value, (bytes, bytearray)):
             return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
-        if type(value) in ENCODERS:
-            name, encode = ENCODERS[type(value)]
-            return {"object": [name, self.value(encode(value), where)]}
         if _is_array(value):
             return {"array": self.array(value)}
         if isinstance(value, (str, int)):

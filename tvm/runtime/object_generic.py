@@ -27,7 +27,7 @@ def const(value: object, dtype: str | None = None, span: object = None) -> objec
 def convert_to_object(value: object, span: object = None) -> object:
     if isinstance(value, (Object, PackedFunc)) or value is None:
         return value
-    if isinstance(value, (bool, Number)):
+    if isinstance(value, (bool, Number)) or type(value).__name__ in ("bool", "bool_"):  # NumPy's bool is no Number
         return _convert_number(value)
     if isinstance(value, str):
         return String(value)

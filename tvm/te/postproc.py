@@ -64,21 +64,15 @@ class ToBuffers:
     """Replaces tensors by buffers. The outputs of inlined, cached or scanned operations map to the buffer that holds
     them."""
 
-    def __init__(self, table: dict[Tensor, Buffer], schedule: Schedule):
-        self.table: dict[Tensor, Buffer] = {}
+    def __init__(self, table: dict[Tensor, Buffer], scans: list[ScanOp]):
+        self.table = dict(table)
         # The caller gives the memory of arguments, also of those the schedule computes on the way to its outputs.
         self.given = {id(buffer) for buffer in table.values()}
-        for tensor, buffer in table.items():
-            self.table[tensor] = buffer
-            stage = schedule.stage_map.get(tensor.op)
-            if stage is not None:
-                self.table[stage.op.output(tensor.value_index)] = buffer
         self.alias: dict[Tensor, Tensor] = {}
-        for stage in schedule.stages:
-            if isinstance(stage.op, ScanOp):
-                for i, output in enumerate(stage.op.outputs):
-                    for inner in (stage.op.init[i], stage.op.update[i], stage.op.state_placeholder[i]):
-                        self.alias[inner] = output
+        for op in scans:
+            for i, output in enumerate(op.outputs):
+                for inner in (op.init[i], op.update[i], op.state_placeholder[i]):
+                    self.alias[inner] = output
 
     def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
         tensor = self.alias.get(tensor, tensor)
@@ -139,8 +133,29 @@ def check_outputs(schedule: Schedule, args) -> None:
 
 def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
     """A function of the given arguments around the statement of a schedule."""
-    convert = ToBuffers(table, schedule)
-    body = convert(stmt)
+    now = dict(table)
+    for tensor, buffer in table.items():
+        stage = schedule.stage_map.get(tensor.op)
+        if stage is not None:
+            now[stage.op.output(tensor.value_index)] = buffer
+    scans = [stage.op for stage in schedule.stages if isinstance(stage.op, ScanOp)]
+    return _function(args, ToBuffers(now, scans)(stmt), name)
+
+
+def SchedulePostProcToPrimFunc(arg_list, body: Stmt, extern_buffer_opt=None) -> PrimFunc:
+    """A function of these tensors, buffers and variables around a statement of ScheduleOps. A tensor whose operation a
+    cache has replaced since is known by its name."""
+    table, args = argument_buffers(arg_list, (), dict(extern_buffer_opt or {}))
+    made = [n.producer for n in post_order(body) if isinstance(n, (ProducerLoad, ProducerStore, ProducerRealize))]
+    named = {(t.name, t.value_index): t for t in made if isinstance(t, Tensor)}
+    for tensor, buffer in list(table.items()):
+        if tensor not in named.values():
+            table[named.get((tensor.name, tensor.value_index), tensor)] = buffer
+    scans = list(dict.fromkeys(t.op for t in named.values() if isinstance(t.op, ScanOp)))
+    return _function(args, ToBuffers(table, scans)(body), "main")
+
+
+def _function(args, body: Stmt, name: str) -> PrimFunc:
     params: list[Var] = []
     buffers: dict[Var, Buffer] = {}
     for arg in args:

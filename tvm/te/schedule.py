@@ -11,13 +11,14 @@ from typing import Any
 
 from ..error import ScheduleError
 from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const, convert
+from ..ir.serialize import register_json_codec
 from ..ir.transform import PassContext
 from ..runtime.container import Map
 from ..tir.buffer import Buffer
 from . import axes as axis_algebra
 from .axes import Fuse, Relation, Singleton, Split
 from .graph import post_order_ops, scan_body
-from .steps import AxisRef, StageRef, Step, TensorRef
+from .steps import AxisRef, StageRef, Step, TensorRef, from_plain, to_plain
 from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 ITER_TYPE_NAMES = {
@@ -529,8 +530,12 @@ class Schedule:
         """The schedule after each of the primitives so far; kept under the setting te.keep_schedule_record."""
         if not self.keeps_record:
             return []
-        start = [self.stage_by_uid(uid).origin_op for uid in self._first_outputs]
-        return [replay(self.steps[:n], start) for n in range(len(self.steps) + 1)]
+        return [replay(self.steps[:n], self.first_outputs) for n in range(len(self.steps) + 1)]
+
+    @property
+    def first_outputs(self) -> list[Operation]:
+        """The operations the schedule was made for, before steps changed them."""
+        return [self.stage_by_uid(uid).origin_op for uid in self._first_outputs]
 
     # -- lookup ----------------------------------------------------------------------------------------------------
 
@@ -684,6 +689,19 @@ def replay(steps, ops) -> Schedule:
     return schedule
 
 
+def _to_plain(schedule: Schedule) -> dict:
+    steps = [[step.kind, step.stage, to_plain(step.args)] for step in schedule.steps]
+    return {"outputs": schedule.first_outputs, "steps": steps}
+
+
+def _from_plain(value: dict) -> Schedule:
+    steps = [Step(kind, stage, from_plain(args)) for kind, stage, args in value["steps"]]
+    return replay(steps, list(value["outputs"]))
+
+
+register_json_codec(Schedule, "te.Schedule", _to_plain, _from_plain)
+
+
 def create_schedule(ops) -> Schedule:
     """A schedule that computes every operation at the root, in plain loops."""
     if not isinstance(ops, (list, tuple)):
@@ -717,6 +735,10 @@ def __getattr__(name: str):
         from . import auto_inline
 
         return getattr(auto_inline, name)
+    if name == "SchedulePostProcToPrimFunc":
+        from .postproc import SchedulePostProcToPrimFunc
+
+        return SchedulePostProcToPrimFunc
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 

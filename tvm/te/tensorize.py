@@ -6,16 +6,18 @@ The intrinsic's meaning is compared with what those loops compute, so a mismatch
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..arith import intset as sets
 from ..error import ScheduleError
-from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
+from ..ir.prim import FloatImm, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
 from ..ir.primop import logical_and
 from ..ir.structural import structural_equal
 from ..ir.subst import substitute
 from ..ir.visit import post_order, rewrite
+from ..tir.op import max_value, min_value
 from ..tir.stmt import IfThenElse, Stmt, seq
 from . import axes as algebra
 from .bind_extern import bind_buffer
@@ -66,6 +68,13 @@ class Block:
                         got = sets.eval_set(index, doms, self.analyzer)
                         regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return [self._range(r) for r in regions]
+
+
+def _finite(node):
+    """The least float serves as the start of a maximum as minus infinity does."""
+    if isinstance(node, FloatImm) and math.isinf(node.value):
+        return (min_value if node.value < 0 else max_value)(node.dtype)
+    return None
 
 
 def _unit(e: PrimExpr) -> bool:
@@ -177,7 +186,7 @@ class Match:
             pairs = [(have, want)]
             if isinstance(have, Reduce) and isinstance(want, Reduce):
                 pairs = list(zip(have.source, want.source))
-                combined = [c for r in (have, want) for c in [r.combiner]]
+                combined = [rewrite(r.combiner, _finite) for r in (have, want)]
                 if not structural_equal(combined[0], combined[1], True):
                     self._mismatch(have, want)
                 if not structural_equal(self._simple(rewrite(have.condition, own)), self._simple(want.condition)):

@@ -120,7 +120,7 @@ class Buffer(Node, key="tir.Buffer"):
     def offset_of(self, indices) -> tuple[PrimExpr]:
         """The flat element offset of ``indices``; a split index that is put together again is simplified."""
         indices = [convert(i) for i in (indices if isinstance(indices, (tuple, list)) else [indices])]
-        return (merge_splits(self.flat_offset(indices)),)
+        return (_simplified(merge_splits(self.flat_offset(indices))),)
 
     def flat_offset(self, indices) -> PrimExpr:
         offset = self.elem_offset
@@ -165,7 +165,9 @@ class Buffer(Node, key="tir.Buffer"):
         return Call(ptr_type, Op.get("tir.tvm_access_ptr"), args)
 
     def get_flattened_buffer(self) -> Buffer:
-        """The same memory as an array of one dimension."""
+        """The same memory as an array of one dimension, or of one more than there are axis separators."""
+        if self.axis_separators and not self.strides:
+            return self._joined_between_separators()
         if self.strides:
             extent: Any = None
             for size, stride in zip(self.shape, self.strides):
@@ -179,6 +181,17 @@ class Buffer(Node, key="tir.Buffer"):
         if len(self.shape) == 1 and not self.strides:
             return self
         return self.replace(shape=(extent,), strides=(), axis_separators=())
+
+    def _joined_between_separators(self) -> Buffer:
+        cuts = [0, *(int(cut) for cut in self.axis_separators), len(self.shape)]
+        shape = []
+        for low, high in zip(cuts, cuts[1:]):
+            extent: Any = const(1, "int32")
+            for size in self.shape[low:high]:
+                extent = extent * size
+            shape.append(extent)
+        separators = tuple(range(1, len(shape)))
+        return self.replace(shape=tuple(shape), axis_separators=separators)
 
     def __call__(self, *args, **kwargs):
         raise ExprTypeError(f"buffer {self.name} is not callable; use square brackets")

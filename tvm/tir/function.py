@@ -16,6 +16,16 @@ from .index_map import IndexMap
 from .stmt import Stmt
 
 
+class Number(int):
+    """An integer among the attributes of a function; as ``value`` too, where a script expects a literal."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     """``params`` are variables; ``buffer_map`` says which handle parameters are buffers."""
 
@@ -42,7 +52,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         self.body = body
         self.ret_type = VoidType() if ret_type is None else ret_type
         self.buffer_map = buffers
-        self.attrs = dict(attrs or {})
+        self.attrs = {key: Number(value) if type(value) is int else value for key, value in (attrs or {}).items()}
         self.span = span
 
     @property
