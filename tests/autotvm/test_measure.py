@@ -78,7 +78,7 @@ def measure(configs, task, **options):
 def test_bad_candidates_cost_only_themselves():
     task = autotvm.task.create("test/hostile", (1024,), "llvm")
     space = task.config_space
-    results = measure([space.get(i) for i in range(len(KINDS))], task, timeout=3)
+    results = measure([space.get(i) for i in range(len(KINDS))], task, timeout=8)
     errors = dict(zip(KINDS, results))
     number = autotvm.MeasureErrorNo
     for kind in ("fine", "fine again", "fine at last", "wrong"):
