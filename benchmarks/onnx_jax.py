@@ -32,11 +32,11 @@ def _windows(attrs: dict, rank: int) -> tuple[list[int], list[tuple[int, int]], 
 
 
 def _conv(attrs, x, w, b=None):
-    """Channels last inside: XLA's convolution on CPUs wants that layout and cancels the transposes between layers."""
+    """Channels last inside, filters HWIO: XLA's convolution on CPUs wants that and cancels transposes between layers."""
     strides, padding, dilation = _windows(attrs, 2)
     out = lax.conv_general_dilated(
         x.transpose(0, 2, 3, 1),
-        w.transpose(2, 3, 1, 0),
+        w,
         strides,
         padding,
         rhs_dilation=dilation,
@@ -181,6 +181,11 @@ def load(path: str) -> tuple[Callable, dict[str, np.ndarray]]:
     arrays = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     weights = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
     static = {name: array for name, array in arrays.items() if name not in weights}
+    for node in graph.node:
+        if node.op_type == "Conv":
+            if node.input[1] not in weights:
+                raise ValueError(f"the filters of '{node.name}' are not in the file; they are transposed ahead")
+            weights[node.input[1]] = arrays[node.input[1]].transpose(2, 3, 1, 0).copy()
     nodes = [(OPERATORS[n.op_type], _attributes(n), list(n.input), list(n.output)) for n in graph.node]
     result = graph.output[0].name
 
