@@ -32,7 +32,7 @@ def _windows(attrs: dict, rank: int) -> tuple[list[int], list[tuple[int, int]], 
 
 
 def _conv(attrs, x, w, b=None):
-    """Channels last inside, filters HWIO: XLA's convolution on CPUs wants that and cancels transposes between layers."""
+    """Channels last inside, filters HWIO: XLA wants that on CPUs and cancels transposes between layers."""
     strides, padding, dilation = _windows(attrs, 2)
     out = lax.conv_general_dilated(
         x.transpose(0, 2, 3, 1),
