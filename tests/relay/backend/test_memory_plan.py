@@ -165,3 +165,39 @@ def test_graphs_without_offsets_are_read():
     m = graph_executor.create(json.dumps(graph), lib.get_lib(), tvm.cpu(0))
     m.run(x=np.zeros(4, "float32"))
     np.testing.assert_allclose(m.get_output(0).numpy(), np.ones(4), rtol=1e-6, atol=1e-6)
+
+
+ODD = [((13, 11), 16, 1), ((29, 17), 64, 3), ((7, 7), 128, 3), ((5, 3), 24, 1)]
+
+
+@pytest.mark.parametrize("size, channels, window", ODD)
+def test_convolutions_of_odd_sizes_store_every_element_once(size, channels, window):
+    def layer(data):
+        return relay.nn.conv2d(data, weights(channels, channels, window, window), padding=window // 2)
+
+    x = relay.var("x", shape=(1, channels, *size))
+    a = relay.nn.relu(relay.nn.conv2d(x, weights(channels, channels, 1, 1)))
+    for _ in range(2):
+        a = relay.add(layer(relay.tanh(layer(a))), a)
+    lib = check_compiled(relay.nn.max_pool2d(a, (2, 2)))
+    assert lib.memory_plan.in_place >= 2
+
+
+@pytest.mark.parametrize("rows", [1, 5, 13, 197])
+def test_products_of_odd_sizes_store_every_element_once(rows):
+    x = relay.var("x", shape=(1, rows, 72))
+    a = relay.tanh(relay.nn.dense(x, weights(72, 72)))
+    for _ in range(2):
+        a = relay.add(relay.nn.dense(relay.tanh(relay.nn.dense(a, weights(100, 72))), weights(72, 100)), a)
+    lib = check_compiled(relay.nn.softmax(a))
+    assert lib.memory_plan.in_place >= 2
+
+
+def check_compiled(output):
+    """Against the same graph without passes, where no kernel is fused."""
+    shape = [int(d) for d in relay.free_vars(output)[0].type_annotation.shape]
+    data = rng.standard_normal(shape).astype("float32")
+    lib = build(output)[1]
+    got, want = run(lib, data)[0], run(build(output, level=0)[1], data)[0]
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
+    return lib
