@@ -1,6 +1,7 @@
-"""Every operator on edge values: NaN, zeros of both signs, infinities, integer extremes, empty and 0-d tensors.
+"""Operators on edge values: NaN, zeros of both signs, infinities, integer extremes, empty and 0-d tensors.
 
-The table of what is tried is checked against the records: an operator without a row fails the last test.
+The table of what is tried is checked against the records: an operator that is neither tried nor listed at the end
+with the file of its own tests fails the last test.
 """
 
 from __future__ import annotations
@@ -606,25 +607,25 @@ def test_moving_of_nothing():
     )
 
 
-# Operators tried on edge values in other files, or for which no value is an edge.
+# Operators without a row here: what they are and where their own tests lie (with edge values for the first group only).
 ELSEWHERE = {
     "bits and logic, test_tensor": "bitwise_and bitwise_not bitwise_or bitwise_xor left_shift right_shift logical_and "
     "logical_not logical_or logical_xor trunc_divide trunc_mod fixed_point_multiply fixed_point_multiply_per_axis",
     "marks of partitioning, tests of external compilers": "annotation.compiler_begin annotation.compiler_end",
-    "results sized by their data, test_dynamic": "argwhere unique sparse_reshape sparse_to_dense "
+    "results sized by their data, test_dynamic and test_transform": "argwhere unique sparse_reshape sparse_to_dense "
     + " ".join(n for n in OPS.names() if n.startswith("dyn.")),
-    "random numbers, test_random": "random.multinomial random.normal random.threefry_generate random.threefry_split "
+    "random numbers, tests/topi/test_random": "random.multinomial random.normal random.threefry_generate random.threefry_split "
     "random.uniform",
-    "blocked forms that passes make, test_cpu_layout": "nn.contrib_conv2d_NCHWc nn.contrib_conv2d_winograd_NCHWc "
+    "blocked forms that passes make, test_cpu_layout, test_winograd and test_pack_dense": "nn.contrib_conv2d_NCHWc nn.contrib_conv2d_winograd_NCHWc "
     "nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc",
     "quantized forms of tried operators, test_qnn": "qnn.avg_pool2d qnn.batch_matmul qnn.concatenate qnn.conv2d "
     "qnn.conv2d_transpose qnn.leaky_relu qnn.softmax qnn.simulated_dequantize qnn.simulated_quantize",
-    "geometry of images and boxes, test_image_vision": "image.affine_grid image.crop_and_resize image.dilation2d "
+    "geometry of images and boxes, test_image_vision, test_nn and tests/topi/test_vision": "image.affine_grid image.crop_and_resize image.dilation2d "
     "image.grid_sample image.resize1d image.resize2d image.resize3d nn.correlation nn.deformable_conv2d nn.dilate "
     "vision.all_class_non_max_suppression vision.get_valid_counts vision.multibox_prior "
     "vision.multibox_transform_loc vision.non_max_suppression vision.proposal vision.roi_align vision.roi_pool "
     "vision.yolo_reorg",
-    "transforms of signals, test_transform": "dft stft",
+    "transforms of signals, tests/topi/test_signal": "dft stft",
 }
 
 
