@@ -59,8 +59,27 @@ def conv(ctx, inputs, attrs):
         kernel_size=tuple(kernel),
     )
     out = relay.cast(out, "float16") if halves else out
-    out = out if scale is None else relay.multiply(out, scale)
-    return biased(out, argument(inputs, 2))
+    bias = argument(inputs, 2)
+    if scale is None:
+        return biased(out, bias)
+    whole = _whole_bias(ctx, bias, scale, n)
+    if bias is None or whole is not None:
+        ctx.sums = (out if whole is None else relay.add(out, whole), scale)
+    return biased(relay.multiply(out, scale), bias)
+
+
+def _whole_bias(ctx, bias, scale, n: int):
+    """The integers of a dequantized bias as a column, None if it is something else or not in steps of ``scale``."""
+    known = ctx.importer.integers
+    if bias is None or id(bias) not in known:
+        return None
+    x, own, zero, _ = known[id(bias)][1]
+    if zero is not None and (ctx.value(zero) is None or ctx.value(zero).any()):
+        return None
+    steps, wanted = ctx.value(own), ctx.value(scale)
+    if steps is None or wanted is None or not np.allclose(steps.reshape(-1), wanted.reshape(-1), rtol=1e-4, atol=0):
+        return None
+    return relay.reshape(relay.cast(x, "float32"), (-1, *[1] * n))
 
 
 def _whole_numbers(ctx, data, weight, n: int):
@@ -71,6 +90,8 @@ def _whole_numbers(ctx, data, weight, n: int):
         return data, weight, None
     (x, x_scale, x_zero, _), (w, w_scale, w_zero, axis) = known[id(data)][1], known[id(weight)][1]
     scales = ctx.shape(w_scale)
+    if "int32" in (ctx.dtype(x), ctx.dtype(w)):
+        return data, weight, None
     if ctx.shape(x_scale) not in ((), (1,)) or scales not in ((), (1,)) and axis != 0:
         return data, weight, None
     column = (-1, *[1] * n) if scales not in ((), (1,)) else ()

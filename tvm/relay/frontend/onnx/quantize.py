@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....error import TVMError
 from ... import op as relay
-from ...expr import const
+from ...expr import Call, const
 from .load import onnx_dtype
 from .nn_ops import pads, product
 from .reduce_ops import limits
@@ -60,6 +60,69 @@ def dequantized(ctx, x, scale, zero):
     return relay.multiply(relay.cast(steps, kind), scale)
 
 
+def requantized(ctx, x, scale, zero, dtype: str):
+    """Sums of whole numbers in the steps of their result by one factor, as integer arithmetic rounds them: many sums
+    fall halfway between two steps, and two factors in turn would push them to either side. None for other values."""
+    for form in (_joined_steps, _average_steps):
+        steps = form(ctx, x, scale, zero, dtype)
+        if steps is not None:
+            return steps
+    known = ctx.importer.sums
+    positive = isinstance(x, Call) and getattr(x.op, "name", "") == "nn.relu"
+    source = x.args[0] if positive else x
+    if id(source) not in known:
+        return None
+    whole, factor = known[id(source)][1]
+    steps = round_even(relay.multiply(whole, relay.divide(factor, relay.reshape(scale, ()))))
+    if positive:
+        steps = relay.nn.relu(steps)
+    if zero is not None:
+        steps = relay.add(steps, relay.cast(relay.reshape(zero, ()), "float32"))
+    return relay.cast(relay.clip(steps, *limits(dtype)), dtype)
+
+
+def _average_steps(ctx, x, scale, zero, dtype: str):
+    """The average of an image of dequantized values in the steps of the result: of the integers' sum."""
+    known = ctx.importer.integers
+    if not (isinstance(x, Call) and getattr(x.op, "name", "") == "nn.global_avg_pool2d" and id(x.args[0]) in known):
+        return None
+    value, old, origin, _ = known[id(x.args[0])][1]
+    if ctx.shape(old) not in ((), (1,)) or ctx.dtype(value) == "int32":
+        return None
+    height, width = ctx.known_shape(value)[2:]
+    whole = relay.cast(value, "float32")
+    if origin is not None:
+        whole = relay.subtract(whole, relay.cast(relay.reshape(origin, ()), "float32"))
+    size = relay.multiply(relay.reshape(scale, ()), const(float(height * width), "float32"))
+    total = relay.sum(whole, axis=[2, 3], keepdims=True)
+    steps = round_even(relay.multiply(total, relay.divide(relay.reshape(old, ()), size)))
+    if zero is not None:
+        steps = relay.add(steps, relay.cast(relay.reshape(zero, ()), "float32"))
+    return relay.cast(relay.clip(steps, *limits(dtype)), dtype)
+
+
+def _joined_steps(ctx, x, scale, zero, dtype: str):
+    """The sum of two dequantized values in the steps of the result, with all constant parts made one. Products are
+    added before they are rounded, as fused instructions do: exact in doubles."""
+    known = ctx.importer.integers
+    if not (isinstance(x, Call) and getattr(x.op, "name", "") == "add" and all(id(a) in known for a in x.args)):
+        return None
+    sides = [known[id(a)][1] for a in x.args]
+    if any(ctx.shape(s) not in ((), (1,)) or ctx.dtype(v) == "int32" for v, s, _, _ in sides):
+        return None
+
+    def number(e):
+        return const(0.0, "float32") if e is None else relay.cast(relay.reshape(e, ()), "float32")
+
+    ratios = [relay.divide(relay.reshape(s, ()), relay.reshape(scale, ())) for _, s, _, _ in sides]
+    zeros = [relay.multiply(r, number(z)) for r, (_, _, z, _) in zip(ratios, sides)]
+    steps = relay.subtract(number(zero), relay.add(*zeros))
+    for ratio, (value, _, _, _) in zip(ratios, sides):
+        exact = relay.multiply(relay.cast(value, "float64"), relay.cast(ratio, "float64"))
+        steps = relay.cast(relay.add(relay.cast(steps, "float64"), exact), "float32")
+    return relay.cast(relay.clip(round_even(steps), *limits(dtype)), dtype)
+
+
 @op("QuantizeLinear")
 @op("com.microsoft.QuantizeLinear")
 def quantize_linear(ctx, inputs, attrs):
@@ -74,6 +137,10 @@ def quantize_linear(ctx, inputs, attrs):
         x = relay.cast(x, ctx.dtype(scale))
     if ctx.dtype(x) == "float16":
         x, scale = relay.cast(x, "float32"), relay.cast(scale, "float32")
+    if kind is None and ctx.shape(scale) in ((), (1,)):
+        sums = requantized(ctx, x, scale, zero, dtype)
+        if sums is not None:
+            return sums
     scale, zero = spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block)
     if kind is None:
         return quantized(ctx, x, scale, zero, dtype)
@@ -92,7 +159,7 @@ def dequantize_linear(ctx, inputs, attrs):
     kind = ctx.small(x)
     if kind is not None and not kind.integer_bits:
         x, zero = decode(ctx, x, kind), None
-    if not block and ctx.dtype(x) in ("int8", "uint8") and ctx.dtype(scale) == "float32":
+    if not block and ctx.dtype(x) in ("int8", "uint8", "int32") and ctx.dtype(scale) == "float32":
         ctx.integers = (x, scale, zero, axis)
     out = dequantized(ctx, x, spread(ctx, scale, x, axis, block), spread(ctx, zero, x, axis, block))
     return relay.cast(out, onnx_dtype(attrs["output_dtype"])) if attrs.get("output_dtype") else out

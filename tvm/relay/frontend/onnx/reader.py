@@ -84,6 +84,8 @@ class Importer:
         self.depth = 0
         # By identity: dequantized values with the integers they were made of.
         self.integers: dict[int, tuple[Any, Any]] = {}
+        # By identity: scaled sums of whole numbers with the sums and the scale.
+        self.sums: dict[int, tuple[Any, Any]] = {}
         # By identity: values that are bytes of a type with fewer bits; see small_types.py.
         self.small: dict[int, tuple[Any, SmallType]] = {}
         self.settler = Settler(self.params)
@@ -215,6 +217,9 @@ class Importer:
                 if context.integers is not None:
                     made = self.scopes[-1][node.output[0]]
                     self.integers[id(made)] = (made, context.integers)
+                if context.sums is not None:
+                    made = self.scopes[-1][node.output[0]]
+                    self.sums[id(made)] = (made, context.sums)
             except TVMError as problem:
                 if str(problem).startswith(where):
                     raise

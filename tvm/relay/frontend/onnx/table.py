@@ -22,7 +22,7 @@ op = CONVERTERS.op
 class Context:
     """The node being converted."""
 
-    __slots__ = ("attributes", "importer", "integers", "made_small", "node", "version", "where")
+    __slots__ = ("attributes", "importer", "integers", "made_small", "node", "sums", "version", "where")
 
     def __init__(self, importer, node, version: int, where: str):
         self.importer = importer
@@ -32,6 +32,8 @@ class Context:
         self.attributes: dict[str, Any] = {}
         # Set by converters whose first result is integers times a scale; see quantize.py.
         self.integers: Any = None
+        # Set by converters whose first result is sums of whole numbers times a scale; see quantize.py.
+        self.sums: Any = None
         # Set by converters whose results are of a type carried in bytes; see small_types.py.
         self.made_small: SmallType | None = None
 
