@@ -96,10 +96,11 @@ def _whole_numbers(ctx, data, weight, n: int):
         return data, weight, None
     column = (-1, *[1] * n) if scales not in ((), (1,)) else ()
     scale = relay.multiply(relay.reshape(x_scale, ()), relay.reshape(w_scale, column))
-    return _centered(ctx, x, x_zero, ()), _centered(ctx, w, w_zero, (-1, *[1] * (n + 1))), scale
+    return centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, (-1, *[1] * (n + 1))), scale
 
 
-def _centered(ctx, x, zero, column: tuple):
+def centered(ctx, x, zero, column: tuple):
+    """Integers as floats, counted from their zero point (a column of them where it is one for each channel)."""
     whole = relay.cast(x, "float32")
     if zero is None:
         return whole

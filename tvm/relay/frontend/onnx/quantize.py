@@ -6,7 +6,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
 from .load import onnx_dtype
-from .nn_ops import pads, product
+from .nn_ops import centered, pads, product
 from .reduce_ops import limits
 from .small_types import decode, encode, small_type
 from .table import CONVERTERS, argument, op
@@ -39,11 +39,14 @@ def quantized(ctx, x, scale, zero, dtype: str, span: tuple[int, int] | None = No
     steps = relay.divide(x, scale)
     if dtype.startswith("float"):
         return relay.cast(steps, dtype)
-    steps = round_even(steps)
+    return within(round_even(steps), zero, dtype, ctx.dtype(x), span)
+
+
+def within(steps, zero, dtype: str, kind: str = "float32", span: tuple[int, int] | None = None):
+    """Rounded steps of type ``kind`` from a zero point, kept within the type."""
     if zero is not None:
-        steps = relay.add(steps, relay.cast(zero, ctx.dtype(x)))
-    low, high = span or limits(dtype)
-    return relay.cast(relay.clip(steps, low, high), dtype)
+        steps = relay.add(steps, relay.cast(zero, kind))
+    return relay.cast(relay.clip(steps, *(span or limits(dtype))), dtype)
 
 
 def dequantized(ctx, x, scale, zero):
@@ -76,9 +79,7 @@ def requantized(ctx, x, scale, zero, dtype: str):
     steps = round_even(relay.multiply(whole, relay.divide(factor, relay.reshape(scale, ()))))
     if positive:
         steps = relay.nn.relu(steps)
-    if zero is not None:
-        steps = relay.add(steps, relay.cast(relay.reshape(zero, ()), "float32"))
-    return relay.cast(relay.clip(steps, *limits(dtype)), dtype)
+    return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
 def _average_steps(ctx, x, scale, zero, dtype: str):
@@ -90,15 +91,11 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
     if ctx.shape(old) not in ((), (1,)) or ctx.dtype(value) == "int32":
         return None
     height, width = ctx.known_shape(value)[2:]
-    whole = relay.cast(value, "float32")
-    if origin is not None:
-        whole = relay.subtract(whole, relay.cast(relay.reshape(origin, ()), "float32"))
+    whole = centered(ctx, value, origin, ())
     size = relay.multiply(relay.reshape(scale, ()), const(float(height * width), "float32"))
     total = relay.sum(whole, axis=[2, 3], keepdims=True)
     steps = round_even(relay.multiply(total, relay.divide(relay.reshape(old, ()), size)))
-    if zero is not None:
-        steps = relay.add(steps, relay.cast(relay.reshape(zero, ()), "float32"))
-    return relay.cast(relay.clip(steps, *limits(dtype)), dtype)
+    return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
 def _joined_steps(ctx, x, scale, zero, dtype: str):
@@ -120,7 +117,7 @@ def _joined_steps(ctx, x, scale, zero, dtype: str):
     for ratio, (value, _, _, _) in zip(ratios, sides):
         exact = relay.multiply(relay.cast(value, "float64"), relay.cast(ratio, "float64"))
         steps = relay.cast(relay.add(relay.cast(steps, "float64"), exact), "float32")
-    return relay.cast(relay.clip(round_even(steps), *limits(dtype)), dtype)
+    return within(round_even(steps), None, dtype)
 
 
 @op("QuantizeLinear")
