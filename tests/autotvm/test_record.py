@@ -86,6 +86,19 @@ def test_best_records_are_picked(tmp_path):
     assert len(list(autotvm.record.load_from_file(best))) == 1
 
 
+def test_the_winner_of_a_final_holds_against_a_lucky_measurement(tmp_path):
+    source, best = tmp_path / "all.log", tmp_path / "best.log"
+    records = get_sample_records(3)
+    records[2][0].final = True
+    RecordFile(source).append(autotvm.record.encode(i, r) for i, r in records)
+    assert [i.final for i, _ in autotvm.record.load_from_file(source)] == [False, False, True]
+    autotvm.record.pick_best(source, best)
+    (found,) = autotvm.record.load_from_file(best)
+    assert found[0].config.index == records[2][0].config.index and found[0].final
+    history = autotvm.apply_history_best(source)
+    assert {inp.config.index for inp, _ in history.best_by_targetkey.values()} == {records[2][0].config.index}
+
+
 def test_command_lines(tmp_path):
     source = tmp_path / "all.log"
     RecordFile(source).append(autotvm.record.encode(i, r) for i, r in get_sample_records(3))

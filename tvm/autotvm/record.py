@@ -1,6 +1,7 @@
 """Records of measurements, one JSON object on a line.
 
-A line holds ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor it was made on.
+A line holds ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor it was made on;
+``final`` marks the winner of a task.
 Lines that say ``#`` are comments. A last line cut short by a crash is left out when reading and ended when appending.
 """
 
@@ -63,6 +64,8 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     made_on = _made_on(str(inp.target))
     if made_on is not None:
         row["made_on"] = made_on
+    if inp.final:
+        row["final"] = True
     return json.dumps(row)
 
 
@@ -103,6 +106,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     task.target = _target(str(target_text))
     inp = MeasureInput(task.target, task, config)
     inp.made_on = line.get("made_on")
+    inp.final = line.get("final") is True
     return inp, result
 
 

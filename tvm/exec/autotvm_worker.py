@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
@@ -23,53 +24,82 @@ from ..runtime import cpu, load_module, ndarray
 from ..runtime.module import Module, from_jit
 
 _WATCH_SECONDS = 1.0
+# What the copies of a task's arguments take together: more than the second-level caches, less than a third.
+_MANY_BYTES = 16 << 20
+_MOST_COPIES = 64
+# Runs of the reference beside each repeat, and how many such measurements its usual speed is the median of.
+_REFERENCE_RUNS = 5
+_KEPT_RUNS = 256
 
 
-class Arrays:
-    """The arguments of the last run, kept for the next candidate of the same task."""
+class Arguments:
+    """The arguments candidates run on, kept for the next candidate of the same task.
+
+    In a model a kernel finds its input where the kernel before it left it, but its weights were last read a whole
+    inference ago. So runs take turns on several copies of all arguments but the first, together more than the caches
+    of single cores hold: what is fastest on hot weights is often not the fastest in the model.
+    """
 
     def __init__(self):
         self.key = ""
-        self.values: list[ndarray.NDArray] = []
+        self.sets: list[list[ndarray.NDArray]] = []
+        self.turn = 0
 
-    def get(self, info: list[Any], fresh: bool) -> list[ndarray.NDArray]:
+    def prepare(self, info: list[Any], fresh: bool) -> None:
+        """Arrays of these shapes and dtypes; ``fresh`` where the last ones may have been written to."""
         key = json.dumps(info)
         if fresh or key != self.key:
-            self.values = [ndarray.array(example(shape, dtype, i)) for i, (shape, dtype) in enumerate(info)]
-            self.key = key
-        return self.values
+            values = [example(shape, dtype, i) for i, (shape, dtype) in enumerate(info)]
+            first, *rest = values
+            size = sum(value.nbytes for value in rest)
+            copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
+            kept = ndarray.array(first)
+            self.sets = [[kept, *map(ndarray.array, rest)] for _ in range(copies)]
+            self.key, self.turn = key, 0
+
+    def next(self) -> list[ndarray.NDArray]:
+        self.turn += 1
+        return self.sets[self.turn % len(self.sets)]
+
+    def time(self, function: Callable[..., Any], number: int) -> float:
+        """Seconds of a call, as the median of ``number`` calls."""
+        seconds = []
+        for _ in range(number):
+            arguments = self.next()
+            start = time.perf_counter()
+            function(*arguments)
+            seconds.append(time.perf_counter() - start)
+        return statistics.median(seconds)
 
 
 class Reference:
     """The first candidate of a task, run between the runs of the others.
 
     Neighbours on the same hardware slow everything down for seconds at a time; what they take from a candidate they
-    take from the reference beside it. Costs are given as they would be at the reference's best speed.
+    take from the reference beside it. Costs are given as they would be at the reference's usual speed.
     """
 
     def __init__(self):
         self.key = ""
-        self.evaluator: Any = None
-        self.best = 0.0
+        self.function: Any = None
+        self.seconds: list[float] = []
 
-    def adjusted(self, key: str, module: Module, message: dict[str, Any], arguments: list[Any]) -> list[float]:
-        """Seconds of each repeat of a module's function."""
-        evaluator = module.time_evaluator(message["entry"], cpu(0), number=message["number"], repeat=1)
-        if key != self.key:
-            self.key, self.best = key, float("inf")
-            self.evaluator = module.time_evaluator(message["entry"], cpu(0), number=1, repeat=2)
+    def adjusted(self, function: Callable[..., Any], number: int, repeat: int) -> list[float]:
+        """Seconds of each repeat of a function."""
+        if ARGUMENTS.key != self.key:
+            self.key, self.function, self.seconds = ARGUMENTS.key, function, []
         costs = []
-        before = self._run(arguments)
-        for _ in range(message["repeat"]):
-            seconds = evaluator(*arguments).mean
-            after = self._run(arguments)
-            costs.append(seconds * min(2 * self.best / (before + after), 1.0))
+        before = self._run()
+        for _ in range(repeat):
+            seconds = ARGUMENTS.time(function, number)
+            after = self._run()
+            costs.append(seconds * 2 * statistics.median(self.seconds[-_KEPT_RUNS:]) / (before + after))
             before = after
         return costs
 
-    def _run(self, arguments: list[ndarray.NDArray]) -> float:
-        seconds = min(self.evaluator(*arguments).results)
-        self.best = min(self.best, seconds)
+    def _run(self) -> float:
+        seconds = ARGUMENTS.time(self.function, _REFERENCE_RUNS)
+        self.seconds.append(seconds)
         return seconds
 
 
@@ -101,14 +131,15 @@ def _module(message: dict[str, Any], payload: bytes) -> Module:
     return from_jit(addresses, table, context, library, entry_name=message["entry"])
 
 
-ARRAYS = Arrays()
+ARGUMENTS = Arguments()
 REFERENCE = Reference()
 
 
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Run an object: seconds of each repeat, and its outputs where they are asked for."""
     module = _module(message, payload)
-    arguments = ARRAYS.get(message["args"], message["outputs"])
+    ARGUMENTS.prepare(message["args"], message["outputs"])
+    arguments = ARGUMENTS.sets[0]
     function = module[message["entry"]]
     start = time.perf_counter()
     function(*arguments)
@@ -130,7 +161,7 @@ def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]
         )
         costs = list(evaluator(*arguments).results)
     else:
-        costs = REFERENCE.adjusted(json.dumps(message["args"]), module, message, arguments)
+        costs = REFERENCE.adjusted(function, message["number"], message["repeat"])
     if message["cooldown"]:
         time.sleep(message["cooldown"])
     return {"costs": costs}, outputs

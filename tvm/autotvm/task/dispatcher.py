@@ -212,7 +212,12 @@ def keep_best(by_key: dict, by_model: dict, inp: Any, res: Any) -> None:
         slots.append((by_model, (inp.target.model, inp.task.workload)))
     for table, key in slots:
         held = table.get(key)
-        if held is None or cost < mean_cost(held[1]):
+        if held is not None and (inp.final or held[0].final):
+            # The latest winner holds, whatever was measured in passing.
+            better = inp.final and (not held[0].final or res.timestamp >= held[1].timestamp)
+        else:
+            better = held is None or cost < mean_cost(held[1])
+        if better:
             table[key] = (inp, res)
 
 

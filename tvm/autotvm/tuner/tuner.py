@@ -65,15 +65,18 @@ class Tuner:
 
     def own_records(self, data_set: Iterable) -> tuple[list[MeasureInput], list[MeasureResult]]:
         """The records of this very task whose configurations are in its space."""
-        found: dict[int, MeasureResult] = {}
+        found: dict[int, tuple[MeasureResult, bool]] = {}
         for inp, result in data_set:
             if inp.task.workload != self.task.workload:
                 continue
             index = self.space.index_of(inp.config.values())
             if index is not None and index not in self.visited and self.space.is_index_valid(index):
-                found[index] = result
-        inputs = [MeasureInput(self.task.target, self.task, self.space.get(index)) for index in found]
-        return inputs, list(found.values())
+                found[index] = (result, inp.final)
+        inputs = []
+        for index, (_, final) in found.items():
+            inputs.append(MeasureInput(self.task.target, self.task, self.space.get(index)))
+            inputs[-1].final = final
+        return inputs, [result for result, _ in found.values()]
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 

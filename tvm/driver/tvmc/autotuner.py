@@ -31,6 +31,7 @@ XGB_TUNERS = tuple(
 TUNERS = ("ga", "gridsearch", "random", *XGB_TUNERS)
 _HARDWARE = ("cache-line-bytes", "num-cores", "vector-unit-bytes", "max-shared-memory-per-block",
              "max-local-memory-per-block", "max-threads-per-block", "max-vthread-extent", "warp-size")
+_MANY_TRIALS = 1 << 40
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -61,7 +62,8 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     generate_target_args(parser)
     add("--target-host", default=None, help="the target of the host")
     add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
-    add("--trials", type=int, default=1000, help="measurements in all (default: 1000)")
+    add("--trials", type=int, default=None,
+        help="measurements in all (default: 1000, or as many as the time budget allows where one is given)")
     add("--time-budget", type=str, default=None, metavar="TIME", help="stop after this time: 90s, 10m, 1h")
     add("--tuning-records", metavar="PATH", help="earlier records to learn from")
     add("--report", metavar="FILE.html", help="write a page with the progress of every task")
@@ -90,11 +92,12 @@ def drive_tune(args) -> None:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
     budget = parse_seconds(args.time_budget) if args.time_budget else None
+    trials = args.trials if args.trials is not None else _MANY_TRIALS if budget else 1000
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
         enable_autoscheduler=args.enable_autoscheduler, rpc_key=args.rpc_key, hostname=hostname, port=port,
-        trials=args.trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
+        trials=trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
         early_stopping=args.early_stopping, timeout=args.timeout, repeat=args.repeat, number=args.number,
         parallel=args.parallel, additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
         time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start,

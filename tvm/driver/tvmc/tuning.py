@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from typing import Any, NamedTuple
@@ -16,8 +17,12 @@ from ...autotvm.tuner import Tuner, TuningError
 
 # Trials a task gets at a time; every task gets one such turn before any gets a second.
 TURN = 32
-# Configurations measured once more before one is crowned, and how often.
-FINALISTS, ROUNDS = 3, 3
+# Leaders measured side by side before one is crowned: how many, and how often each, in the first and second heat.
+HEATS = ((8, 3), (3, 6))
+# What a configuration must gain over the choice without tuning to replace it.
+MARGIN = 0.02
+# About what the crowning of a task takes, in seconds: a time budget keeps it back.
+CROWNING = 1.5
 
 
 class Settings(NamedTuple):
@@ -64,24 +69,47 @@ class Work:
         # What another turn may bring, as a share of the task's time; falls while nothing is gained.
         self.hope = 1.0
         self.over = False
+        # The configuration that won the side by side measurement, once there was one, and after how many trials.
+        self.winner: int | None = None
+        self.crowned_at = 0
 
     @property
     def cost(self) -> float:
         """Seconds the model spends in it with the best configuration so far."""
+        if self.winner is not None:
+            return self.costs(self.winner) * self.task.count
         return min((mean_cost(r) for _, r in self.best.values()), default=1.0) * self.task.count
+
+    def costs(self, index: int) -> float:
+        """Seconds of a configuration that ran."""
+        return mean_cost(self.best[index][1])
+
+    def crown(self, index: int, results: dict[int, MeasureResult]) -> None:
+        """The winner, and what the last heat measured of it and of others."""
+        for other, result in results.items():
+            middle = result._replace(costs=(_middle(list(result.costs)),))
+            inp = MeasureInput(*self.best[other][0])
+            inp.final = other == index
+            self.best[other] = (inp, middle)
+            if other in self.task.config_space.start:
+                self.untuned = middle.costs[0]
+        self.winner, self.crowned_at = index, self.tuned
 
     def note(self, inputs: Any, results: Any) -> None:
         """Keep what was measured; the last measurement of a configuration holds."""
         for inp, result in zip(inputs, results):
             if result.error_no == 0:
                 self.best[inp.config.index] = (inp, result)
+                self.winner = inp.config.index if inp.final else self.winner
                 if inp.config.index in self.task.config_space.start:
                     self.untuned = mean_cost(result)
 
     def load(self, records: list[tuple[MeasureInput, MeasureResult]], own: list) -> None:
         inputs, results = self.tuner.own_records(own)
         self.note(inputs, results)
-        self.tuned = len(inputs)
+        self.tuned = self.crowned_at = len(inputs)
+        if inputs and self.winner is None:
+            self.crowned_at = 0
         self.tuner.load_history([*records, *own], min_seed_records=64)
 
 
@@ -90,7 +118,8 @@ class Run:
 
     def __init__(self, tasks: list[Any], settings: Settings):
         self.settings = settings
-        self.deadline = time.monotonic() + settings.seconds if settings.seconds else float("inf")
+        searching = max((settings.seconds or 0.0) - CROWNING * len(tasks), 0.5 * (settings.seconds or 0.0))
+        self.deadline = time.monotonic() + searching if settings.seconds else float("inf")
         self.work = [Work(i, len(tasks), task, settings) for i, task in enumerate(tasks)]
         runner = autotvm.LocalRunner(
             timeout=settings.timeout, number=settings.number, repeat=settings.repeat,
@@ -148,6 +177,7 @@ class Run:
 
     def turn(self, work: Work, trials: int) -> None:
         """Some more trials of a task."""
+        work.winner = None
         before, counted = work.cost, work.tuned
         bar = autotvm.callback.progress_bar(trials, work.prefix)
 
@@ -174,27 +204,34 @@ class Run:
         work.over = work.over or work.tuned == counted or not work.tuner.has_next() or stalled
 
     def crown(self, work: Work) -> None:
-        """Measure the leaders and the untuned choice again, in turn: the fastest is to be the fastest for good."""
-        order = sorted(work.best, key=lambda i: mean_cost(work.best[i][1]))[:FINALISTS]
-        order += [i for i in work.task.config_space.start if i in work.best and i not in order]
-        if len(order) < 2 or work.tuned == 0:
+        """Measure the leaders and the untuned choice side by side: the fastest in many noisy trials rarely is."""
+        start = [i for i in work.task.config_space.start if i in work.best]
+        order = [i for i in sorted(work.best, key=lambda i: mean_cost(work.best[i][1])) if i not in start]
+        if not order or work.tuned == work.crowned_at or (start and work.costs(start[0]) < work.costs(order[0])):
             return
-        inputs = [work.best[i][0] for i in order]
         builder, runner = self.option["builder"], self.option["runner"]
         runner.set_task(work.task)
         builder.set_task(work.task, {})
-        built = builder.build(inputs)
-        costs: dict[int, list[float]] = {i: [] for i in order}
-        spent = time.time()
-        for _ in range(ROUNDS):
-            for index, result in zip(order, runner.run(inputs, built)):
-                costs[index] += list(result.costs) if result.error_no == 0 else []
-        kept = [(inp, i) for inp, i in zip(inputs, order) if costs[i]]
-        # Whatever else runs on the machine only adds time: the better half is nearer the truth.
-        best = {i: tuple(sorted(costs[i])[: (len(costs[i]) + 1) // 2]) for _, i in kept}
-        results = [MeasureResult(best[i], 0, time.time() - spent, time.time()) for _, i in kept]
-        work.note([inp for inp, _ in kept], results)
-        self.log(work.tuner, [inp for inp, _ in kept], results)
+        order = order[: HEATS[0][0]] + start
+        inputs = [work.best[i][0] for i in order]
+        field = {i: pair for i, *pair in zip(order, inputs, builder.build(inputs))}
+        costs: dict[int, list[float]] = {i: [] for i in field}
+        began = time.time()
+        for size, rounds in HEATS:
+            leaders = sorted((i for i in field if i not in start), key=lambda i: _middle(costs[i]) or work.costs(i))
+            field = {i: field[i] for i in (*leaders[:size], *start)}
+            inputs, built = zip(*field.values())
+            for _ in range(rounds):
+                for index, result in zip(field, runner.run(inputs, built)):
+                    costs[index] += result.costs if result.error_no == 0 else [1e9]
+        best = min(field, key=lambda i: _middle(costs[i]) * (1 if i in start else 1 + MARGIN))
+        results = {i: MeasureResult(tuple(costs[i]), 0, time.time() - began, time.time()) for i in field}
+        work.crown(best, results)
+        self.log(work.tuner, [work.best[best][0]], [results[best]])
+
+
+def _middle(costs: list[float]) -> float:
+    return statistics.median(costs) if costs else 0.0
 
 
 class _TimeIsUp(Exception):
