@@ -1,13 +1,14 @@
 """Records of measurements, one JSON object on a line.
 
 A line holds ``input`` (target, task, arguments), ``config``, ``result``, versions, and the processor it was made on;
-``final`` marks the winner of a task.
-Lines that say ``#`` are comments. A last line cut short by a crash is left out when reading and ended when appending.
+``final`` marks the winner of a task. Lines that begin with ``#`` are comments. A last line cut short by a crash is left
+out when reading and taken away when appending.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import io
 import itertools
@@ -164,11 +165,8 @@ class RecordFile:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                if self._is_cut(descriptor):
-                    data = b"\n" + data
-                # One write per batch of lines: O_APPEND keeps several writers apart.
-                while data:
-                    data = data[os.write(descriptor, data):]
+                with _alone_with(descriptor):
+                    self._append(descriptor, data)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -177,13 +175,55 @@ class RecordFile:
             ) from None
 
     @staticmethod
-    def _is_cut(descriptor: int) -> bool:
-        """Whether the file ends within a line."""
+    def _append(descriptor: int, data: bytes) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            data = _mend(descriptor) + data
         try:
-            size = os.lseek(descriptor, 0, os.SEEK_END)
-            return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            # One write for a batch of lines: it takes a crash in the middle of it to leave a line half written.
+            while data:
+                data = data[os.write(descriptor, data):]
         except OSError:
-            return False
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                _mend(descriptor)
+            raise
+
+
+_OWN_LINE = b'{"input": '
+_TAIL = 1 << 20
+
+
+def _mend(descriptor: int) -> bytes:
+    """Take away a record that was cut short at the end of a file. What is not ours stays; the result ends its line."""
+    size = os.fstat(descriptor).st_size
+    start = max(size - _TAIL, 0)
+    tail = os.pread(descriptor, size - start, start)
+    if not tail or tail.endswith(b"\n"):
+        return b""
+    cut = tail[tail.rfind(b"\n") + 1 :]
+    try:
+        json.loads(cut)
+        return b"\n"
+    except ValueError:
+        if not cut.startswith(_OWN_LINE[: len(cut)]):
+            return b"\n"
+    os.ftruncate(descriptor, size - len(cut))
+    return b""
+
+
+@contextlib.contextmanager
+def _alone_with(descriptor: int) -> Iterator[None]:
+    """Keep other writers of the file waiting. A file system without locks has one writer."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def split_workload(in_file: str, clean: bool = True) -> None:

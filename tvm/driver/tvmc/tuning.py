@@ -72,6 +72,8 @@ class Work:
         # The configuration that won the side by side measurement, once there was one, and after how many trials.
         self.winner: int | None = None
         self.crowned_at = 0
+        # Configurations with a record in the output file: they are not measured again, whether they ran or failed.
+        self.known: set[int] = set()
 
     @property
     def cost(self) -> float:
@@ -107,8 +109,10 @@ class Work:
     def load(self, records: list[tuple[MeasureInput, MeasureResult]], own: list) -> None:
         inputs, results = self.tuner.own_records(own)
         self.note(inputs, results)
+        self.known = {inp.config.index for inp in inputs}
         self.tuned = self.crowned_at = len(inputs)
-        if inputs and self.winner is None:
+        finals = [inp.final for inp, _ in own if inp.task.workload == self.task.workload]
+        if finals and not finals[-1]:
             self.crowned_at = 0
         self.tuner.load_history([*records, *own], min_seed_records=64)
 
@@ -163,7 +167,7 @@ class Run:
 
     def measure_untuned(self, work: Work) -> None:
         """The choice without tuning is measured too: a record must beat it to be used."""
-        start = [i for i in work.task.config_space.start if i not in work.best]
+        start = [i for i in work.task.config_space.start if i not in work.known]
         if start:
             self.measure(work, start)
 
