@@ -6,10 +6,25 @@ value; every other loop of a reader is relaxed over its whole range.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..arith import Analyzer
 from ..arith import intset as sets
 from ..error import ScheduleError
-from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, const
+from ..ir.prim import (
+    Add,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Reduce,
+    Sub,
+    const,
+)
+from ..ir.subst import substitute
 from ..ir.visit import post_order
 from . import axes as algebra
 from .attach import Attachments
@@ -86,7 +101,9 @@ class Bounds:
         path = self.attach.path(stage)
         fixed = {axis for _, axis in path}
         self._check_inside(stage, path, reader)
-        doms = self._reader_domains(stage, fixed, reader)
+        state = self._leaf_state(stage, fixed, reader)
+        linear = self._linear(reader, state)
+        doms = self._reader_domains(state, reader)
         op = reader.op
         if isinstance(op, (ExternOp, HybridOp)):
             return [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
@@ -100,7 +117,9 @@ class Bounds:
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         for i, index in self._indices_of(reader, tensor):
-            got = sets.eval_set(index, dom_map, self.analyzer)
+            got = linear(index) if linear is not None else None
+            if got is None:
+                got = sets.eval_set(index, dom_map, self.analyzer)
             if relax:
                 got = self._relax(got, relax)
             got = self._clip(got, tensor.shape[i])
@@ -149,8 +168,8 @@ class Bounds:
                 f"but stage {reader.name}, which reads it too, is computed outside that loop"
             )
 
-    def _reader_domains(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict:
-        """The values of the reader's root axes: fixed loops give points, the others their ranges."""
+    def _leaf_state(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict:
+        """The values of the reader's loops: fixed loops give points, the others their ranges."""
         state: dict = {}
         for axis in reader.leaf_iter_vars:
             r = self.ranges.get(axis)
@@ -160,6 +179,31 @@ class Bounds:
                 state[axis] = sets.IntSet.single_point(axis.var)
             else:
                 state[axis] = sets.from_range(r)
+        return state
+
+    def _linear(self, reader: Stage, state: dict) -> Callable[[PrimExpr], sets.IntSet | None] | None:
+        """The exact set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
+        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows."""
+        if not any(isinstance(r, algebra.Fuse) for r in reader.relations):
+            return None
+        values: dict[IterVar, PrimExpr] = {axis: axis.var for axis in state}
+        algebra.pass_up_index(reader.relations, self.ranges, values)
+        roots = {axis.var: values[axis] for axis in (*reader.op.axis, *reader.op.reduce_axis) if axis in values}
+        loops = {axis.var: region for axis, region in state.items()}
+
+        def exact(index: PrimExpr) -> sets.IntSet | None:
+            if not isinstance(index, (Add, Sub)):
+                return None
+            joined = self.analyzer.simplify(substitute(index, roots))
+            if any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(joined)):
+                return None
+            return sets.eval_set(joined, loops, self.analyzer)
+
+        return exact
+
+    def _reader_domains(self, leaves: dict, reader: Stage) -> dict:
+        """The values of the reader's root axes."""
+        state = dict(leaves)
         algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
         roots = list(reader.op.axis) + list(reader.op.reduce_axis)
         return {axis: state.get(axis) or sets.from_range(self.ranges[axis]) for axis in roots}

@@ -1,0 +1,38 @@
+"""Bound inference: how much of a producer each reader needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import te
+from tvm.te.infer import infer_bound
+
+
+def folded(n: int, rows: int, height: int, width: int, tile: int):
+    """A matrix of rows and places, folded into an image whose places are fused and cut into tiles."""
+    size = height * width
+    a = te.placeholder((rows, n * size), name="a")
+    flat = te.compute((rows, n * size), lambda o, p: a[o, p] * 2.0, name="flat")
+    out = te.compute((n, rows, height, width), lambda b, o, y, x: flat[o, b * size + y * width + x] + 1.0, name="out")
+    s = te.create_schedule(out.op)
+    b, o, y, x = s[out].op.axis
+    s[out].reorder(o, b, y, x)
+    outer, _ = s[out].split(s[out].fuse(b, y, x), factor=tile)
+    s[flat].compute_at(s[out], outer)
+    return s, a, flat, out
+
+
+@pytest.mark.parametrize("n, rows, height, width, tile", [(1, 3, 7, 7, 8), (2, 5, 6, 4, 5), (3, 1, 1, 13, 4)])
+def test_an_index_that_joins_fused_axes_needs_the_tile_only(n, rows, height, width, tile):
+    s, a, flat, out = folded(n, rows, height, width, tile)
+    ranges = infer_bound(s.normalize())
+    extents = [int(r.extent) for axis, r in ranges.items() if axis.var.name == "p"]
+    assert extents == [tile]
+    func = tvm.build(s, [a, out], "llvm")
+    x = np.random.default_rng(1).standard_normal((rows, n * height * width)).astype("float32")
+    got = tvm.nd.array(np.zeros((n, rows, height, width), "float32"))
+    func(tvm.nd.array(x), got)
+    wanted = (x * 2 + 1).reshape(rows, n, height, width).transpose(1, 0, 2, 3)
+    np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6, atol=1e-6)
