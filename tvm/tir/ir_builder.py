@@ -136,8 +136,8 @@ class IRBuilder:
         value = StringImm(value) if isinstance(value, str) else convert(value)
         self.emit(lambda body: AttrStmt(node, attr_key, value, body))
 
-    def for_range(self, begin, end, name="i", dtype=None, kind="serial") -> WithScope:
-        """A loop; its scope is bound to the loop variable."""
+    def for_range(self, begin, end, name="i", dtype=None, kind="serial", annotations=None) -> WithScope:
+        """A loop; its scope is bound to the loop variable. Annotations are notes for whoever reads the loop."""
         if kind not in _KINDS:
             raise ExprValueError(f"for_range: unknown kind '{kind}'; known are {', '.join(sorted(_KINDS))}")
         if name == "i":
@@ -150,7 +150,7 @@ class IRBuilder:
         begin = op.cast(dtype, begin)
 
         def wrap(body: Stmt) -> Stmt:
-            return For(var, begin, extent, _KINDS[kind], body)
+            return For(var, begin, extent, _KINDS[kind], body, annotations=annotations)
 
         return self._scope(var, wrap)
 

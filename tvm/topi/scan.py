@@ -11,7 +11,7 @@ from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
 from ..tir.ir_builder import create
-from .scatter import nest
+from .scatter import nest, on_gpu
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
 
@@ -51,7 +51,18 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
 
                 nest(ib, inner, step)
 
-        nest(ib, data.shape[:axis], line)
+        def element(i):
+            k, outer, rest = i[0], i[1 : axis + 1], i[axis + 1 :]
+            value = primop.cast(dtype, source[at(outer, te.max(k - 1, 0) if exclusive else k, rest)])
+            before = result[at(outer, te.max(k - 1, 0), rest)]
+            first = start if exclusive else value
+            result[at(outer, k, rest)] = te.if_then_else(k > 0, binop(before, value), first)
+
+        if on_gpu():
+            # A thread for each line.
+            nest(ib, [n, *data.shape[:axis], *inner], element, together=range(1, len(data.shape)))
+        else:
+            nest(ib, data.shape[:axis], line, together=True)
         return ib.get()
 
     if isinstance(n, IntImm) and n.value == 0:

@@ -10,10 +10,14 @@ from .. import te, tir
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, Var, const, convert
+from ..target import Target
 from ..tir.ir_builder import IRBuilder, create
 from . import utils
 from .indexing import _integers, as_index, from_end
 from .utils import check_tensor, get_const_int, normalize_axis
+
+# The annotation of a loop whose iterations do not depend on each other, whatever the order of the loops around.
+INDEPENDENT = "independent"
 
 # How a new value joins the one that is there.
 _JOIN: dict[str, Callable] = {
@@ -31,16 +35,26 @@ def _join(name: str, what: str, known: Sequence[str] = (*_JOIN, "mean")) -> str:
     return name
 
 
-def nest(ib: IRBuilder, shape: Sequence, body: Callable[[list], None], kind: str = "serial") -> None:
-    """Loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables."""
+def nest(
+    ib: IRBuilder, shape: Sequence, body: Callable[[list], None], kind: str = "serial", together: Any = False
+) -> None:
+    """Loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables. ``together`` says which of the
+    loops (True: all of them) have iterations that may run at once."""
     scopes, indices = [], []
     for place, dim in enumerate(shape):
-        scope = ib.for_range(0, dim, name=f"i{place}", kind=kind if place == 0 else "serial")
+        notes = {INDEPENDENT: 1} if together is True or together and place in together else None
+        scope = ib.for_range(0, dim, name=f"i{place}", kind=kind if place == 0 else "serial", annotations=notes)
         indices.append(scope.__enter__())
         scopes.append(scope)
     body(indices)
     for scope in reversed(scopes):
         scope.__exit__(None, None, None)
+
+
+def on_gpu() -> bool:
+    """Whether the program is made for a GPU, as far as is known."""
+    target = Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
 
 
 def _extern(data: te.Tensor, others: Sequence, statement: Callable, name: str, dtype: str | None = None, shape=None):
@@ -60,7 +74,7 @@ def _copy(ib: IRBuilder, source: Any, target: Any) -> None:
     def body(indices):
         to[tuple(indices)] = from_[tuple(indices)]
 
-    nest(ib, source.shape, body)
+    nest(ib, source.shape, body, together=True)
 
 
 def scatter_elements(data, indices, updates, axis=0, reduction="update"):
@@ -90,14 +104,18 @@ def scatter_elements(data, indices, updates, axis=0, reduction="update"):
             place = from_end(as_index(where[tuple(i)]), data.shape[axis])
             return (*i[:axis], place, *i[axis + 1 :])
 
-        _write(ib, out, result, indices.shape, target, lambda i: new[tuple(i)], reduction)
+        lines = [d for d in range(len(data.shape)) if d != axis]
+        _write(ib, out, result, indices.shape, target, lambda i: new[tuple(i)], reduction, lines)
         return ib.get()
 
     return _extern(data, [indices, updates], statement, "scatter_elements")
 
 
-def _write(ib: IRBuilder, out, result, shape, target: Callable, value: Callable, reduction: str) -> None:
-    """result[target(i)] joined with value(i) for all i; a mean counts what came to each place, the first included."""
+def _write(
+    ib: IRBuilder, out, result, shape, target: Callable, value: Callable, reduction: str, apart: Sequence[int] = ()
+) -> None:
+    """result[target(i)] joined with value(i) for all i; a mean counts what came to each place, the first included.
+    Values that differ along the dimensions ``apart`` never meet at one place."""
     if reduction != "mean":
 
         def body(i):
@@ -105,7 +123,7 @@ def _write(ib: IRBuilder, out, result, shape, target: Callable, value: Callable,
             with ib.if_scope(_within(at, out.shape)):
                 result[at] = _JOIN[reduction](result[at], value(i))
 
-        nest(ib, shape, body)
+        nest(ib, shape, body, together=apart)
         return
     counts = ib.allocate("int32", out.shape, name="counts")
 
@@ -122,9 +140,9 @@ def _write(ib: IRBuilder, out, result, shape, target: Callable, value: Callable,
         at = tuple(i)
         result[at] = primop.div(result[at], primop.cast(out.dtype, counts[at]))
 
-    nest(ib, out.shape, start)
-    nest(ib, shape, add)
-    nest(ib, out.shape, divide)
+    nest(ib, out.shape, start, together=True)
+    nest(ib, shape, add, together=apart)
+    nest(ib, out.shape, divide, together=True)
 
 
 def _within(places: Sequence, shape: Sequence) -> PrimExpr:
@@ -168,7 +186,8 @@ def scatter_nd(data, indices, updates, mode="update"):
             places = [from_end(as_index(where[(const(m, "int32"), *i[:own])]), data.shape[m]) for m in range(depth)]
             return (*places, *i[own:])
 
-        _write(ib, out, result, updates.shape, target, lambda i: new[tuple(i)], mode)
+        rest = range(own, len(updates.shape))
+        _write(ib, out, result, updates.shape, target, lambda i: new[tuple(i)], mode, rest)
         return ib.get()
 
     return _extern(data, [indices, updates], statement, "scatter_nd")
@@ -211,7 +230,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
             with ib.if_scope(_within(to, shape)):
                 result[to] = values[tuple(i) if sparse_values.shape else ()]
 
-        nest(ib, shape, fill)
+        nest(ib, shape, fill, together=True)
         nest(ib, [count], put)
         return ib.get()
 

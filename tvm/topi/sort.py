@@ -98,7 +98,7 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
                 if "indices" in results:
                     results["indices"][target] = primop.cast(outputs["indices"], places[at])
 
-        nest(ib, others, line, "parallel" if _worth_threads(data.shape, others) else "serial")
+        nest(ib, others, line, "parallel" if _worth_threads(data.shape, others) else "serial", True)
         return ib.get()
 
     inputs = [data] if valid_count is None else [data, valid_count]
@@ -194,7 +194,7 @@ def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
                     high[0] = middle
             result[tuple(indices)] = primop.cast(out_dtype, low[0])
 
-        nest(ib, values.shape, one)
+        nest(ib, values.shape, one, together=True)
         return ib.get()
 
     return te.extern(

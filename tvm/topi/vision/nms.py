@@ -9,6 +9,7 @@ from ...error import ExprTypeError, ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
+from ..scatter import INDEPENDENT
 from ..sort import argsort, merge_sort
 from ..utils import check_tensor, get_const_int, simplify
 from .boxes import Numbers, overlap, suppress
@@ -32,8 +33,8 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
         source = ib.buffer_ptr(ins[0])
         counts, boxes, places = (ib.buffer_ptr(out) for out in outs)
         threshold = numbers.read(ib, ins[1:])["score_threshold"]
-        found = ib.allocate("int32", (1,), name="found", scope="local")
-        with ib.for_range(0, batch, name="b") as b:
+        with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
+            found = ib.allocate("int32", (1,), name="found", scope="local")
             found[0] = 0
             with ib.for_range(0, n, name="box") as i:
                 valid = source[b, i, score_index] > threshold
@@ -84,7 +85,7 @@ def non_max_suppression(
         results = [ib.buffer_ptr(out) for out in outs]
         given = numbers.read(ib, ins[4:])
         limit = tir.Select(given["max_output_size"] > 0, given["max_output_size"], const(-1, "int32"))
-        with ib.for_range(0, batch, name="b") as b:
+        with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
             alive = ib.allocate("int32", (n,), name="alive")
             total = te.max(te.min(primop.cast("int32", counts[b]), n), 0)
             considered = te.min(total, top_k) if top_k > 0 else total
@@ -218,8 +219,8 @@ def _tensorflow_result(boxes, scores, order, numbers: Numbers):
     def statement(ins, outs):
         ib = create()
         result, best, total = (ib.buffer_ptr(out) for out in outs)
-        found = ib.allocate("int32", (1,), name="found", scope="local")
-        with ib.for_range(0, batch, name="b") as b:
+        with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
+            found = ib.allocate("int32", (1,), name="found", scope="local")
             keys = ib.allocate(scores.dtype, (rows * 2,), name="keys")
             places = ib.allocate("int32", (rows * 2,), name="places")
             found[0] = 0

@@ -112,7 +112,7 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
 
             nest(ib, [data.shape[channel], *pooled], element)
 
-        nest(ib, [rois.shape[0]], region)
+        nest(ib, [rois.shape[0]], region, together=True)
         return ib.get()
 
     return te.extern([tuple(shape)], [data, rois], statement, dtype=dtype, name="roi_align", tag="roi_align")
@@ -157,7 +157,6 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
     def statement(ins, outs):
         ib = create()
         source, regions, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
-        best = ib.allocate(dtype, (1,), name="best", scope="local")
 
         def span(roi, n, p, size):
             """First and last place of a bin along one axis."""
@@ -174,6 +173,7 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
 
         def element(indices):
             roi, c, ph, pw = indices
+            best = ib.allocate(dtype, (1,), name="best", scope="local")
             image = te.max(te.min(primop.cast("int32", regions[roi, 0]), images - 1), 0)
             rows, columns = span(roi, 0, ph, height), span(roi, 1, pw, width)
             empty = tir.any(rows[1] <= rows[0], columns[1] <= columns[0])
@@ -183,7 +183,7 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
                     best[0] = te.max(best[0], source[image, c, rows[0] + y, columns[0] + x])
             result[roi, c, ph, pw] = best[0]
 
-        nest(ib, [rois.shape[0], channels, *pooled], element)
+        nest(ib, [rois.shape[0], channels, *pooled], element, together=True)
         return ib.get()
 
     shape = (rois.shape[0], channels, *pooled)
@@ -272,7 +272,7 @@ def proposal(
                 for side in range(4):
                     result[b * post + row, side + 1] = corners[chosen, side]
 
-        nest(ib, [batch], image)
+        nest(ib, [batch], image, together=True)
         return ib.get()
 
     return te.extern(

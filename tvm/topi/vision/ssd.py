@@ -10,6 +10,7 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from .. import tag
+from ..scatter import INDEPENDENT
 from ..utils import check_tensor, get_const_int, get_const_tuple, get_float_tuple
 from .nms import non_max_suppression
 
@@ -61,8 +62,8 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
     def statement(ins, outs):
         ib = create()
         scores, moves, anchors, boxes, counts = (ib.buffer_ptr(b) for b in (*ins, *outs))
-        found, best = (ib.allocate("int32", (1,), name=name, scope="local") for name in ("found", "best"))
-        with ib.for_range(0, batch, name="b") as b:
+        with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
+            found, best = (ib.allocate("int32", (1,), name=name, scope="local") for name in ("found", "best"))
             found[0] = 0
             with ib.for_range(0, n, name="i") as i:
                 best[0] = 1

@@ -1,0 +1,1 @@
+"""Schedules of heavy operators on GPUs, and what they share."""

@@ -1,0 +1,278 @@
+"""Schedules for GPUs, by pattern: any graph of operators becomes kernels whose threads carry the loops over data.
+
+A stage nothing more is known about is a kernel of its own, one element for each thread. Producers that are cheap to
+compute again are inlined; what follows a reduction element by element is done by the thread that has the sum; a
+reduction with few results is divided among the threads of a block.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ...dtype import info
+from ...ir.op import Op
+from ...ir.prim import Call, IterVar, ProducerLoad
+from ...ir.visit import post_order
+from ...target import Target
+from ...te.dataflow import _swap_op
+from ...te.operation import thread_axis
+from ...te.schedule import AttachType, Schedule, Stage, create_schedule
+from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
+from ..cpu import access
+from ..gpu import extern, rows
+from ..gpu.machine import Machine
+
+# Operators with a schedule of their own, by the tag of their computation.
+TEMPLATES: dict[str, ModuleType] = {}
+
+# Threads of a block where nothing else decides.
+THREADS = 256
+# Steps of a sum below which one thread is as fast as many.
+SHORT_SUM = 64
+# Places an operation reads its input at, up to which it is computed again rather than kept.
+FEW_READS = 2
+
+
+def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
+    """A schedule for the operations that make ``outs``."""
+    machine = Machine(target)
+    s = create_schedule([t.op for t in outs])
+    if any(x.op.reduce_axis for x in s.stages) and rows.plan(Planner(s, machine)):
+        return s
+    s = create_schedule([t.op for t in outs])
+    Planner(s, machine).run()
+    return s
+
+
+class Planner:
+    def __init__(self, s: Schedule, machine: Machine):
+        self.s = s
+        self.machine = machine
+        self.placed: set[Stage] = set()
+
+    def run(self) -> None:
+        self.statements()
+        self.inline()
+        live = [x for x in self.s.stages if x.attach_type == AttachType.GROUP_ROOT and x.group is None]
+        live = [x for x in live if isinstance(x.op, ComputeOp) and not self.is_scan_start(x)]
+        # Nothing is launched for data without elements: such loops are no loops after lowering.
+        live = [x for x in live if all(access.extent_of(a) != 0 for a in x.op.axis)]
+        plain = self.s.normalize()
+        fused: dict[Stage, Stage] = {}
+        for stage in live:
+            if stage.op.reduce_axis:
+                consumer = self.fusable_consumer(stage, plain)
+                if consumer is not None and consumer in live and consumer not in fused.values():
+                    fused[stage] = consumer
+        for stage in live:
+            template = TEMPLATES.get(stage.op.tag or "")
+            if template is not None and template.applies(stage.op, self.machine):
+                self.templated(template, stage, fused.get(stage))
+        for stage in live:
+            if stage in self.placed:
+                continue
+            if stage in fused:
+                self.reduction(stage, fused[stage])
+            elif stage.op.reduce_axis:
+                self.reduction(stage, None)
+            elif stage not in fused.values():
+                self.injective(stage)
+
+    def templated(self, template: ModuleType, stage: Stage, consumer: Stage | None) -> None:
+        config = template.choose(stage.op, self.machine)
+        if consumer is None:
+            consumer, stage = stage, self.s[self.s.cache_write(stage.op.output(0), "local")]
+        self.placed.update((stage, consumer))
+        template.apply(self, stage, consumer, config)
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def statements(self) -> None:
+        """Operators written as statements, and steps that follow each other, on threads."""
+        for stage in list(self.s.stages):
+            if isinstance(stage.op, ExternOp):
+                op = extern.on_threads(stage.op)
+                if op is not None:
+                    _swap_op(self.s, stage, op, set())
+            elif isinstance(stage.op, ScanOp):
+                stage.env_threads([thread_axis((0, 1), tag) for tag in ("blockIdx.x", "threadIdx.x")])
+            elif isinstance(stage.op, HybridOp) and stage.op.axis:
+                self.spread(stage, stage.leaf_iter_vars[0], 1)
+
+    def is_scan_start(self, stage: Stage) -> bool:
+        """Whether a scan computes this stage among its own loops."""
+        return any(isinstance(x.op, ScanOp) and any(t.op is stage.op for t in x.op.init) for x in self.s.stages)
+
+    # -- inlining ------------------------------------------------------------------------------------------------------
+
+    def inline(self) -> None:
+        for stage in self.s.stages:
+            op = stage.op
+            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.group is not None:
+                continue
+            if stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step"):
+                continue
+            users = self.s.consumers(stage)
+            if not users or not all(isinstance(u.op, ComputeOp) for u in users):
+                continue
+            if self.worth_inlining(op, [u.op for u in users]):
+                stage.compute_inline()
+
+    def worth_inlining(self, op: ComputeOp, users: list[ComputeOp]) -> bool:
+        if not op.axis or access.is_cheap(op):
+            return True
+        if sum(access.reads_per_element(op, u) for u in users) <= 1.01:
+            return True
+        # A choice between two values, as padding is, costs less than a trip through memory.
+        return is_choice(op) and len(access.loads(op.body)) <= FEW_READS
+
+    # -- element by element --------------------------------------------------------------------------------------------
+
+    def injective(self, stage: Stage) -> None:
+        op = stage.op
+        axes = list(op.axis)
+        lanes = self.vector_lanes(op)
+        if lanes > 1:
+            outer, vector = stage.split(axes[-1], factor=lanes)
+            stage.vectorize(vector)
+            axes[-1] = outer
+        self.spread(stage, self.fused(stage, axes))
+
+    def vector_lanes(self, op: ComputeOp) -> int:
+        """Elements that one thread loads and stores at once: all inputs lie side by side or are the same for all."""
+        if not op.axis or op.num_outputs != 1:
+            return 1
+        last = op.axis[-1]
+        n = access.extent_of(last)
+        twin = self.plain_op(op)
+        widest = max([b.dtype for b in op.body] + [x.dtype for x in access.loads(twin.body)], key=_bytes)
+        lanes = min(self.machine.lanes(widest), 4)
+        if widest == "bool" or n is None or any(_is_choosing(n) for b in twin.body for n in post_order(b)):
+            return 1
+        if any(access.runs_along(x, twin.axis[-1].var) == "far" for x in access.loads(twin.body)):
+            return 1
+        while lanes > 1 and (n % lanes or access.work(op) // lanes < self.machine.enough_threads):
+            lanes //= 2
+        return lanes
+
+    def plain_op(self, op: ComputeOp) -> ComputeOp:
+        """The operation with what is inlined into it."""
+        twin = self.s.normalize().stage_map.get(op)
+        return twin.op if twin is not None and isinstance(twin.op, ComputeOp) else op
+
+    def fused(self, stage: Stage, axes: list[IterVar]) -> IterVar:
+        if not axes:
+            return stage.fuse()
+        return stage.fuse(*axes) if len(axes) > 1 else axes[0]
+
+    def spread(self, stage: Stage, axis: IterVar, threads: int = THREADS) -> tuple[IterVar, IterVar]:
+        """Carry a loop by blocks of threads; gives the two loops made of it."""
+        n = self.extent_now(stage, axis)
+        if n is not None:
+            # Small kernels are divided among more blocks than they need: each multiprocessor takes one.
+            share = -(-n // self.machine.multiprocessors)
+            threads = min(threads, max(share, 32), n)
+        block, thread = stage.split(axis, factor=min(threads, self.machine.max_threads))
+        stage.bind(block, thread_axis("blockIdx.x"))
+        stage.bind(thread, thread_axis("threadIdx.x"))
+        return block, thread
+
+    def extent_now(self, stage: Stage, axis: IterVar) -> int | None:
+        """Iterations of a loop made by splits and fusions, None if they are not known."""
+        if axis.dom is not None:
+            return access.extent_of(axis)
+        for r in stage.relations:
+            if getattr(r, "fused", None) is axis:
+                outer, inner = self.extent_now(stage, r.outer), self.extent_now(stage, r.inner)
+                return None if outer is None or inner is None else outer * inner
+            if getattr(r, "outer", None) is axis and getattr(r, "parent", None) is not None and r.factor is not None:
+                parent = self.extent_now(stage, r.parent)
+                return None if parent is None else -(-parent // int(r.factor))
+        return None
+
+    # -- reductions ----------------------------------------------------------------------------------------------------
+
+    def fusable_consumer(self, stage: Stage, plain: Schedule) -> Stage | None:
+        """The one operation that reads this reduction, element for element, if threads that sum can compute it."""
+        twin = plain.stage_map[stage.op]
+        users = plain.consumers(twin)
+        if stage.is_output or len(users) != 1:
+            return None
+        user = users[0]
+        if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
+            return None
+        for load in access.loads(user.op.body):
+            if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
+                return None
+        return next(x for x in self.s.stages if x.uid == user.uid)
+
+    def reduction(self, stage: Stage, consumer: Stage | None) -> None:
+        op = stage.op
+        results = access.elements([a.dom.extent for a in op.axis])
+        steps = access.elements([a.dom.extent for a in op.reduce_axis])
+        if steps >= SHORT_SUM and results * 32 <= self.machine.enough_threads * 4 and not op.body[0].init:
+            self.cross_thread(stage, consumer, steps)
+        else:
+            self.serial(stage, consumer)
+
+    def serial(self, stage: Stage, consumer: Stage | None) -> None:
+        """One thread does all of a sum."""
+        op = stage.op
+        if consumer is None and op.num_outputs == 1:
+            consumer, stage = stage, self.s[self.s.cache_write(op.output(0), "local")]
+        host = consumer or stage
+        _, thread = self.spread(host, self.fused(host, list(host.op.axis)))
+        if host is not stage:
+            stage.compute_at(host, thread)
+            stage.set_scope("local")
+
+    def cross_thread(self, stage: Stage, consumer: Stage | None, steps: int) -> None:
+        """A block of threads does a sum: each a part, then they join them."""
+        count = self.machine.threads(-(-steps // 4))
+        threads = thread_axis((0, count), "threadIdx.x")
+        host = consumer or stage
+        row = self.fused(host, list(host.op.axis))
+        if host is stage:
+            # Fused loops over data stay when the reduction is divided.
+            self.across_threads(stage, count, threads)
+            stage.set_store_predicate(threads.var.equal(0))
+            stage.bind(row, thread_axis("blockIdx.x"))
+            return
+        block, one = host.split(row, factor=1)
+        host.bind(block, thread_axis("blockIdx.x"))
+        host.bind(one, threads)
+        host.set_store_predicate(threads.var.equal(0))
+        self.across_threads(stage, count, threads)
+        stage.compute_at(host, block)
+        stage.set_scope("local")
+
+    def across_threads(self, stage: Stage, count: int, threads: IterVar) -> None:
+        """Divide the reduction of a stage among ``count`` threads."""
+        _, inner = stage.split(self.fused(stage, list(stage.op.reduce_axis)), factor=count)
+        parts = self.s.rfactor(stage.op.output(0), inner, len(stage.op.axis))
+        part = self.s[parts if isinstance(parts, Tensor) else parts[0]]
+        own = stage.op.reduce_axis[0]
+        stage.bind(own, threads)
+        part.compute_at(stage, own)
+        part.set_scope("local")
+
+
+def is_choice(op: ComputeOp) -> bool:
+    """Whether an element costs no more than choices and cheap arithmetic."""
+    for b in op.body:
+        for node in post_order(b):
+            if isinstance(node, Call) and node.op.name not in access.CHEAP_CALLS and not _is_choosing(node):
+                return False
+    return True
+
+
+def _is_choosing(node) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+
+
+def _bytes(dtype: str) -> int:
+    return info(dtype).bytes
+
+
+def _is_own_element(load: ProducerLoad, axes) -> bool:
+    return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
