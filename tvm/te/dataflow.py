@@ -122,7 +122,7 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
         if axis in stage.iter_var_attrs:
             new.iter_var_attrs[moved] = stage.iter_var_attrs.pop(axis)
     stage.leaf_iter_vars += [a for a in op.axis if a not in stage.leaf_iter_vars]
-    _swap_op(schedule, stage, out, skip={new})
+    swap_op(schedule, stage, out, skip={new})
     return cache
 
 
@@ -165,7 +165,7 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     new.iter_var_attrs = {a: v for a, v in stage.iter_var_attrs.items() if _is_reduction(a)}
     stage.relations, stage.iter_var_attrs = [], {}
     stage.all_iter_vars, stage.leaf_iter_vars = list(op.axis), list(op.axis)
-    _swap_op(schedule, stage, out, skip={new})
+    swap_op(schedule, stage, out, skip={new})
     return cache
 
 
@@ -192,7 +192,7 @@ def _moved_axis(axis: IterVar, values: dict) -> IterVar:
     return IterVar(Range.from_min_extent(low, extent), axis.var, axis.iter_type, axis.thread_tag)
 
 
-def _swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
+def swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
     """Let ``stage`` make its tensors by ``op`` from now on, and all readers read the new ones."""
     change = Substitution()
     for old, new in zip(stage.op.outputs, op.outputs):
@@ -238,7 +238,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
         final.reduce_axis
     )
     stage.leaf_iter_vars = data_leaves + list(final.reduce_axis)
-    _swap_op(schedule, stage, final, skip={new})
+    swap_op(schedule, stage, final, skip={new})
     schedule.steps.append(step)
     outputs = factored.outputs
     return outputs[0] if len(outputs) == 1 else outputs
@@ -326,4 +326,4 @@ def _final_op(op: ComputeOp, factored: ComputeOp, new_axis: IterVar, axis: IterV
     return ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
 
 
-__all__ = ["cache_read", "cache_write", "rfactor"]
+__all__ = ["cache_read", "cache_write", "rfactor", "swap_op"]

@@ -11,10 +11,11 @@ from types import ModuleType
 
 from ...dtype import info
 from ...ir.op import Op
-from ...ir.prim import Call, IterVar, ProducerLoad
+from ...ir.prim import Call, IntImm, IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...target import Target
-from ...te.dataflow import _swap_op
+from ...te.axes import Fuse, Split
+from ...te.dataflow import swap_op
 from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
@@ -93,7 +94,7 @@ class Planner:
             if isinstance(stage.op, ExternOp):
                 op = extern.on_threads(stage.op)
                 if op is not None:
-                    _swap_op(self.s, stage, op, set())
+                    swap_op(self.s, stage, op, set())
             elif isinstance(stage.op, ScanOp):
                 stage.env_threads([thread_axis((0, 1), tag) for tag in ("blockIdx.x", "threadIdx.x")])
             elif isinstance(stage.op, HybridOp) and stage.op.axis:
@@ -182,12 +183,12 @@ class Planner:
         if axis.dom is not None:
             return access.extent_of(axis)
         for r in stage.relations:
-            if getattr(r, "fused", None) is axis:
+            if isinstance(r, Fuse) and r.fused is axis:
                 outer, inner = self.extent_now(stage, r.outer), self.extent_now(stage, r.inner)
                 return None if outer is None or inner is None else outer * inner
-            if getattr(r, "outer", None) is axis and getattr(r, "parent", None) is not None and r.factor is not None:
+            if isinstance(r, Split) and r.outer is axis and isinstance(r.factor, IntImm):
                 parent = self.extent_now(stage, r.parent)
-                return None if parent is None else -(-parent // int(r.factor))
+                return None if parent is None else -(-parent // r.factor.value)
         return None
 
     # -- reductions ----------------------------------------------------------------------------------------------------
