@@ -20,6 +20,7 @@ Build = Callable[["IRModule", "Target"], "Module"]
 BACKENDS: Registry[Build | str] = Registry("back end")
 BACKENDS.register("llvm", "tvm.codegen.llvm:build")
 BACKENDS.register("c", "tvm.codegen.c:build")
+BACKENDS.register("opencl", "tvm.codegen.opencl:build")
 
 
 def backend(kind: str) -> Build:

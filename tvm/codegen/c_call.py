@@ -171,8 +171,8 @@ def _classify(name: str) -> Callable[[CLike, Call], str]:
         x = p.value(node.args[0])
         if not info(dtype).is_float:
             return p.literal("bool", name == "isfinite")
-        if c_expr.is_stored_half(p, dtype):
-            x = c_expr.widen(p, dtype, x)
+        if info(dtype).bits == 16:
+            x = c_expr.convert(p, dtype, "float32", x)
         return f"({name}({bare(x)}) != 0)"
 
     return emit

@@ -139,9 +139,9 @@ def math_call(p: CLike, name: str, dtype: str, operands: list[str]) -> str:
     kind = info(dtype)
     if not kind.is_float:
         raise TVMError(f"{p.name}: {name} is a function of floats, got {dtype}")
-    if is_stored_half(p, dtype):
-        wide = [widen(p, dtype, x) for x in operands]
-        return narrow(p, dtype, math_call(p, name, "float32", wide))
+    if dtype in _WIDEN:
+        wide = [convert(p, dtype, "float32", x) for x in operands]
+        return convert(p, "float32", dtype, math_call(p, name, "float32", wide))
     if name in OWN_FUNCTIONS and name not in p.math_functions:
         function = p.source.typed_helper(name, dtype)
     else:
@@ -392,9 +392,7 @@ def data_pointer(p: CLike, buffer) -> str:
     have = p.pointees.get(var)
     if have is not None and p.memory_type(have) == want:
         return name
-    # Memory that is also seen as another type: the compiler must not conclude anything from the types.
-    alias = p.source.typed_helper("alias", "int8" if dtype == "bool" else dtype)
-    return f"(({p.pointer_scopes.get('', '')}{alias}*){name})"
+    return p.view(var, name, dtype)
 
 
 def place(p: CLike, buffer, index: PrimExpr) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..dtype import info
 from ..error import InternalError
+
+if TYPE_CHECKING:
+    from .c_like import CLike
 
 # name of the operation -> C text of the function for one type; {T} is the type, {U} its unsigned form.
 BY_TYPE = {
@@ -135,34 +139,44 @@ FIXED = {
 }""",
 }
 
+BITS = """static inline {new} {name}({old} x) {
+  {new} y;
+  memcpy(&y, &x, sizeof y);
+  return y;
+}"""
+
 _NEEDS = {"floor": ("trunc",), "ceil": ("trunc",), "round": ("trunc",)}
 
 
-def typed_helper(add: Callable[[str, str], None], c_type: Callable[[str], str], operation: str, dtype: str) -> str:
+def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operation: str, dtype: str) -> str:
     """Define the function ``operation`` of ``dtype`` (and what it needs) by ``add(name, text)``; gives its name."""
     name = f"tvm_{operation}_{dtype}"
     kind = info(dtype)
     for other in _NEEDS.get(operation, ()):
-        typed_helper(add, c_type, other, dtype)
+        typed_helper(add, dialect, other, dtype)
     single = kind.bits == 32
     words = {
-        "name": name, "T": c_type(dtype), "U": f"uint{max(kind.bits, 8)}_t", "bits": str(kind.bits),
+        "name": name, "T": dialect.scalar_type(dtype), "U": dialect.scalar_type(f"uint{max(kind.bits, 8)}"),
+        "bits": str(kind.bits),
         "f": "f" if single else "", "I": "int32_t" if single else "int64_t", "trunc": f"tvm_trunc_{dtype}",
         "limit": "8388608.0f" if single else "4503599627370496.0",
         "below": "0.49999997f" if single else "0.49999999999999994",
     }  # fmt: skip
-    text = BY_TYPE[operation]
+    text = dialect.typed_helpers[operation]
     for word, value in words.items():
         text = text.replace("{" + word + "}", value)
     add(name, text)
     return name
 
 
-def bits_helper(add: Callable[[str, str], None], c_type: Callable[[str], str], source: str, target: str) -> str:
+def bits_helper(add: Callable[[str, str], None], dialect: type[CLike], source: str, target: str) -> str:
     """A function that gives the bits of one type as another of the same size."""
     if info(source).bytes != info(target).bytes:
         raise InternalError(f"the bits of {source} are not those of a {target}")
     name = f"tvm_bits_{source}_{target}"
-    old, new = c_type(source), c_type(target)
-    add(name, f"static inline {new} {name}({old} x) {{\n  {new} y;\n  memcpy(&y, &x, sizeof y);\n  return y;\n}}")
+    words = {"name": name, "old": dialect.memory_type(source), "new": dialect.memory_type(target)}
+    text = dialect.bits_helper
+    for word, value in words.items():
+        text = text.replace("{" + word + "}", value)
+    add(name, text)
     return name

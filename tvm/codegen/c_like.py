@@ -37,7 +37,7 @@ from ..ir.primop import round_float, wrap_int
 from ..ir.type import PointerType, PrimType
 from ..ir.visit import post_order, pre_order
 from ..tir.stmt import BufferStore
-from . import c_call, c_expr, c_stmt, c_vector
+from . import c_call, c_expr, c_helpers, c_stmt, c_vector
 from .c_bounds import Bounds
 from .c_names import bare, clean, unique
 from .c_source import Source, comment
@@ -87,6 +87,12 @@ class CLike:
     # Functions of floats: intrinsic -> name; float32 forms have the suffix.
     math_functions: ClassVar[dict[str, str]] = c_call.LIBRARY_FUNCTIONS
     single_suffix: ClassVar[str] = "f"
+    # Names that stand for something in the language, beside those of C.
+    reserved: ClassVar[frozenset[str]] = frozenset()
+    # Functions the text defines for itself: by operation for a type, by name, and the bits of one type as another.
+    typed_helpers: ClassVar[dict[str, str]] = c_helpers.BY_TYPE
+    fixed_helpers: ClassVar[dict[str, str]] = c_helpers.FIXED
+    bits_helper: ClassVar[str] = c_helpers.BITS
 
     expressions: ClassVar[dict[type, Callable]] = {
         **c_expr.EXPRESSIONS,
@@ -437,6 +443,28 @@ class CLike:
 
     def stmt(self, stmt) -> None:
         c_stmt.emit(self, stmt)
+
+    # Memory ---------------------------------------------------------------------------------------------------
+
+    def view(self, var: Var, name: str, dtype: str) -> str:
+        """Memory that is also seen as another type: the compiler must not conclude anything from the types."""
+        alias = self.source.typed_helper("alias", "int8" if dtype == "bool" else dtype)
+        return f"(({self.pointer_scopes.get('', '')}{alias}*){name})"
+
+    def is_wide(self, dtype: str, buffer, index: PrimExpr) -> bool:
+        """Whether a vector is loaded or stored as a whole."""
+        return dtype in self.vector_types and c_vector.contiguous_base(index, buffer.dtype) is not None
+
+    def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
+        kind = self.vector_types[dtype]
+        self.line(f"*({kind}*){array} = *({kind}*)({c_vector.first_place(self, buffer, index)});")
+
+    def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
+        kind = self.vector_types[dtype]
+        self.line(f"*({kind}*)({c_vector.first_place(self, buffer, index)}) = *({kind}*){array};")
+
+    def copy_bytes(self, target: str, source: str, size: int) -> None:
+        self.line(f"memcpy({target}, {source}, {size});")
 
 
 class _Both:

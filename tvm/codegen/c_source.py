@@ -37,7 +37,7 @@ class Source:
         self.constants: list[str] = []
         self.imported: list[str] = []
         self.externs: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self.taken: set[str] = set(RESERVED)
+        self.taken: set[str] = set(RESERVED | dialect.reserved)
         self._packed: dict[str, str] = {}
         self._shared: dict[str, str] = {}
         # What passes over expressions found, by identity; the node is kept so that its identity stays its own.
@@ -62,14 +62,14 @@ class Source:
         self.helpers.setdefault(name, text)
 
     def helper(self, name: str) -> str:
-        self.add_helper(name, c_helpers.FIXED[name])
+        self.add_helper(name, self.dialect.fixed_helpers[name])
         return name
 
     def typed_helper(self, operation: str, dtype: str) -> str:
-        return c_helpers.typed_helper(self.add_helper, self.dialect.scalar_type, operation, dtype)
+        return c_helpers.typed_helper(self.add_helper, self.dialect, operation, dtype)
 
     def bits_helper(self, source: str, target: str) -> str:
-        return c_helpers.bits_helper(self.add_helper, self.dialect.memory_type, source, target)
+        return c_helpers.bits_helper(self.add_helper, self.dialect, source, target)
 
     def constant(self, hint: str, before: str, after: str, local: Container[str] = ()) -> str:
         """A constant at file level, ``before NAME after``; the same text twice is one constant."""

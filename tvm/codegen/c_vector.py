@@ -128,7 +128,7 @@ def is_crossing(p: CLike, node: PrimExpr) -> bool:
     if isinstance(node, Shuffle):
         return True
     if isinstance(node, BufferLoad):
-        return node.dtype in p.vector_types and contiguous_base(node.indices[0], node.buffer.dtype) is not None
+        return p.is_wide(node.dtype, node.buffer, node.indices[0])
     if not isinstance(node, Call):
         return False
     name = getattr(node.op, "name", "")
@@ -229,7 +229,7 @@ def _fill_reinterpret(p: CLike, node: Call, name: str) -> None:
     have, want = info(source.dtype), info(node.dtype)
     if have.lanes * have.bytes != want.lanes * want.bytes:
         raise TVMError(f"reinterpret: {source.dtype} and {node.dtype} do not have the same size")
-    p.line(f"memcpy({name}, {materialise(p, source)}, sizeof {name});")
+    p.copy_bytes(name, materialise(p, source), want.lanes * want.bytes)
 
 
 def _fill_choice(p: CLike, node: Call, name: str) -> None:
@@ -272,16 +272,15 @@ def contiguous_base(index: PrimExpr, dtype: str) -> PrimExpr | None:
     return index if info(index.dtype).lanes == 1 else None
 
 
-def _wide_place(p: CLike, buffer, base: PrimExpr, kind: str) -> str:
-    lanes = info(buffer.dtype).lanes
+def first_place(p: CLike, buffer, index: PrimExpr) -> str:
+    """The address of the first of elements that lie side by side."""
+    lanes, base = info(buffer.dtype).lanes, contiguous_base(index, buffer.dtype)
     steps = p.value(base) if lanes == 1 else f"{p.value(base)} * {lanes}"
-    return f"*({kind}*)({c_expr.data_pointer(p, buffer)} + {bare(steps)})"
+    return f"{c_expr.data_pointer(p, buffer)} + {bare(steps)}"
 
 
 def _fill_wide_load(p: CLike, node: BufferLoad, name: str) -> None:
-    kind = p.vector_types[node.dtype]
-    base = contiguous_base(node.indices[0], node.buffer.dtype)
-    p.line(f"*({kind}*){name} = {_wide_place(p, node.buffer, base, kind)};")
+    p.load_wide(name, node.dtype, node.buffer, node.indices[0])
 
 
 def store(p: CLike, stmt: BufferStore) -> None:
@@ -291,16 +290,15 @@ def store(p: CLike, stmt: BufferStore) -> None:
     given = info(value.dtype).lanes
     if given not in (1, lanes):
         raise TVMError(f"buffer {buffer.name}: {given} lanes stored where {lanes} are written")
-    wide = p.vector_types.get(value.dtype) if given == lanes else None
-    base = contiguous_base(index, buffer.dtype) if wide else None
+    wide = given == lanes and p.is_wide(value.dtype, buffer, index)
     if given == 1:
         p.named_value(value)
-    elif base is not None or _overlaps(p, stmt):
+    elif wide or _overlaps(p, stmt):
         materialise(p, value)
     else:
         prepare(p, value)
-    if base is not None:
-        p.line(f"{_wide_place(p, buffer, base, wide)} = *({wide}*){p.arrays[id(value)]};")
+    if wide:
+        p.store_wide(p.arrays[id(value)], value.dtype, buffer, index)
         return
     prepare(p, index)
     if min(info(index.dtype).lanes, info(buffer.dtype).lanes) > 1 or _reads(p, index, stmt):

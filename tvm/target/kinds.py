@@ -174,7 +174,7 @@ register_kind(
         _options(
             "max_threads_per_block:int=256 max_shared_memory_per_block:int=16384 max_num_threads:int=256 "
             "thread_warp_size:int=1 texture_spatial_limit:int=16384 texture_depth_limit:int max_function_args:int=128 "
-            "image_base_address_alignment:int"
+            "image_base_address_alignment:int supports_float16:bool"
         ),
         ("opencl", "gpu"),
         OPENCL,

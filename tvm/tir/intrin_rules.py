@@ -280,12 +280,11 @@ def use_fallback(target: str, names: Iterable[str]) -> None:
 
 
 # Intrinsics with a default rule that a back end has functions of its own for.
-KEPT = {
-    "llvm": (
-        "exp10", "sigmoid", "rsqrt", "hypot", "ldexp", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "isinf",
-        "isfinite",
-    ),
-}  # fmt: skip
+_LIBRARY = (
+    "exp10", "sigmoid", "rsqrt", "hypot", "ldexp", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "isinf",
+    "isfinite",
+)  # fmt: skip
+KEPT = {"llvm": _LIBRARY, "opencl": _LIBRARY, "cuda": _LIBRARY}
 
 for _target, _names in KEPT.items():
     for _name in _names:
