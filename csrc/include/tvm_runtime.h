@@ -205,6 +205,12 @@ TVM_DLL int TVMTensorByteSize(const DLTensor *tensor, size_t *out);
 TVM_DLL int TVMDeviceExists(DLDevice device);
 TVM_DLL int TVMSynchronize(int device_type, int device_id, void *stream);
 TVM_DLL const char *TVMDeviceTypeName(int device_type);
+/* The null value for what the device does not have. */
+TVM_DLL int TVMDeviceGetAttribute(DLDevice device, int which, TVMValue *out, int *out_code);
+TVM_DLL int TVMStreamCreate(int device_type, int device_id, void **out);
+TVM_DLL int TVMStreamFree(int device_type, int device_id, void *stream);
+/* The stream the calling thread gives work to; NULL for the first one. */
+TVM_DLL int TVMSetStream(int device_type, int device_id, void *stream);
 
 /* ---- modules ---- */
 TVM_DLL int TVMModCreate(const char *type_key, TVMFinalizer fin, void *resource, TVMModuleHandle *out);
@@ -230,6 +236,13 @@ TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size
  * magic is refused when they disagree; files without that tail are loaded unchecked. */
 #define TVM_SEAL_MAGIC "TVMSEAL1"
 TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
+/* Kernels of a device. Bytes: "TVMDEV01", the length of a JSON text in eight bytes (little endian), the text, images.
+ * The text: {"kind": "opencl"|"cuda", "images": [{"format", "arch", "offset" from the end of the text, "size"}],
+ * "kernels": {name: {"args": [types], "launch": [thread tags], "threads": N, "shared": bytes}}}. A kernel is a function
+ * of its arguments followed by the extents in the order of "launch". No driver is touched before the first call. */
+TVM_DLL int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out);
+/* The bytes a device module was made of, borrowed; NULL for any other module. */
+TVM_DLL const void *TVMDeviceModuleBytes(TVMModuleHandle mod, size_t *out_size);
 TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char *name, void *address);
 TVM_DLL int TVMModGetSystemLib(TVMModuleHandle *out);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "device.h"
 #include "json.h"
 
 typedef struct {

@@ -37,6 +37,7 @@ struct TVMFunction {
   void *resource;
   TVMFinalizer finalize;
   struct TVMModule *owner; /* kept alive by this function, may be NULL */
+  bool of_module;          /* the resource belongs to the module that has the function */
 };
 struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVMFinalizer fin, struct TVMModule *owner);
 int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
@@ -53,21 +54,15 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLD
 int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 /* A function of a module written in C; `self` lives as long as the module, which the functions handed out keep. */
 int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self);
+/* The resource of a module made with the finalizer `kind`, NULL for other modules. */
+void *tvm_module_resource(TVMModuleHandle mod, TVMFinalizer kind);
 void tvm_builtin(const char *name, TVMBackendPackedCFunc code);
 void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child */
 void tvm_pool_fork_child(void);
 
-/* ---- devices ---- */
-typedef struct {
-  void *(*alloc)(DLDevice device, size_t nbytes, size_t alignment);
-  void (*free)(DLDevice device, void *data);
-  int (*copy)(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
-              DLDevice to_device, size_t nbytes, void *stream);
-  int (*sync)(DLDevice device, void *stream);
-  int (*exists)(int device_id);
-} DeviceApi;
+/* ---- devices; see device.h ---- */
+typedef struct DeviceApi DeviceApi;
 const DeviceApi *tvm_device(DLDevice device); /* NULL with the last error set */
-extern const DeviceApi tvm_cpu_api;
 
 bool tvm_is_compact(const DLTensor *tensor);
 /* Element bytes of a dtype: whole bytes per lane for bool, packed otherwise. */

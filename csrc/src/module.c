@@ -64,6 +64,8 @@ int TVMModFree(TVMModuleHandle mod) {
   return 0;
 }
 
+void *tvm_module_resource(TVMModuleHandle mod, TVMFinalizer kind) { return mod->finalize == kind ? mod->resource : NULL; }
+
 const char *TVMModTypeKey(TVMModuleHandle mod) { return mod->type_key; }
 
 const char *TVMModEntryName(TVMModuleHandle mod) { return mod->entry_name ? mod->entry_name : ""; }
@@ -91,6 +93,7 @@ int TVMModAddFunction(TVMModuleHandle mod, const char *name, TVMFunctionHandle f
 int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self) {
   TVMFunctionHandle function;
   if (TVMFuncCreateFromCFunc(code, self, NULL, &function)) return -1;
+  function->of_module = true;
   int status = TVMModAddFunction(mod, name, function);
   TVMFuncFree(function);
   return status;
@@ -168,9 +171,9 @@ static const char *resolve_entry(struct TVMModule *mod, const char *name) {
 static int find_function(struct TVMModule *mod, const char *name, int query_imports, bool own, TVMFunctionHandle *out) {
   const char *resolved = resolve_entry(mod, name);
   *out = map_get(&mod->functions, resolved);
-  /* A C function over the module's own resource must not outlive the module. */
-  if (*out && own && mod->resource && (*out)->resource == mod->resource)
-    return (*out = tvm_func_new((*out)->code, mod->resource, NULL, mod)) ? 0 : -1;
+  /* A C function over what the module owns must not outlive the module. */
+  if (*out && own && (*out)->of_module)
+    return (*out = tvm_func_new((*out)->code, (*out)->resource, NULL, mod)) ? 0 : -1;
   if (*out) return TVMFuncRetain(*out);
   TVMBackendPackedCFunc code = packed_symbol(mod, resolved);
   if (code) return (*out = tvm_func_new(code, NULL, NULL, own ? mod : NULL)) ? 0 : -1;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "device.h"
 
 enum { ARRAY_ALIGNMENT = 64 };
 
@@ -228,6 +228,16 @@ static bool same_shape(const DLTensor *a, const DLTensor *b) {
   return a->ndim == b->ndim && (a->ndim == 0 || !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(int64_t)));
 }
 
+/* Two drivers know nothing of each other's memory. */
+static int copy_through_host(const DLTensor *from, DLTensor *to, size_t nbytes) {
+  void *bytes = malloc(nbytes ? nbytes : 1);
+  if (!bytes) return tvm_error("copy: cannot allocate %zu bytes on the host", nbytes);
+  int status = TVMArrayCopyToBytes(from, bytes, nbytes);
+  if (!status) status = TVMArrayCopyFromBytes(to, bytes, nbytes);
+  free(bytes);
+  return status;
+}
+
 int TVMArrayCopyFromTo(const DLTensor *from, DLTensor *to, void *stream) {
   size_t from_bytes, to_bytes;
   char from_type[32], to_type[32];
@@ -239,6 +249,8 @@ int TVMArrayCopyFromTo(const DLTensor *from, DLTensor *to, void *stream) {
   if (from_bytes != to_bytes)
     return tvm_error("copy: the source has %zu bytes, the target %zu", from_bytes, to_bytes);
   if (tvm_is_compact(from) && tvm_is_compact(to)) {
+    bool foreign = from_api != &tvm_cpu_api && to_api != &tvm_cpu_api && from_api != to_api;
+    if (foreign) return copy_through_host(from, to, from_bytes);
     /* The device side of the pair knows how to move bytes to and from the host. */
     const DeviceApi *api = from_api != &tvm_cpu_api ? from_api : to_api;
     return api->copy(from->data, from->byte_offset, from->device, to->data, to->byte_offset, to->device, from_bytes,

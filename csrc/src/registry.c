@@ -88,6 +88,7 @@ struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVM
   func->resource = resource;
   func->finalize = fin;
   func->owner = owner;
+  func->of_module = false;
   if (owner) TVMModRetain(owner);
   return func;
 }

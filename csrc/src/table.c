@@ -1,9 +1,10 @@
 /* The function table handed to generated code, and what happens around fork. */
 #include <pthread.h>
 
-#include "internal.h"
+#include "device.h"
 #include "library.h"
 
+int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 int tvm_flush_arguments(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 
 static int table_func_call(void *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code) {
@@ -43,6 +44,7 @@ static void child_after_fork(void) {
   tvm_registry_fork(2);
   tvm_pool_fork_child();
   library_fork_child();
+  tvm_opencl_fork_child();
 }
 
 static int builtin_config_threadpool(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
@@ -68,6 +70,13 @@ static int builtin_system_lib(TVMValue *args, int *codes, int n, TVMValue *ret, 
   return 0;
 }
 
+static int builtin_device_attribute(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
+  (void)codes, (void)resource;
+  if (n != 3) return tvm_error("runtime.GetDeviceAttr: expected a device's type and number, and the attribute's number");
+  DLDevice device = {(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
+  return TVMDeviceGetAttribute(device, (int)args[2].v_int64, ret, ret_code);
+}
+
 __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(before_fork, parent_after_fork, child_after_fork);
 }
@@ -77,6 +86,9 @@ void tvm_register_builtins(void) {
   tvm_builtin("runtime.NumThreads", builtin_num_threads);
   tvm_builtin("runtime.SystemLib", builtin_system_lib);
   tvm_builtin("cache_flush_cpu_non_first_arg", tvm_flush_arguments);
+  tvm_builtin("__tvm_set_device", tvm_set_device);
+  tvm_builtin("runtime.GetDeviceAttr", builtin_device_attribute);
+  tvm_register_device_modules();
   tvm_register_graph();
   tvm_register_factory();
 }

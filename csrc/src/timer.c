@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "device.h"
 
 static int call_once(TVMCallFrame *frame, struct TVMFunction *func) {
   int n = (int)frame->num_args, ret_code;
@@ -14,23 +14,50 @@ static int call_once(TVMCallFrame *frame, struct TVMFunction *func) {
   return status;
 }
 
+/* A device's own clock, or the host's around a synchronisation. */
+typedef struct { const DeviceApi *api; DLDevice device; void *own; double start; } Clock;
+
+static int clock_start(DLDevice device, Clock *clock) {
+  *clock = (Clock){tvm_device(device), device, NULL, 0};
+  if (!clock->api || clock->api->sync(device, NULL)) return -1;
+  if (clock->api->timer_start) return clock->api->timer_start(device, &clock->own);
+  clock->start = tvm_now();
+  return 0;
+}
+
+static int clock_stop(Clock *clock, double *out_seconds) {
+  if (clock->api->timer_stop) return clock->api->timer_stop(clock->device, clock->own, out_seconds);
+  if (clock->api->sync(clock->device, NULL)) return -1;
+  *out_seconds = tvm_now() - clock->start;
+  return 0;
+}
+
 /* Calls `number` times; between batches of about 50 ms the embedding language may ask to stop. */
 static int run_batch(TVMCallFrame *frame, const TVMTimeOptions *options, int64_t number, double per_call,
                      double *out_seconds) {
   int64_t batch = (int64_t)(0.05 / fmax(per_call, 1e-8)) + 1;
-  double start = tvm_now(), paused = 0;
-  for (int64_t done = 0; done < number;) {
+  double paused = 0, unused;
+  int status = 0;
+  Clock clock;
+  if (clock_start(options->device, &clock)) return -1;
+  for (int64_t done = 0; done < number && !status;) {
     int64_t stop = number - done < batch ? number : done + batch;
-    for (; done < stop; ++done)
-      if (call_once(frame, frame->func)) return -1;
-    if (done < number) {
+    for (; done < stop && !status; ++done) status = call_once(frame, frame->func);
+    if (done < number && !status) {
       double before = tvm_now();
-      if (tvm_interrupt_check()) return -1;
-      paused += tvm_now() - before;
+      status = tvm_interrupt_check();
+      if (!clock.api->timer_start) paused += tvm_now() - before; /* a device works on meanwhile */
     }
   }
-  if (TVMSynchronize(options->device.device_type, options->device.device_id, NULL)) return -1;
-  *out_seconds = tvm_now() - start - paused;
+  if (status) {
+    ErrorRecord why;
+    tvm_error_save(&why);
+    clock_stop(&clock, &unused);
+    tvm_error_restore(&why);
+    return -1;
+  }
+  if (clock_stop(&clock, out_seconds)) return -1;
+  *out_seconds -= paused;
   return 0;
 }
 

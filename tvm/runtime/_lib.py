@@ -110,6 +110,12 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMArrayToDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
     "TVMDeviceExists": (_INT, (DLDevice,)),
     "TVMSynchronize": (_STATUS, (_INT, _INT, _ADDRESS)),
+    "TVMDeviceGetAttribute": (_STATUS, (DLDevice, _INT, _ADDRESS, _ADDRESS)),
+    "TVMStreamCreate": (_STATUS, (_INT, _INT, _ADDRESS)),
+    "TVMStreamFree": (_STATUS, (_INT, _INT, _ADDRESS)),
+    "TVMSetStream": (_STATUS, (_INT, _INT, _ADDRESS)),
+    "TVMDeviceModuleLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),
+    "TVMDeviceModuleBytes": (_ADDRESS, (_ADDRESS, _ADDRESS)),
     "TVMModCreate": (_STATUS, (_TEXT, _FINALIZER, _ADDRESS, _ADDRESS)),
     "TVMModLoadFromFile": (_STATUS, (_TEXT, _TEXT, _ADDRESS)),
     "TVMModRetain": (_STATUS, (_ADDRESS,)),
@@ -482,6 +488,21 @@ def device_exists(device: tuple[int, int]) -> bool:
     return bool(lib.TVMDeviceExists(DLDevice(*device)))
 
 
+def device_attribute(device: tuple[int, int], which: int) -> int | str | None:
+    """An attribute of a device; None for what the device does not have."""
+    value, code = ctypes.c_int64(), ctypes.c_int()
+    check(lib.TVMDeviceGetAttribute(DLDevice(*device), which, ctypes.addressof(value), ctypes.addressof(code)))
+    if code.value == NULL:
+        return None
+    return read_text(value.value) if code.value == STR else value.value
+
+
+def stream_create(device: tuple[int, int]) -> int:
+    out = _out()
+    check(lib.TVMStreamCreate(*device, ctypes.addressof(out)))
+    return out.value
+
+
 # ---- DLPack capsules ----
 
 # Prototypes of our own: attributes set on ctypes.pythonapi's functions would be seen by every user of ctypes.
@@ -553,6 +574,19 @@ def module_load(path: str, fmt: str) -> int:
     out = _out()
     check(lib.TVMModLoadFromFile(os.fsencode(path), fmt.encode(), ctypes.addressof(out)))
     return out.value
+
+
+def device_module_load(data: bytes) -> int:
+    out = _out()
+    check(lib.TVMDeviceModuleLoad(data, len(data), ctypes.addressof(out)))
+    return out.value
+
+
+def device_module_bytes(handle: int) -> bytes | None:
+    """The bytes of a module of kernels, None for any other module."""
+    size = ctypes.c_size_t()
+    address = lib.TVMDeviceModuleBytes(handle, ctypes.addressof(size))
+    return ctypes.string_at(address, size.value) if address else None
 
 
 def module_import(handle: int, index: int) -> int:

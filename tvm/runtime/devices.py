@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from . import _lib
 
 RPC_SESS_MASK = 128
@@ -86,34 +88,81 @@ class Device:
         """True when a driver for the device is loaded and the device is there."""
         return _lib.device_exists((self.device_type, self.device_id))
 
-    def _attribute(self):
-        """Attributes that only accelerators have: None on a CPU, an error for a device without a driver."""
-        _lib.check(_lib.lib.TVMSynchronize(self.device_type, self.device_id, None))
+    def _attribute(self, which: int):
+        """None for what the device does not have (a CPU has none of them), an error for one that is not there."""
+        return _lib.device_attribute((self.device_type, self.device_id), which)
+
+    @property
+    def max_threads_per_block(self) -> int | None:
+        return self._attribute(1)
+
+    @property
+    def warp_size(self) -> int | None:
+        return self._attribute(2)
+
+    @property
+    def max_shared_memory_per_block(self) -> int | None:
+        return self._attribute(3)
+
+    @property
+    def compute_version(self) -> str | None:
+        """``"9.0"`` on CUDA, the version of OpenCL there."""
+        return self._attribute(4)
+
+    @property
+    def device_name(self) -> str | None:
+        return self._attribute(5)
+
+    @property
+    def max_clock_rate(self) -> int | None:
+        """In kHz."""
+        return self._attribute(6)
+
+    @property
+    def multi_processor_count(self) -> int | None:
+        return self._attribute(7)
+
+    @property
+    def max_thread_dimensions(self) -> list[int] | None:
+        text = self._attribute(8)
+        return None if text is None else json.loads(text)
+
+    @property
+    def api_version(self) -> int | None:
+        return self._attribute(11)
+
+    @property
+    def driver_version(self) -> str | None:
+        return self._attribute(12)
+
+    @property
+    def l2_cache_size_bytes(self) -> int | None:
+        return self._attribute(13)
+
+    @property
+    def total_global_memory(self) -> int | None:
+        """Bytes of the device's memory."""
+        return self._attribute(14)
+
+    @property
+    def available_global_memory(self) -> int | None:
+        """Bytes of it that are free now."""
+        return self._attribute(15)
+
+    def texture_spatial_limit(self) -> None:
+        """None: no driver here has textures."""
         return None
 
-    max_threads_per_block = property(_attribute)
-    warp_size = property(_attribute)
-    max_shared_memory_per_block = property(_attribute)
-    compute_version = property(_attribute)
-    device_name = property(_attribute)
-    max_clock_rate = property(_attribute)
-    multi_processor_count = property(_attribute)
-    max_thread_dimensions = property(_attribute)
-    api_version = property(_attribute)
-    driver_version = property(_attribute)
-    l2_cache_size_bytes = property(_attribute)
+    def create_raw_stream(self) -> int:
+        """A new stream; work given to different streams may overlap."""
+        return _lib.stream_create((self.device_type, self.device_id))
 
-    def texture_spatial_limit(self):
-        return self._attribute()
+    def free_raw_stream(self, stream: int) -> None:
+        _lib.check(_lib.lib.TVMStreamFree(self.device_type, self.device_id, stream))
 
-    def create_raw_stream(self):
-        return self._attribute()
-
-    def free_raw_stream(self, stream) -> None:
-        self._attribute()
-
-    def set_raw_stream(self, stream) -> None:
-        self._attribute()
+    def set_raw_stream(self, stream: int | None) -> None:
+        """The stream this thread's work goes to from now on; None for the first one."""
+        _lib.check(_lib.lib.TVMSetStream(self.device_type, self.device_id, stream))
 
     def sync(self, stream=None) -> None:
         """Wait until all work given to the device is done."""

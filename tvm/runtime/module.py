@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntFlag
+from functools import partial
 from typing import NamedTuple
 
 from ..error import TVMError
@@ -309,11 +311,38 @@ _modules: weakref.WeakValueDictionary[int, Module] = weakref.WeakValueDictionary
 _imports: weakref.WeakKeyDictionary[Module, list[Module]] = weakref.WeakKeyDictionary()
 
 
+def _wrap(handle: int) -> Module:
+    """The object of a module that C made; kernels of a device bring their sources along."""
+    module = Module(handle)
+    data = _lib.device_module_bytes(handle)
+    if data is not None:
+        module._info = CodeInfo(source=partial(_device_source, data), to_bytes=lambda: data)
+    return module
+
+
+def _device_source(data: bytes, fmt: str) -> str:
+    """The text of the image in the format ``fmt``, or of the source."""
+    length = int.from_bytes(data[8:16], "little")
+    described = json.loads(data[16 : 16 + length])
+    wanted = (fmt,) if fmt else (described["kind"], "ptx")
+    for name in wanted:
+        for image in described["images"]:
+            if image["format"] == name and name != "cubin":
+                start = 16 + length + image["offset"]
+                return data[start : start + image["size"]].decode("utf-8", "replace").rstrip("\0")
+    return ""
+
+
+def load_device_module(data: bytes) -> Module:
+    """The kernels in ``data``, the bytes code generation makes; the driver is opened at the first call."""
+    return _wrap(_lib.device_module_load(bytes(data)))
+
+
 def module_from_handle(handle: int) -> Module:
     """Takes the reference."""
     known = _modules.get(handle)
     if known is None:
-        return Module(handle)
+        return _wrap(handle)
     lib.TVMModFree(handle)
     return known
 

@@ -150,6 +150,8 @@ class BuiltinLowerer(StmtRewriter):
         for extent in node.extents:
             count = None if count is None or not isinstance(extent, IntImm) else count * extent.value
         limit = STACK_BYTES if kind == "global" else LOCAL_STACK_BYTES
+        if not (isinstance(self.device_type, IntImm) and self.device_type.value == 1):
+            limit = -1  # the host's stack is no memory of a device
         if count is not None and count * size <= limit or node.annotations.get("on_stack"):
             return node if body is node.body else node.replace(body=body)
         total: PrimExpr = const(size, "uint64")

@@ -1,0 +1,283 @@
+/* Device modules: kernels read from bytes, called as packed functions. The drivers bring them to their devices. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+#include "json.h"
+
+static const char MAGIC[] = "TVMDEV01";
+enum { MAGIC_SIZE = 8, HEADER_SIZE = 16 };
+
+static const struct { const char *name; int device_type; const DeviceApi *api; } KINDS[] = {
+    {"opencl", kDLOpenCL, &tvm_opencl_api}, {"cuda", kDLCUDA, NULL}};
+static const struct { const char *tag; int field; } LAUNCH_TAGS[] = {
+    {"blockIdx.x", 0}, {"blockIdx.y", 1}, {"blockIdx.z", 2}, {"threadIdx.x", LAUNCH_BLOCK},
+    {"threadIdx.y", LAUNCH_BLOCK + 1}, {"threadIdx.z", LAUNCH_BLOCK + 2}, {"tir.use_dyn_shared_memory", LAUNCH_SHARED}};
+
+static void module_free(void *self) {
+  DeviceModule *m = self;
+  if (m->native) m->api->unload(m);
+  for (int i = 0; m->images && i < m->image_count; ++i) {
+    free(m->images[i].format);
+    free(m->images[i].arch);
+  }
+  for (int i = 0; m->kernels && i < m->kernel_count; ++i) {
+    free(m->kernels[i].name);
+    free(m->kernels[i].args);
+    free(m->kernels[i].launch);
+  }
+  free(m->images);
+  free(m->kernels);
+  free(m->bytes);
+  pthread_mutex_destroy(&m->lock);
+  free(m);
+}
+
+/* ---- calling ---- */
+
+static uint16_t half_of(double value) {
+  float single = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &single, 4);
+  uint32_t sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+  if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+  if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to infinity */
+  if (rest < 0x38800000u) return (uint16_t)(sign | (uint32_t)rint(ldexp(fabs((double)single), 24)));
+  rest += 0xfffu + (rest >> 13 & 1); /* to the nearest, ties to even */
+  return (uint16_t)(sign | (rest - 0x38000000u) >> 13);
+}
+
+static uint16_t bfloat_of(double value) {
+  float single = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &single, 4);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
+  return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+static int wrong_argument(const DeviceKernel *k, int index, const char *wanted) {
+  return tvm_error("kernel %s: argument %d: expected %s", k->name, index, wanted);
+}
+
+static int read_argument(const DeviceKernel *k, int index, TVMValue value, int code, KernelArg *out) {
+  ArgType type = k->args[index];
+  out->bits = 0;
+  if (type.kind == ARG_HANDLE) {
+    bool tensor = code == kTVMDLTensorHandle || code == kTVMNDArrayHandle;
+    if (!tensor && code != kTVMOpaqueHandle && code != kTVMNullptr) return wrong_argument(k, index, "an array");
+    if (!tensor) {
+      out->bits = code == kTVMNullptr ? 0 : (uint64_t)(uintptr_t)value.v_handle;
+      return 0;
+    }
+    const DLTensor *t = value.v_handle;
+    if (t->device.device_type != k->module->device_type)
+      return tvm_error("kernel %s: argument %d: expected an array on %s, got one on %s", k->name, index,
+                       TVMDeviceTypeName(k->module->device_type), TVMDeviceTypeName(t->device.device_type));
+    out->bits = (uint64_t)(uintptr_t)t->data + t->byte_offset;
+    return 0;
+  }
+  bool real = code == kTVMArgFloat;
+  if (!real && code != kTVMArgInt && code != kTVMArgBool) return wrong_argument(k, index, "a number");
+  if (type.kind == ARG_INT) {
+    if (real) return wrong_argument(k, index, "an integer");
+    memcpy(&out->bits, &value.v_int64, 8);
+    return 0;
+  }
+  double number = real ? value.v_float64 : (double)value.v_int64;
+  float single = (float)number;
+  if (type.kind == ARG_BFLOAT) out->bits = bfloat_of(number);
+  else if (type.bytes == 2) out->bits = half_of(number);
+  else if (type.bytes == 4) memcpy(&out->bits, &single, 4);
+  else memcpy(&out->bits, &number, 8);
+  return 0;
+}
+
+static int call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
+  DeviceKernel *k = self;
+  (void)ret, (void)ret_code;
+  if (n != k->arg_count + k->launch_count)
+    return tvm_error("kernel %s: expected %d arguments and %d launch extents, got %d values", k->name, k->arg_count,
+                     k->launch_count, n);
+  KernelArg given[MAX_KERNEL_ARGS];
+  for (int i = 0; i < k->arg_count; ++i)
+    if (read_argument(k, i, args[i], codes[i], &given[i])) return -1;
+  LaunchSizes sizes = {{1, 1, 1, 1, 1, 1, 0}};
+  for (int i = 0; i < k->launch_count; ++i) {
+    int at = k->arg_count + i;
+    if (codes[at] != kTVMArgInt || args[at].v_int64 < 0)
+      return tvm_error("kernel %s: launch extent %d must be an integer of 0 or more", k->name, i);
+    sizes.field[k->launch[i]] = args[at].v_int64;
+  }
+  for (int i = 0; i < LAUNCH_SHARED; ++i)
+    if (sizes.field[i] == 0) return 0; /* nothing to compute */
+  DLDevice device = {k->module->device_type, tvm_current_device(k->module->device_type)};
+  const DeviceApi *api = tvm_device(device);
+  if (!api) return -1;
+  return api->launch(k, device.device_id, given, &sizes);
+}
+
+/* ---- reading ---- */
+
+static int corrupt(const char *what) { return tvm_error("device module: %s; the bytes are corrupt", what); }
+
+static const Json *member(const Json *object, const char *key, JsonKind kind) {
+  const Json *found = object && object->kind == JSON_OBJECT ? json_member(object, key) : NULL;
+  if (found && found->kind == kind) return found;
+  tvm_set_error("device module: '%s' is missing or of the wrong kind; the bytes are corrupt", key);
+  return NULL;
+}
+
+static int read_type(const char *text, ArgType *out) {
+  static const struct { const char *prefix; ArgKind kind; } kinds[] = {
+      {"bfloat", ARG_BFLOAT}, {"float", ARG_FLOAT}, {"uint", ARG_INT}, {"int", ARG_INT}};
+  if (!strcmp(text, "handle")) return *out = (ArgType){ARG_HANDLE, 8}, 0;
+  if (!strcmp(text, "bool")) return *out = (ArgType){ARG_INT, 1}, 0;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    size_t length = strlen(kinds[i].prefix);
+    if (strncmp(text, kinds[i].prefix, length)) continue;
+    char *end;
+    long bits = strtol(text + length, &end, 10);
+    bool known = bits == 16 || bits == 32 || bits == 64 || (bits == 8 && kinds[i].kind == ARG_INT);
+    if (kinds[i].kind == ARG_BFLOAT) known = bits == 16;
+    if (*end || !known) break;
+    *out = (ArgType){(uint8_t)kinds[i].kind, (uint8_t)(bits / 8)};
+    return 0;
+  }
+  return tvm_error("device module: '%s' is no type of a kernel's argument", text);
+}
+
+static int read_launch(const char *text, uint8_t *out) {
+  for (size_t i = 0; i < sizeof LAUNCH_TAGS / sizeof *LAUNCH_TAGS; ++i)
+    if (!strcmp(text, LAUNCH_TAGS[i].tag)) return *out = (uint8_t)LAUNCH_TAGS[i].field, 0;
+  return tvm_error("device module: '%s' is no part of a launch", text);
+}
+
+static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
+  const Json *args = member(json, "args", JSON_ARRAY), *launch = member(json, "launch", JSON_ARRAY);
+  const Json *threads = json_member(json, "threads"), *shared = json_member(json, "shared");
+  if (!args || !launch) return -1;
+  if (args->count > MAX_KERNEL_ARGS)
+    return tvm_error("device module: kernel %s has %d arguments; at most %d are possible", json->key, args->count,
+                     (int)MAX_KERNEL_ARGS);
+  k->module = m;
+  k->arg_count = args->count;
+  k->launch_count = launch->count;
+  k->threads = threads && threads->kind == JSON_INT ? threads->integer : 0;
+  k->shared = shared && shared->kind == JSON_INT ? shared->integer : 0;
+  k->name = strdup(json->key);
+  k->args = calloc((size_t)args->count + 1, sizeof *k->args);
+  k->launch = calloc((size_t)launch->count + 1, sizeof *k->launch);
+  if (!k->name || !k->args || !k->launch) return tvm_error("out of memory");
+  int i = 0;
+  for (const Json *at = args->child; at; at = at->next)
+    if (at->kind != JSON_STRING ? corrupt("a type is no text") : read_type(at->text, &k->args[i++])) return -1;
+  i = 0;
+  for (const Json *at = launch->child; at; at = at->next)
+    if (at->kind != JSON_STRING ? corrupt("a thread tag is no text") : read_launch(at->text, &k->launch[i++])) return -1;
+  return 0;
+}
+
+static int read_image(const Json *json, const char *data, size_t size, DeviceImage *out) {
+  const Json *format = member(json, "format", JSON_STRING), *arch = json_member(json, "arch");
+  const Json *offset = member(json, "offset", JSON_INT), *length = member(json, "size", JSON_INT);
+  if (!format || !offset || !length) return -1;
+  if (offset->integer < 0 || length->integer < 0 || (uint64_t)offset->integer > size ||
+      (uint64_t)length->integer > size - (uint64_t)offset->integer)
+    return corrupt("an image lies outside of them");
+  *out = (DeviceImage){strdup(format->text), strdup(arch && arch->kind == JSON_STRING ? arch->text : ""),
+                       data + offset->integer, (size_t)length->integer};
+  return out->format && out->arch ? 0 : tvm_error("out of memory");
+}
+
+static int read_module(DeviceModule *m, const Json *json, const char *data, size_t size) {
+  const Json *kind = member(json, "kind", JSON_STRING), *images = member(json, "images", JSON_ARRAY);
+  const Json *kernels = member(json, "kernels", JSON_OBJECT);
+  if (!kind || !images || !kernels) return -1;
+  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; ++i) {
+    if (strcmp(kind->text, KINDS[i].name)) continue;
+    m->device_type = KINDS[i].device_type;
+    m->api = KINDS[i].api;
+  }
+  if (!m->device_type) return tvm_error("device module: this runtime has no driver for kernels of kind '%s'", kind->text);
+  m->images = calloc((size_t)images->count + 1, sizeof *m->images);
+  m->kernels = calloc((size_t)kernels->count + 1, sizeof *m->kernels);
+  if (!m->images || !m->kernels) return tvm_error("out of memory");
+  for (const Json *at = images->child; at; at = at->next)
+    if (read_image(at, data, size, &m->images[m->image_count++])) return -1;
+  for (const Json *at = kernels->child; at; at = at->next)
+    if (read_kernel(m, at, &m->kernels[m->kernel_count++])) return -1;
+  return 0;
+}
+
+static int read_bytes(DeviceModule *m) {
+  uint64_t length;
+  if (m->size < HEADER_SIZE || memcmp(m->bytes, MAGIC, MAGIC_SIZE)) return corrupt("they do not start with 'TVMDEV01'");
+  memcpy(&length, m->bytes + MAGIC_SIZE, 8);
+  if (length > m->size - HEADER_SIZE) return corrupt("they end inside of the description");
+  Json *json = NULL;
+  const char *images = m->bytes + HEADER_SIZE + length;
+  int status = json_parse(m->bytes + HEADER_SIZE, (size_t)length, &json);
+  if (!status) status = read_module(m, json, images, m->size - HEADER_SIZE - (size_t)length);
+  json_free(json);
+  return status;
+}
+
+int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out) {
+  DeviceModule *m = calloc(1, sizeof *m);
+  if (!m) return tvm_error("out of memory");
+  pthread_mutex_init(&m->lock, NULL);
+  m->size = size;
+  TVMModuleHandle mod = NULL;
+  int status = (m->bytes = malloc(size ? size : 1)) ? 0 : tvm_error("out of memory");
+  if (!status && size) memcpy(m->bytes, bytes, size);
+  if (!status) status = read_bytes(m);
+  const char *kind = m->device_type == kDLCUDA ? "cuda" : "opencl";
+  if (!status) status = TVMModCreate(kind, module_free, m, &mod);
+  if (status) {
+    module_free(m);
+    return -1;
+  }
+  for (int i = 0; i < m->kernel_count && !status; ++i)
+    status = tvm_module_builtin(mod, m->kernels[i].name, call_kernel, &m->kernels[i]);
+  if (status) TVMModFree(mod);
+  else *out = mod;
+  return status;
+}
+
+const void *TVMDeviceModuleBytes(TVMModuleHandle mod, size_t *out_size) {
+  const DeviceModule *m = tvm_module_resource(mod, module_free);
+  *out_size = m ? m->size : 0;
+  return m ? m->bytes : NULL;
+}
+
+uint64_t tvm_module_devices(TVMModuleHandle mod) {
+  const DeviceModule *m = tvm_module_resource(mod, module_free);
+  uint64_t found = m ? (uint64_t)1 << m->device_type : 0;
+  for (int i = 0; i < TVMModImportCount(mod); ++i) {
+    TVMModuleHandle import;
+    if (TVMModGetImport(mod, i, &import)) return found;
+    found |= tvm_module_devices(import);
+    TVMModFree(import);
+  }
+  return found;
+}
+
+/* ---- modules packed into a library ---- */
+
+static int load_binary(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
+  (void)resource;
+  TVMModuleHandle mod;
+  if (n != 1 || codes[0] != kTVMBytes) return tvm_error("a device module is made of bytes");
+  const TVMByteArray *bytes = args[0].v_handle;
+  if (TVMDeviceModuleLoad(bytes->data, bytes->size, &mod)) return -1;
+  ret->v_handle = mod;
+  *ret_code = kTVMModuleHandle;
+  return 0;
+}
+
+void tvm_register_device_modules(void) {
+  tvm_builtin("runtime.module.loadbinary_opencl", load_binary);
+  tvm_builtin("runtime.module.loadbinary_cuda", load_binary);
+}
