@@ -39,7 +39,7 @@ def library(
     kernels: Sequence[Kernel], target: Target, host: Target, ctx: PassContext, compile_all: Callable[[], Module]
 ) -> Module:
     """The library of the kernels: from the cache where it is there, else compiled and kept."""
-    folder = _folder() if _is_cacheable(target, host, ctx) else None
+    folder = cache_folder() if _is_cacheable(target, host, ctx) else None
     if folder is None:
         return compile_all()
     path = folder / (_key(kernels, target, ctx) + ".lib")
@@ -70,7 +70,7 @@ def _has_user_rules() -> bool:
     return False
 
 
-def _folder() -> Path | None:
+def cache_folder() -> Path | None:
     """The folder, made when it is missing; None where it cannot be private."""
     asked = os.environ.get("TVM_CACHE_DIR")
     try:

@@ -1,0 +1,141 @@
+"""What this machine can do at best: operations a second and bytes a second, measured once and kept in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ... import te, tir
+from ...relay.backend.library_cache import cache_folder
+from ...runtime import cpu, ndarray
+from ...target import Target
+from ...target.cpu import resolve_cpu
+from ..build_module import build
+
+# Independent sums in registers: enough to keep two units with a latency of four or five cycles busy.
+_SUMS = 12
+# Steps of one run: some hundred microseconds, so that starting the threads does not count.
+_STEPS = 200_000
+# Larger than the caches of most machines, and read in a few hundredths of a second.
+_BYTES = 128 << 20
+_ROUNDS = 12
+_FORMAT = 1
+# So many measurements settle what is kept.
+_MEASUREMENTS = 3
+
+
+class Machine(NamedTuple):
+    """Peaks of all cores at once: float32 operations and bytes read from memory, each in a second."""
+
+    cpu: str
+    cores: int
+    flops: float
+    bandwidth: float
+
+    @property
+    def ridge(self) -> float:
+        """The operations per byte from which on a kernel can be as fast as the arithmetic units."""
+        return self.flops / self.bandwidth
+
+
+def _loop(builder: Any, count: int, lanes: int, body: Callable[[Any], None]) -> None:
+    """``body(i)`` for the elements of ``count`` vectors."""
+    with builder.for_range(0, count, kind="unroll", name="j") as j:
+        with builder.for_range(0, lanes, kind="vectorize", name="l") as lane:
+            body(j * lanes + lane)
+
+
+def _kernel(threads: int, lanes: int, steps: int, reads: bool) -> Any:
+    """Each thread keeps its sums in registers: ``reads`` adds memory to them, else they are multiplied and added to."""
+    width = _SUMS * lanes
+
+    def generate(ins: Any, outs: Any) -> Any:
+        builder = tir.ir_builder.create()
+        source, out = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
+        with builder.for_range(0, threads, kind="parallel", name="t") as t:
+            sums = builder.allocate("float32", (width,), name="sums", scope="local")
+
+            def begin(i: Any) -> None:
+                sums[i] = tir.const(0.0, "float32") if reads else source[t * width + i]
+
+            def step(i: Any) -> None:
+                if reads:
+                    sums[i] = sums[i] + source[(t * steps + k) * width + i]
+                else:
+                    sums[i] = tir.fma(sums[i], source[0], source[1])
+
+            def end(i: Any) -> None:
+                out[t * width + i] = sums[i]
+
+            _loop(builder, _SUMS, lanes, begin)
+            with builder.for_range(0, steps, name="k") as k:
+                _loop(builder, _SUMS, lanes, step)
+            _loop(builder, _SUMS, lanes, end)
+        return builder.get()
+
+    size = threads * width * (steps if reads else 1)
+    given = te.placeholder((size,), "float32", name="source")
+    result = te.extern((threads * width,), [given], generate, name="result", dtype="float32")
+    library = build(te.create_schedule(result.op), [given, result], Target("llvm"), name="limit")
+    arrays = [ndarray.array(_ones(size)), ndarray.array(_ones(threads * width))]
+    return library.time_evaluator("limit", cpu(0), number=1, repeat=_ROUNDS), arrays
+
+
+def _ones(size: int) -> Any:
+    import numpy as np
+
+    return np.ones(size, dtype="float32")
+
+
+def measure() -> Machine:
+    """Measure, in about a second. What else runs on the machine only adds time: the best round counts."""
+    here = resolve_cpu(Target("llvm"))
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    lanes = max(here.vector_bits // 32, 4)
+    evaluator, arrays = _kernel(threads, lanes, _STEPS, False)
+    flops = 2.0 * threads * _SUMS * lanes * _STEPS / min(evaluator(*arrays).results)
+    steps = _BYTES // (4 * threads * _SUMS * lanes)
+    evaluator, arrays = _kernel(threads, lanes, steps, True)
+    moved = 4.0 * threads * _SUMS * lanes * steps
+    return Machine(here.cpu, threads, flops, moved / min(evaluator(*arrays).results))
+
+
+def machine(new: bool = False) -> Machine | None:
+    """The peaks of this machine from the cache; ``new`` measures where they are not settled.
+
+    A busy machine seems slower than it is: the best of the first few measurements holds.
+    """
+    base = None if os.environ.get("TVM_NO_CACHE") == "1" else cache_folder()
+    path = base / f"machine-{resolve_cpu(Target('llvm')).cpu}-{os.cpu_count()}.json" if base else None
+    known, times = _read(path) if path else (None, 0)
+    if not new or known is not None and times >= _MEASUREMENTS:
+        return known
+    found = measure()
+    if known is not None:
+        best = {"flops": max(found.flops, known.flops), "bandwidth": max(found.bandwidth, known.bandwidth)}
+        found = found._replace(**best)
+    if path is not None:
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            part.write_text(json.dumps({"format": _FORMAT, "times": times + 1, **found._asdict()}), encoding="utf-8")
+            part.replace(path)
+        except OSError:
+            pass
+    return found
+
+
+def _read(path: Path) -> tuple[Machine | None, int]:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept.pop("format") == _FORMAT:
+            times = int(kept.pop("times"))
+            return Machine(**kept), times
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None, 0
+
+
+__all__ = ["Machine", "machine", "measure"]
