@@ -136,6 +136,13 @@ class Progress:
         except (OSError, ValueError):
             pass
 
+    def break_off(self) -> None:
+        """End without the last line: the task was not finished."""
+        if not self.ended:
+            self.ended = True
+            self.out.write("\n" if self.live or self.column else "")
+            self.out.flush()
+
     def __del__(self):
         self.end()
 

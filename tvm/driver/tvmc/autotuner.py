@@ -6,13 +6,16 @@ import logging
 import os
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
 from ...target import Target
 from . import frontends
-from .arguments import register_parser
+from .arguments import add_verbose, register_parser
 from .errors import TVMCException
+from .files import check_writable
+from .interrupt import EXIT_CODE, Interrupts
 from .shape_parser import parse_shape_string
 from .target import generate_target_args, reconstruct_target_args, target_from_cli
 from .tracker import tracker_host_port_from_cli
@@ -20,6 +23,7 @@ from .transform import apply_graph_transforms, generate_transform_args, parse_gr
 
 if TYPE_CHECKING:
     from .model import TVMCModel
+    from .tuning import Settings
 
 logger = logging.getLogger("TVMC")
 
@@ -31,8 +35,11 @@ XGB_TUNERS = tuple(
 TUNERS = ("ga", "gridsearch", "random", *XGB_TUNERS)
 _HARDWARE = ("cache-line-bytes", "num-cores", "vector-unit-bytes", "max-shared-memory-per-block",
              "max-local-memory-per-block", "max-threads-per-block", "max-vthread-extent", "warp-size")
-_MANY_TRIALS = 1 << 40
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a tuning; a line has said so."""
 
 
 def parse_seconds(text: str) -> float:
@@ -54,7 +61,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
     add("-o", "--output", required=True, help="the file to append records to; a file with records is gone on with")
-    add("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    add_verbose(parser)
     add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
     add("--rpc-key", help="the kind of device to ask the tracker for")
@@ -84,15 +91,28 @@ def add_tune_parser(subparsers, _, json_params) -> None:
         parser.set_defaults(**{key: value})
 
 
-def drive_tune(args) -> None:
-    """Tune as the arguments say."""
+def drive_tune(args) -> int | None:
+    """Tune as the arguments say; the exit code where Ctrl-C ended it."""
+    try:
+        _tune_as(args)
+    except Interrupted:
+        # All has been said.
+        return EXIT_CODE
+    return None
+
+
+def _tune_as(args) -> None:
     if not os.path.isfile(args.FILE):
         raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
     if args.rpc_tracker and not args.rpc_key:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
-    budget = parse_seconds(args.time_budget) if args.time_budget else None
-    trials = args.trials if args.trials is not None else _MANY_TRIALS if budget else 1000
+    from .tuning import MANY_TRIALS
+
+    budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
+    trials = args.trials if args.trials is not None else MANY_TRIALS if budget else 1000
+    if args.report:
+        check_writable(args.report)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
@@ -189,6 +209,7 @@ def tune_model(
     time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
 ) -> str | None:
     """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for."""
+    begin = time.monotonic()
     if enable_autoscheduler:
         raise TVMCException("the auto-scheduler does not exist yet; leave enable_autoscheduler out")
     if rpc_key or hostname:
@@ -213,26 +234,42 @@ def tune_model(
         print(gen_task_list(tasks))
         return None
     if not chosen:
+        if report:
+            _write_report(report, tuning_records, [])
         return None
-    from .tuning import Settings, tune_all
+    from .tuning import Settings
+
 
     if min_repeat_ms is None:
         min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
     records = tuning_records or tvmc_model.default_tuning_records_path()
     settings = Settings(
         records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
-        analytic_start,
+        analytic_start, begin,
     )
-    try:
-        tune_all(chosen, settings)
-    except TVMError as problem:
-        raise TVMCException(str(problem)) from problem
-    except KeyboardInterrupt:
-        sys.stderr.write(f"stopped; the records are in {records}, and the same command goes on from there\n")
-        raise
-    finally:
-        if report:
-            from .report import write_report
-
-            write_report(report, records, chosen)
+    _tune(chosen, settings, report)
     return records
+
+
+def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
+    from .report import write_report
+
+    write_report(path, records, tasks)
+
+
+def _tune(tasks: list[Any], settings: Settings, report: str | None) -> None:
+    """Tune; whatever ends it, the report tells of what was measured."""
+    from .tuning import tune_all
+
+    with Interrupts() as interrupts:
+        try:
+            tune_all(tasks, settings, interrupts)
+        except TVMError as problem:
+            raise TVMCException(str(problem)) from problem
+        except KeyboardInterrupt:
+            sys.stdout.flush()
+            sys.stderr.write(f"stopped; the records are in {settings.records}, the same command goes on from there\n")
+            raise Interrupted from None
+        finally:
+            if report:
+                _write_report(report, settings.records, tasks)

@@ -9,7 +9,7 @@ from typing import Any
 from ...autotvm.record import load_from_file
 from ...autotvm.task.dispatcher import mean_cost
 from .errors import TVMCException
-from .tuning import describe
+from .tuning_display import describe
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}

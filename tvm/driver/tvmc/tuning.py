@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ... import autotvm
@@ -14,19 +14,34 @@ from ...autotvm.measure.workers import close_pools
 from ...autotvm.record import load_from_file
 from ...autotvm.task.dispatcher import mean_cost
 from ...autotvm.tuner import Tuner, TuningError
+from .interrupt import Interrupts
+from .roofline import Machine, machine
+from .tuning_display import display_for
 
-# Trials a task gets at a time; every task gets one such turn before any gets a second.
-TURN = 32
-# Leaders measured side by side before one is crowned: how many, and how often each, in the first and second heat.
+# Trials a task gets at a time, and the fewest its first turn has.
+TURN, SHORT_TURN = 32, 4
+# What all first turns together may take of the trials: the rest goes where gains still come.
+FIRST_SHARE = 0.5
+# What a first turn is expected to gain.
+FIRST_HOPE = 0.2
+# Leaders measured side by side before one is crowned: how many, and how often each, in one heat after the other.
 HEATS = ((8, 3), (3, 6))
+# The same where a time budget leaves less.
+SHORT_HEATS = ((3, 4),)
 # What a configuration must gain over the choice without tuning to replace it.
 MARGIN = 0.02
-# About what the crowning of a task takes, in seconds: a time budget keeps it back.
-CROWNING = 1.5
+# A gain that there was no time to confirm counts only where it is beyond what noise does.
+UNCONFIRMED_MARGIN = 0.2
+# Seconds past a time budget after which nothing is measured any more.
+GRACE = 2.0
+# Leaders of earlier records that are measured again, here and now.
+PRIOR_LEADERS = 4
+# So many trials are no limit.
+MANY_TRIALS = 1 << 40
 
 
 class Settings(NamedTuple):
-    """What the user asked for."""
+    """What the user asked for; ``begin`` is when (by the monotonic clock)."""
 
     records: str
     prior_records: str | None
@@ -39,6 +54,7 @@ class Settings(NamedTuple):
     min_repeat_ms: int
     timeout: float
     analytic_start: bool
+    begin: float
 
 
 def make_tuner(name: str, task: Any, start: bool) -> Tuner:
@@ -60,20 +76,25 @@ class Work:
     """A task with its tuner and what is known about it."""
 
     def __init__(self, number: int, total: int, task: Any, settings: Settings):
-        self.task, self.settings = task, settings
+        self.number, self.task, self.settings = number, task, settings
         self.prefix = f"[Task {number + 1:2d}/{total:2d}] "
         self.tuner = make_tuner(settings.tuner, task, settings.analytic_start)
+        # Trials so far, the choice without tuning not counted, and those since the last gain.
         self.tuned = self.without_gain = 0
+        # Seconds spent on the trials of this run, how many they were, and the seconds of running alone.
+        self.spent, self.timed, self.ran = 0.0, 0, 0.0
         self.best: dict[int, tuple[MeasureInput, MeasureResult]] = {}
+        # Configurations with a record in the output file.
+        self.measured: set[int] = set()
+        # What earlier records of other runs say is best: measured before anything else.
+        self.prior: list[int] = []
         self.untuned: float | None = None
         # What another turn may bring, as a share of the task's time; falls while nothing is gained.
-        self.hope = 1.0
+        self.hope = FIRST_HOPE
         self.over = False
         # The configuration that won the side by side measurement, once there was one, and after how many trials.
         self.winner: int | None = None
         self.crowned_at = 0
-        # Configurations with a record in the output file: they are not measured again, whether they ran or failed.
-        self.known: set[int] = set()
 
     @property
     def cost(self) -> float:
@@ -81,6 +102,15 @@ class Work:
         if self.winner is not None:
             return self.costs(self.winner) * self.task.count
         return min((mean_cost(r) for _, r in self.best.values()), default=1.0) * self.task.count
+
+    @property
+    def speed(self) -> float:
+        """Operations a second of the best configuration so far."""
+        return (self.task.flop or 0.0) * self.task.count / self.cost if self.best else 0.0
+
+    @property
+    def seconds_per_trial(self) -> float:
+        return self.spent / self.timed if self.timed else 0.1
 
     def costs(self, index: int) -> float:
         """Seconds of a configuration that ran."""
@@ -100,6 +130,7 @@ class Work:
     def note(self, inputs: Any, results: Any) -> None:
         """Keep what was measured; the last measurement of a configuration holds."""
         for inp, result in zip(inputs, results):
+            self.measured.add(inp.config.index)
             if result.error_no == 0:
                 self.best[inp.config.index] = (inp, result)
                 self.winner = inp.config.index if inp.final else self.winner
@@ -107,31 +138,59 @@ class Work:
                     self.untuned = mean_cost(result)
 
     def load(self, records: list[tuple[MeasureInput, MeasureResult]], own: list) -> None:
-        inputs, results = self.tuner.own_records(own)
-        self.note(inputs, results)
-        self.known = {inp.config.index for inp in inputs}
-        self.tuned = self.crowned_at = len(inputs)
-        finals = [inp.final for inp, _ in own if inp.task.workload == self.task.workload]
-        if finals and not finals[-1]:
-            self.crowned_at = 0
+        """Take in earlier records: ``own`` are of the output file, others only teach and name leaders."""
+        # What a tuner has drawn but not measured is no reason to leave a record out.
+        drawn, self.tuner.visited = self.tuner.visited, set()
+        self.note(*self.tuner.own_records(own))
+        others = [(mean_cost(r), i.config.index) for i, r in zip(*self.tuner.own_records(records)) if r.error_no == 0]
+        self.tuner.visited = drawn
+        self.tuned = len(self.measured.difference(self.task.config_space.start))
+        self.crowned_at = self.tuned if self.winner is not None else 0
+        self.prior = [i for _, i in sorted(others) if i not in self.measured][:PRIOR_LEADERS]
         self.tuner.load_history([*records, *own], min_seed_records=64)
+
+    def starters(self) -> list[int]:
+        """What is measured before any search: the choice without tuning."""
+        return [i for i in self.task.config_space.start if i not in self.measured]
+
+
+class TrialRunner(autotvm.LocalRunner):
+    """Tells of each result as soon as it is measured, not when its batch is done."""
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.tell: Callable[[MeasureInput, MeasureResult, float], None] | None = None
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        results = []
+        for inp, built in zip(measure_inputs, build_results):
+            begin = time.monotonic()
+            results += super().run([inp], [built])
+            if self.tell is not None:
+                self.tell(inp, results[-1], time.monotonic() - begin)
+        return results
 
 
 class Run:
     """One run of ``tvmc tune``."""
 
-    def __init__(self, tasks: list[Any], settings: Settings):
-        self.settings = settings
-        searching = max((settings.seconds or 0.0) - CROWNING * len(tasks), 0.5 * (settings.seconds or 0.0))
-        self.deadline = time.monotonic() + searching if settings.seconds else float("inf")
+    def __init__(self, tasks: list[Any], settings: Settings, interrupts: Interrupts):
+        self.settings, self.interrupts = settings, interrupts
+        self.deadline = settings.begin + settings.seconds if settings.seconds else float("inf")
+        self.is_counted = settings.trials < MANY_TRIALS
+        self.kept_back = 0.0
+        self.stage = ""
+        self.machine = _machine(tasks)
         self.work = [Work(i, len(tasks), task, settings) for i, task in enumerate(tasks)]
-        runner = autotvm.LocalRunner(
+        self.runner = TrialRunner(
             timeout=settings.timeout, number=settings.number, repeat=settings.repeat,
             min_repeat_ms=settings.min_repeat_ms, cooldown_interval=0,
         )
-        self.option = autotvm.measure_option(autotvm.LocalBuilder(timeout=settings.timeout), runner)
+        self.option = autotvm.measure_option(autotvm.LocalBuilder(timeout=settings.timeout), self.runner)
         self.log = autotvm.callback.log_to_file(settings.records)
+        self.found = 0
         self.load()
+        self.display = display_for(self)
 
     def load(self) -> None:
         """Earlier records: those of the output file are of this very run, stopped before."""
@@ -140,88 +199,175 @@ class Run:
         known = list(load_from_file(prior)) if prior and prior != self.settings.records else []
         for work in self.work:
             work.load(known, own)
+        self.found = len(own)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.settings.begin
 
     @property
     def left(self) -> int:
         return self.settings.trials - sum(w.tuned for w in self.work)
 
-    def per_task(self) -> int:
-        return max(1, self.settings.trials // len(self.work))
-
     def go(self) -> None:
+        self.display.begin()
+        try:
+            self._search()
+            self._crown_all()
+        except BaseException:
+            self.display.close()
+            raise
+        self.display.end()
+
+    def _search(self) -> None:
+        if self.found:
+            spent = "; all trials are spent, a larger --trials goes on" if self.left <= 0 else ""
+            self.display.say(f"{self.found} records found, going on{spent}")
+        self.stage = "measuring the code without tuning"
         for work in self.work:
-            self.measure_untuned(work)
-        for work in self.work:
-            if not self.is_over() and not work.tuned:
-                self.turn(work, min(TURN, self.per_task()))
+            self._measure(work, work.starters())
+        self.stage = ""
+        for work, trials in self._first_turns():
+            if not self.is_over():
+                self._measure(work, work.prior[: max(self.left, 0)])
+                self.turn(work, min(trials, self.left))
         while not self.is_over():
-            open_work = [w for w in self.work if not w.over]
-            if not open_work:
+            waiting = [w for w in self.work if not w.over]
+            if not waiting:
                 break
-            self.turn(max(open_work, key=lambda w: w.cost * w.hope), min(TURN, max(self.left, 1)))
-        for work in self.work:
-            self.crown(work)
+            self.turn(max(waiting, key=lambda w: w.cost * w.hope / w.seconds_per_trial), min(TURN, self.left))
+
+    def _first_turns(self) -> list[tuple[Work, int]]:
+        """Every task is tried once, longer where the model spends its time. What ran before has had its turn."""
+        new = [w for w in self.work if not w.tuned and not w.over]
+        total = sum(w.cost for w in new if w.best) or 1.0
+        pool = min(self.settings.trials * FIRST_SHARE, TURN * len(new))
+        sizes = [min(max(round(pool * w.cost / total), SHORT_TURN), TURN) if w.best else SHORT_TURN for w in new]
+        # Few trials for many tasks: the classic rule, as many for each.
+        most = max(self.settings.trials // max(len(self.work), 1), 1)
+        order = sorted(zip(new, sizes), key=lambda pair: -pair[0].cost)
+        return [(w, size if sum(sizes) <= self.settings.trials else min(size, most)) for w, size in order]
 
     def is_over(self) -> bool:
-        return self.left <= 0 or time.monotonic() > self.deadline
+        return self.left <= 0 or self._is_time_up()
 
-    def measure_untuned(self, work: Work) -> None:
-        """The choice without tuning is measured too: a record must beat it to be used."""
-        start = [i for i in work.task.config_space.start if i not in work.known]
-        if start:
-            self.measure(work, start)
+    def _is_time_up(self) -> bool:
+        return time.monotonic() + self.kept_back > self.deadline
 
-    def measure(self, work: Work, indexes: list[int]) -> None:
+    def _keep_back(self, work: Work) -> None:
+        """Keep back the seconds that crowning will take, at most half of the budget."""
+        if self.settings.seconds:
+            need = sum(self._crowning_seconds(w, HEATS) for w in self.work if w is work or _needs_crown(w))
+            self.kept_back = min(need, self.settings.seconds / 2)
+
+    @staticmethod
+    def _crowning_seconds(work: Work, heats: tuple[tuple[int, int], ...]) -> float:
+        builds = min(heats[0][0], len(work.best)) + 1
+        runs = sum((size + 1) * rounds for size, rounds in heats)
+        return builds * work.seconds_per_trial + runs * (work.ran / work.timed if work.timed else 0.02)
+
+    def _measure(self, work: Work, indexes: list[int]) -> None:
+        """Measure certain configurations: the choice without tuning (a record must beat it to be used), leaders."""
+        if not indexes:
+            return
         space = work.task.config_space
         inputs = [MeasureInput(work.task.target, work.task, space.get(i)) for i in indexes]
-        results = create_measure_batch(work.task, self.option)(inputs)
-        work.note(inputs, results)
+        self.runner.tell = lambda inp, result, seconds: self._take(work, inp, result, seconds)
         work.tuner.visited.update(indexes)
-        self.log(work.tuner, inputs, results)
+        try:
+            create_measure_batch(work.task, self.option)(inputs)
+        except _TimeIsUp:
+            pass
+        finally:
+            self.runner.tell = None
+
+    def _take(self, work: Work, inp: MeasureInput, result: MeasureResult, seconds: float) -> None:
+        """A result: it is written before anything else can happen."""
+        best = work.cost if work.best else float("inf")
+        with self.interrupts.held():
+            self.log(work.tuner, [inp], [result])
+        work.note([inp], [result])
+        if inp.config.index not in work.task.config_space.start:
+            work.tuned += 1
+            work.timed += 1
+            work.ran += seconds
+            work.without_gain = 0 if work.cost < best else work.without_gain + 1
+            self.display.trial(work, inp, result)
+        else:
+            self.display.refresh()
+        if self._is_time_up():
+            raise _TimeIsUp
 
     def turn(self, work: Work, trials: int) -> None:
         """Some more trials of a task."""
+        patience = self.settings.early_stopping
+        if patience is not None:
+            trials = min(trials, patience - work.without_gain)
+        self._keep_back(work)
+        if self.settings.seconds:
+            # A batch that is not finished in time was compiled for nothing.
+            room = (self.deadline - time.monotonic() - self.kept_back) / work.seconds_per_trial
+            trials = min(trials, max(int(room), SHORT_TURN))
+        if trials < 1 or not work.tuner.has_next():
+            work.over = True
+            return
         work.winner = None
-        before, counted = work.cost, work.tuned
-        bar = autotvm.callback.progress_bar(trials, work.prefix)
-
-        def after(tuner: Any, inputs: Any, results: Any) -> None:
-            work.note(inputs, results)
-            work.tuned += len(inputs)
-            if time.monotonic() > self.deadline:
-                raise _TimeIsUp
-
+        before, counted, begin = work.cost, work.tuned, time.monotonic()
+        speeds = [0.0]
+        self.runner.tell = lambda inp, result, seconds: self._take(work, inp, result, seconds)
+        self.display.turn(work, trials)
         try:
-            work.tuner.tune(trials, self.option, callbacks=[self.log, bar, after])
+            work.tuner.tune(trials, self.option, callbacks=[
+                lambda tuner, inputs, results: speeds.append(max(map(tuner.flops, results), default=0.0))])
         except _TimeIsUp:
             pass
         except TuningError as problem:
-            sys.stdout.write(f"\n{work.prefix} given up: {problem}\n")
+            self.display.say(f"{work.prefix} given up: {problem}")
             work.over = True
         finally:
-            bar.end()
+            self.runner.tell = None
+            work.spent += time.monotonic() - begin
+        self.display.end_turn(work, speeds[-1])
         gain = max(before - work.cost, 0.0) / before
-        work.hope = 0.5 * work.hope + 0.5 * min(gain * 2, 1.0) if gain > 0.005 else 0.5 * work.hope
-        work.without_gain = 0 if gain > 0 else work.without_gain + work.tuned - counted
-        patience = self.settings.early_stopping
+        work.hope = 0.5 * (work.hope + gain)
         stalled = patience is not None and work.without_gain >= patience
         work.over = work.over or work.tuned == counted or not work.tuner.has_next() or stalled
 
-    def crown(self, work: Work) -> None:
+    # -- who is best ---------------------------------------------------------------------------------------------------
+
+    def _crown_all(self) -> None:
+        """Crown every task with new trials, those first in which most is to be gained."""
+        self.stage = "measuring the leaders side by side"
+        waiting = sorted((w for w in self.work if _needs_crown(w)), key=lambda w: -_claim(w))
+        while waiting:
+            work = waiting.pop(0)
+            room = self.deadline - time.monotonic()
+            full = sum(self._crowning_seconds(w, HEATS) for w in (work, *waiting))
+            if room > -GRACE:
+                self.crown(work, HEATS if full <= room else SHORT_HEATS)
+            else:
+                self._settle(work)
+        self.stage = ""
+
+    def _settle(self, work: Work) -> None:
+        """Without time to measure side by side, a gain that may be noise is not used."""
+        start = [i for i in work.task.config_space.start if i in work.best]
+        if start and work.cost > (1 - UNCONFIRMED_MARGIN) * work.costs(start[0]) * work.task.count:
+            self._write_winner(work, start[0], {start[0]: work.best[start[0]][1]})
+
+    def crown(self, work: Work, heats: tuple[tuple[int, int], ...] = HEATS) -> None:
         """Measure the leaders and the untuned choice side by side: the fastest in many noisy trials rarely is."""
         start = [i for i in work.task.config_space.start if i in work.best]
-        order = [i for i in sorted(work.best, key=lambda i: mean_cost(work.best[i][1])) if i not in start]
-        if not order or work.tuned == work.crowned_at or (start and work.costs(start[0]) < work.costs(order[0])):
-            return
+        order = [i for i in sorted(work.best, key=work.costs) if i not in start]
         builder, runner = self.option["builder"], self.option["runner"]
         runner.set_task(work.task)
         builder.set_task(work.task, {})
-        order = order[: HEATS[0][0]] + start
+        order = order[: heats[0][0]] + start
         inputs = [work.best[i][0] for i in order]
         field = {i: pair for i, *pair in zip(order, inputs, builder.build(inputs))}
         costs: dict[int, list[float]] = {i: [] for i in field}
         began = time.time()
-        for size, rounds in HEATS:
+        for size, rounds in heats:
             leaders = sorted((i for i in field if i not in start), key=lambda i: _middle(costs[i]) or work.costs(i))
             field = {i: field[i] for i in (*leaders[:size], *start)}
             inputs, built = zip(*field.values())
@@ -230,56 +376,55 @@ class Run:
                     costs[index] += result.costs if result.error_no == 0 else [1e9]
         best = min(field, key=lambda i: _middle(costs[i]) * (1 if i in start else 1 + MARGIN))
         results = {i: MeasureResult(tuple(costs[i]), 0, time.time() - began, time.time()) for i in field}
-        work.crown(best, results)
-        self.log(work.tuner, [work.best[best][0]], [results[best]])
+        self._write_winner(work, best, results)
+
+    def _write_winner(self, work: Work, index: int, results: dict[int, MeasureResult]) -> None:
+        work.crown(index, results)
+        with self.interrupts.held():
+            self.log(work.tuner, [work.best[index][0]], [results[index]])
+
+
+def _needs_crown(work: Work) -> bool:
+    """Whether something new seems better than the choice without tuning."""
+    start = [i for i in work.task.config_space.start if i in work.best]
+    others = [work.costs(i) for i in work.best if i not in start]
+    if not others or work.tuned == work.crowned_at:
+        return False
+    return not start or min(others) < work.costs(start[0])
+
+
+def _claim(work: Work) -> float:
+    """Seconds of the model that the best so far seems to save."""
+    return (work.untuned or 1.0) * work.task.count - work.cost
 
 
 def _middle(costs: list[float]) -> float:
     return statistics.median(costs) if costs else 0.0
 
 
+def _machine(tasks: list[Any]) -> Machine | None:
+    """The peaks of this machine, where the code is for it."""
+    from ...target.cpu import resolve_cpu
+
+    target = tasks[0].target if tasks else None
+    is_here = target is not None and target.kind.name == "llvm" and resolve_cpu(target).is_host
+    return machine(new=True) if is_here else None
+
+
 class _TimeIsUp(Exception):
     pass
 
 
-def summary(work: list[Work]) -> str:
-    """What was gained, task by task."""
-    total = sum(w.cost for w in work if w.best) or 1.0
-    rows = ["Task  share   untuned     best      gain  trials  what"]
-    before = after = 0.0
-    for number, w in enumerate(work):
-        if not w.best:
-            rows.append(f"{number:4d}      -         -        -         -  {w.tuned:6d}  {w.task.name}: nothing ran")
-            continue
-        untuned = w.untuned * w.task.count if w.untuned else w.cost
-        before, after = before + untuned, after + min(w.cost, untuned)
-        rows.append(
-            f"{number:4d}  {w.cost / total:4.0%}  {untuned * 1e3:7.3f}ms {w.cost * 1e3:7.3f}ms  "
-            f"{untuned / w.cost - 1:7.1%}  {w.tuned:6d}  {describe(w.task)}"
-        )
-    times = f"{before * 1e3:.3f} ms untuned, {after * 1e3:.3f} ms tuned"
-    rows.append(f"Estimated time of these tasks in the model: {times}")
-    return "\n".join(rows)
-
-
-def describe(task: Any) -> str:
-    """A task in a few words: its name and shapes."""
-    shapes = ["x".join(map(str, a[1])) for a in task.args if isinstance(a, tuple) and a and a[0] == "TENSOR"]
-    times = f" (x{task.count})" if task.count > 1 else ""
-    return f"{task.name} {' '.join(shapes)}{times}"
-
-
-def tune_all(tasks: list[Any], settings: Settings) -> list[Work]:
+def tune_all(tasks: list[Any], settings: Settings, interrupts: Interrupts | None = None) -> list[Work]:
     """Tune tasks; records are appended to the file of the settings as they are made."""
-    run = Run(tasks, settings)
+    run = Run(tasks, settings, interrupts or Interrupts())
     try:
         run.go()
     except BaseException:
         # Workers may be in the middle of a candidate nobody waits for any more.
         close_pools()
         raise
-    print(summary(run.work))
     return run.work
 
 
-__all__ = ["Run", "Settings", "Work", "describe", "make_tuner", "summary", "tune_all"]
+__all__ = ["MANY_TRIALS", "Run", "Settings", "Work", "make_tuner", "tune_all"]

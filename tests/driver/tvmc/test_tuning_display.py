@@ -1,0 +1,189 @@
+"""What ``tvmc tune`` shows on a terminal and in a log."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import logging
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+import types
+
+import pytest
+
+from tests.driver.tvmc.terminal import Screen
+from tvm.driver.tvmc import tuning_display
+from tvm.driver.tvmc.roofline import Machine
+from tvm.driver.tvmc.tuning_display import Lines, LiveTable, clock, summary
+
+MACHINE = Machine("cpu", 2, 200e9, 20e9)
+
+
+def a_work(number: int, seconds: float | None, untuned: float | None = None, count: int = 1, tuned: int = 8):
+    task = types.SimpleNamespace(
+        name="conv2d_NCHWc.x86", count=count, flop=1e8, args=(("TENSOR", (1, 8, 8, 8), "float32"), (1, 1)))
+    return types.SimpleNamespace(
+        number=number, task=task, best={0: None} if seconds else {}, untuned=untuned, tuned=tuned,
+        cost=(seconds or 1.0) * count, speed=1e8 / (seconds or 1.0), prefix=f"[Task {number + 1:2d}/ 3] ",
+        tuner=types.SimpleNamespace(flops=lambda result: 1e8 / result.costs[0] if result.error_no == 0 else 0.0))
+
+
+def a_run(work: list, **options):
+    settings = types.SimpleNamespace(seconds=options.get("seconds"), trials=options.get("trials", 100))
+    return types.SimpleNamespace(work=work, machine=options.get("machine", MACHINE), settings=settings, elapsed=65.0,
+                                 is_counted=True, stage="waiting")
+
+
+class Terminal(io.StringIO):
+    def __init__(self, columns: int, lines: int):
+        super().__init__()
+        self.size = os.terminal_size((columns, lines))
+
+
+@pytest.fixture
+def table(monkeypatch):
+    made = []
+
+    def make(run, columns: int = 100, lines: int = 40) -> LiveTable:
+        shown = LiveTable(run, Terminal(columns, lines))
+        monkeypatch.setattr(shown, "_size", lambda: shown.stream.size)
+        monkeypatch.setattr(tuning_display, "_SECONDS_BETWEEN_DRAWINGS", 0.0)
+        made.append(shown)
+        return shown
+
+    yield make
+    for shown in made:
+        shown.close()
+
+
+def screen(shown: LiveTable) -> str:
+    return Screen(shown.stream.getvalue()).text()
+
+
+def test_the_table_tells_time_share_gain_and_peak(table):
+    run = a_run([a_work(0, 1e-3, 2e-3), a_work(1, 3e-3, 3e-3), a_work(2, None, tuned=0)], seconds=600)
+    shown = table(run)
+    shown.begin()
+    shown.turn(run.work[1], 24)
+    lines = screen(shown).splitlines()
+    assert lines[0] == "tvmc tune  1:05 of 10:00, 16 of 100 trials, now task 2, trial 9 of 32"
+    assert lines[1] == ("Estimated time in the model: 5.000 ms untuned, 4.000 ms now (1.25x); "
+                        "peak 200 GFLOPS, 20 GB/s")
+    assert lines[3].split() == ["1", "conv2d_NCHWc", "1x8x8x8", "25.0%", "2.000", "ms", "1.000", "ms", "2.00x",
+                                "100.0", "50%", "8"]
+    assert lines[5].split() == ["3", "conv2d_NCHWc", "1x8x8x8", *"-" * 6, "0"]
+    assert len(lines) == 6
+
+
+def test_drawing_again_leaves_one_table(table):
+    run = a_run([a_work(0, 1e-3, 2e-3), a_work(1, 3e-3, 3e-3)])
+    shown = table(run)
+    shown.begin()
+    for _ in range(5):
+        run.work[0].tuned += 1
+        shown.trial(run.work[0], None, None)
+    shown.say("a line that stays\nand another")
+    shown.end()
+    text = screen(shown)
+    assert text.startswith("a line that stays\nand another\ntvmc tune") and text.count("tvmc tune") == 1
+    assert "21 of 100 trials" in text
+
+
+def test_a_low_window_shows_what_takes_most_time_and_the_current_task(table):
+    run = a_run([a_work(n, 1e-3 * (n + 1), 1e-2) for n in range(20)])
+    shown = table(run, lines=10)
+    shown.begin()
+    shown.turn(run.work[0], 8)
+    lines = screen(shown).splitlines()
+    assert len(lines) <= 9
+    assert [line.split()[0] for line in lines[3:-1]] == ["1", "17", "18", "19", "20"]
+    assert lines[-1].strip() == "and 15 tasks that take less time"
+    shown.end()
+    assert len(screen(shown).splitlines()) == 23, "in the end all are listed"
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 200])
+def test_no_line_is_wider_than_the_window(table, columns):
+    run = a_run([a_work(n, 1e-3, 1e-2) for n in range(3)])
+    shown = table(run, columns=columns)
+    shown.begin()
+    assert max(map(len, screen(shown).splitlines())) < columns
+
+
+def test_warnings_go_above_the_table(table):
+    shown = table(a_run([a_work(0, 1e-3)]))
+    shown.begin()
+    logging.getLogger("autotvm").warning("something %s", "odd")
+    assert screen(shown).startswith("something odd\ntvmc tune")
+    shown.close()
+    assert shown not in logging.getLogger("autotvm").handlers
+
+
+def test_colours_can_be_switched_off(table, monkeypatch):
+    coloured = table(a_run([a_work(0, 1e-3, 2e-3)]))
+    coloured.begin()
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = table(a_run([a_work(0, 1e-3, 2e-3)]))
+    plain.begin()
+    assert "\x1b[32m" in coloured.stream.getvalue() and not re.search(r"\x1b\[\d*m", plain.stream.getvalue())
+
+
+def test_clock():
+    assert [clock(s) for s in (0.9, 65, 3723)] == ["0:00", "1:05", "1:02:03"]
+
+
+def test_the_summary_counts_each_task_as_often_as_the_model_does():
+    text = summary([a_work(0, 1e-3, 2e-3, count=3), a_work(1, None)], MACHINE)
+    assert "6.000 ms" in text and "3.000 ms" in text and "nothing ran" in text
+    assert "6.000 ms untuned, 3.000 ms now (2.00x)" in text
+
+
+def test_a_log_has_marks_and_classic_lines(capsys):
+    work = a_work(0, 1e-3, tuned=0)
+    lines = Lines(a_run([work]))
+    result = lambda error: types.SimpleNamespace(error_no=error, costs=(1e-3,))
+    lines.begin()
+    lines.turn(work, 4)
+    for error in (0, 7, 4, 6):
+        lines.trial(work, None, result(error))
+        work.tuned += 1
+    lines.end_turn(work, 5e10)
+    lines.turn(work, 1)
+    lines.trial(work, None, result(0))
+    lines.close()
+    first, second, third, rest = capsys.readouterr().out.split("\n")
+    assert first == ".TET" and third == "." and rest == ""
+    assert re.fullmatch(
+        r"\[Task  1/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second)
+
+
+def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
+    """The real program on a pseudo terminal."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", "5", "--number", "1", "--tuner", "random",
+               "-o", str(tmp_path / "records.json"), model_path]
+    process = subprocess.Popen(command, stdout=follower, stderr=follower, env=os.environ | {"TERM": "xterm"})
+    os.close(follower)
+    data, until = b"", time.monotonic() + 300
+    while time.monotonic() < until:
+        try:
+            chunk = os.read(leader, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        data += chunk
+    os.close(leader)
+    assert process.wait(60) == 0, data.decode()
+    assert data.count(b"tvmc tune") > 2, "it was drawn several times"
+    text = Screen(data.decode()).text()
+    assert text.count("tvmc tune") == 1 and "5 of 5 trials" in text, text
+    assert re.search(r"^  1 conv2d.* +100\.0% .*ms .*ms .*x .*% +5$", text, re.MULTILINE), text
+    assert "Estimated time in the model: " in text and "[Task" not in text

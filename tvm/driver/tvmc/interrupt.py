@@ -1,0 +1,59 @@
+"""Ctrl-C during long work: the first ends it in good order, the second at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+# What shells expect of a program that Ctrl-C ended.
+EXIT_CODE = 130
+
+
+class Interrupts:
+    """While it is entered, Ctrl-C raises KeyboardInterrupt, but never within a part that is ``held``."""
+
+    def __init__(self):
+        self.count = 0
+        self._held = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        # Only the main thread may say what a signal does; where it is ignored (nohup), it stays so.
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._interrupted)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _interrupted(self, number: int, frame: Any) -> None:
+        self.count += 1
+        if self.count > 1:
+            # Nothing that could wait: worker processes end by themselves when this one is gone.
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write("\nended at once\n")
+                sys.stderr.flush()
+            os._exit(EXIT_CODE)
+        if not self._held:
+            raise KeyboardInterrupt
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A part that is done whole: a Ctrl-C that comes meanwhile counts after it."""
+        before, self._held = self.count, True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self.count > before:
+            raise KeyboardInterrupt
+
+
+__all__ = ["EXIT_CODE", "Interrupts"]
