@@ -101,8 +101,8 @@ def _each(rows: list[dict], total: float, peak: float) -> str:
     body = []
     for row in rows:
         cells = _cells(row["seconds"], total, row["flop"], row["bytes"], row["roof"], peak)
-        body.append([row["what"], str(row["node"]), *cells, f"{row['shapes']}  {row['name'][:60]}"])
-    return "in order:\n" + _lines(["operator", "node", *HEAD, "shapes, kernel"], body)
+        body.append([row["what"], str(row["node"]), *cells, f"{row['shapes']}  {row['source'] or row['name'][:60]}"])
+    return "in order:\n" + _lines(["operator", "node", *HEAD, "shapes, node of the model (without one: kernel)"], body)
 
 
 # ---- convolutions alone ----

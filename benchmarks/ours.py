@@ -80,6 +80,7 @@ def describe(factory) -> list[dict]:
                 "node": number,
                 "name": kernel.name.removeprefix("tvmgen_default_fused_"),
                 "operators": list(kernel.operators),
+                "source": node["attrs"].get("source", ""),
                 "flop": flops.of_function(kernel.function),
                 "bytes": sum(read) + written,
                 "shapes": " ".join("x".join(str(d) for d in shapes[e]) for e in entries)

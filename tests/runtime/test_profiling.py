@@ -31,6 +31,13 @@ def test_table_adds_up_calls_of_one_name():
     assert lines[-3:] == [["Configuration"], ["-------------"], ["Executor:", "Graph"]]
 
 
+def test_of_the_sources_of_one_kernel_the_table_names_the_first():
+    rows = [("conv", "layer1"), ("relu", "act"), ("conv", "layer2"), ("conv", "layer3")]
+    calls = [{"Name": name, "Duration (us)": Duration(1.0), "Source": source} for name, source in rows]
+    lines = Report(calls, {}).table().splitlines()
+    assert lines[1].split() == ["conv", "3.00", "3", "layer1,", "..."] and lines[2].split()[-1] == "act"
+
+
 def test_first_column_is_left_and_others_are_right():
     head, first, *_ = report().table().splitlines()
     assert head.startswith("Name        Duration (us)  Percent  Device  Count  Speed  ")

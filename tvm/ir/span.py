@@ -89,6 +89,12 @@ class SequentialSpan(_Place, key="SequentialSpan"):
     __repr__ = __str__
 
 
+def source_text(span: Span | SequentialSpan) -> str:
+    """The names of the sources that a span is of, each with its line where it has one."""
+    several = span.spans if isinstance(span, SequentialSpan) else (span,)
+    return ", ".join(str(s.source_name) if s.line == 0 else f"{s.source_name}:{s.line}" for s in several)
+
+
 def render_place(source: str, span: Span, message: str = "", level: str = "error") -> str:
     """The lines of ``source`` at ``span`` with the place underlined, under a heading with the message."""
     out = [f"{level}: {message}", f" --> {span.source_name}:{span.line}:{span.column}"]

@@ -7,6 +7,7 @@ inference; it is derived data, so it is the one slot of a node that is written l
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from ..dtype import canonical
@@ -21,6 +22,9 @@ from ..runtime import ndarray
 
 # Operators of Python on expressions: name -> function(a, b). Filled by relay.op.
 OPERATORS: dict[str, Callable[..., Any]] = {}
+# The span of calls that are made without one: where the model's node that is being imported, or the call that is being
+# replaced, came from.
+ORIGIN: ContextVar[Any] = ContextVar("ORIGIN", default=None)
 
 
 def _apply(name: str, *args):
@@ -172,7 +176,13 @@ class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
         return self
 
 
-class Call(ExprWithOp, key="relay.Call", derived=_TYPED):
+class Call(
+    ExprWithOp,
+    key="relay.Call",
+    derived=_TYPED,
+    check="span = ORIGIN.get() if span is None else span",
+    scope={"ORIGIN": ORIGIN},
+):
     """``op`` (an operator, a function, a constructor) applied to ``args``."""
 
     op: RelayExpr

@@ -93,6 +93,7 @@ class Ratio(Metric):
 _KINDS = {kind.key: kind for kind in (Duration, Percent, Count, Ratio)}
 _SORT_COLUMN = "Duration (us)"
 _NAME, _COUNT, _PERCENT = "Name", "Count", "Percent"
+_SOURCE, _MORE = "Source", ", ..."
 _FIRST_COLUMNS = (_NAME, _SORT_COLUMN, _PERCENT, "Device", _COUNT, "Argument Shapes")
 
 
@@ -106,7 +107,7 @@ def _from_json(value: Mapping[str, object]) -> object:
 
 
 def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """One row per name and device: metrics are added up, text stays where all rows agree."""
+    """One row per name and device: metrics are added up, text stays where all rows agree, of sources the first."""
     groups: dict[tuple, dict[str, object]] = {}
     for row in rows:
         key = (row.get(_NAME), row.get("Device"), row.get("Hash"))
@@ -119,7 +120,7 @@ def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
             if isinstance(value, Metric) and isinstance(before, Metric):
                 known[name] = before.add(value)
             elif before != value:
-                known[name] = ""
+                known[name] = f"{before}".removesuffix(_MORE) + _MORE if name == _SOURCE and before else ""
     return list(groups.values())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvm
 from tvm.contrib import onnx_backend
+from tvm.ir.visit import post_order
+from tvm.relay.expr import Call
 from tvm.relay.frontend import from_onnx
 
 F = TensorProto.FLOAT
@@ -214,3 +218,46 @@ def test_one_node_runs_through_the_backend():
     x = np.array([[1, 2], [3, 4]], "float32")
     (y,) = onnx_backend.run_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0]), [x])
     np.testing.assert_array_equal(y, x.T)
+
+
+def test_kernels_name_the_nodes_they_came_from():
+    """Through layouts, packed weights and fusion: the main operator's node, or its output where it has no name."""
+    rng = np.random.default_rng(0)
+    weights = [
+        ("w", rng.standard_normal((16, 16, 3, 3), dtype="float32")),
+        ("b", rng.standard_normal(16, dtype="float32")),
+        ("d", rng.standard_normal((16, 8), dtype="float32")),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"], "bend"),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flat"),
+        helper.make_node("MatMul", ["f", "d"], ["m"]),
+        helper.make_node("Tanh", ["m"], ["y"], "last"),
+    ]
+    mod, _ = from_onnx(model(nodes, [("x", [1, 16, 12, 12])], [("y", [1, 8])], weights))
+    assert "first" not in str(mod) and "first" not in mod.astext()
+    with tvm.transform.PassContext(opt_level=3):
+        graph = json.loads(tvm.relay.build(mod, "llvm").get_graph_json())
+    kernels = [n["attrs"] for n in graph["nodes"] if n["op"] != "null" and n["attrs"]["func_name"] != "__nop"]
+    sources = {k["func_name"]: k.get("source") for k in kernels}
+    assert all(sources.values())
+    assert next(s for f, s in sources.items() if "conv2d" in f) == "first"
+    assert next(s for f, s in sources.items() if "pool" in f) == "pool"
+    assert next(s for f, s in sources.items() if "dense" in f) == "m"
+
+
+def test_names_inside_a_function_begin_with_the_call():
+    body = helper.make_function(
+        "own", "Twice", ["a"], ["c"],
+        [helper.make_node("Add", ["a", "a"], ["b"], "sum"), helper.make_node("Exp", ["b"], ["c"], "grow")],
+        [helper.make_opsetid("", 17)],
+    )  # fmt: skip
+    call = helper.make_node("Twice", ["x"], ["t"], "call", domain="own")
+    nodes = [call, helper.make_node("Neg", ["t"], ["y"], "end")]
+    whole = model(nodes, [("x", [3])], [("y", [3])], functions=[body], sets=[helper.make_opsetid("own", 1)])
+    mod, _ = from_onnx(whole)
+    found = {n.op.name: n.span.source_name.name for n in post_order(mod["main"].body) if isinstance(n, Call)}
+    assert found == {"add": "call/sum", "exp": "call/grow", "negative": "end"}
+    assert tvm.relay.negative(tvm.relay.var("x", shape=(3,))).span is None

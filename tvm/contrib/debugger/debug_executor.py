@@ -102,6 +102,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
             facts = {k: v for k, v in node["attrs"].items() if k.endswith("layout")}
             if "hash" in node["attrs"]:
                 facts["Hash"] = node["attrs"]["hash"]
+            if "source" in node["attrs"]:
+                facts["Source"] = node["attrs"]["source"]
             calls.append(
                 {
                     "Name": node["attrs"]["func_name"],

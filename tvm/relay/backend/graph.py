@@ -10,6 +10,7 @@ from ...dtype import info
 from ...error import TVMError
 from ...ir.op import Op
 from ...ir.prim import IntImm
+from ...ir.span import source_text
 from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
@@ -107,6 +108,8 @@ class GraphCodegen:
         else:
             kernel = self.compiler.lower(node.op)
             extra = {"hash": node.op.attrs["hash"]} if "hash" in node.op.attrs else {}
+            if node.span is not None:
+                extra["source"] = source_text(node.span)
             over = [i for i, p in zip(inputs, node.op.params) if p in written_over(node.op)] if len(types) == 1 else []
             self.nodes.append(Node(kernel.name, types, inputs, kernel, False, {**extra, **_layouts(node.op)}, over))
         index = len(self.nodes) - 1

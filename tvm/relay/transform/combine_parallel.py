@@ -13,7 +13,7 @@ from ..expr import Call, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op import transform
 from ..op.record import CallAttrs
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
 def _known(e: RelayExpr) -> bool:
@@ -121,7 +121,7 @@ def _replace(func: Function, mod, kind: _Kind, parts: dict[int, tuple[list[Call]
         if id(node) in made:
             continue
         if ready:
-            made[id(node)] = build(node)
+            made[id(node)] = replacement(build, node)
         else:
             stack.append((node, True))
             stack.extend((child, False) for child in operands(node) if id(child) not in made)

@@ -10,7 +10,7 @@ from ..expr import Call, Function, RelayExpr
 from ..infer import infer_function
 from .expand_ops import typed
 from .fold_constant import _Fold
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
 class _Static:
@@ -35,7 +35,8 @@ class _Static:
 def static_function(func: Function, mod: IRModule | None = None) -> Function:
     if not any(type(n) is Call and isinstance(n.op, Op) and "to_static" in n.op.attrs for n in post_order(func)):
         return func
-    return infer_function(rewrite(func, _Static()), mod)
+    rule = _Static()
+    return infer_function(rewrite(func, lambda node: replacement(rule, node)), mod)
 
 
 def DynamicToStatic() -> RelayFunctionPass:

@@ -11,7 +11,7 @@ from ...ir.type import TupleType
 from ...ir.visit import rewrite
 from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function, infer_type
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
 def typed(root: RelayExpr) -> RelayExpr:
@@ -61,7 +61,7 @@ def expand_function(
         done = [x for a in node.args for x in ((a, *a.fields) if isinstance(a, Tuple) else (a,))]
         return rewrite(made, post, memo={id(x): (x, x) for x in done})
 
-    new = rewrite(func, post)
+    new = rewrite(func, lambda node: replacement(post, node))
     return func if new is func else infer_function(new, mod)
 
 

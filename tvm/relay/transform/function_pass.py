@@ -10,7 +10,7 @@ from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ...ir.type import Type
-from ..expr import Call, Function, RelayExpr
+from ..expr import ORIGIN, Call, Function, RelayExpr
 from ..infer import infer_module, infer_type
 
 
@@ -60,11 +60,23 @@ def is_call(e: Any, *names: str) -> bool:
     return type(e) is Call and type(e.op) is Op and e.op.name in names
 
 
+def replacement(rule: Callable[[Any], Any], node: Any) -> Any:
+    """``rule(node)``; calls that it makes have the span of the node."""
+    if node.span is None:
+        return rule(node)
+    outer = ORIGIN.set(node.span)
+    try:
+        return rule(node)
+    finally:
+        ORIGIN.reset(outer)
+
+
 def rewrite_typed(
     root: RelayExpr, rule: Callable[[Any], Any], mod: IRModule | None = None, counts: dict[int, int] | None = None
 ) -> Any:
     """Rebuild bottom-up with ``rule(node) -> replacement or None``. Replacements have the type of what they replace,
-    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only.
+    so the types of rebuilt nodes are those of the old ones, and inference looks at new nodes only. New calls have the
+    span of what they replace.
 
     ``counts`` (from ``use_counts(root)``) is kept up to date for the nodes that rules see.
     """
@@ -88,7 +100,7 @@ def rewrite_typed(
             new.checked_type_ = node.checked_type_
         if counts is not None and new is not node:
             counts[id(new)] = counts.get(id(node), 1)
-        got = rule(new)
+        got = replacement(rule, new)
         if got is not None and got is not new:
             if isinstance(got, RelayExpr) and not isinstance(got, Op):
                 type_of(got, mod)
@@ -125,6 +137,7 @@ __all__ = [
     "build_config",
     "function_pass",
     "is_call",
+    "replacement",
     "rewrite_typed",
     "type_of",
     "use_counts",

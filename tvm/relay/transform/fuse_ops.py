@@ -303,7 +303,8 @@ class _Rebuild:
     def close(self, group: _Group, body: RelayExpr, e: RelayExpr) -> RelayExpr:
         params = list(self.params.get(id(group), {}).values())
         made = Function([p for p, _ in params], body, e.checked_type_, (), {"Primitive": 1})
-        return Call(made, tuple(a for _, a in params), None, (), e.span)
+        main = e if group.anchor is None else group.anchor.expr
+        return Call(made, tuple(a for _, a in params), None, (), main.span or e.span)
 
 
 def fuse_function(function: Function, level: int) -> Function:

@@ -20,6 +20,7 @@ from ..infer import dims
 from ..op import transform
 from ..op.layout import Vector, blocks, is_filled, letters, parts
 from ..op.record import CallAttrs
+from .function_pass import replacement
 from .fuse_ops import own_nodes
 
 Choose = Callable[[Call], "RelayExpr | None"]
@@ -104,7 +105,7 @@ class Layouts:
 
     def run(self, func: Function) -> Function:
         for node in own_nodes(func.body):
-            self.node(node)
+            replacement(self.node, node)
         body = self.as_plain(func.body)
         return func if body is func.body else func.replace(body=body)
 

@@ -21,7 +21,7 @@ from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op import transform
 from ..op.nn.packed import contrib_dense_pack
-from .function_pass import RelayFunctionPass, function_pass, is_call
+from .function_pass import RelayFunctionPass, function_pass, is_call, replacement
 from .fuse_ops import own_nodes
 
 # Rows below which leading dimensions are better joined with them.
@@ -73,7 +73,7 @@ class Packing:
         nodes = own_nodes(func.body)
         self.find_groups(nodes)
         for node in nodes:
-            self.made[id(node)] = self.node(node)
+            self.made[id(node)] = replacement(self.node, node)
         return func.replace(body=self.made[id(func.body)])
 
     def find_groups(self, nodes: list[RelayExpr]) -> None:

@@ -10,9 +10,10 @@ from ....dtype import canonical
 from ....error import TVMError
 from ....ir.module import IRModule
 from ....ir.prim import Any_
+from ....ir.span import Span
 from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
-from ...expr import Constant, Function, Tuple, TupleWrapper, Var
+from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
 from ...substitute import free_vars
 from .functions import function_body
 from .load import load_file, onnx_dtype, sparse_array, tensor_array
@@ -200,7 +201,10 @@ class Importer:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def nodes(self, nodes) -> None:
-        """Convert nodes in order."""
+        """Convert nodes in order. The span of what a node becomes has its name; that of a node in a function's body
+        begins with the name of the call."""
+        outer = ORIGIN.get()
+        inside = f"{outer.source_name}/" if self.depth and outer is not None else ""
         for node in nodes:
             where = f"{full_name(node)} node '{node_name(node)}'"
             inputs = [None if not i else self.value(i, where) for i in node.input]
@@ -208,6 +212,7 @@ class Importer:
                 inputs.pop()
             context = Context(self, node, version_of(node, self.opsets), where)
             context.attributes = attribute_values(node)
+            token = ORIGIN.set(Span(inside + node_name(node)))
             try:
                 self.check_small(context, inputs)
                 got = self.convert(context, inputs)
@@ -235,6 +240,8 @@ class Importer:
             ) as problem:
                 text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
                 raise TVMError(f"{where}: {text}") from problem
+            finally:
+                ORIGIN.reset(token)
 
     def check_small(self, context: Context, inputs: list) -> None:
         """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
