@@ -4,10 +4,11 @@
     python -m benchmarks.models --profile resnet50        where the time goes
     python -m benchmarks.models --convs resnet50          its convolutions, each alone, against the machine's peak
     python -m benchmarks.models --pair resnet50           two executors in one process, one thread each
+    python -m benchmarks.models --table                   everything, into docs/performance.md and benchmarks/results
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
-timed; rounds are equal and interleaved. The models are made by a Python with torch (--peer-python) when they are
-missing.
+timed; rounds are equal and interleaved. The frameworks (torch, torch.compile, jax) take part in fewer of them, spread
+evenly. The models are made by a Python with torch (--peer-python) when they are missing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -30,17 +32,20 @@ import numpy as np
 from . import operators, report, zoo
 from .harness import percentile, save
 from .machine import Machine
-from .workers import OURS, PEERS, ROOT, Worker, WorkerFailed, missing
+from .workers import FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
 # A longer inference is timed alone, shorter ones are repeated until a round takes this long.
 ROUND_SECONDS = 0.02
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
+FRAMEWORK_ROUNDS = 30
 
 
 def commit() -> str:
+    """The commit of the compiler, marked where its sources differ from it."""
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
-    return done.stdout.strip()
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "tvm", "csrc"], capture_output=True, cwd=ROOT)
+    return done.stdout.strip() + ("-changed" if changed.returncode else "")
 
 
 def frobenius(got: np.ndarray, want: np.ndarray) -> float:
@@ -66,11 +71,26 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
     return percentile(ours, 20) / percentile(theirs, 20)
 
 
+def takes_part(turn: int, wanted: int, rounds: int) -> bool:
+    """Whether a program that is in ``wanted`` of ``rounds`` rounds, evenly spread, is in this one."""
+    return turn * wanted // rounds != (turn - 1) * wanted // rounds
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A row to be made: a case, the threads of every program, and the peers."""
+
+    case: zoo.Case
+    threads: int
+    peers: tuple[str, ...]
+
+
 class Bench:
     """The timing of one case after the other."""
 
     def __init__(self, options: argparse.Namespace, folder: str):
         self.options, self.folder = options, folder
+        self.commit = commit()
         self.packages = os.path.abspath(options.packages or folder)
         os.makedirs(self.packages, exist_ok=True)
         self.tag = "" if options.target == "llvm" else "." + re.sub(r"\W+", "_", options.target)
@@ -79,13 +99,14 @@ class Bench:
             if module:
                 print(f"left out: {peer} (no module {module} in {os.path.basename(options.peer_python)}'s environment)")
 
-    def spec(self, case: zoo.Case, peer: str, **more) -> dict:
+    def spec(self, case: zoo.Case, peer: str, threads: int | None = None, **more) -> dict:
+        threads = threads or self.options.threads
         return {
             "peer": peer,
             "case": dataclasses.asdict(case),
             "model": os.path.abspath(zoo.model_path(self.options.zoo, case)),
-            "package": os.path.join(self.packages, f"{case.stem}{self.tag}.tar"),
-            "threads": self.options.threads,
+            "package": os.path.join(self.packages, f"{case.stem}.{threads}t{self.tag}.tar"),
+            "threads": threads,
             "target": self.options.target,
             "folder": self.folder,
             **more,
@@ -116,39 +137,44 @@ class Bench:
         if done.returncode:
             raise WorkerFailed(f"{case.stem}: the model could not be made: {done.stderr.strip().splitlines()[-1]}")
 
+    def facts(self, job: Job) -> dict:
+        """What tells a row from others."""
+        return {"case": dataclasses.asdict(job.case), "threads": job.threads, "target": self.options.target}
+
     # -- one case ----------------------------------------------------------------------------------------------
 
-    def run(self, case: zoo.Case) -> dict:
-        """The row of a case: all peers loaded, compared, then timed in turn."""
+    def run(self, job: Job) -> dict:
+        """The row of a job: all peers loaded, compared, then timed in turn."""
+        case, started = job.case, time.monotonic()
         self.ensure_model(case)
         row = {
-            "case": dataclasses.asdict(case),
-            "threads": self.options.threads,
+            **self.facts(job),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M"),
-            "commit": commit(),
-            "target": self.options.target,
+            "commit": self.commit,
             "model_bytes": os.path.getsize(zoo.model_path(self.options.zoo, case)),
             "peers": {},
         }
         workers: dict[str, Worker] = {}
         try:
-            for peer in (OURS, *self.options.peers):
-                self._start(case, peer, workers, row)
+            for peer in (OURS, *job.peers):
+                self._start(job, peer, workers, row)
             self._compare(case, workers, row)
             if workers and self.options.rounds:
                 self._time(workers, row)
         finally:
             for worker in workers.values():
                 worker.close()
+        row["took_s"] = time.monotonic() - started
         return row
 
-    def _start(self, case: zoo.Case, peer: str, workers: dict[str, Worker], row: dict) -> None:
+    def _start(self, job: Job, peer: str, workers: dict[str, Worker], row: dict) -> None:
+        case = job.case
         if self.missing.get(peer):
             return
         try:
             if peer == OURS:
-                row.update(self._compile(case))
-            worker = self.worker(self.spec(case, peer))
+                row.update(self._compile(job))
+            worker = self.worker(self.spec(case, peer, job.threads), job.threads)
             try:
                 row["peers"][peer] = worker.first()
             except WorkerFailed:
@@ -159,13 +185,13 @@ class Bench:
             row["peers"][peer] = {"problem": str(problem)}
             print(f"{case.stem}: {problem}", flush=True)
 
-    def _compile(self, case: zoo.Case) -> dict:
+    def _compile(self, job: Job) -> dict:
         """What compiling took; a package that is kept with these facts is not compiled again."""
-        spec = self.spec(case, "compile")
+        spec = self.spec(job.case, "compile", job.threads)
         facts = Path(spec["package"]).with_suffix(".json")
         if facts.exists():
             return load(str(facts))
-        compiler = self.worker(spec)
+        compiler = self.worker(spec, job.threads)
         try:
             got = compiler.first()
         finally:
@@ -195,34 +221,38 @@ class Bench:
                 workers.pop(peer).close()
 
     def _time(self, workers: dict[str, Worker], row: dict) -> None:
-        machine = Machine(self.options.threads)
+        machine = Machine(row["threads"])
         first = {peer: min(worker.ask(number=1)["seconds"] for _ in range(WARM_UP_ROUNDS))
                  for peer, worker in workers.items()}
+        rounds = self.options.rounds
         number = max(1, round(ROUND_SECONDS / min(first.values())))
-        seconds: dict[str, list[float]] = {peer: [] for peer in workers}
+        seconds: dict[str, dict[int, float]] = {peer: {} for peer in workers}
         order = list(workers)
+        wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in order}
         try:
-            for turn in range(self.options.rounds):
+            for turn in range(rounds):
                 # Each peer follows another one in turn: none is always behind the same neighbour.
                 for peer in order[turn % len(order) :] + order[: turn % len(order)]:
-                    seconds[peer].append(workers[peer].ask(number=number)["seconds"])
+                    if takes_part(turn, wanted[peer], rounds):
+                        seconds[peer][turn] = workers[peer].ask(number=number)["seconds"]
                 machine.round()
             row["peak_gflops"] = machine.gflops()
         finally:
             machine.close()
-        row["rounds"], row["number"] = self.options.rounds, number
-        for peer, times in seconds.items():
+        row["rounds"], row["number"] = rounds, number
+        for peer, times in ((peer, list(turns.values())) for peer, turns in seconds.items()):
             row["peers"][peer].update(
+                rounds=len(times),
                 p20=percentile(times, 20),
                 median=statistics.median(times),
                 interval=bootstrap(lambda t: percentile(t, 20), [times]),
             )
-        ours = seconds.get(OURS)
-        row["ratios"] = {
-            peer: [_ratio(ours, times), *bootstrap(_ratio, [ours, times])]
-            for peer, times in seconds.items()
-            if peer != OURS and ours
-        }
+        row["ratios"] = {}
+        for peer, turns in seconds.items():
+            if peer != OURS and OURS in seconds:
+                # Only the rounds that both were in are compared.
+                pair = [[seconds[OURS][turn] for turn in turns], list(turns.values())]
+                row["ratios"][peer] = [_ratio(*pair), *bootstrap(_ratio, pair)]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -233,6 +263,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--rounds", type=int, default=100, help="0: compile, load and compare only")
     add("--quick", action="store_true", help="20 rounds")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("--variants", action="store_true", help="also batch 4 and 8, 320x240, NHWC and one thread for some models")
+    add("--table", action="store_true", help="all models, variants and peers of one commit, into the documentation; "
+        "rows of this commit that --json holds already are not measured again")  # fmt: skip
     add("--batch", type=int, default=1)
     add("--size", default="", help="WIDTHxHEIGHT of the image, such as 320x240")
     add("--layout", default="NCHW", choices=("NCHW", "NHWC"))
@@ -254,6 +287,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if unknown:
         parser.error(f"unknown: {unknown[0]}; models: {', '.join(zoo.NAMES)}; peers: {', '.join(PEERS)}")
     options.rounds = 20 if options.quick else options.rounds
+    options.variants = options.variants or options.table
     return options
 
 
@@ -261,6 +295,25 @@ def case_of(name: str, options: argparse.Namespace) -> zoo.Case:
     width, _, height = options.size.partition("x")
     size = (0, 0) if not options.size or name in zoo.FIXED_SIZE else (int(height), int(width))
     return zoo.Case(name, options.batch, *size, options.layout)
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """The rows a run makes: the models as asked for, then the variants."""
+    made = [Job(case_of(name, options), options.threads, tuple(options.peers)) for name in options.models]
+    if options.variants:
+        peers = tuple(peer for peer in options.peers if peer not in FRAMEWORKS)
+        for name in zoo.WITH_VARIANTS:
+            if name in options.models:
+                made += [Job(case, options.threads, peers) for case in zoo.variants(name)]
+                made.append(Job(zoo.Case(name), 1, peers))
+    return list(dict.fromkeys(made))
+
+
+def is_done(row: dict | None, job: Job, bench: Bench) -> bool:
+    """Whether a kept row is what the job would measure again."""
+    if row is None or row["commit"] != bench.commit or row.get("rounds", 0) < bench.options.rounds:
+        return False
+    return all(bench.missing.get(peer) or "p20" in row["peers"].get(peer, {}) for peer in (OURS, *job.peers))
 
 
 def load(path: str) -> dict:
@@ -271,19 +324,34 @@ def _time_models(bench: Bench) -> dict:
     options = bench.options
     rows = {}
     os.makedirs(os.path.dirname(os.path.abspath(options.json)), exist_ok=True)
-    for name in options.models:
+    for job in jobs(options):
+        kept = load(options.json).get(report.key(bench.facts(job)))
+        if options.table and is_done(kept, job, bench):
+            rows[report.key(kept)] = kept
+            continue
         try:
-            row = bench.run(case_of(name, options))
+            row = bench.run(job)
         except WorkerFailed as problem:
             print(problem)
             continue
-        print(report.line(row), flush=True)
+        print(f"{report.line(row)}; took {row['took_s']:.0f} s", flush=True)
         if not options.rounds:
             continue
         rows[report.key(row)] = row
         # Kept after every model: an interrupted run loses one row.
         save(options.json, {**load(options.json), report.key(row): row})
     return rows
+
+
+def publish(rows: dict) -> None:
+    """Put the rows where they are kept, and their tables and plot into the documentation."""
+    date = max(row["date"] for row in rows.values())[:10]
+    save(str(ROOT / "benchmarks" / "results" / f"{date}.json"), rows)
+    plain = {key: row for key, row in rows.items() if not report.is_variant(row)}
+    (ROOT / "docs" / "models.svg").write_text(report.plot(plain), encoding="utf-8")
+    page = ROOT / "docs" / "performance.md"
+    page.write_text(report.placed(page.read_text(encoding="utf-8"), report.page(rows)), encoding="utf-8")
+    print(f"written: benchmarks/results/{date}.json, docs/models.svg, docs/performance.md")
 
 
 def main() -> None:
@@ -300,6 +368,8 @@ def main() -> None:
         rows = load(options.json) if options.show else _time_models(bench)
         rows = dict(sorted(rows.items(), key=lambda item: zoo.NAMES.index(item[1]["case"]["name"])))
     print("\n" + report.tables(rows))
+    if options.table:
+        publish(rows)
     if options.compare:
         print(report.compare(load(options.compare), rows))
     if options.svg:

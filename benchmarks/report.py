@@ -29,6 +29,29 @@ COLOURS = {"onnxruntime": "#4477aa", "openvino": "#66ccee", "torch": "#ee6677", 
            "jax": "#aa3377"}
 
 
+TITLES = {
+    "resnet18": "ResNet-18",
+    "squeezenet1_1": "SqueezeNet 1.1",
+    "mobilenet_v2": "MobileNetV2",
+    "resnet50": "ResNet-50",
+    "shufflenet_v2_x1_0": "ShuffleNetV2",
+    "mobilenet_v3_large": "MobileNetV3-L",
+    "efficientnet_b0": "EfficientNet-B0",
+    "densenet121": "DenseNet-121",
+    "inception_v3": "Inception-v3",
+    "resnext50_32x4d": "ResNeXt-50",
+    "vgg16": "VGG-16",
+    "convnext_tiny": "ConvNeXt-T",
+    "vit_b16": "ViT-B/16",
+    "bert_base_s128": "BERT-base, 128",
+    "openvino": "OpenVINO",
+    "torch": "PyTorch",
+    "jax": "XLA (jax)",
+}
+# What `page` writes lies between these lines of the documentation.
+MARKS = ("<!-- models: begin -->\n", "<!-- models: end -->\n")
+
+
 def key(row: dict) -> str:
     """What tells rows apart: model, shape, layout, threads, target."""
     case = row["case"]
@@ -39,10 +62,14 @@ def key(row: dict) -> str:
     return f"{case['name']}{batch}{size}{layout} {row['threads']}t{target}"
 
 
+def is_variant(row: dict) -> bool:
+    case = row["case"]
+    return case["batch"] > 1 or bool(case["height"]) or case["layout"] != "NCHW" or row["threads"] == 1
+
+
 def _bar(row: dict, peer: str) -> float | None:
     case = row["case"]
-    plain = case["batch"] == 1 and not case["height"] and case["layout"] == "NCHW" and row["threads"] == 2
-    if not plain or peer not in BARRED or row["target"] != "llvm":
+    if is_variant(row) or row["threads"] != 2 or peer not in BARRED or row["target"] != "llvm":
         return None
     bars = BARS.get(case["name"])
     return bars[BARRED.index(peer)] if bars else None
@@ -119,13 +146,106 @@ def tables(rows: dict) -> str:
         error = row["peers"][OURS].get("error")
         cells.append("" if error is None else f"{error:.1e}")
     return (
-        "Time of ours divided by the peer's (20th percentiles, 95 % interval, bar where there is one):\n\n"
+        "Time of ours divided by the peer's (20th percentiles, 95 % interval, bar where there is one; "
+        f"rounds: {_rounds(rows, peers)}):\n\n"
         + _table(["model", *peers], ratios)
         + "\nMilliseconds, 20th percentile (median):\n\n"
         + _table(["model", "ours", *peers], times)
         + "\n"
         + _table(head, facts)
     )
+
+
+def _rounds(rows: dict, peers: list[str]) -> str:
+    """How many rounds the programs were in, in words."""
+    counts: dict[str, list[str]] = {}
+    for peer in (OURS, *peers):
+        seen = sorted({row["peers"][peer].get("rounds", row["rounds"]) for row in rows.values() if _ok(row, peer)})
+        if seen:
+            counts.setdefault(" to ".join(str(n) for n in dict.fromkeys((seen[0], seen[-1]))), []).append(peer)
+    return "; ".join(f"{n} of {', '.join('ours' if p == OURS else p for p in who)}" for n, who in counts.items())
+
+
+# ---- the documentation ----
+
+
+def placed(page: str, text: str) -> str:
+    """A page of the documentation with ``text`` between its marks."""
+    before, begin, rest = page.partition(MARKS[0])
+    old, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        raise ValueError(f"the page has no lines {MARKS[0].strip()} and {MARKS[1].strip()} to write between")
+    return before + begin + text + end + after
+
+
+def _title(name: str) -> str:
+    return TITLES.get(name, name)
+
+
+def _variant_title(row: dict) -> str:
+    name = row["case"]["name"]
+    return key(row).replace(name, _title(name), 1).replace(" 1t", ", 1 thread").removesuffix(" 2t")
+
+
+def _page_ratio(row: dict, peer: str) -> str:
+    if peer not in row.get("ratios", {}):
+        return "failed" if row["peers"].get(peer) else ""
+    ratio, low, high = row["ratios"][peer]
+    bar = _bar(row, peer)
+    text = f"{ratio:.2f} ({low:.2f}-{high:.2f})"
+    return text if bar is None else f"{text}, bar {bar:.2f}" + ("" if ratio <= bar else ", missed")
+
+
+def _page_facts(name: str, row: dict, peers: list[str]) -> list[str]:
+    speed, share = _share(row)
+    ours = row["peers"][OURS]
+    others = ", ".join(_mib(row["peers"][p].get("peak_bytes")) for p in BARRED if p in row["peers"])
+    times = [f"{row['peers'][p]['p20'] * 1e3:.2f}" if _ok(row, p) else "" for p in peers]
+    return [name, *times, f"{speed:.0f}", f"{share:.0%}", f"{row['compile_s']:.1f}", _mib(row["compile_peak_bytes"]),
+            _mib(row["package_bytes"]), f"{_mib(ours['peak_bytes'])} ({others})", f"{ours['error']:.0e}"]
+
+
+def page(rows: dict) -> str:
+    """What the documentation shows of a run."""
+    timed = {name: row for name, row in rows.items() if _ok(row, OURS)}
+    plain = {name: row for name, row in timed.items() if not is_variant(row)}
+    peers = [p for p in PEERS if p != OURS and any(p in row["peers"] for row in plain.values())]
+    titles = [_title(p) for p in peers]
+    versions = {p: row["peers"][p]["version"] for row in timed.values() for p in peers if _ok(row, p)}
+    commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
+    dates = sorted(row["date"] for row in rows.values())
+    head = (
+        f"{dates[0]} to {dates[-1][11:]} UTC, commit {commits}, 2 threads, batch 1, float32, no tuning, no records; "
+        + ", ".join(f"{_title(p)} {v.partition('+')[0]}" for p, v in versions.items())
+        + f". Interleaved rounds: {_rounds(plain, peers)}.\n\n"
+    )
+    ratios = [
+        [_title(row["case"]["name"]), f"{ours['p20'] * 1e3:.2f} ({ours['median'] * 1e3:.2f})"]
+        + [_page_ratio(row, p) for p in peers]
+        for row in plain.values()
+        if (ours := row["peers"][OURS])
+    ]
+    means = [geometric_mean(plain, p) for p in peers]
+    bars = [f", bar {MEAN_BARS[BARRED.index(p)]:.2f}" if p in BARRED else "" for p in peers]
+    ratios.append(["geometric mean", "", *(f"{m:.2f}{bar}" if m else "" for m, bar in zip(means, bars))])
+    variants = [
+        [_variant_title(row), f"{row['peers'][OURS]['p20'] * 1e3:.2f}", *(_page_ratio(row, p) for p in BARRED),
+         f"{_share(row)[1]:.0%}"]
+        for row in timed.values()
+        if is_variant(row)
+    ]  # fmt: skip
+    text = head + "Time of ours divided by the peer's (95 % interval):\n\n"
+    text += _table(["model", "ours ms (median)", *titles], ratios)
+    text += "\nMilliseconds of the peers, and what else was measured:\n\n"
+    text += _table(
+        ["model", *(f"{t} ms" for t in titles), "GFLOPS", "of peak", "compile s", "peak MiB compiling", "package MiB",
+         "peak MiB running (onnxruntime, OpenVINO)", "error"],
+        [_page_facts(_title(row["case"]["name"]), row, peers) for row in plain.values()],
+    )  # fmt: skip
+    if variants:
+        text += "\nOther shapes, layouts and one thread:\n\n"
+        text += _table(["case", "ours ms", *(f"ours / {_title(p)}" for p in BARRED), "of peak"], variants)
+    return text
 
 
 def _mib(size: float | None) -> str:

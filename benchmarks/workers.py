@@ -134,6 +134,8 @@ PEERS: dict[str, Callable[[dict, dict], Program]] = {
     "torch.compile": _torch_compile,
     "jax": _jax,
 }
+# What models are written in; the other peers only run them.
+FRAMEWORKS = ("torch", "torch.compile", "jax")
 # What an environment needs for a peer.
 MODULES = {
     "onnxruntime": ("onnxruntime",),

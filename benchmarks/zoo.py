@@ -23,6 +23,8 @@ VISION = (
 TEXT = ("bert_base_s128",)
 TRANSFORMERS = ("vit_b16", *TEXT)
 NAMES = (*VISION, *TRANSFORMERS)
+# Models that are also measured in other shapes, layouts and with one thread.
+WITH_VARIANTS = ("resnet50", "mobilenet_v2")
 # Their position tables are made for one input size.
 FIXED_SIZE = frozenset(TRANSFORMERS)
 
@@ -57,6 +59,11 @@ class Case:
         return {"data": (self.batch, *image)}
 
 
+def variants(name: str) -> list[Case]:
+    """Other batches, an image that is not square, and channels last."""
+    return [Case(name, 4), Case(name, 8), Case(name, 1, 240, 320), Case(name, layout="NHWC")]
+
+
 def sample(case: Case) -> dict[str, np.ndarray]:
     """The input all programs get."""
     rng = np.random.default_rng(0)
@@ -68,8 +75,8 @@ def sample(case: Case) -> dict[str, np.ndarray]:
 
 @functools.cache
 def _declare_operators():
-    """A build of torch for CPUs has no operators of torchvision; its model definitions only need their names, for as
-    long as the library object lives."""
+    """A build of torch for CPUs has no operators of torchvision; its model definitions, which transformers imports
+    too, only need their names, for as long as the library object lives."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")
@@ -107,10 +114,10 @@ def build(case: Case):
 
     warnings.filterwarnings("ignore")
     torch.manual_seed(0)
+    _declare_operators()
     if case.name in TRANSFORMERS:
         model = _transformer(case.name)
     else:
-        _declare_operators()
         import torchvision.models
 
         options: dict = {"weights": None}

@@ -13,13 +13,16 @@ from tvm import relay
 
 
 def _row(ratio: float, spread: float = 0.01, name: str = "resnet50") -> dict:
-    facts = {"p20": 0.03 * ratio, "median": 0.031, "peak_bytes": 2**28, "load_s": 0.5, "error": 1e-7}
+    facts = {"version": "1.2", "p20": 0.03 * ratio, "median": 0.031, "peak_bytes": 2**28, "load_s": 0.5, "error": 1e-7}
     return {
         "case": {"name": name, "batch": 1, "height": 0, "width": 0, "layout": "NCHW"},
         "threads": 2,
         "target": "llvm",
         "gflop": 6.0,
         "peak_gflops": 300.0,
+        "rounds": 100,
+        "commit": "abc",
+        "date": "2026-01-02 03:04",
         "compile_s": 4.0,
         "compile_peak_bytes": 2**29,
         "package_bytes": 2**27,
@@ -102,6 +105,50 @@ def test_tables_name_the_bars():
     assert "0.80 [0.79, 0.81] ok 0.90" in text
     assert "0.95 [0.94, 0.96] over 0.85" in text
     assert f"{(0.8 * 0.95) ** 0.5:.3f}" in text
+
+
+def test_the_documentation_gets_every_row_once():
+    failed = _row(0.7, name="vgg16")
+    failed["peers"]["jax"] = {"problem": "jax: no"}
+    rows = {"resnet50 2t": _row(0.8), "vgg16 2t": failed, "resnet18 2t": _row(0.95, name="resnet18")}
+    rows["resnet50 batch 8 2t"] = {**_row(0.6), "case": {**_row(0.6)["case"], "batch": 8}}
+    text = report.page(rows)
+    assert "| ResNet-50 | 24.00 (31.00) | 0.80 (0.79-0.81), bar 0.90 |" in text
+    assert "0.95 (0.94-0.96), bar 0.85, missed" in text and "| failed |" in text
+    assert f"| geometric mean |  | {(0.8 * 0.7 * 0.95) ** (1 / 3):.2f}, bar 0.92 |" in text
+    assert text.count("ResNet-50 batch 8") == 1 and "commit abc" in text and "100 of ours, onnxruntime" in text
+    page = f"before\n{report.MARKS[0]}old\n{report.MARKS[1]}after\n"
+    assert report.placed(page, "new\n") == page.replace("old", "new")
+    with pytest.raises(ValueError, match="models: begin"):
+        report.placed("no marks", "new")
+
+
+def test_rounds_of_the_frameworks_are_spread():
+    turns = [turn for turn in range(100) if models.takes_part(turn, 30, 100)]
+    assert len(turns) == 30 and turns[0] == 0 and max(b - a for a, b in zip(turns, turns[1:])) <= 4
+    assert all(models.takes_part(turn, 20, 20) for turn in range(20))
+
+
+def test_a_table_has_every_model_and_the_variants_without_frameworks():
+    options = models.parse(["--table", "--threads", "2"])
+    made = models.jobs(options)
+    assert len(made) == len(set(made)) == len(zoo.NAMES) + 5 * len(zoo.WITH_VARIANTS)
+    assert {job.case.name for job in made if "jax" in job.peers} == set(zoo.NAMES)
+    variants = [job for job in made if "jax" not in job.peers]
+    assert {job.case.batch for job in variants} == {1, 4, 8} and sum(job.threads == 1 for job in variants) == 2
+
+
+def test_only_complete_rows_of_this_commit_are_kept():
+    class Bench:
+        commit, missing = "abc", {"openvino": "openvino"}
+        options = models.parse(["--table"])
+
+    job = models.Job(zoo.Case("resnet50"), 2, ("onnxruntime", "openvino"))
+    assert models.is_done(_row(0.8), job, Bench)
+    assert not models.is_done(None, job, Bench)
+    assert not models.is_done({**_row(0.8), "commit": "def"}, job, Bench)
+    assert not models.is_done({**_row(0.8), "rounds": 20}, job, Bench)
+    assert not models.is_done(_row(0.8), models.Job(job.case, 2, ("onnxruntime", "jax")), Bench)
 
 
 def test_only_clear_moves_are_named():
