@@ -38,7 +38,7 @@ bench: setup ## all benchmarks: tensor programs against the machine's peak, mode
 bench-compile: setup ## time and memory of compiling, against the bars
 	$(BIN)/python -m benchmarks.compile_time
 
-bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH")
+bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
 conformance: setup ## every node test of the onnx package; writes the table in docs/coverage.md

@@ -1,11 +1,13 @@
 """How good is the choice without search? Random shapes, random configurations of each, and the analytic pick.
 
     python -m benchmarks.analytic_choice [--shapes 40] [--configs 200] [--seed 1] [--target llvm] [--json FILE]
+    python -m benchmarks.analytic_choice --json FILE --seconds 50     in pieces: again until all shapes are there
 
 Every shape is a convolution, depthwise convolution or dense layer drawn from the seed; its configurations are drawn
 uniformly from the template's space. Kernels run on one thread; workers, each on a core of its own, share the shapes.
 A configuration whose first run takes more than three times the best so far is not measured further. At the end the
-pick and the best five are measured again in turn, so luck of the moment does not decide.
+pick and the best five are measured again in turn, so luck of the moment does not decide. Shapes that the file holds
+already, for the same seed, target, number of configurations and commit, are not measured again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import sys
 import time
 from typing import Any
 
-from benchmarks.harness import percentile, save
+from benchmarks.harness import commit, percentile, save
 
 
 def shapes(seed: int, count: int) -> list[dict[str, Any]]:
@@ -159,10 +161,35 @@ def judge(shape: dict[str, Any], configs: int, seed: int, target: str) -> dict[s
 def worker(arguments: argparse.Namespace) -> None:
     """Judge this worker's share of the shapes; results as lines of JSON."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[arguments.worker]})
-    for i, shape in enumerate(shapes(arguments.seed, arguments.shapes)):
-        if i % arguments.workers == arguments.worker:
+    started = time.monotonic()
+    drawn = shapes(arguments.seed, arguments.shapes)
+    done = {r["index"] for r in kept(arguments)["results"]}
+    left = [i for i in range(len(drawn)) if i not in done]
+    for i in left[arguments.worker :: arguments.workers]:
+        if time.monotonic() - started < arguments.seconds:
+            shape = drawn[i]
             got = judge(shape, arguments.configs, arguments.seed * 1000 + i, arguments.target)
             print(json.dumps({"index": i, **got}), flush=True)
+
+
+def kept(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the file holds of a run like this one; nothing where it is of another."""
+    facts = {"seed": arguments.seed, "target": arguments.target, "configs": arguments.configs, "commit": commit()}
+    if arguments.json and os.path.exists(arguments.json):
+        with open(arguments.json, encoding="utf-8") as file:
+            found = json.load(file)
+        if all(found.get(name) == value for name, value in facts.items()):
+            return found
+    return {**facts, "results": []}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    lines = ["| shape | pick, us | best of the drawn, us | ratio | drawn |", "| --- | --- | --- | --- | --- |"]
+    for r in results:
+        text = ", ".join(f"{k} {v}" for k, v in r["shape"].items() if k != "kind")
+        lines.append(f"| {r['shape']['kind']} {text} | {r['seconds'] * 1e6:.1f} | {r['best'] * 1e6:.1f} "
+                     f"| {r['ratio']:.2f} | {r['configs']} |")  # fmt: skip
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -173,6 +200,7 @@ def main() -> None:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--workers", type=int, default=2, help="cores to use")
     parser.add_argument("--json", default="", help="keep the results in this file")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no shape after this time")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker >= 0:
@@ -182,21 +210,19 @@ def main() -> None:
     command = [sys.executable, "-m", "benchmarks.analytic_choice", *sys.argv[1:], "--worker"]
     children = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True, env=environment)
                 for i in range(arguments.workers)]  # fmt: skip
-    results = []
+    found = kept(arguments)
+    results = found["results"]
     for child in children:
         results += [json.loads(line) for line in child.stdout or ()]
-        if child.wait():
-            raise SystemExit("a worker failed; its message is above")
-    results.sort(key=lambda r: r["index"])
-    print("| shape | pick, us | best of the drawn, us | ratio | drawn |\n| --- | --- | --- | --- | --- |")
-    for r in results:
-        text = ", ".join(f"{k} {v}" for k, v in r["shape"].items() if k != "kind")
-        print(f"| {r['shape']['kind']} {text} | {r['seconds'] * 1e6:.1f} | {r['best'] * 1e6:.1f} | {r['ratio']:.2f} "
-              f"| {r['configs']} |")  # fmt: skip
+        results.sort(key=lambda r: r["index"])
+        if arguments.json:
+            save(arguments.json, found)
+    if any(child.wait() for child in children):
+        raise SystemExit("a worker failed; its message is above")
+    print(table(results))
     near = sum(r["ratio"] <= 1.1 for r in results)
-    print(f"\nwithin 10 % of the best: {near} of {len(results)} ({100 * near / len(results):.0f} %; wanted 80 %)")
-    if arguments.json:
-        save(arguments.json, {"seed": arguments.seed, "target": arguments.target, "results": results})
+    print(f"\n{len(results)} of {arguments.shapes} shapes; within 10 % of the best: {near} "
+          f"({100 * near / max(len(results), 1):.0f} %; wanted 80 %)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -47,6 +47,14 @@ def percentile(values: list[float], p: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
+def commit() -> str:
+    """The commit of the compiler, marked where its sources differ from it."""
+    git = ["git", "-C", os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    done = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "tvm", "csrc"], capture_output=True)
+    return done.stdout.strip() + ("-changed" if changed.returncode else "")
+
+
 class Peer:
     """A worker process that runs one benchmark function, round by round."""
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from . import operators, report, zoo
-from .harness import percentile, save
+from .harness import commit, percentile, save
 from .machine import Machine
 from .workers import FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
@@ -39,13 +39,6 @@ ROUND_SECONDS = 0.02
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
 FRAMEWORK_ROUNDS = 30
-
-
-def commit() -> str:
-    """The commit of the compiler, marked where its sources differ from it."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
-    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "tvm", "csrc"], capture_output=True, cwd=ROOT)
-    return done.stdout.strip() + ("-changed" if changed.returncode else "")
 
 
 def frobenius(got: np.ndarray, want: np.ndarray) -> float:
@@ -226,6 +219,9 @@ class Bench:
                  for peer, worker in workers.items()}
         rounds = self.options.rounds
         number = max(1, round(ROUND_SECONDS / min(first.values())))
+        # Frameworks are often several times slower; their rounds need not be longer than others.
+        numbers = {peer: min(number, max(1, round(ROUND_SECONDS / first[peer]))) if peer in FRAMEWORKS else number
+                   for peer in workers}  # fmt: skip
         seconds: dict[str, dict[int, float]] = {peer: {} for peer in workers}
         order = list(workers)
         wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in order}
@@ -234,7 +230,7 @@ class Bench:
                 # Each peer follows another one in turn: none is always behind the same neighbour.
                 for peer in order[turn % len(order) :] + order[: turn % len(order)]:
                     if takes_part(turn, wanted[peer], rounds):
-                        seconds[peer][turn] = workers[peer].ask(number=number)["seconds"]
+                        seconds[peer][turn] = workers[peer].ask(number=numbers[peer])["seconds"]
                 machine.round()
             row["peak_gflops"] = machine.gflops()
         finally:
@@ -243,6 +239,7 @@ class Bench:
         for peer, times in ((peer, list(turns.values())) for peer, turns in seconds.items()):
             row["peers"][peer].update(
                 rounds=len(times),
+                number=numbers[peer],
                 p20=percentile(times, 20),
                 median=statistics.median(times),
                 interval=bootstrap(lambda t: percentile(t, 20), [times]),
@@ -276,7 +273,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--packages", default="", help="keep compiled models in this folder and use those that are there")
     add("--svg", default="", help="also draw the ratios")
     add("--compare", default="", metavar="OLD.json", help="say what moved since")
-    add("--show", action="store_true", help="print the tables of the kept rows and time nothing")
+    add("--show", action="store_true", help="print (with --table: write) the tables of the kept rows and time nothing")
     add("--profile", default="", metavar="MODEL", help="time, GFLOPS and distance from the roofline of each operator")
     add("--convs", default="", metavar="MODEL", help="each distinct convolution alone, against the peak")
     add("--pair", default="", metavar="MODEL", help="two executors in one process, one thread each")
@@ -329,6 +326,8 @@ def _time_models(bench: Bench) -> dict:
         if options.table and is_done(kept, job, bench):
             rows[report.key(kept)] = kept
             continue
+        if options.show:
+            continue
         try:
             row = bench.run(job)
         except WorkerFailed as problem:
@@ -365,7 +364,7 @@ def main() -> None:
             views = ((options.profile, operators.profile), (options.convs, operators.convolutions))
             print(next((view for asked, view in views if asked), operators.pair)(bench, case))
             return
-        rows = load(options.json) if options.show else _time_models(bench)
+        rows = load(options.json) if options.show and not options.table else _time_models(bench)
         rows = dict(sorted(rows.items(), key=lambda item: zoo.NAMES.index(item[1]["case"]["name"])))
     print("\n" + report.tables(rows))
     if options.table:
