@@ -13,6 +13,7 @@ from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.gpu_weights import GPUWeights
 from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
 from .transform.scale_weights import ScaleWeights
@@ -37,6 +38,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     CanonicalizeCast(),
     FoldConstant(),
     AlterOpLayout(),
+    GPUWeights(),
     PackDense(),
     FoldConstant(),
     WinogradConv2D(),

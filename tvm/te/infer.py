@@ -249,10 +249,12 @@ class Bounds:
         for axis in stage.leaf_iter_vars:
             if axis not in self.ranges and axis.dom is not None:
                 self.ranges[axis] = axis.dom
-            self.analyzer.bind(axis.var, self.ranges[axis])
             thread = self.attach.bound_thread(stage, axis)
             if thread is not None and thread is not axis:
                 self._bind_thread(stage, axis, thread)
+            # All threads run what is computed inside, also those past the end of the axis.
+            carrier = axis if thread is None or thread.thread_tag == "vthread" else thread
+            self.analyzer.bind(axis.var, self.ranges[carrier])
 
     def _keeps_size(self, stage: Stage, axis: IterVar) -> bool:
         attrs = stage.peek(axis)

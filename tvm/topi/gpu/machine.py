@@ -18,6 +18,8 @@ class Machine:
         self.warp = max(features.warp_size, 1)
         self.max_threads = features.max_threads or 256
         self.shared_bytes = features.shared_bytes or 16384
+        # What all blocks of a multiprocessor have together.
+        self.multiprocessor_shared = max(self.shared_bytes, 96 << 10)
         self.vector_bytes = max(features.vector_bits, 32) // 8
         self.is_cuda = "cuda" in target.keys
         arch = str(target.attrs.get("arch") or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import te
 from ...error import TVMError
+from ..gpu import gemm
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
@@ -40,6 +41,11 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
         out[c] = simplify((data[c] + lo + hi - k) // s + 1)
         if isinstance(getattr(out[c], "value", None), int) and out[c].value < 1:
             raise TVMError(f"{name}: the kernel ({k} with dilation) is larger than the padded data along {c}")
+    if groups == 1 and gemm.wanted((source, filt)):
+        window_sizes = [get_const_int(weight[c]) for c in names]
+        known = {c: get_const_int(v) for c, v in out.items()}
+        return gemm.conv(source, filt, get_const_int(channels), window_sizes, strides, dilations, data_layout,
+                         kernel_layout, known, out_dtype, name)
     rc = te.reduce_axis((0, weight["I"]), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
     per_group = filters // groups

@@ -6,6 +6,7 @@ from ... import te, tir
 from ...error import TVMError
 from ...ir.prim import IntImm
 from ..cpu.matmul import Product, plan_product
+from ..gpu import gemm
 from ..tag import BROADCAST
 from ..utils import same_dim
 
@@ -21,6 +22,9 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
     kb, n = tensor_b.shape if not transpose_b else tensor_b.shape[::-1]
     if not same_dim(ka, kb):
         raise TVMError(f"matmul: {ka} columns on the left meet {kb} rows on the right")
+    if gemm.wanted((tensor_a, tensor_b), m, n):
+        made = gemm.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+        return made if bias is None else _with_bias(made, bias, out_dtype)
     k = te.reduce_axis((0, ka), name="k")
 
     def body(*at):
@@ -32,9 +36,11 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
     name = "T_dense" if transpose_b and not transpose_a else "T_matmul_" + ("T" if transpose_a else "N") + (
         "T" if transpose_b else "N")
     out = te.compute((*lead, m, n), body, name=name, tag="dense" if transpose_b and not transpose_a else "matmul")
-    if bias is not None:
-        out = te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag=BROADCAST)
-    return out
+    return out if bias is None else _with_bias(out, bias, out_dtype)
+
+
+def _with_bias(out, bias, out_dtype: str):
+    return te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag=BROADCAST)
 
 
 def dense(
@@ -61,6 +67,8 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     if not same_dim(ka, kb):
         raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
     batch = bb if one_a else ba
+    if gemm.wanted((tensor_a, tensor_b), m, n):
+        return gemm.batch_matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
     k = te.reduce_axis((0, ka), name="k")
     known = all(isinstance(d, IntImm) for d in (batch, m, n, ka))
     plan = plan_product(batch.value, m.value, n.value, transpose_b, out_dtype) if known else Product()

@@ -20,11 +20,11 @@ from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from ..cpu import access
-from ..gpu import extern, rows
+from ..gpu import extern, gemm, rows
 from ..gpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
-TEMPLATES: dict[str, ModuleType] = {}
+TEMPLATES: dict[str, ModuleType] = {gemm.TAG: gemm}
 
 # Threads of a block where nothing else decides.
 THREADS = 256
@@ -38,9 +38,10 @@ def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
     """A schedule for the operations that make ``outs``."""
     machine = Machine(target)
     s = create_schedule([t.op for t in outs])
-    if any(x.op.reduce_axis for x in s.stages) and rows.plan(Planner(s, machine)):
-        return s
-    s = create_schedule([t.op for t in outs])
+    if any(x.op.reduce_axis for x in s.stages) and not any(x.op.tag in TEMPLATES for x in s.stages):
+        if rows.plan(Planner(s, machine)):
+            return s
+        s = create_schedule([t.op for t in outs])
     Planner(s, machine).run()
     return s
 
@@ -68,7 +69,9 @@ class Planner:
         for stage in live:
             template = TEMPLATES.get(stage.op.tag or "")
             if template is not None and template.applies(stage.op, self.machine):
-                self.templated(template, stage, fused.get(stage))
+                self.placed.add(stage)
+                consumer = template.consumer(self, stage, plain)
+                template.apply(self, stage, consumer, template.choose(stage.op, self.machine))
         for stage in live:
             if stage in self.placed:
                 continue
@@ -78,13 +81,6 @@ class Planner:
                 self.reduction(stage, None)
             elif stage not in fused.values():
                 self.injective(stage)
-
-    def templated(self, template: ModuleType, stage: Stage, consumer: Stage | None) -> None:
-        config = template.choose(stage.op, self.machine)
-        if consumer is None:
-            consumer, stage = stage, self.s[self.s.cache_write(stage.op.output(0), "local")]
-        self.placed.update((stage, consumer))
-        template.apply(self, stage, consumer, config)
 
     # -- statements ------------------------------------------------------------------------------------------------
 

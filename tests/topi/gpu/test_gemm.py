@@ -1,0 +1,119 @@
+"""Products of matrices on GPUs: tiles in shared memory and registers, sums in parts, convolutions as products."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tvm
+import tvm.testing
+from tvm import te, topi
+from tvm.topi.gpu import gemm
+from tvm.topi.gpu.machine import Machine
+
+CONVOLUTIONS = [
+    # images, channels, size, filters, window, stride, padding, layout
+    (1, 16, 9, 12, 3, 1, 1, "NCHW"),
+    (2, 8, 7, 33, 1, 1, 0, "NCHW"),
+    (1, 3, 15, 7, 5, 2, 2, "NCHW"),
+    (2, 5, 6, 9, 3, 2, 1, "NHWC"),
+]
+
+
+def convolved(x, w, stride: int, padding: int):
+    """The convolution of NCHW with OIHW in double precision."""
+    n, _, h, width = x.shape
+    filters, _, kh, kw = w.shape
+    x = np.pad(x.astype("float64"), ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    rows, columns = (h + 2 * padding - kh) // stride + 1, (width + 2 * padding - kw) // stride + 1
+    out = np.zeros((n, filters, rows, columns))
+    for i, j in itertools.product(range(kh), range(kw)):
+        part = x[:, :, i : i + rows * stride : stride, j : j + columns * stride : stride]
+        out += np.einsum("nchw,oc->nohw", part, w[:, :, i, j])
+    return out
+
+
+def run(outs, args, values, wanted, target):
+    with target:
+        s = topi.schedule.schedule_for(outs, target)
+    function = tvm.build(s, args, target)
+    device = tvm.cl(0)
+    out = tvm.nd.array(np.zeros(wanted.shape, "float32"), device)
+    function(*[tvm.nd.array(np.ascontiguousarray(v), device) for v in values], out)
+    np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-4, atol=1e-4 * float(np.abs(wanted).max()))
+
+
+def any_configuration(rng):
+    """In place of the pick: any valid configuration."""
+
+    def choose(op, machine):
+        table = gemm.space(op, machine)
+        while True:
+            config = {name: values[rng.integers(len(values))] for name, values in table.items()}
+            if gemm.valid(op, machine, config):
+                return config
+
+    return choose
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("drawn", [False, True])
+def test_convolution_with_an_epilogue(case, drawn, rng, monkeypatch):
+    n, channels, size, filters, window, stride, padding, layout = case
+    if drawn:
+        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+    x = rng.standard_normal((n, channels, size, size)).astype("float32")
+    w = rng.standard_normal((filters, channels, window, window)).astype("float32")
+    b = rng.standard_normal((filters, 1, 1) if layout == "NCHW" else (filters,)).astype("float32")
+    target = tvm.target.Target("opencl")
+    last = layout == "NHWC"
+    data = x.transpose(0, 2, 3, 1) if last else x
+    with target:
+        shapes = (data.shape, (window, window, channels, filters), b.shape)
+        d, k, bias = (te.placeholder(shape) for shape in shapes)
+        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO")
+        r = topi.nn.relu(topi.add(made, bias))
+    wanted = convolved(x, w, stride, padding)
+    wanted = np.maximum((wanted.transpose(0, 2, 3, 1) if last else wanted) + b, 0)
+    run([r], [d, k, bias, r], [data, w.transpose(2, 3, 1, 0), b], wanted, target)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("m, n, k", [(37, 41, 53), (5, 8, 300), (64, 32, 64)])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_product_of_a_matrix_and_a_transposed_one(m, n, k, drawn, rng, monkeypatch):
+    if drawn:
+        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+    a, b = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((n, k)).astype("float32")
+    target = tvm.target.Target("opencl")
+    with target:
+        left, right = te.placeholder(a.shape), te.placeholder(b.shape)
+        made = topi.tanh(topi.nn.dense(left, right))
+    run([made], [left, right, made], [a, b], np.tanh(a.astype("float64") @ b.T), target)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("transpose_a, transpose_b", [(False, True), (True, False)])
+def test_batch_of_products(transpose_a, transpose_b, rng):
+    a, b = rng.standard_normal((3, 17, 19)), rng.standard_normal((1, 19, 21))
+    target = tvm.target.Target("opencl")
+    values = [(a.transpose(0, 2, 1) if transpose_a else a), (b.transpose(0, 2, 1) if transpose_b else b)]
+    values = [v.astype("float32") for v in values]
+    with target:
+        left, right = (te.placeholder(v.shape) for v in values)
+        made = topi.nn.batch_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
+    run([made], [left, right, made], values, a @ b, target)
+
+
+def test_the_pick_divides_the_sum_where_tiles_are_few():
+    target = tvm.target.Target("cuda -arch=sm_90")
+    with target:
+        d, k = te.placeholder((1, 512, 7, 7)), te.placeholder((3, 3, 512, 512))
+        made = topi.nn.conv2d(d, k, 1, 1, 1, kernel_layout="HWIO")
+    (product,) = [t.op for t in made.op.input_tensors]
+    config = gemm.choose(product, Machine(target))
+    assert config["parts"] > 1 and gemm.valid(product, Machine(target), config)
+    assert not gemm.valid(product, Machine(target), {**config, "parts": 64, "step": 32})

@@ -1,0 +1,52 @@
+"""Constant weights as kernels of GPUs read them: neighbouring threads take neighbouring filters or units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir.module import IRModule
+from ...ir.transform import PassContext
+from ...target import Target
+from ..expr import Call, Constant, Function
+from ..op.nn.dense import matmul
+from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
+
+
+class Rearranged:
+    """The rule, and the weights it has turned around."""
+
+    def __init__(self):
+        self.made: dict[tuple[int, tuple[int, ...]], tuple[Constant, Constant]] = {}
+
+    def __call__(self, node) -> Call | None:
+        if is_call(node, "nn.conv2d") and isinstance(node.args[1], Constant):
+            attrs = node.attrs
+            if attrs.groups != 1 or attrs.kernel_layout != "OIHW" or attrs.data_layout not in ("NCHW", "NHWC"):
+                return None
+            weight = self.turned(node.args[1], (2, 3, 1, 0))
+            return node.replace(args=(node.args[0], weight), attrs=attrs.replace(kernel_layout="HWIO"))
+        if is_call(node, "nn.dense") and isinstance(node.args[1], Constant):
+            return matmul(node.args[0], self.turned(node.args[1], (1, 0)), node.attrs.units, node.attrs.out_dtype)
+        return None
+
+    def turned(self, weight: Constant, order: tuple[int, ...]) -> Constant:
+        key = (id(weight), order)
+        if key not in self.made:
+            self.made[key] = (weight, Constant(np.ascontiguousarray(weight.data.numpy().transpose(order))))
+        return self.made[key][1]
+
+
+def GPUWeights() -> RelayFunctionPass:
+    """Lay constant weights out for the threads of a GPU."""
+
+    @function_pass(opt_level=3, name="GPUWeights", required=["InferType"])
+    def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        target = Target.current(allow_none=True)
+        if target is None or "gpu" not in target.keys:
+            return func
+        return rewrite_typed(func, Rearranged(), mod)
+
+    return lay_out
+
+
+__all__ = ["GPUWeights"]

@@ -1,0 +1,372 @@
+"""Products of matrices on a GPU, and convolutions as such products.
+
+A block of threads computes a tile of results. For each part of the sum it fetches a strip of both operands into shared
+memory, where every thread finds what its own smaller tile, held in registers, needs. Convolutions do the same with a
+right operand that is never stored: its strips are gathered from the image as they are needed. Where tiles are too few
+to occupy the machine, the sum is divided among blocks too, and the parts are added up afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ... import te
+from ...arith import Analyzer
+from ...dtype import info
+from ...ir.prim import IterVar, ProducerLoad
+from ...target import Target
+from ...te.schedule import Schedule, Stage
+from ...te.tensor import ComputeOp, Tensor
+from ..cpu import access
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from ..schedule.gpu import Planner
+
+TAG = "gpu_gemm"
+# Tiles of a thread, and how many threads a block has along rows and columns.
+THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
+THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8))
+STEPS = (8, 16, 32)
+# Rows or columns below which a product is many sums rather than tiles.
+SMALL = 4
+MOST_PARTS = 64
+# Cycles between asking the memory and having the answer, with the barrier around it; of a kernel more than one; and
+# multiplications a multiprocessor does in a cycle.
+LATENCY = 900
+KERNEL = 5000
+RATE = 128
+# Threads and registers of a multiprocessor.
+MOST_THREADS, MOST_REGISTERS = 2048, 65536
+
+
+def wanted(tensors: Sequence[Tensor], rows: Any = None, columns: Any = None) -> bool:
+    """Whether the target is a GPU, all sizes are known, and there are rows and columns enough for tiles."""
+    target = Target.current(allow_none=True)
+    if target is None or "gpu" not in target.keys or "cpu" in target.keys:
+        return False
+    if any(size is not None and getattr(size, "value", 0) < SMALL for size in (rows, columns)):
+        return False
+    return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
+
+
+def product(
+    left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    dtype: str, name: str, places: dict[str, tuple[int, ...]],
+) -> Tensor:
+    """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms).
+
+    ``places`` says which dimensions of the operator's own result are batch, rows and columns."""
+    m, n, k = sizes
+    a = te.compute((*batch, k, m), left, name=f"{name}_left", tag=f"{TAG},step")
+    b = te.compute((*batch, k, n), right, name=f"{name}_right", tag=f"{TAG},step")
+    r = te.reduce_axis((0, k), name="k")
+
+    def body(*at):
+        *lead, i, j = at
+        return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
+
+    return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs={"places": places})
+
+
+def _sizes(op: ComputeOp) -> list[int] | None:
+    """Results of the batch, rows, columns, terms."""
+    extents = [access.extent_of(a) for a in (*op.axis, *op.reduce_axis)]
+    if any(not e for e in extents) or len(op.reduce_axis) != 1:
+        return None
+    *lead, m, n, k = extents
+    count = 1
+    for e in lead:
+        count *= e or 1
+    return [count, m or 1, n or 1, k or 1]
+
+
+def applies(op: ComputeOp, machine: Machine) -> bool:
+    return _sizes(op) is not None and op.num_outputs == 1
+
+
+def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+    """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    k = sizes[3]
+    return {
+        "tile": list(THREAD_TILES),
+        "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
+        "step": [s for s in STEPS if s <= k] or [k],
+        "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p == 1 or k % p == 0],
+    }
+
+
+def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> bool:
+    """Whether both strips fit the shared memory, the tile the registers, and parts are whole steps."""
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
+    size = max(info(t.dtype).bytes for t in (*op.input_tensors, op.output(0)))
+    if (tm * ty + tn * tx + 8) * step * size > machine.shared_bytes:
+        return False
+    return parts == 1 or sizes[3] // parts % step == 0
+
+
+def _cost(sizes: list[int], config: dict[str, Any], machine: Machine) -> float:
+    """Cycles until the last block is done."""
+    batch, m, n, k = sizes
+    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
+    bm, bn, threads = tm * ty, tn * tx, ty * tx
+    blocks = batch * -(-m // bm) * -(-n // bn) * parts
+    registers = tm * tn + tm + tn + 32
+    fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * registers), 24)
+    fit = max(min(fit, machine.multiprocessor_shared // ((bm + bn) * step * 4 + 1024)), 1)
+    rounds = -(-blocks // (machine.multiprocessors * fit))
+    together = min(-(-blocks // machine.multiprocessors), fit)
+    steps = -(-(k // parts) // step)
+    # Operands a thread reads from shared memory for each of its multiplications: four numbers come at once.
+    work = bm * bn * step / RATE * (1.0 + 0.5 * (tm + tn) / (tm * tn))
+    # Each warp waits for its own results between multiplications: few warps leave the multipliers idle.
+    work = max(work * together, step * (tm * tn * 2 + tm + tn))
+    cycles = rounds * steps * max(work, LATENCY + work * 0.5)
+    if parts > 1:
+        cycles += KERNEL + parts * batch * m * n * 4 / 2500.0
+    return cycles
+
+
+def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+    """The pick without measuring: the fewest cycles by estimate."""
+    sizes = _sizes(op)
+    assert sizes is not None, "applies() was asked"
+    table = space(op, machine)
+    best: tuple[float, dict[str, Any]] | None = None
+    for tile in table["tile"]:
+        for threads in table["threads"]:
+            for step in table["step"]:
+                for parts in table["parts"]:
+                    config = {"tile": tile, "threads": threads, "step": step, "parts": parts}
+                    if not valid(op, machine, config):
+                        continue
+                    cost = _cost(sizes, config, machine)
+                    if best is None or cost < best[0]:
+                        best = (cost, config)
+    assert best is not None, "the smallest tile always fits"
+    return best[1]
+
+
+def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+    """The one operation that reads the product, if it is the operator's result element for element."""
+    twin = plain.stage_map[stage.op]
+    users = plain.consumers(twin)
+    if stage.is_output or len(users) != 1 or not isinstance(users[0].op, ComputeOp) or users[0].op.reduce_axis:
+        return None
+    user = users[0].op
+    places = stage.op.attrs["places"]
+    if len(user.axis) != sum(map(len, places.values())):
+        return None
+    analyzer = Analyzer()
+    for axis in user.axis:
+        analyzer.bind(axis.var, axis.dom)
+    wanted = [user.axis[i].var for i in places["batch"]]
+    wanted += [_joined(user, places["rows"]), _joined(user, places["columns"])]
+    for load in access.loads(user.body):
+        if load.producer.op is twin.op and not _reads(load, wanted, analyzer):
+            return None
+    return next(x for x in planner.s.stages if x.uid == users[0].uid)
+
+
+def _joined(op: ComputeOp, places: tuple[int, ...]):
+    value: Any = 0
+    for i in places:
+        value = value * op.axis[i].dom.extent + op.axis[i].var
+    return value
+
+
+def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
+    return len(load.indices) == len(wanted) and all(map(analyzer.can_prove_equal, load.indices, wanted))
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage | None, config: dict[str, Any]) -> None:
+    """Blocks, threads, shared strips, and what follows element by element done on the tile."""
+    s = planner.s
+    places = stage.op.attrs["places"]
+    if config["parts"] > 1:
+        (k,) = stage.op.reduce_axis
+        part, _ = stage.split(k, nparts=config["parts"])
+        partial = s[s.rfactor(stage.op.output(0), part, 0)]
+        _sum_parts(planner, stage, consumer)
+        count = len(partial.op.axis)
+        places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+        host, stage = partial, s[s.cache_write(partial.op.output(0), "local")]
+    elif consumer is None:
+        count = len(stage.op.axis)
+        places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+        host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
+    else:
+        host = consumer
+    planner.placed.update((host, stage))
+    planner.placed.update(s[t] for t in stage.op.input_tensors)
+    _tile(s, host, stage, places, config)
+
+
+def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    """Add up the parts, each element by a thread of its own."""
+    planner.placed.add(stage)
+    if consumer is not None:
+        planner.placed.add(consumer)
+    planner.serial(stage, consumer)
+
+
+def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any]) -> None:
+    (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
+    batch, rows, columns = ([host.op.axis[i] for i in places[x]] for x in ("batch", "rows", "columns"))
+    host.reorder(*batch, *rows, *columns)
+    row, column = host.fuse(*rows), host.fuse(*columns)
+    row_block, row = host.split(row, factor=tm * ty)
+    column_block, column = host.split(column, factor=tn * tx)
+    row_thread, row = host.split(row, factor=tm)
+    column_thread, column = host.split(column, factor=tn)
+    host.reorder(*batch, row_block, column_block, row_thread, column_thread, row, column)
+    if batch:
+        host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
+    host.bind(row_block, te.thread_axis("blockIdx.y"))
+    host.bind(column_block, te.thread_axis("blockIdx.x"))
+    threads = te.thread_axis((0, ty), "threadIdx.y"), te.thread_axis((0, tx), "threadIdx.x")
+    host.bind(row_thread, threads[0])
+    host.bind(column_thread, threads[1])
+    host.unroll(row)
+    host.unroll(column)
+    stage.compute_at(host, column_thread)
+    stage.set_scope("local")
+    *lead, i, j = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    outer, inner = stage.split(k, factor=step)
+    stage.reorder(outer, inner, *lead, i, j)
+    for axis in (inner, i, j):
+        stage.unroll(axis)
+    for operand in stage.op.input_tensors:
+        strip = s[operand]
+        strip.set_scope("shared")
+        strip.compute_at(stage, outer)
+        _fetch(strip, (ty, tx), threads)
+
+
+def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVar]) -> None:
+    """Fetch a strip by all threads of the block, neighbours by neighbours."""
+    axes = list(strip.op.axis)
+    loads = access.loads(strip.op.body)
+    along = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
+    if along[0] and not along[1]:
+        # The operand lies along the sum: threads go along it, and a gap keeps them out of each other's banks.
+        strip.storage_align(axes[-2], 8, 1)
+        axes[-2:] = reversed(axes[-2:])
+        strip.reorder(*axes)
+    fused = strip.fuse(*axes)
+    fused, x = strip.split(fused, factor=counts[1])
+    fused, y = strip.split(fused, factor=counts[0])
+    strip.bind(x, threads[1])
+    strip.bind(y, threads[0])
+    strip.unroll(fused)
+
+
+def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],
+         dilations: Sequence[int], data_layout: str, kernel_layout: str, out: dict[str, int], dtype: str,
+         name: str) -> Tensor:
+    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places."""
+    spatial = [c for c in data_layout if c not in "NC"]
+    area = 1
+    for c in spatial:
+        area *= out[c]
+    filters, images = out["C"], out["N"]
+    terms = channels
+    for w in window:
+        terms *= w
+    last = data_layout.endswith("C")
+
+    def term(k):
+        """Channel and place in the window; channels go fastest, so that the place is the same for whole steps."""
+        at, places = k // channels, []
+        for w in reversed(window):
+            places.append(at % w)
+            at = at // w
+        return k % channels, places[::-1]
+
+    def weights(k, o):
+        channel, places = term(k)
+        at = {"O": o, "I": channel, **dict(zip(spatial, places))}
+        return filt(*[at[c] for c in kernel_layout])
+
+    def image(k, p):
+        channel, places = term(k)
+        at = {"N": p // area, "C": channel}
+        rest = p % area
+        for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
+            at[c] = rest % out[c] * s + w * d
+            rest = rest // out[c]
+        return source(*[at[c] for c in data_layout])
+
+    channel_place = data_layout.index("C")
+    others = tuple(i for i in range(len(data_layout)) if i != channel_place)
+    if last:
+        made = product(image, weights, (), (images * area, filters, terms), dtype, name,
+                       {"batch": (), "rows": others, "columns": (channel_place,)})
+    else:
+        made = product(weights, image, (), (filters, images * area, terms), dtype, name,
+                       {"batch": (), "rows": (channel_place,), "columns": others})
+
+    def unfold(*at):
+        place: Any = 0
+        for i in others:
+            place = place * out[data_layout[i]] + at[i]
+        return made(place, at[channel_place]) if last else made(at[channel_place], place)
+
+    return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
+
+
+def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """The product of a stack of matrices and one matrix; all rows of the stack are rows of one product."""
+    lead = [int(d) for d in a.shape[:-2]]
+    m, k = (int(d) for d in (a.shape[-2:] if not transpose_a else a.shape[:-3:-1]))
+    n = int(b.shape[0] if transpose_b else b.shape[1])
+    rows = m
+    for d in lead:
+        rows *= d
+
+    def left(r, i):
+        at, rest = [i % m], i // m
+        for d in reversed(lead):
+            at.insert(0, rest % d)
+            rest = rest // d
+        return a(*at[:-1], *((r, at[-1]) if transpose_a else (at[-1], r)))
+
+    def right(r, j):
+        return b(j, r) if transpose_b else b(r, j)
+
+    dims = [*lead, m]
+    places = {"batch": (), "rows": tuple(range(len(dims))), "columns": (len(dims),)}
+    made = product(left, right, (), (rows, n, k), dtype, "T_matmul", places)
+    if not lead:
+        return made
+
+    def unfold(*at):
+        row: Any = 0
+        for i, d in zip(at, dims):
+            row = row * d + i
+        return made(row, at[-1])
+
+    return te.compute((*dims, n), unfold, name="T_matmul", tag="matmul")
+
+
+def batch_matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Products along the first dimension; a batch of one is used for all."""
+    one_a, one_b = (int(t.shape[0]) == 1 for t in (a, b))
+    batch = int(b.shape[0] if one_a else a.shape[0])
+    m, k = (int(d) for d in (a.shape[1:] if not transpose_a else a.shape[:0:-1]))
+    n = int(b.shape[1] if transpose_b else b.shape[2])
+
+    def left(z, r, i):
+        return a(0 if one_a else z, *((r, i) if transpose_a else (i, r)))
+
+    def right(z, r, j):
+        return b(0 if one_b else z, *((j, r) if transpose_b else (r, j)))
+
+    places = {"batch": (0,), "rows": (1,), "columns": (2,)}
+    return product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places)
