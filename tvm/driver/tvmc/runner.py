@@ -241,9 +241,8 @@ def run_module(
         raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
     check_machine(tvmc_package.manifest.get("machine"))
     dev = make_device(device, 0)
-    if not dev.exist:
-        raise TVMCException(f"there is no {device} device on this machine, or its driver is not supported yet")
     try:
+        dev.sync()  # says why a device is not there
         return _run(tvmc_package, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end)
     except TVMCException:
         raise
