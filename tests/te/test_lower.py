@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import te
+from tvm import te, tir
+from tvm.ir.visit import post_order
 
 
 @pytest.mark.parametrize("order", ["as split", "inner first"])
@@ -44,3 +45,14 @@ def test_the_statement_of_a_schedule_becomes_a_function(cached):
         tvm.nd.array(np.arange(8, dtype="float32")), out
     )
     np.testing.assert_array_equal(out.numpy(), (np.arange(8) + 1) * 2)
+
+
+def test_aligned_strides_reach_the_memory():
+    a = te.placeholder((8, 16), name="a")
+    b = te.compute((8, 16), lambda i, j: a[i, j] + 1, name="b")
+    c = te.compute((8, 16), lambda i, j: b[i, j] * 2, name="c")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], s[c].fuse())
+    s[b].storage_align(b.op.axis[0], 8, 1)
+    sizes = [n.extents[0].value for n in post_order(tvm.lower(s, [a, c])["main"].body) if isinstance(n, tir.Allocate)]
+    assert sizes == [8 * 17]

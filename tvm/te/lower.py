@@ -211,11 +211,6 @@ class Lowering:
     def realize(self, stage: Stage, body: Stmt) -> Stmt:
         op = stage.op
         for index, tensor in enumerate(op.outputs):
-            for dim, axis in enumerate(op.axis if isinstance(op, BaseComputeOp) else ()):
-                attrs = stage.peek(axis)
-                if attrs is not None and attrs.dim_align_factor:
-                    body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
-                        const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
             if stage.attach_type == AttachType.SCAN_UPDATE:
                 continue
             if isinstance(op, BaseComputeOp):
@@ -225,6 +220,12 @@ class Lowering:
             if stage.double_buffered and index == 0:
                 body = AttrStmt(tensor, "double_buffer_scope", const(1), body)
             body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
+            # Strides are asked for before the memory is made.
+            for dim, axis in enumerate(op.axis if isinstance(op, BaseComputeOp) else ()):
+                attrs = stage.peek(axis)
+                if attrs is not None and attrs.dim_align_factor:
+                    body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
+                        const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
         if stage.attach_type == AttachType.SCAN_UPDATE:
             return body
         return AttrStmt(op, "realize_scope", StringImm(self.attach.scope(stage)), body)

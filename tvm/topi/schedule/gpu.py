@@ -168,7 +168,7 @@ class Planner:
         if n is not None:
             # Small kernels are divided among more blocks than they need: each multiprocessor takes one.
             share = -(-n // self.machine.multiprocessors)
-            threads = min(threads, max(share, 32), n)
+            threads = min(threads, -(-max(share, 1) // 32) * 32, n)
         block, thread = stage.split(axis, factor=min(threads, self.machine.max_threads))
         stage.bind(block, thread_axis("blockIdx.x"))
         stage.bind(thread, thread_axis("threadIdx.x"))
