@@ -52,7 +52,7 @@ def parse(text: str, imports: Iterable[str] = ()):
 def _mergeable(module):
     """A user's module whose functions may come with another import again: the first is kept."""
     for function in module.functions:
-        if not function.is_declaration and str(function.linkage).endswith("external"):
+        if not function.is_declaration and function.linkage.name == "external":
             function.linkage = "linkonce_odr"
     return module
 
