@@ -67,7 +67,8 @@ LAZY_UPWARD: dict[tuple[str, str], str] = {}
 
 # Files that may import a module nobody else may.
 ONLY_IN = {
-    "ctypes": {"tvm/runtime/_lib.py"},
+    # NVRTC is a library of the compiler, not of the runtime.
+    "ctypes": {"tvm/runtime/_lib.py", "tvm/codegen/nvrtc.py"},
     "pickle": set(),
     "marshal": set(),
     "shelve": set(),

@@ -27,12 +27,12 @@ __global const float* restrict A, __global float* restrict B) {
   const int threadIdx_x = (int)get_local_id(0); /* threadIdx.x */
   float v[4] __attribute__((aligned(16)));
   float v1[4] __attribute__((aligned(16)));
-  vstore4(vload4(0, A + (blockIdx_x * 64) + (threadIdx_x * 4)), 0, v1);
+  vstore4(vload4(0, A + ((blockIdx_x * 64) + (threadIdx_x * 4))), 0, v1);
   #pragma unroll
   for (int lane = 0; lane < 4; ++lane) {
     v[lane] = (v1[lane] * 2.0f) + 1.0f;
   }
-  vstore4(vload4(0, v), 0, B + (blockIdx_x * 64) + (threadIdx_x * 4));
+  vstore4(vload4(0, v), 0, B + ((blockIdx_x * 64) + (threadIdx_x * 4)));
 }
 """
 

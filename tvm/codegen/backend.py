@@ -21,6 +21,7 @@ BACKENDS: Registry[Build | str] = Registry("back end")
 BACKENDS.register("llvm", "tvm.codegen.llvm:build")
 BACKENDS.register("c", "tvm.codegen.c:build")
 BACKENDS.register("opencl", "tvm.codegen.opencl:build")
+BACKENDS.register("cuda", "tvm.codegen.cuda:build")
 
 
 def backend(kind: str) -> Build:

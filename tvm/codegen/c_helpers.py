@@ -162,7 +162,7 @@ def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operatio
         "limit": "8388608.0f" if single else "4503599627370496.0",
         "below": "0.49999997f" if single else "0.49999999999999994",
     }  # fmt: skip
-    text = dialect.typed_helpers[operation]
+    text = dialect.typed_helpers.get(f"{operation}_{dtype}") or dialect.typed_helpers[operation]
     for word, value in words.items():
         text = text.replace("{" + word + "}", value)
     add(name, text)

@@ -172,7 +172,8 @@ def _barrier(p: GpuLike, node: Call) -> str:
     text = p.barriers.get(scope)
     if text is None:
         raise TVMError(f"{p.name}: {p.language} has no barrier for memory of scope '{scope}'")
-    if text:
+    # Passes for two kinds of memory may both ask for the barrier that is one here.
+    if text and not (p.lines and p.lines[-1].strip() == text):
         p.line(text)
     return "0"
 
@@ -309,14 +310,20 @@ class GpuLike(CLike):
         return c_vector.contiguous_base(index, buffer.dtype) is not None and info(dtype).lanes > 1
 
     def load_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = c_vector.first_place(self, buffer, index)
+        place = self.place_of(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, True)
 
     def store_wide(self, array: str, dtype: str, buffer, index: PrimExpr) -> None:
-        place = c_vector.first_place(self, buffer, index)
+        place = self.place_of(buffer, index)
         for first, count in self.pieces(dtype, buffer, index):
             self.copy(array, _plus(place, first), first, element(dtype), count, buffer.data, False)
+
+    def place_of(self, buffer, index: PrimExpr) -> str:
+        """The address of a vector; the index is one sum, so that it is widened to 64 bits only once."""
+        base, lanes = c_vector.contiguous_base(index, buffer.dtype), info(buffer.dtype).lanes
+        steps = self.value(base) if lanes == 1 else f"({self.value(base)} * {lanes})"
+        return f"{c_expr.data_pointer(self, buffer)} + {steps}"
 
     def copy(self, array: str, place: str, first: int, dtype: str, count: int, var: Var, load: bool) -> None:
         """One access of ``count`` elements between lanes ``first``... of ``array`` and memory."""

@@ -1,13 +1,12 @@
-"""What NVIDIA devices can do, by compute version; compiling CUDA sources with nvcc."""
+"""What NVIDIA devices can do, by compute version; compiling CUDA sources."""
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-import tempfile
 
+from ..codegen import nvrtc
 from ..error import TVMError
-from ..runtime import link
 from ..target import Target
 
 
@@ -51,21 +50,19 @@ def have_bf16(compute_version: str) -> bool:
 
 
 def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None, path_target: str | None = None):
-    """Compile CUDA C with nvcc to "ptx", "cubin" or "fatbin"; the bytes."""
-    if target_format not in ("ptx", "cubin", "fatbin"):
-        raise ValueError(f"compile_cuda makes ptx, cubin or fatbin, not '{target_format}'")
-    if shutil.which("nvcc") is None:
-        raise TVMError("compiling CUDA needs nvcc, which is not on PATH; install the CUDA toolkit")
+    """Compile CUDA C to "ptx", "cubin" or "fatbin", by NVRTC or nvcc; the bytes, which ``path_target`` gets too."""
     if arch is None:
         major, minor = parse_compute_version(get_target_compute_version())
-        arch = ["-gencode", f"arch=compute_{major}{minor},code=sm_{major}{minor}"]
-    flags = [f"-arch={arch}"] if isinstance(arch, str) else list(arch)
-    with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
-        source = os.path.join(folder, "kernel.cu")
-        result = path_target or os.path.join(folder, f"kernel.{target_format}")
-        with open(source, "w", encoding="utf-8") as f:
-            f.write(code)
-        extra = [options] if isinstance(options, str) else list(options or ())
-        link.run_compiler(["nvcc", f"--{target_format}", "-O3", *flags, *extra, "-o", result, source], "nvcc")
-        with open(result, "rb") as f:
-            return bytearray(f.read())
+        arch = f"sm_{major}{minor}"
+    elif not isinstance(arch, str):
+        # Flags of nvcc, as in ["-gencode", "arch=compute_80,code=sm_80"].
+        found = re.search(r"sm_\d+[af]?", " ".join(arch))
+        if found is None:
+            raise TVMError(f"no architecture (sm_80 or the like) is named in {arch}")
+        arch = found.group()
+    extra = [options] if isinstance(options, str) else list(options or ())
+    made = bytearray(nvrtc.compile_cuda(code, arch, target_format, extra))
+    if path_target:
+        with open(path_target, "wb") as file:
+            file.write(made)
+    return made
