@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tvm
+import tvm.testing
 from tests.codegen import gpu_programs as programs
 from tvm import te, tir
 from tvm.codegen import device_module, opencl
@@ -110,3 +112,107 @@ def test_a_name_the_language_uses_is_refused():
     with pytest.raises(TVMError, match="cannot be the name of a kernel in opencl"):
         opencl.emit_kernels([("kernel", programs.kernels_of(*programs.row_sums(), "opencl")["f_kernel"]
                               .with_attr("global_symbol", "kernel"))], opencl.OpenCL)  # fmt: skip
+
+
+# Numbers, through PoCL or whatever OpenCL there is
+
+
+def run(program, *inputs: np.ndarray, shape, dtype: str) -> np.ndarray:
+    schedule, args = program
+    function = tvm.build(schedule, args, "opencl", name="f")
+    device = tvm.cl(0)
+    out = tvm.nd.empty(shape, dtype, device)
+    function(*(tvm.nd.array(x, device) for x in inputs), out)
+    return out.numpy()
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+def test_vectors_of_every_width(lanes: int):
+    x = np.random.default_rng(lanes).standard_normal(512).astype("float32")
+    program = programs.elementwise(lambda v: te.exp(v) * 2.0 + 1.0, size=512, lanes=lanes)
+    got = run(program, x, shape=512, dtype="float32")
+    np.testing.assert_allclose(got, np.exp(x) * 2 + 1, rtol=1e-5, atol=1e-5)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_integers_are_those_of_numpy(dtype: str):
+    rng = np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max, 256, dtype=dtype, endpoint=True)
+
+    def function(v):
+        y = v * tir.const(3, dtype) + tir.const(1, dtype)
+        y = te.floordiv(y, tir.const(7, dtype)) + te.floormod(v, tir.const(5, dtype))
+        return tir.Select(y > v, tir.max(y, v), tir.min(y, v)) + (v >> tir.const(1, dtype)) + tir.popcount(v)
+
+    got = run(programs.elementwise(function, dtype, lanes=4), x, shape=256, dtype=dtype)
+    three, one, five, seven = (np.array(n, dtype) for n in (3, 1, 5, 7))
+    with np.errstate(over="ignore"):
+        y = x * three + one
+        y = y // seven + x % five
+        bits = np.array([int(n) & ((1 << limits.bits) - 1) for n in x.tolist()], dtype=object)
+        count = np.array([bin(n).count("1") for n in bits]).astype(dtype)
+        want = np.where(y > x, np.maximum(y, x), np.minimum(y, x)) + (x >> one) + count
+    np.testing.assert_array_equal(got, want)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize(("dtype", "step"), [("float16", 2.0**-9), ("bfloat16", 2.0**-6)])
+def test_halves_are_rounded_after_each_operation(dtype: str, step: float):
+    import ml_dtypes
+
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    x = np.random.default_rng(5).standard_normal(256).astype(kind)
+    program = programs.elementwise(lambda v: tir.max(v * v + v, tir.const(0, dtype)), dtype, lanes=4)
+    got = run(program, x, shape=256, dtype=dtype)
+    want = np.maximum(x * x + x, kind.type(0))
+    np.testing.assert_allclose(got.astype("float32"), want.astype("float32"), rtol=step, atol=step)
+
+
+@tvm.testing.requires_opencl
+def test_functions_of_floats():
+    x = np.random.default_rng(7).uniform(0.1, 0.9, 256).astype("float32")
+    pairs = {
+        te.exp: np.exp, te.log: np.log, te.sqrt: np.sqrt, te.tanh: np.tanh, te.sin: np.sin, te.floor: np.floor,
+        te.atan: np.arctan, te.rsqrt: lambda v: 1 / np.sqrt(v), te.sigmoid: lambda v: 1 / (1 + np.exp(-v)),
+        te.round: np.round, te.sinh: np.sinh, te.acos: np.arccos, te.log1p: np.log1p,
+    }  # fmt: skip
+    for function, reference in pairs.items():
+        got = run(programs.elementwise(function), x, shape=256, dtype="float32")
+        np.testing.assert_allclose(got, reference(x), rtol=1e-5, atol=1e-6, err_msg=function.__name__)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize(("dtype", "scope"), [("float32", "shared"), ("float16", "shared"), ("float32", "shared.dyn")])
+def test_products_of_matrices(dtype: str, scope: str):
+    rng = np.random.default_rng(11)
+    a, b = (rng.uniform(-1, 1, (64, 64)).astype(dtype) for _ in range(2))
+    got = run(programs.matmul(dtype=dtype, scope=scope), a, b, shape=(64, 64), dtype="float32")
+    np.testing.assert_allclose(got, a.astype("float32") @ b.astype("float32"), rtol=1e-4, atol=1e-4)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("threads", [16, 32])
+def test_threads_reduce_together(threads: int):
+    m = np.random.default_rng(13).uniform(0, 1, (64, 128)).astype("float32")
+    got = run(programs.row_sums(threads=threads), m, shape=64, dtype="float32")
+    np.testing.assert_allclose(got, m.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@tvm.testing.requires_opencl
+def test_threads_add_to_one_place():
+    from tvm.codegen.device_module import Image, build
+
+    def body(b, buffers, thread):
+        for kind in ("int32", "float32"):
+            place = tir.Call("handle", tvm.ir.Op.get("tir.address_of"), (buffers[kind][0],))
+            b.emit(tir.Call(kind, tvm.ir.Op.get("tir.atomic_add"), (place, tir.const(2, kind))))
+
+    mod = programs.written_by_hand({"int32": ((1,), "int32"), "float32": ((1,), "float32")}, body, target="opencl")
+    text, kernels = opencl.emit(mod, Target("opencl"))
+    module = build("opencl", [Image("opencl", "", text.encode())], kernels)
+    arrays = [tvm.nd.array(np.zeros(1, kind), tvm.cl(0)) for kind in ("int32", "float32")]
+    module["f_kernel"](*arrays, 1, 32)
+    assert [float(array.numpy()[0]) for array in arrays] == [64, 64]

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..error import TVMError
-from ..runtime import module as runtime_module
-from ..runtime.module import Module
+from ..runtime.module import Module, load_device_module
 from .gpu_like import Kernel
 
 MAGIC = b"TVMDEV01"
@@ -59,12 +58,4 @@ def unpack(data: bytes) -> tuple[dict, list[Image]]:
 
 def build(kind: str, images: Iterable[Image], kernels: Mapping[str, Kernel]) -> Module:
     """A runtime module over the bytes."""
-    images = list(images)
-    data = pack(kind, images, kernels)
-    load = getattr(runtime_module, "load_device_module", None)
-    if load is not None:
-        return load(data)
-    text = next((image.data.decode() for image in images if image.format == kind), "")
-    return runtime_module.from_code(
-        None, kernels, type_key=kind, format=kind, source=lambda fmt: text, to_bytes=lambda: data, exportable=False
-    )
+    return load_device_module(pack(kind, images, kernels))
