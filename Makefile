@@ -20,6 +20,9 @@ fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
 
+fuzz-tune: setup ## kill the tuner and its workers at random moments and check that no record is lost (KILLS=50)
+	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(SEED)
+
 bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
 	$(BIN)/python tools/bisect_pass.py $(SEED)
 
@@ -72,5 +75,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

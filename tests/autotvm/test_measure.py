@@ -14,10 +14,11 @@ import pytest
 from tvm import autotvm, te, tir
 from tvm.autotvm.measure import workers
 from tvm.autotvm.measure.measure import create_measure_batch
+from tvm.exec.autotvm_worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
 
 # Candidates by name: what happens to the process that runs them.
-KINDS = ["fine", "crash", "endless", "refused", "raises", "fine again", "wrong", "fine at last"]
+KINDS = ["fine", "crash", "endless", "refused", "raises", "fine again", "wrong", "greedy", "fine at last"]
 
 
 @autotvm.template("test/hostile")
@@ -31,7 +32,7 @@ def hostile(n: int):
         cfg.raise_error("this one is not wanted")
     if kind == "raises":
         raise ValueError("a template with a fault")
-    body = {"crash": crash, "endless": endless, "wrong": shifted}.get(kind, copied)
+    body = {"crash": crash, "endless": endless, "wrong": shifted, "greedy": greedy}.get(kind, copied)
     b = te.extern((n,), [a], lambda ins, outs: body(ins[0], outs[0]), name="b", dtype="float32")
     cfg.add_flop(n)
     return te.create_schedule(b.op), [a, b]
@@ -61,6 +62,18 @@ def crash(a, b):
     return ib.get()
 
 
+def greedy(a, b):
+    """Asks for nearly all memory of the machine, which the system would promise."""
+    ib = tir.ir_builder.create()
+    dst = ib.buffer_ptr(b)
+    scratch = ib.allocate("float32", machine_memory() * 9 // 10 // 4, name="scratch", scope="global")
+    with ib.for_range(0, a.shape[0], dtype="int64") as i:
+        scratch[i * 1024] = 1.0
+    with ib.for_range(0, a.shape[0], dtype="int64") as i:
+        dst[i] = scratch[i * 1024]
+    return ib.get()
+
+
 def endless(a, b):
     ib = tir.ir_builder.create()
     dst = ib.buffer_ptr(b)
@@ -85,6 +98,7 @@ def test_bad_candidates_cost_only_themselves():
         assert errors[kind].error_no == number.NO_ERROR and errors[kind].costs[0] > 0
     assert errors["crash"].error_no == number.RUNTIME_DEVICE and "SIG" in str(errors["crash"].costs[0])
     assert errors["endless"].error_no == number.RUN_TIMEOUT
+    assert errors["greedy"].error_no == number.RUNTIME_DEVICE and "cannot allocate" in str(errors["greedy"].costs[0])
     assert errors["refused"].error_no == number.INSTANTIATION_ERROR
     assert "not wanted" in str(errors["refused"].costs[0])
     assert errors["raises"].error_no == number.INSTANTIATION_ERROR

@@ -117,6 +117,29 @@ def test_history_is_not_measured_again(kind):
     assert sorted(runner.seen) == list(range(40, 64))
 
 
+@pytest.mark.parametrize("kind", [RandomTuner, GATuner])
+def test_records_of_another_processor_are_no_measurements_of_this_one(kind):
+    task, _ = get_sample_task()
+    elsewhere = []
+    for inp, result in get_sample_records(40):
+        other = autotvm.MeasureInput(*inp)
+        other.made_on = {"cpu": "a-processor-of-tomorrow"}
+        elsewhere.append((other, result))
+    tuner = kind(task)
+    tuner.load_history(elsewhere)
+    assert tuner.own_records(elsewhere) == ([], []) and tuner.best_config is None
+    runner = Landscape(hill)
+    tuner.tune(100, option(runner))
+    assert sorted(runner.seen) == list(range(64))
+
+
+def test_records_hold_although_they_are_drawn_already():
+    """A first generation is drawn before records are read."""
+    task, _ = get_sample_task()
+    tuner = GATuner(task, pop_size=64)
+    assert len(tuner.own_records(get_sample_records(40))[0]) == 40
+
+
 SCRIPT = """
 import random, sys, time
 from tvm import autotvm

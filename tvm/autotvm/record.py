@@ -70,6 +70,12 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     return json.dumps(row)
 
 
+def is_made_here(inp: MeasureInput, target: Any) -> bool:
+    """Whether a record is of this target on this kind of processor. One that does not say where it was made is."""
+    here = _made_on(str(target)) or {}
+    return str(inp.target) == str(target) and (inp.made_on is None or inp.made_on.get("cpu") == here.get("cpu"))
+
+
 def _tuples(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_tuples(v) for v in value)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
+import select
 import signal
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..autotvm.measure.workers import HEAD, pack
@@ -23,7 +26,9 @@ from ..codegen.llvm_module import CONTEXT, TABLE
 from ..runtime import cpu, load_module, ndarray
 from ..runtime.module import Module, from_jit
 
-_WATCH_SECONDS = 1.0
+_WATCH_SECONDS = 1
+# The share of the machine's memory that one worker may use.
+_MEMORY_SHARE = 0.75
 # What the copies of a task's arguments take together: more than the second-level caches, less than a third.
 _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
@@ -197,9 +202,14 @@ def serve(inlet: BinaryIO, outlet: BinaryIO) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent is gone, also in the middle of a candidate that never returns."""
-    while os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
+    """End when the parent is gone, also in the middle of a candidate that never returns.
+
+    Its end closes the pipe it speaks through. Whoever it started may hold a copy of that pipe, so it is asked for too.
+    """
+    gone = select.poll()
+    gone.register(0, 0)
+    while os.getppid() == parent and not gone.poll(1000 * _WATCH_SECONDS):
+        pass
     os._exit(0)
 
 
@@ -212,10 +222,32 @@ def _be_first_to_go() -> None:
         pass
 
 
+def machine_memory() -> int:
+    """Bytes this process and its group may have at most."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")
+        return min(most, int(text))
+    except (OSError, ValueError):
+        return most
+
+
+def _limit_memory() -> None:
+    """What asks for more memory than the machine can give is refused, where the system would end a process."""
+    limit = int(machine_memory() * _MEMORY_SHARE)
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    if most == resource.RLIM_INFINITY or limit < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+        except (OSError, ValueError):
+            pass
+
+
 def main() -> None:
     # Ctrl-C is the tuner's to handle: it stops between candidates.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _be_first_to_go()
+    _limit_memory()
     if len(sys.argv) > 1:
         threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")

@@ -9,6 +9,7 @@ from typing import Any
 from ...error import TVMError
 from ..env import GLOBAL_SCOPE
 from ..measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from ..record import is_made_here
 from ..task.entity import InstantiationError
 from ..utils import format_si_prefix, logger
 
@@ -56,21 +57,26 @@ class Tuner:
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Take in earlier records: those of this task count as measured and are not measured again."""
-        inputs, results = self.own_records(data_set)
-        for inp, result in zip(inputs, results):
+        own = [pair for pair in zip(*self.own_records(data_set)) if pair[0].config.index not in self.visited]
+        inputs, results = [inp for inp, _ in own], [result for _, result in own]
+        for inp, result in own:
             self.visited.add(inp.config.index)
             self._note_best(inp, result, 0)
         if inputs:
             self.update(inputs, results)
 
-    def own_records(self, data_set: Iterable) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """The records of this very task whose configurations are in its space."""
+    def own_records(
+        self, data_set: Iterable, anywhere: bool = False
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """The records of this very task, measured here (or anywhere), whose configurations are in its space."""
         found: dict[int, tuple[MeasureResult, bool]] = {}
         for inp, result in data_set:
             if inp.task.workload != self.task.workload:
                 continue
+            if not (anywhere or is_made_here(inp, self.task.target)):
+                continue
             index = self.space.index_of(inp.config.values())
-            if index is not None and index not in self.visited and self.space.is_index_valid(index):
+            if index is not None and self.space.is_index_valid(index):
                 found[index] = (result, inp.final)
         inputs = []
         for index, (_, final) in found.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tarfile
@@ -26,13 +27,17 @@ class TVMCModel:
     def __init__(self, mod=None, params=None, model_path: str | None = None):
         if (mod is None or params is None) and model_path is None:
             raise TVMCException("Either mod and params must be provided or a path to a saved TVMCModel")
-        self._tmp_dir = utils.tempdir()
         self.lib_path: str | None = None
         if model_path is not None:
             self.load(model_path)
         else:
             self.mod = mod
             self.params = params or {}
+
+    @functools.cached_property
+    def _tmp_dir(self) -> utils.TempDirectory:
+        # Made at first use: a tuner that is killed has nothing to leave behind.
+        return utils.tempdir()
 
     def save(self, model_path: str) -> None:
         """Write the graph and its parameters into an archive."""

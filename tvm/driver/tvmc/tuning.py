@@ -139,13 +139,12 @@ class Work:
 
     def load(self, records: list[tuple[MeasureInput, MeasureResult]], own: list) -> None:
         """Take in earlier records: ``own`` are of the output file, others only teach and name leaders."""
-        # What a tuner has drawn but not measured is no reason to leave a record out.
-        drawn, self.tuner.visited = self.tuner.visited, set()
         self.note(*self.tuner.own_records(own))
-        others = [(mean_cost(r), i.config.index) for i, r in zip(*self.tuner.own_records(records)) if r.error_no == 0]
-        self.tuner.visited = drawn
+        known = zip(*self.tuner.own_records(records, anywhere=True))
+        others = [(mean_cost(r), i.config.index) for i, r in known if r.error_no == 0]
         self.tuned = len(self.measured.difference(self.task.config_space.start))
-        self.crowned_at = self.tuned if self.winner is not None else 0
+        finals = [inp.final for inp, _ in own if inp.task.workload == self.task.workload]
+        self.crowned_at = self.tuned if finals and finals[-1] else 0
         self.prior = [i for _, i in sorted(others) if i not in self.measured][:PRIOR_LEADERS]
         self.tuner.load_history([*records, *own], min_seed_records=64)
 
@@ -272,14 +271,21 @@ class Run:
             return
         space = work.task.config_space
         inputs = [MeasureInput(work.task.target, work.task, space.get(i)) for i in indexes]
-        self.runner.tell = lambda inp, result, seconds: self._take(work, inp, result, seconds)
-        work.tuner.visited.update(indexes)
+        measured: list[tuple[MeasureInput, MeasureResult]] = []
+
+        def take(inp: MeasureInput, result: MeasureResult, seconds: float) -> None:
+            measured.append((inp, result))
+            self._take(work, inp, result, seconds)
+
+        self.runner.tell = take
         try:
             create_measure_batch(work.task, self.option)(inputs)
         except _TimeIsUp:
             pass
         finally:
             self.runner.tell = None
+            # A tuner may have drawn them already: it must not measure them once more.
+            work.tuner.load_history(measured)
 
     def _take(self, work: Work, inp: MeasureInput, result: MeasureResult, seconds: float) -> None:
         """A result: it is written before anything else can happen."""

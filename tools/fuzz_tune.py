@@ -1,0 +1,257 @@
+"""Kill ``tvmc tune`` or one of its workers at random moments, start it again, and check that nothing is lost.
+
+    python tools/fuzz_tune.py [--kills 50] [--seed N]
+
+After every kill: each line of the record file is whole and is read, lines written before are still there, no
+configuration has two records (but the winners that are measured once more and marked as final), no worker process and
+no temporary file is left behind; a tuner that lost a worker goes on. Now and then the last line is cut as well, as a
+machine that loses power does. In the end the tuner runs undisturbed to the end of its budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "TVM_FUZZ_TUNE"
+# Longer than starting the tuner and a batch take on a machine with much else to do.
+PATIENCE = 300.0
+
+
+def write_model(path: Path) -> None:
+    """Two convolutions and a product, small enough for many trials a second, with large spaces."""
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(1)
+    shapes = {"w": (64, 64, 3, 3), "v": (64, 64, 5, 5), "u": (4096, 64)}
+    weights = [numpy_helper.from_array(rng.uniform(-1, 1, s).astype("float32"), n) for n, s in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Conv", ["a", "v"], ["b"], pads=[2, 2, 2, 2]),
+        helper.make_node("Flatten", ["b"], ["c"]),
+        helper.make_node("MatMul", ["c", "u"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 64, 16, 16))],
+        [helper.make_tensor_value_info("y", 1, (1, 64))], weights,
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+
+
+class Failed(AssertionError):
+    """Something the tuner promises did not hold."""
+
+
+def check(holds: Any, text: str) -> None:
+    if not holds:
+        raise Failed(text)
+
+
+class Fuzz:
+    def __init__(self, folder: Path, seed: int, cut_share: float = 0.2):
+        self.chance = random.Random(seed)
+        self.folder, self.cut_share = folder, cut_share
+        self.records, self.model = folder / "records.json", folder / "model.onnx"
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        write_model(self.model)
+        self.token = f"{os.getpid()}-{seed}"
+        self.process: subprocess.Popen | None = None
+        self.whole = b""
+        self.counts = dict.fromkeys(("tuner", "worker", "cut", "starts"), 0)
+        self.slowest_end = 0.0
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def start(self, trials: int = 10**6) -> None:
+        environment = {**os.environ, MARK: self.token, "TMPDIR": str(self.temporary), "TVM_NO_CACHE": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+        command = [
+            sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(self.records), "--trials", str(trials),
+            "--number", "1", "--tuner", self.chance.choice(["random", "ga", "xgb"]), str(self.model),
+        ]  # fmt: skip
+        with open(self.folder / "output.txt", "ab") as output:
+            self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        self.counts["starts"] += 1
+
+    def alive(self) -> list[int]:
+        """Processes of the run that have not ended."""
+        word = f"{MARK}={self.token}".encode()
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and word in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                    state = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[0]
+                    found += [int(name)] if state not in "ZX" else []
+            except OSError:
+                continue
+        return found
+
+    def said(self) -> str:
+        return (self.folder / "output.txt").read_text(errors="replace")[-2000:]
+
+    def wait_for_records(self, more: int) -> None:
+        """Until the file holds more records than now."""
+        wanted = self.size() + more
+        until = time.monotonic() + PATIENCE
+        while self.size() < wanted:
+            assert self.process is not None
+            code = self.process.poll()
+            check(code is None, f"the tuner ended by itself with {code}:\n{self.said()}")
+            check(time.monotonic() < until, f"no record for {PATIENCE:g} s:\n{self.said()}")
+            time.sleep(0.01)
+
+    def size(self) -> int:
+        return self.records.stat().st_size if self.records.exists() else 0
+
+    # -- kills ---------------------------------------------------------------------------------------------------------
+
+    def disturb(self) -> str:
+        """One kill, and what must hold after it."""
+        if self.process is None:
+            self.start()
+        assert self.process is not None
+        if self.chance.random() < 0.8:
+            self.wait_for_records(1)
+            time.sleep(self.chance.random() * 2.0)
+        else:
+            time.sleep(self.chance.random() * 3.0)
+        workers = [pid for pid in self.alive() if pid != self.process.pid]
+        if workers and self.chance.random() < 0.4:
+            return self.kill_worker(self.chance.choice(workers))
+        return self.kill_tuner()
+
+    def kill_worker(self, pid: int) -> str:
+        os.kill(pid, signal.SIGKILL)
+        self.counts["worker"] += 1
+        self.wait_for_records(1)
+        return "worker"
+
+    def kill_tuner(self) -> str:
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+        self.counts["tuner"] += 1
+        began = time.monotonic()
+        while self.alive():
+            check(time.monotonic() < began + 30, f"workers are left behind: {self.alive()}")
+            time.sleep(0.02)
+        self.slowest_end = max(self.slowest_end, time.monotonic() - began)
+        self.check_records()
+        left = sorted(p.name for p in self.temporary.iterdir())
+        check(not left, f"temporary files are left behind: {left}")
+        if self.whole and self.chance.random() < self.cut_share:
+            self.cut()
+            return "tuner, last line cut"
+        return "tuner"
+
+    def cut(self) -> None:
+        """Take some bytes off the last line, as a file system may that was not written to the end."""
+        lines = self.whole.splitlines(keepends=True)
+        off = self.chance.randrange(2, len(lines[-1]))
+        os.truncate(self.records, len(self.whole) - off)
+        self.whole = b"".join(lines[:-1])
+        self.counts["cut"] += 1
+
+    # -- what must hold ------------------------------------------------------------------------------------------------
+
+    def check_records(self) -> None:
+        from tvm.autotvm import record
+
+        data = self.records.read_bytes() if self.records.exists() else b""
+        check(data.startswith(self.whole), "records that were written before are gone")
+        lines = data.splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            # The kill came in the middle of a write.
+            lines.pop()
+            self.counts["cut"] += 1
+        seen: set[str] = set()
+        for number, line in enumerate(lines):
+            try:
+                found = record.decode(line.decode())
+            except Exception as error:
+                raise Failed(f"line {number + 1} is no record: {error}: {line[:200]!r}") from error
+            assert found is not None
+            if not found[0].final:
+                key = record.measure_str_key(found[0])
+                check(key not in seen, f"line {number + 1} was measured before: {key}")
+                seen.add(key)
+        self.whole = b"".join(lines)
+        self.measured = len(seen)
+
+    def finish(self) -> None:
+        """An undisturbed run to the end of a budget, and once more, which measures nothing."""
+        if self.process is not None:
+            self.kill_tuner()
+        size = None
+        for more in (40, 0):
+            self.start(self.measured + more)
+            assert self.process is not None
+            code = self.process.wait(PATIENCE * 4)
+            self.process = None
+            check(code == 0, f"the last run ended with {code}:\n{self.said()}")
+            check(not self.alive(), f"workers are left behind: {self.alive()}")
+            self.check_records()
+            check(size is None or size == len(self.whole), "a budget that was spent is spent again")
+            size = len(self.whole)
+
+    def table(self) -> str:
+        rows = [json.loads(line) for line in self.whole.splitlines()]
+        final = sum(bool(row.get("final")) for row in rows)
+        failed = sum(row["result"][1] != 0 for row in rows)
+        columns = {
+            "kills of the tuner": self.counts["tuner"], "kills of a worker": self.counts["worker"],
+            "lines cut": self.counts["cut"], "records": len(rows) - final, "of them failed": failed,
+            "measured twice": len(rows) - final - self.measured, "lost": 0, "workers left": 0, "files left": 0,
+            "last worker gone after, s": f"{self.slowest_end:.2f}",
+        }  # fmt: skip
+        table = (columns, ["---"] * len(columns), columns.values())
+        return "\n".join(f"| {' | '.join(map(str, row))} |" for row in table)
+
+
+def fuzz(kills: int, seed: int, folder: Path) -> Fuzz:
+    """Kill as often; raises Failed where something does not hold."""
+    run = Fuzz(folder, seed)
+    try:
+        for number in range(kills):
+            what = run.disturb()
+            print(f"{number + 1:3d}. {what}: {len(run.whole.splitlines())} records", flush=True)
+        run.finish()
+    finally:
+        for pid in run.alive():
+            os.kill(pid, signal.SIGKILL)
+    return run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            run = fuzz(arguments.kills, arguments.seed, Path(folder))
+        except Failed as problem:
+            print(f"seed {arguments.seed}: {problem}")
+            return 1
+    print(f"seed {arguments.seed}\n{run.table()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
