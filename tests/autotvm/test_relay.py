@@ -88,7 +88,7 @@ def test_records_change_code_not_results(model, tmp_path):
     RecordFile(path).append(encode(*pair) for pair in records_for(tasks, some_index))
     with autotvm.apply_history_best(str(path)) as history:
         tuned, tuned_code = run(mod, params, data)
-        assert sorted(history.uses.values()) == [True] * 3
+        assert len(history.uses) == 3 and None not in history.uses.values()
     np.testing.assert_allclose(tuned, plain, rtol=1e-4, atol=1e-4)
     assert tuned_code != plain_code
     with autotvm.apply_history_best(records_for(tasks, lambda space: space.start[0])):

@@ -24,7 +24,7 @@ from .._ffi.libinfo import __version__
 from ..error import TVMError
 from ..target import Target
 from .measure.measure import MeasureInput, MeasureResult
-from .task.dispatcher import ApplyHistoryBest, keep_best
+from .task.dispatcher import ApplyHistoryBest, Unread, keep_best
 from .task.space import ConfigEntity
 from .task.task import Task
 from .utils import logger
@@ -82,15 +82,6 @@ def _tuples(value: Any) -> Any:
     return value
 
 
-_said: set[str] = set()
-
-
-def _say_once(text: str) -> None:
-    if text not in _said:
-        _said.add(text)
-        logger.warning(text)
-
-
 @functools.lru_cache(maxsize=256)
 def _target(text: str) -> Target:
     return Target(text.replace("-target", "-mtriple"))
@@ -102,7 +93,6 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         raise RuntimeError(f"records are read as json; '{protocol}' could run code that a file brings")
     line = json.loads(row)
     if "v" in line and line["v"] == 0.1:
-        _say_once("records of log version 0.1 are left out; tune again to replace them")
         return None
     target_text, task_name, task_args, task_kwargs = line["input"]
     task = Task(str(task_name), _tuples(task_args))
@@ -113,13 +103,14 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     task.target = _target(str(target_text))
     inp = MeasureInput(task.target, task, config)
     inp.made_on = line.get("made_on")
+    inp.tvm_version = str(line.get("tvm_version") or "")
     inp.final = line.get("final") is True
     return inp, result
 
 
-def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of an open file; lines that are none are left out, and one line says how many."""
-    bad = 0
+def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of an open file. Lines that are none are counted in ``unread``, or said in one line."""
+    counts = unread if unread is not None else Unread()
     for row in file:
         row = row.strip()
         if not row or row.startswith("#"):
@@ -127,33 +118,37 @@ def load_from_buffer(file: Iterable[str]) -> Iterator[tuple[MeasureInput, Measur
         try:
             found = decode(row)
         except (ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, TVMError):
-            bad += 1
+            counts.no_records += 1
             continue
         if found is not None:
             yield found
-    if bad:
-        logger.warning("%d lines are no tuning records and are left out", bad)
+        else:
+            counts.old_records += 1
+    if unread is None and counts.words():
+        logger.warning("tuning records: %s", "; ".join(counts.words()))
 
 
-def load_from_file(filepath: str | os.PathLike) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+def load_from_file(
+    filepath: str | os.PathLike, unread: Unread | None = None
+) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """The records of a file."""
     if os.path.exists(filepath) and stat.S_ISCHR(os.stat(filepath).st_mode):
         # Devices such as /dev/zero never end.
         raise TVMError(f"tuning records are read from a file; '{filepath}' is a device")
     with open(filepath, encoding="utf-8", errors="replace") as file:
-        yield from load_from_buffer(file)
+        yield from load_from_buffer(file, unread)
 
 
-def iterate_records(records: Any) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
     """Records of a path, of several, of an open file, or as pairs."""
     if isinstance(records, (str, os.PathLike)):
-        yield from load_from_file(records)
+        yield from load_from_file(records, unread)
     elif isinstance(records, io.TextIOBase):
-        yield from load_from_buffer(records)
+        yield from load_from_buffer(records, unread)
     else:
         for item in records:
             if isinstance(item, (str, os.PathLike)):
-                yield from load_from_file(item)
+                yield from load_from_file(item, unread)
             else:
                 yield item
 

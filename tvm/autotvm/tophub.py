@@ -44,6 +44,7 @@ def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None)
     """A dispatch context with the records for a target (or several)."""
     targets = target if isinstance(target, (list, tuple)) else [target]
     best = ApplyHistoryBest([])
+    best.quiet = True
     files = [f for t in targets for f in record_files(t)]
     for path in [*dict.fromkeys(files), *(extra_files or ())]:
         try:
@@ -51,5 +52,5 @@ def context(target: Any, extra_files: Iterable[str | os.PathLike] | None = None)
         except OSError as error:
             logger.warning("tuning records of '%s' cannot be read: %s", path, error.strerror)
     if not files:
-        logger.debug("no tuning records are at hand for %s", ", ".join(str(t) for t in targets))
+        logger.info("no tuning records are at hand for %s", ", ".join(str(t) for t in targets))
     return best

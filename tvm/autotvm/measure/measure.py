@@ -19,13 +19,14 @@ class _Input(NamedTuple):
 
 
 class MeasureInput(_Input):
-    """What is measured. ``made_on`` says on which processor a record was made, where it is known.
+    """What is measured. ``made_on`` and ``tvm_version`` say where a record was made, where it is known.
 
     ``final`` is true of the one record of a task that won when its leaders were measured side by side: among many
     noisy measurements the lowest is rarely the fastest.
     """
 
     made_on: dict[str, Any] | None = None
+    tvm_version: str = ""
     final: bool = False
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
+import logging
 import os
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..._ffi.libinfo import __version__
 from ...target import Target
 from ..env import GLOBAL_SCOPE
 from ..utils import logger
+from .entity import KnobError
 from .space import ConfigEntity, ConfigSpace, FallbackConfigEntity
 
 
@@ -39,10 +42,9 @@ class DispatchContext:
             found = self._old_ctx.find(target, workload)
         return found
 
-    def note_use(self, workload: Any, fits: bool) -> None:
-        """An operator's template says whether the configuration it was given fits it."""
-        if self._old_ctx is not None:
-            self._old_ctx.note_use(workload, fits)
+    def note_use(self, workload: Any, config: Any, fits: bool) -> bool:
+        """A template says whether the configuration it was given fits it; whether to ask for another."""
+        return self._old_ctx is not None and self._old_ctx.note_use(workload, config, fits)
 
     def update(self, target: Target, workload: Any, cfg: ConfigSpace) -> None:
         """Set the configuration of a workload."""
@@ -111,55 +113,75 @@ class ApplyFixedConfig(DispatchContext):
 class ApplyHistoryBest(DispatchContext):
     """The best recorded configuration of each workload.
 
-    ``records`` is a file (or several), or pairs (input, result).
+    ``records`` is a file (or several), or pairs (input, result). Records of the processor the code is for come before
+    others; one that does not fit its template gives way to the next. When the context is left, one line says what was
+    used although it is from elsewhere, and what was left out.
     """
+
+    # Whether that line is for those who ask for it only.
+    quiet = False
 
     def __init__(self, records: Any = None):
         super().__init__()
         self.best_by_targetkey: dict[tuple[str, Any], tuple[Any, Any]] = {}
         self.best_by_model: dict[tuple[str, Any], tuple[Any, Any]] = {}
         self._user_defined: dict[tuple[str, Any], ConfigSpace] = {}
-        self._said: set[str] = set()
-        self.uses: dict[Any, bool] = {}
         # The last record of a configuration holds: leaders are measured again, more carefully.
         self._latest: dict[str, tuple[Any, Any]] = {}
+        self._by_workload: dict[Any, list[tuple[Any, Any]]] = {}
+        self._digest: str | None = None
+        self.unread = Unread()
+        self._forget_uses()
         if records:
             self.load(records)
+
+    def _forget_uses(self) -> None:
+        # Workloads that were asked for: the input of the record that is used; None if there is none that fits.
+        self.uses: dict[Any, Any] = {}
+        self._refused: dict[Any, list[Any]] = {}
+        self._cpu = ""
 
     def load(self, records: Any) -> None:
         """Read more records."""
         from ..record import iterate_records, measure_str_key
 
-        counted = 0
-        for inp, res in iterate_records(records):
-            counted += 1
+        for inp, res in iterate_records(records, self.unread):
             if res.error_no == 0 and inp.target is not None:
                 self._latest[measure_str_key(inp)] = (inp, res)
-        self.best_by_targetkey.clear()
-        self.best_by_model.clear()
+        for table in (self.best_by_targetkey, self.best_by_model, self._by_workload):
+            table.clear()
+        self._digest = None
         for inp, res in self._latest.values():
             keep_best(self.best_by_targetkey, self.best_by_model, inp, res)
-        logger.debug("%d of %d records are of use", len(self._latest), counted)
+            self._by_workload.setdefault(inp.task.workload, []).append((inp, res))
 
-    def note_use(self, workload: Any, fits: bool) -> None:
-        self.uses[workload] = fits
+    def note_use(self, workload: Any, config: Any, fits: bool) -> bool:
+        own = [inp for inp, _ in self._by_workload.get(workload, ()) if inp.config is config]
+        if not own:
+            return super().note_use(workload, config, fits)
+        if fits:
+            self.uses[workload] = own[0]
+        else:
+            self._refused.setdefault(workload, []).append(config)
+            self.uses[workload] = None
+        return not fits
 
     def __exit__(self, ptype: object, value: object, trace: object) -> None:
         super().__exit__(ptype, value, trace)
-        refused = sum(not fits for fits in self.uses.values())
-        if refused:
-            logger.warning(
-                "tuning records: %d operators are compiled with theirs; those of %d are for another template or other "
-                "knobs and are left out", len(self.uses) - refused, refused,
-            )
-        self.uses = {}
+        text = sentence(self.uses, self._by_workload, self._cpu, self.unread)
+        if text and ptype is None:
+            logger.log(logging.INFO if self.quiet else logging.WARNING, text)
+        self._forget_uses()
 
     def _recorded(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
-        found = self.best_by_model.get((target.model, workload))
-        if found is None:
-            found = next((self.best_by_targetkey[k, workload] for k in target.keys
-                          if (k, workload) in self.best_by_targetkey), None)
-        return found
+        """The best record that no template has refused."""
+        refused, here = self._refused.get(workload, ()), cpu_of(target)
+        usable = [
+            (place, inp, res) for inp, res in self._by_workload.get(workload, ())
+            if not any(inp.config is config for config in refused)
+            and (place := _place(inp, res, target, here)) is not None
+        ]
+        return min(usable, key=lambda row: row[0])[1:] if usable else None
 
     def _query_inside(self, target: Target | None, workload: Any) -> Any:
         if workload is None:
@@ -171,37 +193,78 @@ class ApplyHistoryBest(DispatchContext):
         for key in (target.model, *target.keys):
             if (key, workload) in self._user_defined:
                 return self._user_defined[key, workload]
+        self._cpu = self._cpu or cpu_of(target)
         found = self._recorded(target, workload)
-        if found is None:
-            return None
-        self._say_if_foreign(target, found[0])
-        return found[0].config
-
-    def _say_if_foreign(self, target: Target, inp: Any) -> None:
-        """One line when a record was made for another processor than the code is for."""
-        from ...target.cpu import resolve_cpu
-
-        if target.kind.name != "llvm" or inp.target.kind.name != "llvm":
-            return
-        recorded = (inp.made_on or {}).get("cpu") if hasattr(inp, "made_on") else None
-        here = resolve_cpu(target).cpu
-        there = recorded or inp.target.attrs.get("mcpu")
-        if there and there != here and there not in self._said:
-            self._said.add(str(there))
-            logger.warning("tuning records are from another CPU (%s); the code is for %s", there, here)
+        self.uses.setdefault(workload, None)
+        return found[0].config if found is not None else None
 
     def update(self, target: Target, workload: Any, cfg: ConfigSpace) -> None:
         for key in (target.model, *target.keys):
             self._user_defined[key, workload] = cfg
 
     def digest(self) -> str:
-        text = hashlib.blake2b(digest_size=16)
-        for table in (self.best_by_model, self.best_by_targetkey):
-            for key in sorted(table, key=str):
-                text.update(f"{key} {table[key][0].config!r}\n".encode())
-        for key in sorted(self._user_defined, key=str):
-            text.update(f"{key} {self._user_defined[key]!r}\n".encode())
-        return f"history {text.hexdigest()} {super().digest()}"
+        if self._digest is None:
+            text = hashlib.blake2b(digest_size=16)
+            for inp, res in self._latest.values():
+                text.update(f"{inp.target} {inp.task.workload} {inp.config!r} {mean_cost(res)} {inp.final}\n".encode())
+            self._digest = text.hexdigest()
+        by_hand = [f"{key} {self._user_defined[key]!r}" for key in sorted(self._user_defined, key=str)]
+        return f"history {self._digest} {by_hand} {super().digest()}"
+
+
+@dataclasses.dataclass
+class Unread:
+    """Lines of record files that are of no use."""
+
+    no_records: int = 0
+    old_records: int = 0
+
+    def words(self) -> list[str]:
+        """What there is to say of them."""
+        rows = ((self.no_records, "{} no record"), (self.old_records, "{} of log version 0.1, which is no longer read"))
+        verbs = ("line is", "lines are")
+        return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
+
+
+def cpu_of(target: Target) -> str:
+    """The processor that code for a target is for; "" where it is none we know."""
+    from ...target.cpu import resolve_cpu
+
+    return resolve_cpu(target).cpu if target.kind.name == "llvm" else ""
+
+
+def recorded_cpu(inp: Any) -> str:
+    """The processor a record was made for; "" where it does not say."""
+    return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
+
+
+def _place(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | None:
+    """A record's place among those of its workload, the lowest first; None where it is for another kind of target."""
+    same_model = target.model != "unknown" and inp.target.model == target.model
+    if not same_model and not set(inp.target.keys) & set(target.keys):
+        return None
+    foreign = recorded_cpu(inp) not in ("", here)
+    # The latest winner holds, whatever was measured in passing.
+    return not same_model, foreign, not inp.final, -res.timestamp if inp.final else mean_cost(res)
+
+
+def sentence(uses: dict[Any, Any], known: dict[Any, Any], cpu: str, unread: Unread) -> str:
+    """What became of records, in one line; "" where all were used as they were made."""
+    used = [inp for inp in uses.values() if inp is not None]
+    misfits = sum(inp is None and workload in known for workload, inp in uses.items())
+    missing = len(uses) - len(used) - misfits
+    cpus, versions = {recorded_cpu(i) for i in used} - {"", cpu}, {i.tvm_version for i in used} - {"", __version__}
+    foreign = sum(recorded_cpu(i) in cpus for i in used)
+    older = sum(i.tvm_version in versions for i in used)
+    if not (misfits or foreign or older or unread.words() or uses and not used):
+        return ""
+    remarks = [f"{foreign} from another CPU ({', '.join(sorted(cpus))}; the code is for {cpu})"] if foreign else []
+    remarks += [f"{older} from another version ({', '.join(sorted(versions))})"] if older else []
+    parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"]
+    parts[0] += f", {' and '.join(remarks)}" if remarks else ""
+    parts += [f"those of {misfits} are for another template or other knobs and are left out"] if misfits else []
+    parts += [f"there are none for {missing}"] if missing else []
+    return f"tuning records: {'; '.join([*parts, *unread.words()])}"
 
 
 def keep_best(by_key: dict, by_model: dict, inp: Any, res: Any) -> None:
@@ -295,6 +358,21 @@ _ROOT = FallbackContext()
 DispatchContext.current = _ROOT
 
 
+def configured(workload: Any, use: Callable[[Any], Any]) -> Any:
+    """What ``use`` makes with the configuration of a workload. One whose knobs do not fit gives way to the next."""
+    while True:
+        context = DispatchContext.current
+        config = context.query(Target.current(allow_none=True), workload)
+        try:
+            made = use(config)
+        except KnobError:
+            if not context.note_use(workload, config, False):
+                raise
+            continue
+        context.note_use(workload, config, True)
+        return made
+
+
 @contextlib.contextmanager
 def using(context: DispatchContext) -> Iterator[None]:
     """Ask a context once more, also after it was left."""
@@ -315,7 +393,10 @@ def clear_fallback_cache(target: Target, workload: Any) -> None:
 
 
 def history(records: str | os.PathLike | None) -> Any:
-    """``ApplyHistoryBest`` of a file that exists, else nothing."""
-    if records and Path(records).is_file():
-        return ApplyHistoryBest(os.fspath(records))
-    return contextlib.nullcontext()
+    """``ApplyHistoryBest`` of a file; a context that does nothing where there is none."""
+    if not records:
+        return contextlib.nullcontext()
+    if not os.path.exists(records):
+        logger.warning("tuning records: there is no file '%s'; nothing is compiled with records", records)
+        return contextlib.nullcontext()
+    return ApplyHistoryBest(os.fspath(records))

@@ -12,6 +12,12 @@ class InstantiationError(ValueError):
     """A template refused a configuration."""
 
 
+class KnobError(InstantiationError, KeyError):
+    """A configuration has other knobs than its template."""
+
+    __str__ = ValueError.__str__
+
+
 class Entity:
     """``kind`` is the word records write for it, ``value`` what they write."""
 

@@ -18,6 +18,7 @@ from .entity import (
     AnnotateEntity,
     Entity,
     InstantiationError,
+    KnobError,
     OtherOptionEntity,
     ReorderEntity,
     SplitEntity,
@@ -91,6 +92,8 @@ def get_pow2s(n: int) -> list[int]:
 class SplitSpace(TransformSpace):
     """Ways to cut an axis into ``num_outputs`` loops; the outermost takes what the others leave."""
 
+    kind = "sp"
+
     def __init__(
         self, axes: Sequence[Any], policy: str, num_outputs: int = 2, max_factor: int = MAX_FACTOR,
         filter: Callable[[SplitEntity], bool] | None = None, candidate: Iterable[Sequence[int]] = (),
@@ -162,6 +165,8 @@ def _split_factors(n: int, policy: str) -> list[int]:
 class ReorderSpace(TransformSpace):
     """Orders of several loops."""
 
+    kind = "re"
+
     def __init__(self, axes: Sequence[Any], policy: str, **kwargs: Any):
         super().__init__()
         self.num_output = count = len(axes)
@@ -218,6 +223,8 @@ def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, fixed_outside: 
 
 class AnnotateSpace(TransformSpace):
     """What to say about several loops: unroll, vectorize, threads."""
+
+    kind = "an"
 
     def __init__(self, axes: Sequence[Any], policy: str, **kwargs: Any):
         super().__init__()
@@ -278,6 +285,8 @@ def _thread_names(count: int, virtual: bool) -> list[str]:
 
 class OtherOptionSpace(TransformSpace):
     """A list of values."""
+
+    kind = "ot"
 
     def __init__(self, axes: Sequence[Any], policy: str, candidate: Sequence[Any] = (), **kwargs: Any):
         super().__init__()
@@ -600,6 +609,24 @@ class ConfigEntity(ConfigSpace):
         self._entity_map = entity_map
         self._constraints = list(constraints or ())
         self.space_map = {}
+
+    def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:
+        """A template names a knob again: the choice must be one for it."""
+        choice = self[name]
+        if choice.kind != kind.kind:
+            raise KnobError(f"knob '{name}' is of the kind '{kind.kind}'; the configuration has '{choice.kind}'")
+        outputs = super()._define(kind, name, axes, policy, **kwargs)
+        if choice.kind in ("sp", "re") and len(choice.value) != len(outputs):
+            raise KnobError(f"knob '{name}' has {len(outputs)} loops; the configuration has {len(choice.value)}")
+        known = [_plain(value) for value in kwargs.get("candidate") or ()] if choice.kind == "ot" else []
+        if known and _plain(choice.value) not in known:
+            raise KnobError(f"knob '{name}' has the values {known}; the configuration has {choice.value}")
+        return outputs
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._entity_map:
+            raise KnobError(f"the configuration has no knob '{name}'; it has: {', '.join(self._entity_map) or 'none'}")
+        return self._entity_map[name]
 
     def get_flatten_feature(self) -> Any:
         """The choices as one vector of numbers."""

@@ -11,7 +11,7 @@ from ...target import Target
 from ...te.operation import placeholder
 from ...te.tensor import Tensor
 from ..utils import get_const_tuple
-from .dispatcher import ApplyConfig, DispatchContext
+from .dispatcher import ApplyConfig, DispatchContext, configured
 from .entity import InstantiationError
 from .flop import FlopCalculationError, compute_flop
 from .space import ConfigSpace
@@ -153,10 +153,12 @@ def template(task_name: str, func: Callable | None = None) -> Any:
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if kwargs:
                 raise TypeError(f"template '{task_name}': give arguments by position; they are part of the workload")
-            workload = args_to_workload(args, task_name)
-            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
-            with ApplyConfig(config):
-                return f(*args)
+
+            def use(config: Any) -> Any:
+                with ApplyConfig(config):
+                    return f(*args)
+
+            return configured(args_to_workload(args, task_name), use)
 
         register_customized(task_name, f)
         return wrapper

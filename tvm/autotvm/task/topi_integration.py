@@ -10,10 +10,9 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import ComputeOp, Operation, Tensor
-from .dispatcher import DispatchContext
+from .dispatcher import configured
 from .task import TASK_TABLE, TaskTemplate, args_to_workload
 
 
@@ -40,8 +39,7 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
                 raise TypeError(f"'{task_name}': give arguments by position; they are part of the workload")
             workload = args_to_workload(args, task_name)
             note(task_name, args)
-            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
-            return mark(f(config, *args), workload)
+            return mark(configured(workload, lambda config: f(config, *args)), workload)
 
         _template(task_name).fcompute = wrapper
         return wrapper
@@ -55,9 +53,7 @@ def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
     def decorate(f: Callable) -> Callable:
         @functools.wraps(f)
         def wrapper(outs: Any, *args: Any, **kwargs: Any) -> Any:
-            workload = get_workload(outs, task_name)
-            config = DispatchContext.current.query(Target.current(allow_none=True), workload)
-            return f(config, outs, *args, **kwargs)
+            return configured(get_workload(outs, task_name), lambda config: f(config, outs, *args, **kwargs))
 
         _template(task_name).fschedule = wrapper
         return wrapper

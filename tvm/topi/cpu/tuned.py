@@ -34,13 +34,13 @@ def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict
     if workload is None or machine.target is None:
         return picked
     found = DispatchContext.current.find(machine.target, workload)
-    if found is None:
-        return picked
-    if isinstance(found, ConfigEntity):
+    while isinstance(found, ConfigEntity):
         values = fitting(choices(template, op, machine, picked), found)
-        DispatchContext.current.note_use(workload, values is not None)
-        return values or picked
-    if found.is_fallback:
+        another = DispatchContext.current.note_use(workload, found, values is not None)
+        if values is not None or not another:
+            return values or picked
+        found = DispatchContext.current.find(machine.target, workload)
+    if found is None or found.is_fallback:
         return picked
     define(found, choices(template, op, machine, picked), picked)
     valid = getattr(template, "valid", None)
