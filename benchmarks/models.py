@@ -20,6 +20,7 @@ import json
 import os
 import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -355,6 +356,8 @@ def publish(rows: dict) -> None:
 
 def main() -> None:
     options = parse()
+    # An ended run ends its workers, which are stopped and would not notice.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
         single = options.profile or options.convs or options.pair
