@@ -108,8 +108,8 @@ class Bench:
 
     def environment(self, threads: int) -> dict[str, str]:
         limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        # No bytecode of the peers' Python in our tree.
-        return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1"}
+        # No bytecode of the peers' Python in our tree; no records of tuning, wherever they lie.
+        return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1", "TOPHUB_LOCATION": "NONE"}
 
     def worker(self, spec: dict, threads: int | None = None) -> Worker:
         ours = spec["peer"] in (OURS, "compile", "operators", "pair")
