@@ -86,6 +86,8 @@ class Bounds:
         if prove(region.min_value <= dom.min) and prove(region.max_value >= last):
             return dom
         simplify = self.analyzer.simplify
+        if region.is_single_point():
+            return Range(min=region.min_value, extent=const(1, region.min_value.dtype))
         low = simplify(region.min_value)
         extent = simplify(region.max_value - low + const(1, low.dtype))
         if not isinstance(extent, IntImm) and self.attach.path(stage):
@@ -186,7 +188,7 @@ class Bounds:
         a loop over parts of fused (y, x); the sets of y and x apart would span whole rows."""
         if not any(isinstance(r, algebra.Fuse) for r in reader.relations):
             return None
-        values: dict[IterVar, PrimExpr] = {axis: axis.var for axis in state}
+        values = {axis: _value(axis, self.ranges[axis]) for axis in state}
         algebra.pass_up_index(reader.relations, self.ranges, values)
         roots = {axis.var: values[axis] for axis in (*reader.op.axis, *reader.op.reduce_axis) if axis in values}
         loops = {axis.var: region for axis, region in state.items()}
@@ -194,7 +196,11 @@ class Bounds:
         def exact(index: PrimExpr) -> sets.IntSet | None:
             if not isinstance(index, (Add, Sub)):
                 return None
-            joined = self.analyzer.simplify(substitute(index, roots))
+            joined = substitute(index, roots)
+            if all(region.is_single_point() for region in state.values()):
+                # As the reader will write it, so that the difference of both is plainly nothing.
+                return sets.IntSet.single_point(joined)
+            joined = self.analyzer.simplify(joined)
             if any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(joined)):
                 return None
             return sets.eval_set(joined, loops, self.analyzer)
@@ -275,6 +281,11 @@ class Bounds:
                 f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, "
                 f"but {thread.thread_tag} has only {known.extent} threads"
             )
+
+
+def _value(axis: IterVar, domain: Range) -> PrimExpr:
+    """The value of a loop; one of a single iteration has no variable when it is written."""
+    return domain.min if getattr(domain.extent, "value", None) == 1 else axis.var
 
 
 def infer_bound(schedule: Schedule) -> dict[IterVar, Range]:

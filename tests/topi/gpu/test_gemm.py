@@ -48,11 +48,11 @@ def run(outs, args, values, wanted, target):
 def any_configuration(rng):
     """In place of the pick: any valid configuration."""
 
-    def choose(op, machine):
-        table = gemm.space(op, machine)
+    def choose(sizes, machine):
+        table = gemm.space(sizes, machine)
         while True:
             config = {name: values[rng.integers(len(values))] for name, values in table.items()}
-            if gemm.valid(op, machine, config):
+            if gemm.valid(sizes, machine, config):
                 return config
 
     return choose
@@ -109,11 +109,15 @@ def test_batch_of_products(transpose_a, transpose_b, rng):
 
 
 def test_the_pick_divides_the_sum_where_tiles_are_few():
-    target = tvm.target.Target("cuda -arch=sm_90")
-    with target:
-        d, k = te.placeholder((1, 512, 7, 7)), te.placeholder((3, 3, 512, 512))
-        made = topi.nn.conv2d(d, k, 1, 1, 1, kernel_layout="HWIO")
-    (product,) = [t.op for t in made.op.input_tensors]
-    config = gemm.choose(product, Machine(target))
-    assert config["parts"] > 1 and gemm.valid(product, Machine(target), config)
-    assert not gemm.valid(product, Machine(target), {**config, "parts": 64, "step": 32})
+    machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
+    sizes = gemm.Sizes(1, 512, 49, 4608, 4)
+    config = gemm.choose(sizes, machine)
+    assert config["parts"] > 1 and gemm.valid(sizes, machine, config)
+
+
+def test_strips_larger_than_the_shared_memory_are_not_valid():
+    machine = Machine(tvm.target.Target("opencl"))
+    sizes = gemm.Sizes(1, 512, 512, 512, 4)
+    config = {"tile": (8, 8), "threads": (16, 16), "step": 32, "parts": 1}
+    assert not gemm.valid(sizes, machine, {**config, "step": 1024})
+    assert gemm.valid(sizes, machine, {**config, "step": 8})

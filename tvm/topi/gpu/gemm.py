@@ -9,12 +9,13 @@ to occupy the machine, the sum is divided among blocks too, and the parts are ad
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
 from ...arith import Analyzer
 from ...dtype import info
-from ...ir.prim import IterVar, ProducerLoad
+from ...ir.prim import Call, IterVar, ProducerLoad
+from ...ir.visit import post_order
 from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
@@ -51,99 +52,112 @@ def wanted(tensors: Sequence[Tensor], rows: Any = None, columns: Any = None) -> 
     return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
 
 
+class Sizes(NamedTuple):
+    """Of a product: results of the batch, rows, columns, terms, and bytes of a number."""
+
+    batch: int
+    rows: int
+    columns: int
+    terms: int
+    bytes: int
+
+
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
     dtype: str, name: str, places: dict[str, tuple[int, ...]],
 ) -> Tensor:
     """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms).
 
-    ``places`` says which dimensions of the operator's own result are batch, rows and columns."""
-    m, n, k = sizes
-    a = te.compute((*batch, k, m), left, name=f"{name}_left", tag=f"{TAG},step")
-    b = te.compute((*batch, k, n), right, name=f"{name}_right", tag=f"{TAG},step")
+    ``places`` says which dimensions of the operator's own result are batch, rows and columns. Tiles are whole ones:
+    past the edges the operands are nothing, so that the inner loops need not ask where they are."""
+    target = Target.current()
+    count = 1
+    for d in batch:
+        count *= d
+    known = Sizes(count, *sizes, info(dtype).bytes)
+    config = choose(known, Machine(target))
+    (tm, tn), (ty, tx) = config["tile"], config["threads"]
+    whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
+
+    def filled(read: Callable[..., Any], size: int, padded: int) -> Callable[..., Any]:
+        terms = sizes[2]
+        if padded == size and whole[2] == terms:
+            return read
+
+        def inside(*at):
+            *_, k, i = at
+            value = read(*at)
+            return te.if_then_else(te.all(k < terms, i < size), value, te.const(0, value.dtype))
+
+        return inside
+
+    m, n, k = whole
+    a = te.compute((*batch, k, m), filled(left, sizes[0], m), name=f"{name}_left", tag=f"{TAG},step")
+    b = te.compute((*batch, k, n), filled(right, sizes[1], n), name=f"{name}_right", tag=f"{TAG},step")
     r = te.reduce_axis((0, k), name="k")
 
     def body(*at):
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs={"places": places})
-
-
-def _sizes(op: ComputeOp) -> list[int] | None:
-    """Results of the batch, rows, columns, terms."""
-    extents = [access.extent_of(a) for a in (*op.axis, *op.reduce_axis)]
-    if any(not e for e in extents) or len(op.reduce_axis) != 1:
-        return None
-    *lead, m, n, k = extents
-    count = 1
-    for e in lead:
-        count *= e or 1
-    return [count, m or 1, n or 1, k or 1]
+    attrs = {"places": places, "config": config}
+    return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
 
 
 def applies(op: ComputeOp, machine: Machine) -> bool:
-    return _sizes(op) is not None and op.num_outputs == 1
+    return True
 
 
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
+def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    k = sizes[3]
+    k = sizes.terms
     return {
         "tile": list(THREAD_TILES),
         "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
-        "step": [s for s in STEPS if s <= k] or [k],
-        "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p == 1 or k % p == 0],
+        "step": [s for s in STEPS if s <= k] or [STEPS[0]],
+        "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p * STEPS[0] <= max(k, STEPS[0])],
     }
 
 
-def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether both strips fit the shared memory, the tile the registers, and parts are whole steps."""
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
+def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+    """Whether both strips fit the shared memory, and parts are not mostly filling."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-    size = max(info(t.dtype).bytes for t in (*op.input_tensors, op.output(0)))
-    if (tm * ty + tn * tx + 8) * step * size > machine.shared_bytes:
+    if (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
         return False
-    return parts == 1 or sizes[3] // parts % step == 0
+    return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
 
-def _cost(sizes: list[int], config: dict[str, Any], machine: Machine) -> float:
+def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
-    batch, m, n, k = sizes
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
-    blocks = batch * -(-m // bm) * -(-n // bn) * parts
+    blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
     registers = tm * tn + tm + tn + 32
     fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * registers), 24)
     fit = max(min(fit, machine.multiprocessor_shared // ((bm + bn) * step * 4 + 1024)), 1)
     rounds = -(-blocks // (machine.multiprocessors * fit))
     together = min(-(-blocks // machine.multiprocessors), fit)
-    steps = -(-(k // parts) // step)
+    steps = -(-sizes.terms // (step * parts))
     # Operands a thread reads from shared memory for each of its multiplications: four numbers come at once.
     work = bm * bn * step / RATE * (1.0 + 0.5 * (tm + tn) / (tm * tn))
     # Each warp waits for its own results between multiplications: few warps leave the multipliers idle.
     work = max(work * together, step * (tm * tn * 2 + tm + tn))
     cycles = rounds * steps * max(work, LATENCY + work * 0.5)
     if parts > 1:
-        cycles += KERNEL + parts * batch * m * n * 4 / 2500.0
+        cycles += KERNEL + parts * sizes.batch * sizes.rows * sizes.columns * 4 / 2500.0
     return cycles
 
 
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
+def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     """The pick without measuring: the fewest cycles by estimate."""
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    table = space(op, machine)
+    table = space(sizes, machine)
     best: tuple[float, dict[str, Any]] | None = None
     for tile in table["tile"]:
         for threads in table["threads"]:
             for step in table["step"]:
                 for parts in table["parts"]:
                     config = {"tile": tile, "threads": threads, "step": step, "parts": parts}
-                    if not valid(op, machine, config):
+                    if not valid(sizes, machine, config):
                         continue
                     cost = _cost(sizes, config, machine)
                     if best is None or cost < best[0]:
@@ -184,10 +198,10 @@ def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
     return len(load.indices) == len(wanted) and all(map(analyzer.can_prove_equal, load.indices, wanted))
 
 
-def apply(planner: Planner, stage: Stage, consumer: Stage | None, config: dict[str, Any]) -> None:
+def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     """Blocks, threads, shared strips, and what follows element by element done on the tile."""
     s = planner.s
-    places = stage.op.attrs["places"]
+    places, config = stage.op.attrs["places"], stage.op.attrs["config"]
     if config["parts"] > 1:
         (k,) = stage.op.reduce_axis
         part, _ = stage.split(k, nparts=config["parts"])
@@ -260,11 +274,18 @@ def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVa
         axes[-2:] = reversed(axes[-2:])
         strip.reorder(*axes)
     fused = strip.fuse(*axes)
+    if along[1] and not any(_is_choice(b) for b in strip.op.body) and access.extent_of(axes[-1]) % 4 == 0:
+        fused, lanes = strip.split(fused, factor=4)
+        strip.vectorize(lanes)
     fused, x = strip.split(fused, factor=counts[1])
     fused, y = strip.split(fused, factor=counts[0])
     strip.bind(x, threads[1])
     strip.bind(y, threads[0])
     strip.unroll(fused)
+
+
+def _is_choice(body: Any) -> bool:
+    return any(isinstance(n, Call) and getattr(n.op, "name", "") == "tir.if_then_else" for n in post_order(body))
 
 
 def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],
@@ -283,6 +304,8 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
 
     def term(k):
         """Channel and place in the window; channels go fastest, so that the place is the same for whole steps."""
+        if terms == channels:
+            return k, [0] * len(window)
         at, places = k // channels, []
         for w in reversed(window):
             places.append(at % w)
@@ -296,10 +319,10 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
 
     def image(k, p):
         channel, places = term(k)
-        at = {"N": p // area, "C": channel}
-        rest = p % area
+        at = {"N": p // area if images > 1 else 0, "C": channel}
+        rest = p % area if images > 1 else p
         for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
-            at[c] = rest % out[c] * s + w * d
+            at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
             rest = rest // out[c]
         return source(*[at[c] for c in data_layout])
 
@@ -331,7 +354,8 @@ def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: boo
         rows *= d
 
     def left(r, i):
-        at, rest = [i % m], i // m
+        at = [i % m if lead else i]
+        rest = i // m
         for d in reversed(lead):
             at.insert(0, rest % d)
             rest = rest // d
@@ -343,8 +367,6 @@ def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: boo
     dims = [*lead, m]
     places = {"batch": (), "rows": tuple(range(len(dims))), "columns": (len(dims),)}
     made = product(left, right, (), (rows, n, k), dtype, "T_matmul", places)
-    if not lead:
-        return made
 
     def unfold(*at):
         row: Any = 0
@@ -369,4 +391,5 @@ def batch_matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_
         return b(0 if one_b else z, *((j, r) if transpose_b else (r, j)))
 
     places = {"batch": (0,), "rows": (1,), "columns": (2,)}
-    return product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places)
+    made = product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places)
+    return te.compute((batch, m, n), lambda *at: made(*at), name="T_batch_matmul", tag="batch_matmul")

@@ -70,8 +70,7 @@ class Planner:
             template = TEMPLATES.get(stage.op.tag or "")
             if template is not None and template.applies(stage.op, self.machine):
                 self.placed.add(stage)
-                consumer = template.consumer(self, stage, plain)
-                template.apply(self, stage, consumer, template.choose(stage.op, self.machine))
+                template.apply(self, stage, template.consumer(self, stage, plain))
         for stage in live:
             if stage in self.placed:
                 continue
