@@ -375,6 +375,25 @@ def test_nvcc_takes_the_same_text(monkeypatch):
         nvrtc.compile_all("int x = nothing;\n", "sm_90")
 
 
+def test_limits_of_the_architecture():
+    def shared(scope: str, count: int):
+        def body(b, buffers, thread):
+            memory = b.allocate("float32", (count,), "memory", scope=scope)
+            memory[thread] = buffers["x"][thread]
+            b.emit(tir.tvm_storage_sync("shared"))
+            buffers["x"][thread] = memory[31 - thread]
+
+        return programs.written_by_hand({"x": ((32,), "float32")}, body)
+
+    with pytest.raises(TVMError, match=r"f_kernel takes 80000 bytes of shared memory, but the target allows 49152"):
+        cuda.emit(shared("shared", 20000), Target("cuda -arch=sm_90"))
+    with pytest.raises(TVMError, match=r"f_kernel takes 80000 bytes of shared memory, but the target allows 65536"):
+        cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_75"))
+    assert cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_90"))
+    with pytest.raises(TVMError, match=r"f_kernel takes 2048 threads in a block, but the target allows 1024"):
+        text_of(programs.kernels_of(*programs.elementwise(lambda x: x, size=4096, threads=2048), "cuda"))
+
+
 def test_types_without_values_are_named():
     with pytest.raises(TVMError, match="the cuda back end has no values of type float8_e4m3fn"):
         cuda.Cuda.scalar_type("float8_e4m3fn")

@@ -111,7 +111,17 @@ def test_build_gives_host_code_that_imports_the_kernels():
 def test_a_name_the_language_uses_is_refused():
     with pytest.raises(TVMError, match="cannot be the name of a kernel in opencl"):
         opencl.emit_kernels([("kernel", programs.kernels_of(*programs.row_sums(), "opencl")["f_kernel"]
-                              .with_attr("global_symbol", "kernel"))], opencl.OpenCL)  # fmt: skip
+                              .with_attr("global_symbol", "kernel"))], opencl.OpenCL,
+                             opencl.gpu_like.limits_of(Target("opencl")))  # fmt: skip
+
+
+def test_a_kernel_over_the_limits_of_the_target_is_refused_with_the_numbers():
+    program = programs.elementwise(lambda x: x + 1.0, size=1024, threads=512)
+    with pytest.raises(TVMError, match=r"takes 512 threads in a block, but the target allows 256 \(max_threads"):
+        text_of(*program)
+    assert text_of(*program, "opencl -max_threads_per_block=512")
+    with pytest.raises(TVMError, match=r"takes 2048 bytes of shared memory, but the target allows 1024 \(max_shared"):
+        text_of(*programs.matmul(), "opencl -max_shared_memory_per_block=1024")
 
 
 # Numbers, through PoCL or whatever OpenCL there is

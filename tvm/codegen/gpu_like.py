@@ -16,6 +16,7 @@ from ..dtype import element, info, int_range
 from ..error import TVMError
 from ..ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ..ir.visit import pre_order
+from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..tir.stmt import Allocate, AllocateConst, AssertStmt, AttrStmt, BufferStore, Stmt
 from . import c_call, c_expr, c_helpers, c_stmt, c_vector
@@ -246,7 +247,9 @@ class GpuLike(CLike):
     def __init__(self, source: Source, name: str, result: str = "void"):
         super().__init__(source, name, result)
         self.head: list[str] = []
+        # Shared memory of the kernel itself, and what its launch adds.
         self.shared_bytes = 0
+        self.dynamic_bytes = 0
         self.block: dict[str, int | None] = {}
         self.read_only: set[Var] = set()
         self.analyzer = Analyzer()
@@ -370,7 +373,26 @@ def helpers_with(prefix: str, own: dict[str, str]) -> dict[str, str]:
 # Modules
 
 
-def emit_kernels(functions: Iterable[tuple[str, PrimFunc]], dialect: type[GpuLike]) -> tuple[Source, dict[str, Kernel]]:
+class Limits(NamedTuple):
+    """What a kernel may use: threads of a block, bytes of shared memory (fixed, and with what the launch adds)."""
+
+    threads: int
+    shared: int
+    dynamic: int
+    args: int = 0
+
+
+def limits_of(target: Target) -> Limits:
+    """What the target's options say, or what is true of its kind."""
+    attrs = {**target.kind.facts, **target.attrs}
+    shared = int(attrs.get("max_shared_memory_per_block", 16384))
+    threads = attrs.get("max_threads_per_block") or attrs.get("max_num_threads", 256)
+    return Limits(int(threads), shared, shared, int(attrs.get("max_function_args", 0)))
+
+
+def emit_kernels(
+    functions: Iterable[tuple[str, PrimFunc]], dialect: type[GpuLike], limits: Limits
+) -> tuple[Source, dict[str, Kernel]]:
     """The text of kernels, and what the runtime has to know about each."""
     source = Source(dialect)
     kernels: dict[str, Kernel] = {}
@@ -387,11 +409,13 @@ def emit_kernels(functions: Iterable[tuple[str, PrimFunc]], dialect: type[GpuLik
         source.taken.add(symbol)
         rows.append((symbol, function))
     for symbol, function in rows:
-        kernels[symbol] = _emit_kernel(source, dialect, symbol, function)
+        kernels[symbol] = _emit_kernel(source, dialect, symbol, function, limits)
     return source, kernels
 
 
-def _emit_kernel(source: Source, dialect: type[GpuLike], symbol: str, function: PrimFunc) -> Kernel:
+def _emit_kernel(
+    source: Source, dialect: type[GpuLike], symbol: str, function: PrimFunc, limits: Limits
+) -> Kernel:
     printer = dialect(source, symbol, "void")
     printer.look_at(function.params, function.body)
     noalias = bool(function.attrs.get("tir.noalias"))
@@ -407,7 +431,25 @@ def _emit_kernel(source: Source, dialect: type[GpuLike], symbol: str, function: 
     source.functions.append("\n".join(text))
     args = tuple(_PROMOTED.get(var.dtype, var.dtype) for var in function.params)
     launch = tuple(str(tag) for tag in function.attrs.get("tir.kernel_launch_params", ()))
-    return Kernel(args, launch, threads, printer.shared_bytes)
+    kernel = Kernel(args, launch, threads, printer.shared_bytes)
+    _check_limits(symbol, kernel, printer.dynamic_bytes, limits)
+    return kernel
+
+
+def _check_limits(name: str, kernel: Kernel, dynamic: int, limits: Limits) -> None:
+    total = kernel.shared + dynamic
+    over = [
+        (kernel.threads, limits.threads, "threads in a block", "max_threads_per_block", "smaller blocks"),
+        (kernel.shared, limits.shared, "bytes of shared memory", "max_shared_memory_per_block", "smaller tiles"),
+        (total, limits.dynamic, "bytes of shared memory", "max_shared_memory_per_block", "smaller tiles"),
+        (len(kernel.args), limits.args or 1 << 30, "arguments", "max_function_args", "fewer operators in one function"),
+    ]
+    for asked, allowed, what, option, remedy in over:
+        if asked > allowed:
+            raise TVMError(
+                f"kernel {name} takes {asked} {what}, but the target allows {allowed} ({option}); use {remedy}, or "
+                f"give the target -{option}={asked} if the device has as much"
+            )
 
 
 def kernel_text(source: Source, head: Iterable[str]) -> str:
