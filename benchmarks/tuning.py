@@ -3,7 +3,10 @@
     python -m benchmarks.tuning throughput [--model FILE] [--trials 8]     random configurations of all tasks of a model
     python -m benchmarks.tuning propose                                   64 candidates from a space of millions
     python -m benchmarks.tuning rank [--trials 256] [--held-out 128]      Spearman's rank correlation on unseen ones
-    python -m benchmarks.tuning against-random [--tasks 10] [--trials 64] tuned pick against random search
+    python -m benchmarks.tuning against-random [--tasks 10] [--trials 96] tuned pick against random search
+
+``rank --prepare`` builds the candidates only, so that measuring can follow on a machine with nothing else to do.
+``against-random`` begins no task after ``--seconds``; the same command goes on where it stopped.
 
 Failures and the writing of records count as part of the time.
 """
@@ -25,8 +28,10 @@ def model_tasks(path: str, target: str) -> list[Any]:
     import onnx
 
     from tvm import autotvm, relay
+    from tvm.driver.tvmc.frontends import complete_shapes
 
-    mod, params = relay.frontend.from_onnx(onnx.load(path))
+    model = onnx.load(path)
+    mod, params = relay.frontend.from_onnx(model, shape=complete_shapes(model, None)[0])
     return autotvm.task.extract_from_program(mod, params, target)
 
 
@@ -124,49 +129,16 @@ def measured(task: Any, indexes: list[int], option: dict[str, Any]) -> np.ndarra
     return np.array(speeds)
 
 
-def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    ranks = [np.argsort(np.argsort(v)).astype("float64") for v in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
 def rank(arguments: argparse.Namespace) -> None:
-    from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
+    from .tuning_search import rank
 
-    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
-    task = max(tasks, key=lambda t: (len(t.config_space), t.flop))
-    random.seed(arguments.seed)
-    count = arguments.trials + arguments.held_out
-    indexes: dict[int, None] = {}
-    while len(indexes) < count:
-        indexes[task.config_space.get_rand_index()] = None
-    chosen = list(indexes)
-    speeds = measured(task, chosen, measure_option())
-    model = XGBoostCostModel(task, "itervar", "rank")
-    model.fit(chosen[: arguments.trials], speeds[: arguments.trials], 64)
-    guess = model.predict(chosen[arguments.trials :])
-    found = spearman(guess, speeds[arguments.trials :])
-    print(f"{task.name} {task.args[0][1]} {task.args[1][1]}, {len(task.config_space):,} configurations: Spearman "
-          f"{found:.3f} on {arguments.held_out} after {arguments.trials} trials (bar 0.8)")  # fmt: skip
+    rank(arguments)
 
 
 def against_random(arguments: argparse.Namespace) -> None:
-    from tvm import autotvm
+    from .tuning_search import against_random
 
-    tasks = model_tasks(arguments.model, arguments.target)
-    tasks = sorted(tasks, key=lambda t: -(t.flop or 0) * t.count)[: arguments.tasks]
-    option = measure_option()
-    won = 0
-    for task in tasks:
-        best = []
-        for tuner in (autotvm.tuner.XGBTuner(task, plan_size=32, start=False), autotvm.tuner.RandomTuner(task)):
-            tuner.tune(arguments.trials, option)
-            best.append(tuner.best_config.index)
-        # Both picks are measured again, in turn.
-        rounds = [measured(task, best, option) for _ in range(5)]
-        model, chance = np.median(np.array(rounds), axis=0)
-        won += bool(model >= chance * 0.99)
-        print(f"{task.name} {task.args[0][1]}: {model / chance:.2f} of random search's speed", flush=True)
-    print(f"as fast or faster on {won} of {len(tasks)} (bar 8 of 10)")
+    against_random(arguments)
 
 
 def main() -> None:
@@ -175,12 +147,19 @@ def main() -> None:
     parser.add_argument("command", choices=commands)
     parser.add_argument("--model", default="demo/mobilenet_v2.onnx")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--trials", type=int, default=0, help="trials of each task (8; rank 256; against-random 64)")
+    parser.add_argument("--trials", type=int, default=0, help="trials of each task (8; rank 256; against-random 96)")
     parser.add_argument("--held-out", type=int, default=128)
     parser.add_argument("--tasks", type=int, default=10)
+    parser.add_argument("--task", type=int, default=0, help="rank: which convolution; 0 has most choices")
+    parser.add_argument("--feature", default="itervar", help="rank: itervar, knob or curve")
+    parser.add_argument("--loss", default="reg", help="rank: reg, rank or rank-binary")
+    parser.add_argument("--folder", default="build/tuning_candidates", help="rank: where built candidates are kept")
+    parser.add_argument("--prepare", action="store_true", help="rank: build candidates and stop")
+    parser.add_argument("--json", default="", help="rank, against-random: where rows are kept")
+    parser.add_argument("--seconds", type=float, default=1e9, help="against-random: no task is begun later")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    arguments.trials = arguments.trials or {"rank": 256, "against-random": 64}.get(arguments.command, 8)
+    arguments.trials = arguments.trials or {"rank": 256, "against-random": 96}.get(arguments.command, 8)
     commands[arguments.command](arguments)
 
 
