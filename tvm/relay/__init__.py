@@ -58,6 +58,7 @@ from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from . import qnn
 from .op import layout as _layout
 from .op.nn import cpu_layout as _cpu_layout
+from .op.nn import cpu_layout_nd as _cpu_layout_nd
 from .transform import build_config
 from .transform.function_pass import InferType
 
@@ -72,6 +73,7 @@ _adt.CALL[:] = [_call]
 printer.install()
 _layout.install()
 _cpu_layout.install()
+_cpu_layout_nd.install()
 
 
 def __getattr__(name: str):

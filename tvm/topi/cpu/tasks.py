@@ -9,7 +9,8 @@ from ... import te
 from ...autotvm.task.task import get_config, register_customized
 from ...target import Target
 from ...te.tensor import Tensor
-from ..nn import packed
+from ..nn import blocked, packed
+from ..nn.dense import batch_matmul as batch_matmul_compute
 from ..nn.winograd import conv2d_winograd_NCHWc
 from ..schedule.cpu import schedule_for
 from .machine import Machine
@@ -101,10 +102,64 @@ def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, lis
     return _scheduled(out, [data, panels], features)
 
 
+def batch_matmul(
+    a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
+) -> tuple[Any, list[Tensor]]:
+    """Products of matrices along the first dimension, neither of them constant."""
+    with _target():
+        out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b)
+    return _scheduled(out, [a, b], _shape(a)[1 if transpose_a else 2])
+
+
+def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> tuple[Any, list]:
+    """A convolution of one or three dimensions."""
+    n, channels, *sizes = _shape(data)
+    filters, _, *window = _shape(kernel)
+    lanes = _lanes()
+    inner, outer = block_of(channels, lanes), block_of(filters, lanes)
+    blocks = -(-channels // inner)
+    args = [
+        te.placeholder((n, blocks, *sizes, inner), data.dtype, name="data"),
+        te.placeholder((-(-filters // outer), blocks, *window, inner, outer), kernel.dtype, name="kernel"),
+    ]
+    out = blocked.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
+    return _scheduled(out, args, channels * prod(window))
+
+
+def conv3d(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
+) -> tuple[Any, list[Tensor]]:
+    return conv_nd(data, kernel, strides, padding, dilation, dtype)
+
+
+def conv2d_transpose(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
+) -> tuple[Any, list[Tensor]]:
+    """A transposed convolution as plain ones, one for each place between two elements of the data; operations are those
+    without the zeros that fill up windows."""
+    n, channels, h, w = _shape(data)
+    _, filters, *window = _shape(kernel)
+    lanes = _lanes()
+    inner, outer = block_of(channels, lanes), block_of(filters, lanes)
+    taps = [-(-k // s) for k, s in zip(window, strides)]
+    phases = -(-filters // outer) * prod(strides)
+    args = [
+        te.placeholder((n, -(-channels // inner), h, w, inner), data.dtype, name="data"),
+        te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
+    ]
+    out = blocked.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels, filters)
+    get_config().add_flop(2 * n * channels * h * w * filters * prod(window))
+    return schedule_for([out], _target()), [*args, out]
+
+
 for _name, _function in (
     ("conv2d_NCHWc.x86", conv2d),
     ("depthwise_conv2d_NCHWc.x86", depthwise),
     ("conv2d_winograd_NCHWc.x86", winograd),
     ("dense_pack.x86", dense),
+    ("batch_matmul.x86", batch_matmul),
+    ("conv1d_ncw.x86", conv_nd),
+    ("conv3d_ncdhw.x86", conv3d),
+    ("conv2d_transpose_nchw.x86", conv2d_transpose),
 ):
     register_customized(_name, _function)

@@ -28,6 +28,7 @@ from .normalization import (
     scale_shift_nchwc,
     scale_shift_nhwc,
 )
+from .blocked import conv2d_transpose_blocked, conv_blocked
 from .packed import conv2d_NCHWc, dense_pack, depthwise_conv2d_NCHWc
 from .pad import mirror_pad, pad
 from .pool_grad import pool_grad

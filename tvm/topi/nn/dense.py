@@ -5,6 +5,8 @@ from __future__ import annotations
 from ... import te, tir
 from ...error import TVMError
 from ...ir.prim import IntImm
+from ...target import Target
+from ..cpu import tuned
 from ..cpu.matmul import Product, plan_product
 from ..gpu import gemm
 from ..tag import BROADCAST
@@ -58,6 +60,7 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
             f"batch_matmul: three dimensions are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)}"
         )
     out_dtype = out_dtype or tensor_a.dtype
+    given = tensor_a, tensor_b
     ba, bb = tensor_a.shape[0], tensor_b.shape[0]
     one_a, one_b = getattr(ba, "value", 0) == 1, getattr(bb, "value", 0) == 1
     if not one_a and not one_b and not same_dim(ba, bb):
@@ -87,7 +90,11 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
 
     # Products are done in whole tiles: of rows by doing the last one again, of columns by zeros in the last panel.
     shape = (batch, plan.rows or m, plan.columns or n)
-    attrs = {"panel": plan.panel} if plan.panel else None
+    attrs: dict = {"panel": plan.panel} if plan.panel else {}
+    target = Target.current(allow_none=True)
+    if known and (target is None or "cpu" in target.keys):
+        sides = tuned.tensor(given[0].shape, given[0].dtype), tuned.tensor(given[1].shape, given[1].dtype)
+        attrs["workload"] = ("batch_matmul.x86", *sides, None, out_dtype, bool(transpose_a), bool(transpose_b))
     out = te.compute(shape, body, name="T_batch_matmul", tag="batch_matmul", attrs=attrs)
     if plan.rows or plan.columns:
         whole = out

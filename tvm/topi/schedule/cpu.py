@@ -13,12 +13,14 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, depthwise, matmul, pool, rows, tuned, winograd
+from ..cpu import access, conv2d, conv_nd, depthwise, matmul, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
     "conv2d_NCHWc": conv2d,
+    "conv1d_NCWc": conv_nd,
+    "conv3d_NCDHWc": conv_nd,
     "depthwise_conv2d_NCHWc": depthwise,
     "pool_max": pool,
     "pool_sum": pool,

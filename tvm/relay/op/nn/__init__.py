@@ -50,5 +50,5 @@ from .space import (
     upsampling3d,
 )
 from .transposed import conv1d_transpose, conv2d_transpose, conv3d_transpose
-from . import nn
+from . import nn, packed_nd
 from .winograd import contrib_conv2d_winograd_nchwc

@@ -1,0 +1,154 @@
+"""Convolutions of one and three dimensions and transposed ones whose channels are stored in blocks (NCW16c, NCDHW16c).
+
+Kernels come packed, as these kernels read them: (O/o, I/i, window, i, o).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import te
+from ...error import TVMError
+from ..cpu import tuned
+from ..utils import get_const_int, get_const_tuple, simplify
+from .convolution import SPATIAL
+from .pad import pad
+from .utils import pads, spatial
+
+# The tasks of tuning, by the number of spatial dimensions.
+TASKS = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
+
+
+def _check(data, kernel, n: int, what: str) -> None:
+    if len(data.shape) != n + 3 or len(kernel.shape) != n + 4:
+        raise TVMError(
+            f"{what}: data of {n + 3} and a kernel of {n + 4} dimensions are wanted, got {len(data.shape)} and "
+            f"{len(kernel.shape)}"
+        )
+    channels = get_const_int(data.shape[1]) * get_const_int(data.shape[-1])
+    taken = get_const_int(kernel.shape[1]) * get_const_int(kernel.shape[-2])
+    if channels != taken or get_const_int(data.shape[-1]) != get_const_int(kernel.shape[-2]):
+        raise TVMError(f"{what}: data with {channels} channels meets a kernel that takes {taken}")
+
+
+def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int], sizes: Sequence[Any], out_dtype: str,
+                 name: str, attrs: dict[str, Any]):
+    """The sum over channels and window of data that is padded already."""
+    n = len(sizes)
+    outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
+    inner = te.reduce_axis((0, kernel.shape[-2]), name="ic_inner")
+    window = [te.reduce_axis((0, kernel.shape[2 + i]), name="k" + SPATIAL[n][i].lower()) for i in range(n)]
+
+    def body(batch, oc, *at):
+        *places, lane = at
+        where = [p * s + k * d for p, s, k, d in zip(places, strides, window, dilations)]
+        value = source(batch, outer, *where, inner).astype(out_dtype)
+        return te.sum(value * kernel(oc, outer, *window, inner, lane).astype(out_dtype), axis=[outer, *window, inner])
+
+    shape = (source.shape[0], kernel.shape[0], *sizes, kernel.shape[-1])
+    return te.compute(shape, body, name=name, tag=name, attrs=attrs)
+
+
+def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None, channels=None, filters=None):
+    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions. ``channels`` and
+    ``filters`` are how many there are where the last blocks are not full."""
+    n = len(data.shape) - 3
+    name = {1: "conv1d_NCWc", 3: "conv3d_NCDHWc"}.get(n)
+    if name is None:
+        raise TVMError(f"conv_blocked: one or three spatial dimensions are wanted, the data has {n}")
+    _check(data, kernel, n, name)
+    out_dtype = out_dtype or data.dtype
+    strides, dilations = spatial(strides, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
+    spans = [(get_const_int(k) - 1) * d + 1 for k, d in zip(kernel.shape[2 : 2 + n], dilations)]
+    before, after = pads(padding, spans, n, name)
+    source = data
+    if any(before) or any(after):
+        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), name="data_pad")
+    sizes = [simplify((d + lo + hi - k) // s + 1)
+             for d, lo, hi, k, s in zip(data.shape[2 : 2 + n], before, after, spans, strides)]
+    attrs = {}
+    if tuned.is_known(data.shape, kernel.shape):
+        x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
+        channels, filters = channels or x[1] * x[-1], filters or k[0] * k[-1]
+        shapes = (tuned.tensor((x[0], channels, *x[2:-1]), data.dtype),
+                  tuned.tensor((filters, channels, *k[2:-2]), kernel.dtype))  # fmt: skip
+        groups = (1,) if n == 3 else ()
+        attrs["workload"] = (TASKS[n], *shapes, strides, (*before, *after), dilations, *groups, out_dtype)
+    return _correlation(source, kernel, strides, dilations, sizes, out_dtype, name, attrs)
+
+
+# -- transposed --------------------------------------------------------------------------------------------------------
+
+
+class Phase(NamedTuple):
+    """One dimension of a transposed convolution with stride s. Its result at q = s * i + a, padding not yet cut away,
+    takes the taps k = a, a + s, ... of the kernel, and they meet the data at i, i - 1, ...: for each ``a`` a plain
+    convolution over the data, all with the same window of ``taps``. ``first`` is the first i that is needed."""
+
+    taps: int
+    first: int
+    count: int
+    before: int
+    after: int
+
+
+def phase(size: int, kernel: int, stride: int, before: int, out: int) -> Phase:
+    """``size`` elements of data and ``out`` of the result, of which ``before`` are cut away in front."""
+    taps, first = -(-kernel // stride), before // stride
+    count = (before + out - 1) // stride - first + 1
+    return Phase(taps, first, count, taps - 1 - first, first + count - size)
+
+
+def phase_kernels(kernel: np.ndarray, strides: Sequence[int]) -> np.ndarray:
+    """A kernel IOHW as that of the plain convolution: (O, phases of height, of width, I, taps of height, of width), the
+    taps turned round; zeros where a phase has fewer."""
+    inputs, filters, height, width = kernel.shape
+    taps = [-(-k // s) for k, s in zip((height, width), strides)]
+    made = np.zeros((filters, *strides, inputs, *taps), kernel.dtype)
+    for y, x in itertools.product(range(height), range(width)):
+        at = (taps[0] - 1 - y // strides[0], taps[1] - 1 - x // strides[1])
+        made[:, y % strides[0], x % strides[1], :, at[0], at[1]] = kernel[:, :, y, x].T
+    return made
+
+
+def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype=None, channels=None,
+                             filters=None):
+    """Data (n, C/c, h, w, c); the kernel is that of all phases, (O/o * phases, I/i, taps, taps, i, o), the phases of one
+    block of filters beside each other. Their results are then put into their places."""
+    name = "conv2d_transpose_NCHWc"
+    _check(data, kernel, 2, name)
+    out_dtype = out_dtype or data.dtype
+    strides, extra = spatial(strides, 2, name + ": strides"), spatial(output_padding, 2, name + ": output_padding")
+    window = spatial(kernel_size, 2, name + ": kernel_size")
+    before, after = pads(padding, window, 2, name)
+    batch, blocks, height, width, block = get_const_tuple(data.shape)
+    out = [(d - 1) * s + k - lo - hi + e
+           for d, s, k, lo, hi, e in zip((height, width), strides, window, before, after, extra)]
+    phases = [phase(*row) for row in zip((height, width), window, strides, before, out)]
+    lows, highs = [p.before for p in phases], [p.after for p in phases]
+    source = data
+    if any(lows) or any(highs):
+        source = pad(data, (0, 0, *lows, 0), (0, 0, *highs, 0), name="data_pad")
+    wide, each = get_const_int(kernel.shape[-1]), strides[0] * strides[1]
+    outs = get_const_int(kernel.shape[0]) // each
+    channels, filters = channels or blocks * block, filters or outs * wide
+    shapes = (tuned.tensor((batch, channels, height, width), data.dtype),
+              tuned.tensor((channels, filters, *window), kernel.dtype))  # fmt: skip
+    workload = ("conv2d_transpose_nchw.x86", *shapes, strides, (*before, *after), out_dtype, extra)
+    parts = _correlation(source, kernel, (1, 1), (1, 1), [p.count for p in phases], out_dtype, "conv2d_NCHWc",
+                         {"groups": 1, "workload": workload})
+
+    def body(n, oc, y, x, lane):
+        row, column = y + before[0], x + before[1]
+        which = (oc * strides[0] + te.indexmod(row, strides[0])) * strides[1] + te.indexmod(column, strides[1])
+        places = te.indexdiv(row, strides[0]) - phases[0].first, te.indexdiv(column, strides[1]) - phases[1].first
+        return parts(n, which, *places, lane)
+
+    return te.compute((batch, outs, *out, wide), body, name=name, tag="injective")
+
+
+__all__ = ["conv2d_transpose_blocked", "conv_blocked", "phase", "phase_kernels"]
