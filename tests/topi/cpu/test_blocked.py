@@ -89,9 +89,12 @@ def test_convolutions_agree_with_their_definition(data, kernel, strides, padding
 @pytest.mark.parametrize(
     "data, kernel, strides, padding, extra",
     [((1, 16, 8, 8), (16, 32, 4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
-     ((2, 5, 7, 9), (5, 7, 3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), ((1, 3, 4, 5), (3, 18, 5, 2), (3, 2), (2, 0, 1, 1), (2, 0)),
-     ((1, 20, 6, 6), (20, 24, 2, 2), (2, 2), (0, 0, 0, 0), (0, 0)), ((1, 8, 5, 6), (8, 8, 3, 3), (1, 1), (1, 1, 1, 1), (0, 0)),
-     ((1, 4, 3, 3), (4, 4, 1, 1), (4, 3), (0, 0, 0, 0), (3, 2)), ((1, 4, 6, 6), (4, 5, 7, 7), (2, 2), (5, 5, 4, 4), (1, 0))],
+     ((2, 5, 7, 9), (5, 7, 3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+     ((1, 3, 4, 5), (3, 18, 5, 2), (3, 2), (2, 0, 1, 1), (2, 0)),
+     ((1, 20, 6, 6), (20, 24, 2, 2), (2, 2), (0, 0, 0, 0), (0, 0)),
+     ((1, 8, 5, 6), (8, 8, 3, 3), (1, 1), (1, 1, 1, 1), (0, 0)),
+     ((1, 4, 3, 3), (4, 4, 1, 1), (4, 3), (0, 0, 0, 0), (3, 2)),
+     ((1, 4, 6, 6), (4, 5, 7, 7), (2, 2), (5, 5, 4, 4), (1, 0))],
 )  # fmt: skip
 def test_transposed_convolutions_agree_with_their_definition(data, kernel, strides, padding, extra):
     x, w, b = numbers(4, *data), numbers(5, *kernel), numbers(6, kernel[1])
@@ -148,7 +151,8 @@ def test_tasks_hold_logical_shapes_and_any_configuration_computes_the_same(op, n
     for index in task.config_space.sample_ints(4):
         config = task.config_space.get(index)
         result = autotvm.MeasureResult((1e-6,), 0, 1.0, 1.0)
-        with autotvm.apply_history_best([(autotvm.MeasureInput(task.target, task, config), result)]) as history:
+        history = autotvm.apply_history_best([(autotvm.MeasureInput(task.target, task, config), result)])
+        with history:
             got = run(mod, x)
             assert list(history.uses.values()) == [True], config
         agrees(got, want, bias)

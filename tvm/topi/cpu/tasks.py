@@ -118,12 +118,12 @@ def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: 
     lanes = _lanes()
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
     blocks = -(-channels // inner)
-    args = [
+    args = (
         te.placeholder((n, blocks, *sizes, inner), data.dtype, name="data"),
         te.placeholder((-(-filters // outer), blocks, *window, inner, outer), kernel.dtype, name="kernel"),
-    ]
+    )
     out = blocked.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
-    return _scheduled(out, args, channels * prod(window))
+    return _scheduled(out, [*args], channels * prod(window))
 
 
 def conv3d(
@@ -143,10 +143,10 @@ def conv2d_transpose(
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
     taps = [-(-k // s) for k, s in zip(window, strides)]
     phases = -(-filters // outer) * prod(strides)
-    args = [
+    args = (
         te.placeholder((n, -(-channels // inner), h, w, inner), data.dtype, name="data"),
         te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
-    ]
+    )
     out = blocked.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels, filters)
     get_config().add_flop(2 * n * channels * h * w * filters * prod(window))
     return schedule_for([out], _target()), [*args, out]

@@ -117,7 +117,7 @@ def phase_kernels(kernel: np.ndarray, strides: Sequence[int]) -> np.ndarray:
 
 def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype=None, channels=None,
                              filters=None):
-    """Data (n, C/c, h, w, c); the kernel is that of all phases, (O/o * phases, I/i, taps, taps, i, o), the phases of one
+    """Data (n, C/c, h, w, c); the kernel is that of all phases, (O/o * phases, I/i, taps, taps, i, o), those of one
     block of filters beside each other. Their results are then put into their places."""
     name = "conv2d_transpose_NCHWc"
     _check(data, kernel, 2, name)
