@@ -16,7 +16,6 @@ import statistics
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,8 +32,8 @@ _MEMORY_SHARE = 0.75
 # What the copies of a task's arguments take together: more than the second-level caches, less than a third.
 _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
-# Runs of the reference that its usual speed is the median of.
-_KEPT_RUNS = 2048
+# A candidate that takes less than this share of the reference's time is the reference from then on.
+_MUCH_FASTER = 0.5
 
 
 class Arguments:
@@ -75,32 +74,35 @@ class Arguments:
 
 
 class Reference:
-    """The first candidate of a task, run before every single run of the others.
+    """The first candidate of a task, or one much faster, run before every single run of the others.
 
     Neighbours on the same hardware slow everything down, for milliseconds or for minutes; what they take from a run
     they take from the reference's run beside it. So the ratio of the two is what is measured, and the median of ratios
     counts: on a machine whose speed varies by a half, two measurements of 150 configurations then agree at a rank
-    correlation of 0.92 instead of 0.66. Costs are given as they would be at the reference's usual speed.
+    correlation of 0.92 instead of 0.66. Costs are given as if the reference always took the same time, the one of its
+    own measurement, so those of minutes ago compare with those of now.
     """
 
     def __init__(self):
         self.key = ""
         self.function: Any = None
-        self.seconds: deque[float] = deque(maxlen=_KEPT_RUNS)
+        self.seconds = 0.0
 
     def adjusted(self, function: Callable[..., Any], number: int, repeat: int) -> list[float]:
         """Seconds of each repeat of a function."""
         if ARGUMENTS.key != self.key:
             self.key, self.function = ARGUMENTS.key, function
-            self.seconds.clear()
-        ratios = [[self._ratio(function) for _ in range(number)] for _ in range(repeat)]
-        usual = statistics.median(self.seconds)
-        return [usual * statistics.median(row) for row in ratios]
+            self.seconds = statistics.median(ARGUMENTS.time(function) for _ in range(number * repeat))
+        costs = []
+        for _ in range(repeat):
+            costs.append(self.seconds * statistics.median(self._ratio(function) for _ in range(number)))
+        if statistics.median(costs) < self.seconds * _MUCH_FASTER:
+            self.function, self.seconds = function, statistics.median(costs)
+        return costs
 
     def _ratio(self, function: Callable[..., Any]) -> float:
-        seconds = ARGUMENTS.time(self.function)
-        self.seconds.append(seconds)
-        return ARGUMENTS.time(function) / seconds
+        before = ARGUMENTS.time(self.function)
+        return ARGUMENTS.time(function) / before
 
 
 def example(shape: list[int], dtype: str, seed: int) -> Any:
