@@ -22,7 +22,7 @@ from tvm.driver.tvmc import tuning_display
 from tvm.driver.tvmc.roofline import Machine
 from tvm.driver.tvmc.tuning_display import Lines, LiveTable, clock, summary
 
-MACHINE = Machine("cpu", 2, 200e9, 20e9)
+MACHINE = Machine("cpu", 2, 200e9, 20e9, 80e9)
 
 
 def a_work(number: int, seconds: float | None, untuned: float | None = None, count: int = 1, tuned: int = 8):

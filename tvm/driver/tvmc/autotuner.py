@@ -91,6 +91,27 @@ def add_tune_parser(subparsers, _, json_params) -> None:
         parser.set_defaults(**{key: value})
 
 
+@register_parser
+def add_report_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``report``."""
+    parser = subparsers.add_parser("report", help="make a page about a file of tuning records.")
+    parser.set_defaults(func=drive_report)
+    parser.add_argument("-o", "--output", default="report.html", help="the page to write (default: report.html)")
+    add_verbose(parser)
+    parser.add_argument("RECORDS", help="the file that tvmc tune or an AutoTVM script wrote")
+
+
+def drive_report(args) -> int:
+    """Write the page."""
+    from .report import report_of_records
+
+    if not os.path.isfile(args.RECORDS):
+        raise TVMCException(f"Input file '{args.RECORDS}' doesn't exist, is a broken symbolic link, or a directory.")
+    check_writable(args.output)
+    report_of_records(args.output, args.RECORDS)
+    return 0
+
+
 def drive_tune(args) -> int | None:
     """Tune as the arguments say; the exit code where Ctrl-C ended it."""
     try:

@@ -1,105 +1,278 @@
-"""A page about a tuning run: for each task how it went, what was found, and what it is worth. One file, no network."""
+"""A page about a tuning run: for each task how it went, what was found, and what it is worth. One file, no network.
+
+The page depends on the records (and the peaks of the machine) only: the same records make the same page.
+"""
 
 from __future__ import annotations
 
+import functools
 import html
 import os
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
+from ...autotvm.measure.measure import MeasureInput, MeasureResult
 from ...autotvm.record import load_from_file
 from ...autotvm.task.dispatcher import mean_cost
+from ...autotvm.task.task import Task, create
+from ...autotvm.utils import get_const_tuple
+from ...dtype import info
+from ...error import TVMError
+from . import report_chart as chart
 from .errors import TVMCException
-from .tuning_display import describe
+from .files import write_whole
+from .roofline import Machine, machine
+from .tuning_display import clock, describe, milliseconds
 
+# The browser itself refuses whatever is not in the page.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# A longer time without a record is a pause: the run was stopped and went on later.
+_PAUSE_SECONDS = 120.0
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
-h2{font-size:1.05rem;margin:2.2rem 0 .3rem}table{border-collapse:collapse}td,th{padding:.15rem .8rem;text-align:right}
-th:first-child,td:first-child{text-align:left}svg{background:#f7f7f7;width:100%;height:auto}
-code{background:#f0f0f0;padding:.1rem .3rem}
+:root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#5b6570;--rule:#d5dae0;--card:#f4f6f8;--accent:#0b62c4;
+--good:#1a7f37;--bad:#c4302b;--warm:#b45309}
+@media(prefers-color-scheme:dark){:root{--back:#14181d;--text:#e4e8ec;--soft:#9aa5b1;--rule:#343c46;--card:#1d232a;
+--accent:#6cb2ff;--good:#4ac26b;--bad:#ff7b72;--warm:#f0a04b}}
+body{font:16px/1.5 system-ui,sans-serif;max-width:82rem;margin:2rem auto;padding:0 1rem;color:var(--text);
+background:var(--back)}
+h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.2rem;margin:2.4rem 0 .5rem}h3{font-size:1.05rem;margin:2rem 0 .4rem}
+p{margin:.4rem 0}.soft{color:var(--soft)}.large{font-size:1.3rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--soft);padding:.3rem 0}td,th{padding:.25rem .5rem;text-align:right;
+border-bottom:1px solid var(--rule);white-space:nowrap}thead th{color:var(--soft);font-weight:600}
+th.name,td.name{text-align:left}tbody th{font-weight:400;text-align:left}a{color:var(--accent)}
+svg{background:var(--card);width:100%;height:auto;border-radius:6px}svg text{fill:var(--soft);font-size:11px}
+svg .note{fill:var(--text)}.grid{stroke:var(--rule);stroke-width:.6}polyline{fill:none}
+.best{stroke:var(--accent);stroke-width:2}.untuned{stroke:var(--warm);stroke-width:1.5;stroke-dasharray:6 4}
+.roof{stroke:var(--text);stroke-width:1.5}.move{stroke:var(--soft);stroke-width:1}
+.trial{fill:var(--accent);opacity:.55}.failed{fill:var(--bad)}.before{fill:var(--warm)}.after{fill:var(--accent)}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem;margin:.5rem 0}
+dt{color:var(--soft)}dd{margin:0}code{background:var(--card);padding:.1rem .3rem;border-radius:4px}
+@media print{svg{background:none}}
 """
-_WIDTH, _HEIGHT, _EDGE = 800, 220, 34
 
 
-def curve(speeds: list[float], untuned: float | None) -> str:
-    """Trials as points, the best so far as a line, the speed without tuning as a dashed one."""
-    top = max([*speeds, untuned or 0.0]) or 1.0
-    last = max(len(speeds) - 1, 1)
+# What a record of another version, or of a template that is not here, may raise.
+_NO_TEMPLATE = (TVMError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
 
-    def place(i: int, speed: float) -> tuple[float, float]:
-        x = _EDGE + (_WIDTH - 2 * _EDGE) * i / last
-        return x, _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * speed / top
 
-    points = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{"#38c" if s else "#d44"}"/>'
-        for i, s in enumerate(speeds) for x, y in [place(i, s)]
+class Story:
+    """What the records tell about one task."""
+
+    def __init__(self, number: int, task: Any, rows: list[tuple[MeasureInput, MeasureResult]]):
+        self.number, self.task, self.rows = number, task, rows
+        self.trials = [pair for pair in rows if not pair[0].final]
+        self.failed = sum(res.error_no != 0 for _, res in rows)
+        self.flop: float = task.flop or 0.0
+        # The last record of each configuration that ran.
+        self.latest = {str(inp.config.values()): (inp, res) for inp, res in rows if res.error_no == 0}
+        final = [pair for pair in rows if pair[0].final and pair[1].error_no == 0]
+        # The last winner, else the fastest.
+        self.best = final[-1] if final else min(self.latest.values(), key=lambda p: mean_cost(p[1]), default=None)
+        self.seconds = None if self.best is None else mean_cost(self.best[1])
+        self.untuned = self._untuned()
+
+    def _untuned(self) -> float | None:
+        """Seconds of the choice without tuning."""
+        space = self.task._config_space
+        for index in space.start if space is not None else ():
+            found = self.latest.get(str(space.get(index).values()))
+            if found is not None:
+                return mean_cost(found[1])
+        return None
+
+    @functools.cached_property
+    def moved(self) -> int:
+        """Bytes of the arguments and the result, each moved once; 0 where the template does not tell."""
+        if self.best is None or self.task.target is None:
+            return 0
+        try:
+            with self.task.target:
+                _, arguments = self.task.instantiate(self.best[0].config)
+            return sum(prod(get_const_tuple(t.shape)) * info(t.dtype).bits // 8 for t in arguments)
+        except _NO_TEMPLATE:
+            return 0
+
+    @property
+    def intensity(self) -> float | None:
+        return self.flop / self.moved if self.flop and self.moved else None
+
+
+# -- parts of the page -------------------------------------------------------------------------------------------------
+
+
+def _total(stories: list[Story]) -> tuple[float, float]:
+    """Seconds of all tasks in the model, before and after."""
+    known = [s for s in stories if s.seconds is not None]
+    before = sum((s.untuned or s.seconds or 0.0) * s.task.count for s in known)
+    return before, sum((s.seconds or 0.0) * s.task.count for s in known)
+
+
+def _times(rows: Iterable[tuple[int, MeasureInput, MeasureResult]]) -> list[float]:
+    """Seconds of tuning at each record; pauses are left out."""
+    now, before, times = 0.0, None, []
+    for _, _, res in rows:
+        step = res.timestamp - before if before is not None else min(res.all_cost, _PAUSE_SECONDS)
+        now += step if 0 <= step < _PAUSE_SECONDS else 0.0
+        before = res.timestamp
+        times.append(now)
+    return times
+
+
+def _model_over_time(stories: list[Story]) -> str:
+    rows = sorted(
+        ((s.number, inp, res) for s in stories for inp, res in s.rows), key=lambda row: (row[2].timestamp, row[0])
     )
-    best, line = 0.0, []
-    for i, speed in enumerate(speeds):
-        best = max(best, speed)
-        line.append("{:.1f},{:.1f}".format(*place(i, best)))
-    base = ""
-    if untuned:
-        y = place(0, untuned)[1]
-        base = (f'<line x1="{_EDGE}" x2="{_WIDTH - _EDGE}" y1="{y:.1f}" y2="{y:.1f}" stroke="#888" '
-                f'stroke-dasharray="5 4"/><text x="{_WIDTH - _EDGE}" y="{y - 4:.1f}" font-size="11" '
-                f'text-anchor="end" fill="#666">untuned {untuned / 1e9:.1f}</text>')
+    by_number = {s.number: s for s in stories}
+    first = {s.number: s.untuned or s.seconds for s in stories if s.seconds is not None}
+    held = {n: (seconds or 0.0) * by_number[n].task.count for n, seconds in first.items()}
+    before, points = sum(held.values()) * 1e3, []
+    for (number, inp, res), now in zip(rows, _times(rows)):
+        cost = mean_cost(res) * by_number[number].task.count
+        if number in held and (res.error_no == 0 and (inp.final or cost < held[number])):
+            held[number] = cost
+            points.append((now, sum(held.values()) * 1e3))
+    end = _times(rows)[-1] if rows else 0.0
+    points.append((end, _total(stories)[1] * 1e3))
+    return chart.over_time("estimated time of the model's tasks over the time of tuning", points, before)
+
+
+def _table(stories: list[Story], peaks: Machine | None) -> str:
+    total = _total(stories)[1] or 1.0
+    head = ["#", "task", "times", "share", "untuned", "best", "gain", "GFLOPS", "of peak", "FLOP/byte", "of roof",
+            "trials"]
+    cells = "".join(f'<th scope="col"{" class=name" if h == "task" else ""}>{h}</th>' for h in head)
+    body = []
+    for s in stories:
+        link = f'<a href="#task-{s.number}">{html.escape(describe(s.task))}</a>'
+        row = [str(s.number), str(s.task.count), *_numbers(s, total, peaks),
+               f"{len(s.trials)}{f', {s.failed} failed' if s.failed else ''}"]
+        body.append(f'<tr><td>{row[0]}</td><th scope="row">{link}</th>'
+                    + "".join(f"<td>{html.escape(c)}</td>" for c in row[1:]) + "</tr>")
+    return (f'<div class="wide"><table id="tasks"><caption>All tasks: share of the model\'s time, time in the model '
+            f"without and with tuning, speed</caption><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody>"
+            "</table></div>")
+
+
+def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
+    if s.seconds is None:
+        return ["-"] * 8
+    cost, before = s.seconds * s.task.count, s.untuned * s.task.count if s.untuned else None
+    speed = s.flop / s.seconds
+    return [
+        f"{cost / total:.1%}", milliseconds(before), milliseconds(cost), f"{before / cost:.2f}x" if before else "-",
+        f"{speed / 1e9:.1f}", f"{speed / peaks.flops:.0%}" if peaks else "-",
+        f"{s.intensity:.1f}" if s.intensity else "-",
+        f"{speed / peaks.roof(s.intensity, s.moved):.0%}" if peaks and s.intensity else "-",
+    ]
+
+
+def _section(s: Story, peaks: Machine | None) -> str:
+    title = f'<h3 id="task-{s.number}">{s.number}. {html.escape(describe(s.task))}</h3>'
+    if s.seconds is None or s.best is None:
+        return f"{title}<p>{len(s.rows)} trials, none ran.</p>"
+    unit, scale = ("GFLOPS", s.flop / 1e9) if s.flop else ("runs a second", 1.0)
+    speeds = [scale / mean_cost(r) if r.error_no == 0 else 0.0 for _, r in s.trials]
+    base = scale / s.untuned if s.untuned else None
+    picture = chart.progress(f"speed of each trial of task {s.number}", speeds, base, unit)
+    facts = [("one run", f"{milliseconds(s.untuned)} untuned, {milliseconds(s.seconds)} with the best"
+              if s.untuned else f"{milliseconds(s.seconds)} with the best; the untuned code was not measured")]
+    if peaks and s.intensity:
+        roof = peaks.roof(s.intensity, s.moved)
+        bound = "arithmetic" if roof == peaks.flops else "moving data"
+        facts.append(("roofline", f"{s.intensity:.1f} operations per byte, so bound by {bound}: "
+                      f"{s.flop / s.seconds / roof:.0%} of the {roof / 1e9:.0f} GFLOPS this machine allows"))
+    facts += [(f"knob {name}", str(value)) for name, value in s.best[0].config.values().items()]
+    rows = "".join(f"<dt>{html.escape(k)}</dt><dd><code>{html.escape(v)}</code></dd>" if k.startswith("knob ")
+                   else f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts)
+    return f"{title}{picture}<dl>{rows}</dl>"
+
+
+def _head(stories: list[Story], target: str, peaks: Machine | None, with_counts: bool) -> str:
+    before, after = _total(stories)
+    rows = sorted(((0, i, r) for s in stories for i, r in s.rows), key=lambda row: row[2].timestamp)
+    spent = clock(_times(rows)[-1]) if rows else "0:00"
+    trials, failed = sum(len(s.trials) for s in stories), sum(s.failed for s in stories)
+    gain = (f'<p class="large">Estimated time of these tasks in the model: {milliseconds(before)} untuned, '
+            f"<strong>{milliseconds(after)}</strong> tuned ({before / after:.2f}x)</p>") if after else ""
+    peak = (f" Peaks of this machine ({html.escape(peaks.cpu)}, {peaks.cores} threads): {peaks.flops / 1e9:.0f} GFLOPS "
+            f"in float32, {peaks.cache_bandwidth / 1e9:.0f} GB/s from caches, {peaks.bandwidth / 1e9:.0f} GB/s from "
+            "memory.") if peaks else ""
+    counts = "" if with_counts else (" Records do not say how often a model computes each task: every task counts "
+                                     "once.")
+    return (f'<h1>Tuning report</h1><p class="soft">Target <code>{html.escape(target)}</code>; {len(stories)} tasks, '
+            f"{trials} trials, {failed} failed, {spent} of measuring.{peak}{counts}</p>{gain}")
+
+
+def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) -> str:
+    """The whole page."""
+    target = str(stories[0].task.target).strip() if stories else ""
+    body = _head(stories, target, peaks, with_counts)
+    if any(s.seconds is not None for s in stories):
+        body += f"<h2>The model over time</h2>{_model_over_time(stories)}"
+    body += f"<h2>Tasks</h2>{_table(stories, peaks)}" if stories else "<p>There was nothing to tune.</p>"
+    points = [(s.number, s.intensity, s.flop / s.seconds / 1e9, s.flop / s.untuned / 1e9 if s.untuned else None)
+              for s in stories if s.seconds and s.intensity]
+    if peaks and points:
+        label = "speed of each task over its operations per byte, below the roof of the machine"
+        roofs = [("caches", peaks.cache_bandwidth / 1e9), ("memory", peaks.bandwidth / 1e9)]
+        body += (f"<h2>Roofline</h2>{chart.roofline(label, peaks.flops / 1e9, roofs, points)}"
+                 '<p class="soft">Each task by its number: a small dot without tuning, a large one with the best. '
+                 "Winograd's algorithm needs fewer operations than are counted here and may lie above the roof.</p>")
+    if stories:
+        body += ('<h2>Each task</h2><p class="soft">Dots are trials, the line is the best so far, the dashed line is '
+                 f"the code without tuning.</p>{''.join(_section(s, peaks) for s in stories)}")
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="speed of each trial">{base}{points}'
-        f'<polyline points="{" ".join(line)}" fill="none" stroke="#163"/>'
-        f'<text x="4" y="{_EDGE}" font-size="11">{top / 1e9:.1f} GFLOPS</text>'
-        f'<text x="{_WIDTH - _EDGE}" y="{_HEIGHT - 10}" font-size="11" text-anchor="end">{len(speeds)} trials</text>'
-        "</svg>"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>Tuning report</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
     )
 
 
-def section(number: int, task: Any, rows: list[tuple[Any, Any]]) -> str:
-    """One task."""
-    flop = task.flop or 0.0
-    speeds = [flop / mean_cost(r) if r.error_no == 0 else 0.0 for _, r in rows]
-    good = [(i, r) for i, r in rows if r.error_no == 0]
-    title = f"<h2>{number}. {html.escape(describe(task))}</h2>"
-    if not good:
-        return f"{title}<p>{len(rows)} trials, none ran.</p>"
-    latest = {str(i.config.values()): (i, r) for i, r in good}
-    best = min(latest.values(), key=lambda pair: mean_cost(pair[1]))
-    start = {task.config_space.index_of(i.config.values()): r for i, r in latest.values()}
-    untuned = next((mean_cost(start[s]) for s in task.config_space.start if s in start), None)
-    cost = mean_cost(best[1])
-    moved = sum(4 * _size(a) for a in task.args if isinstance(a, tuple) and a and a[0] == "TENSOR")
-    before = f"{untuned * 1e3:.4f} ms" if untuned else "not measured"
-    gain = f"{untuned / cost:.2f}x" if untuned else "-"
-    knobs = ", ".join(f"{name}={value}" for name, value in best[0].config.values().items())
-    return (
-        f"{title}{curve(speeds, flop / untuned if untuned else None)}<table><tr><th></th><th>untuned</th><th>best</th>"
-        f"<th>gain</th><th>speed</th><th>intensity</th></tr><tr><td>one run</td><td>{before}</td>"
-        f"<td>{cost * 1e3:.4f} ms</td><td>{gain}</td><td>{flop / cost / 1e9:.1f} GFLOPS</td>"
-        f"<td>{flop / max(moved, 1):.1f} FLOP/byte</td></tr></table><p><code>{html.escape(knobs)}</code></p>"
-    )
+# -- making it ---------------------------------------------------------------------------------------------------------
 
 
-def _size(tensor: tuple) -> int:
-    total = 1
-    for d in tensor[1]:
-        total *= d
-    return total
-
-
-def write_report(path: str, records: str, tasks: list[Any]) -> None:
+def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
     """The page of these tasks, from a file of records."""
     rows: dict[Any, list] = {task.workload: [] for task in tasks}
-    for inp, result in load_from_file(records) if os.path.isfile(records) else ():
+    for inp, result in load_from_file(records) if records and os.path.isfile(records) else ():
         if inp.task.workload in rows:
             rows[inp.task.workload].append((inp, result))
-    body = "".join(section(n, task, rows[task.workload]) for n, task in enumerate(tasks))
-    target = html.escape(str(tasks[0].target).strip()) if tasks else ""
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tuning report</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Tuning report</h1><p>Target <code>{target}</code>, "
-        f"{sum(map(len, rows.values()))} trials, {len(tasks)} tasks. Dots are trials, the line is the best so far, the "
-        f"dashed line is the code without tuning.</p>{body}</body></html>\n"
-    )
+    _write(path, [Story(n + 1, task, rows[task.workload]) for n, task in enumerate(tasks)], True)
+
+
+def report_of_records(path: str, records: str) -> None:
+    """The page of every task that a file of records knows."""
+    rows: dict[Any, list[tuple[MeasureInput, MeasureResult]]] = {}
+    for inp, result in load_from_file(records):
+        rows.setdefault((inp.task.workload, str(inp.target)), []).append((inp, result))
+    if not rows:
+        raise TVMCException(f"{records} holds no tuning records")
+    _write(path, [Story(n + 1, _task_of(own[0][0]), own) for n, own in enumerate(rows.values())], False)
+
+
+def _task_of(inp: MeasureInput) -> Task:
+    """The task of a record with its operations and its choice without tuning, where its template is known."""
+    from ...autotvm.task import relay_integration  # noqa: F401  (registers the templates)
+
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
-    except OSError as problem:
-        raise TVMCException(f"the report cannot be written to '{path}': {problem.strerror}") from None
+        return create(inp.task.name, inp.task.args, inp.target)
+    except _NO_TEMPLATE:
+        return inp.task
+
+
+def _write(path: str, stories: list[Story], with_counts: bool) -> None:
+    text = page(stories, _peaks_for(stories), with_counts)
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _peaks_for(stories: list[Story]) -> Machine | None:
+    """The peaks of this machine, where the records were made on one like it."""
+    made_on = {(inp.made_on or {}).get("cpu") for s in stories for inp, _ in s.rows}
+    here = machine() if made_on else None
+    return here if here is not None and made_on == {here.cpu} else None
+
+
+__all__ = ["Story", "page", "report_of_records", "write_report"]

@@ -21,25 +21,29 @@ _SUMS = 12
 _STEPS = 200_000
 # Larger than the caches of most machines, and read in a few hundredths of a second.
 _BYTES = 128 << 20
+# What the second-level cache of a core holds.
+_BYTES_PER_CORE = 512 << 10
+# The data of a kernel beyond which a large last-level cache does not help either.
+_CACHED_BYTES = 64 << 20
 # Many short rounds: on a busy machine some of them have all cores for themselves.
 _ROUNDS = 40
-_FORMAT = 1
+_FORMAT = 2
 # So many measurements settle what is kept.
 _MEASUREMENTS = 10
 
 
 class Machine(NamedTuple):
-    """Peaks of all cores at once: float32 operations and bytes read from memory, each in a second."""
+    """Peaks of all cores at once, each in a second: float32 operations, bytes read from memory and from caches."""
 
     cpu: str
     cores: int
     flops: float
     bandwidth: float
+    cache_bandwidth: float
 
-    @property
-    def ridge(self) -> float:
-        """The operations per byte from which on a kernel can be as fast as the arithmetic units."""
-        return self.flops / self.bandwidth
+    def roof(self, intensity: float, size: float) -> float:
+        """Operations a second that are possible with so many for each byte, on ``size`` bytes."""
+        return min(self.flops, intensity * (self.cache_bandwidth if size <= _CACHED_BYTES else self.bandwidth))
 
 
 def _loop(builder: Any, count: int, lanes: int, body: Callable[[Any], None]) -> None:
@@ -98,10 +102,14 @@ def measure() -> Machine:
     lanes = max(here.vector_bits // 32, 4)
     evaluator, arrays = _kernel(threads, lanes, _STEPS, False)
     flops = 2.0 * threads * _SUMS * lanes * _STEPS / min(evaluator(*arrays).results)
-    steps = _BYTES // (4 * threads * _SUMS * lanes)
+    cached = _read_bandwidth(threads, lanes, _BYTES_PER_CORE * threads)
+    return Machine(here.cpu, threads, flops, _read_bandwidth(threads, lanes, _BYTES), cached)
+
+
+def _read_bandwidth(threads: int, lanes: int, size: int) -> float:
+    steps = size // (4 * threads * _SUMS * lanes)
     evaluator, arrays = _kernel(threads, lanes, steps, True)
-    moved = 4.0 * threads * _SUMS * lanes * steps
-    return Machine(here.cpu, threads, flops, moved / min(evaluator(*arrays).results))
+    return 4.0 * threads * _SUMS * lanes * steps / min(evaluator(*arrays).results)
 
 
 def machine(new: bool = False) -> Machine | None:
@@ -116,8 +124,8 @@ def machine(new: bool = False) -> Machine | None:
         return known
     found = measure()
     if known is not None:
-        best = {"flops": max(found.flops, known.flops), "bandwidth": max(found.bandwidth, known.bandwidth)}
-        found = found._replace(**best)
+        peaks = ("flops", "bandwidth", "cache_bandwidth")
+        found = found._replace(**{name: max(getattr(found, name), getattr(known, name)) for name in peaks})
     if path is not None:
         part = path.with_suffix(f".{os.getpid()}.part")
         try:

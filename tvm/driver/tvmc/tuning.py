@@ -143,8 +143,12 @@ class Work:
         known = zip(*self.tuner.own_records(records, anywhere=True))
         others = [(mean_cost(r), i.config.index) for i, r in known if r.error_no == 0]
         self.tuned = len(self.measured.difference(self.task.config_space.start))
-        finals = [inp.final for inp, _ in own if inp.task.workload == self.task.workload]
-        self.crowned_at = self.tuned if finals and finals[-1] else 0
+        last = next((inp for inp, _ in reversed(own) if inp.task.workload == self.task.workload), None)
+        # What was measured after a crowning has not been part of it.
+        is_crowned = last is not None and last.final
+        self.winner = self.task.config_space.index_of(last.config.values()) if is_crowned else None
+        self.winner = self.winner if self.winner in self.best else None
+        self.crowned_at = self.tuned if self.winner is not None else 0
         self.prior = [i for _, i in sorted(others) if i not in self.measured][:PRIOR_LEADERS]
         self.tuner.load_history([*records, *own], min_seed_records=64)
 
@@ -385,9 +389,16 @@ class Run:
         self._write_winner(work, best, results)
 
     def _write_winner(self, work: Work, index: int, results: dict[int, MeasureResult]) -> None:
+        """The last line of a task is its winner; the one before, what it was compared with."""
         work.crown(index, results)
+        start = [i for i in work.task.config_space.start if i in results and i != index]
+        pairs = []
+        for i in (*start, index):
+            inp = MeasureInput(*work.best[i][0])
+            inp.final = True
+            pairs.append((inp, results[i]._replace(timestamp=time.time())))
         with self.interrupts.held():
-            self.log(work.tuner, [work.best[index][0]], [results[index]])
+            self.log(work.tuner, *zip(*pairs))
 
 
 def _needs_crown(work: Work) -> bool:
