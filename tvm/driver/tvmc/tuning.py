@@ -396,7 +396,9 @@ class Run:
         for i in (*start, index):
             inp = MeasureInput(*work.best[i][0])
             inp.final = True
-            pairs.append((inp, results[i]._replace(timestamp=time.time())))
+            # The latest final record of a task is its winner.
+            earlier = results[i].all_cost if i != index else 0.0
+            pairs.append((inp, results[i]._replace(timestamp=results[i].timestamp - earlier)))
         with self.interrupts.held():
             self.log(work.tuner, *zip(*pairs))
 
