@@ -31,9 +31,10 @@ const DeviceApi *tvm_device(DLDevice device) {
     case kDLCPU:
     case kDLCUDAHost: return &tvm_cpu_api;
     case kDLOpenCL: return tvm_opencl_open(device.device_id) ? NULL : &tvm_opencl_api;
+    case kDLCUDA: return tvm_cuda_open(device.device_id) ? NULL : &tvm_cuda_api;
     default: break;
   }
-  tvm_set_error("%s(%d): this runtime has no driver for the device; it has drivers for cpu and opencl",
+  tvm_set_error("%s(%d): this runtime has no driver for the device; it has drivers for cpu, cuda and opencl",
                 TVMDeviceTypeName(device.device_type), (int)device.device_id);
   return NULL;
 }
@@ -111,6 +112,16 @@ int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_co
   if (!tvm_device(device)) return -1;
   if (device.device_type < DEVICE_TYPES) chosen[device.device_type] = device.device_id;
   return 0;
+}
+
+static _Thread_local bool calls_host;
+
+void tvm_watch_begin(void) { calls_host = false; }
+
+bool tvm_watch_end(void) { return calls_host; }
+
+void tvm_watch_call(const struct TVMFunction *func) {
+  if (func->code != tvm_call_kernel && func->code != tvm_set_device) calls_host = true;
 }
 
 void *tvm_driver_library(const char *variable, const char *names) {

@@ -64,13 +64,21 @@ struct DeviceApi {
   int (*stream_create)(DLDevice device, void **out);
   int (*stream_free)(DLDevice device, void *stream);
   int (*stream_set)(DLDevice device, void *stream);
+  /* Work given to the thread's stream from `begin` to `end` is kept as a graph in place of being done. `end` with no
+   * place for the graph drops it. */
+  int (*capture_begin)(DLDevice device);
+  int (*capture_end)(DLDevice device, void **out_graph);
+  int (*graph_launch)(DLDevice device, void *graph); /* 1: not on the stream this thread has chosen */
+  void (*graph_free)(DLDevice device, void *graph);
 };
 
-extern const DeviceApi tvm_cpu_api, tvm_opencl_api;
+extern const DeviceApi tvm_cpu_api, tvm_opencl_api, tvm_cuda_api;
 /* Opens the driver when it is first asked for; fails with the reason when device `device_id` is not there. */
 int tvm_opencl_open(int device_id);
+int tvm_cuda_open(int device_id);
 /* Drivers do not survive fork. */
 void tvm_opencl_fork_child(void);
+void tvm_cuda_fork_child(void);
 
 /* Opens one of `names` (separated by blanks), or the library the environment variable names. */
 void *tvm_driver_library(const char *variable, const char *names);
@@ -80,6 +88,12 @@ int tvm_attribute_int(int64_t value, TVMValue *out, int *out_code);
 int tvm_attribute_text(const char *text, TVMValue *out, int *out_code);
 /* The device types of the kernels a module imports: bit 1 << type; 0 when there are none. */
 uint64_t tvm_module_devices(TVMModuleHandle mod);
+/* Whether generated code of this thread has called anything but kernels since `begin`: a replay would miss that. */
+void tvm_watch_begin(void);
+bool tvm_watch_end(void);
+void tvm_watch_call(const struct TVMFunction *func);
+int tvm_call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *kernel);
+int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 void tvm_register_device_modules(void);
 
 #endif /* TVM_SRC_DEVICE_H_ */

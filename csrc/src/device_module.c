@@ -11,7 +11,7 @@ static const char MAGIC[] = "TVMDEV01";
 enum { MAGIC_SIZE = 8, HEADER_SIZE = 16 };
 
 static const struct { const char *name; int device_type; const DeviceApi *api; } KINDS[] = {
-    {"opencl", kDLOpenCL, &tvm_opencl_api}, {"cuda", kDLCUDA, NULL}};
+    {"opencl", kDLOpenCL, &tvm_opencl_api}, {"cuda", kDLCUDA, &tvm_cuda_api}};
 static const struct { const char *tag; int field; } LAUNCH_TAGS[] = {
     {"blockIdx.x", 0}, {"blockIdx.y", 1}, {"blockIdx.z", 2}, {"threadIdx.x", LAUNCH_BLOCK},
     {"threadIdx.y", LAUNCH_BLOCK + 1}, {"threadIdx.z", LAUNCH_BLOCK + 2}, {"tir.use_dyn_shared_memory", LAUNCH_SHARED}};
@@ -94,7 +94,7 @@ static int read_argument(const DeviceKernel *k, int index, TVMValue value, int c
   return 0;
 }
 
-static int call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
+int tvm_call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *self) {
   DeviceKernel *k = self;
   (void)ret, (void)ret_code;
   if (n != k->arg_count + k->launch_count)
@@ -240,7 +240,7 @@ int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out) {
     return -1;
   }
   for (int i = 0; i < m->kernel_count && !status; ++i)
-    status = tvm_module_builtin(mod, m->kernels[i].name, call_kernel, &m->kernels[i]);
+    status = tvm_module_builtin(mod, m->kernels[i].name, tvm_call_kernel, &m->kernels[i]);
   if (status) TVMModFree(mod);
   else *out = mod;
   return status;

@@ -39,11 +39,22 @@ typedef struct TVMGraph {
   int input_count;
   int *outputs; /* entries */
   int output_count;
+  /* A whole run as one piece of work for the device, where it has such a thing. */
+  bool capture;
+  void *captured;
+  int captures, replays;
 } Graph;
+
+static void drop_capture(Graph *g) {
+  const DeviceApi *api = g->captured ? tvm_device(g->device) : NULL;
+  if (api) api->graph_free(g->device, g->captured);
+  g->captured = NULL;
+}
 
 static void graph_free(void *self) {
   Graph *g = self;
   if (!g) return;
+  drop_capture(g);
   for (int i = 0; g->nodes && i < g->node_count; ++i) {
     GraphNode *n = &g->nodes[i];
     free(n->name);
@@ -167,6 +178,7 @@ static char *own_data(const Graph *g, int entry) { return (char *)g->entries[ent
 
 /* Kernels see an entry at `data`, and what shares its storage beside it. */
 static void put(Graph *g, int entry, char *data) {
+  if (g->tensors[entry].data != data) drop_capture(g);
   for (int i = 0; i < g->entry_count; ++i)
     if (g->storage_of[i] == g->storage_of[entry]) {
       g->tensors[i] = *g->entries[i];
@@ -307,9 +319,50 @@ static int run_to_end(Graph *g, int i) {
   return run_node(g, i) ? -1 : TVMSynchronize(g->device.device_type, g->device.device_id, NULL);
 }
 
-static int graph_run(Graph *g) {
+static int run_nodes(Graph *g) {
   for (int i = 0; i < g->node_count; ++i)
     if (run_node(g, i)) return -1;
+  return 0;
+}
+
+/* Only compiled code whose calls are all kernels does the same again when it is replayed. */
+static bool is_static(const Graph *g) {
+  for (int i = 0; i < g->node_count; ++i)
+    if (g->nodes[i].function && g->nodes[i].function->resource) return false;
+  return true;
+}
+
+/* What goes wrong here leaves the executor as it was, running kernel by kernel. */
+static void capture_run(Graph *g, const DeviceApi *api) {
+  ErrorRecord before;
+  void *made = NULL;
+  tvm_error_save(&before);
+  int status = api->capture_begin(g->device);
+  if (!status) {
+    status = run_nodes(g);
+    if (api->capture_end(g->device, status ? NULL : &made)) status = -1;
+  }
+  ++g->captures;
+  if (status) g->capture = false;
+  else g->captured = made;
+  tvm_error_restore(&before);
+}
+
+static int graph_run(Graph *g) {
+  const DeviceApi *api = g->capture ? tvm_device(g->device) : NULL;
+  if (g->capture && !api) return -1;
+  if (g->captured) {
+    int status = api->graph_launch(g->device, g->captured);
+    ++g->replays;
+    if (status <= 0) return status;
+    return run_nodes(g);
+  }
+  tvm_watch_begin();
+  if (run_nodes(g)) return -1;
+  if (!g->capture) return 0;
+  /* The first run has loaded what the kernels need. Arrays that change with every run are not worth a capture. */
+  g->capture = api->capture_begin && !tvm_watch_end() && is_static(g) && (g->captures < 4 || g->replays >= 2 * g->captures);
+  if (g->capture) capture_run(g, api);
   return 0;
 }
 
@@ -529,6 +582,18 @@ PACKED(packed_profile_run) {
   return status;
 }
 
+/* Whether runs are captured and replayed: asks, or sets. */
+PACKED(packed_graph_capture) {
+  Graph *g = self;
+  if (n > 0) {
+    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: graph_capture takes true or false");
+    g->capture = args[0].v_int64 != 0;
+    g->captures = g->replays = 0;
+    if (!g->capture) drop_capture(g);
+  }
+  return give_int(g->captured != NULL, ret, ret_code);
+}
+
 PACKED(packed_node_output) {
   Graph *g = self;
   int i;
@@ -574,6 +639,7 @@ PACKED(packed_share_arrays) {
     TVMArrayRetain(from);
     TVMArrayFree(g->entries[node->first_entry]);
     g->entries[node->first_entry] = from;
+    drop_capture(g);
     put(g, node->first_entry, own_data(g, node->first_entry));
   }
   return 0;
@@ -595,6 +661,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"time_node", packed_time_node},
     {"profile_run", packed_profile_run},
     {"get_node_output", packed_node_output},
+    {"graph_capture", packed_graph_capture},
     {"load_params", packed_load_params},
     {"share_arrays", packed_share_arrays},
 };
@@ -604,6 +671,8 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLD
   if (!g) return tvm_error("out of memory");
   g->device = device;
   g->library = library;
+  const char *wanted = getenv("TVM_CUDA_GRAPH");
+  g->capture = device.device_type == kDLCUDA && !(wanted && !strcmp(wanted, "0"));
   TVMModRetain(g->library);
   Json *json = NULL;
   TVMModuleHandle mod = NULL;

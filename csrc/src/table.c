@@ -4,10 +4,10 @@
 #include "device.h"
 #include "library.h"
 
-int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 int tvm_flush_arguments(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource);
 
 static int table_func_call(void *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code) {
+  tvm_watch_call(func);
   return TVMFuncCall(func, args, codes, n, ret, ret_code);
 }
 
@@ -45,6 +45,7 @@ static void child_after_fork(void) {
   tvm_pool_fork_child();
   library_fork_child();
   tvm_opencl_fork_child();
+  tvm_cuda_fork_child();
 }
 
 static int builtin_config_threadpool(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {

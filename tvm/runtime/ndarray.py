@@ -322,6 +322,8 @@ class NDArray(NDArrayBase):
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on {self.device}; copy it to the wanted device first")
         source = self.copyto(self.device) if copy else self
+        if self.device.device_type != Device.kDLCPU and stream != -1:
+            self.device.sync()  # a consumer's streams do not wait for ours
         return _lib.export_capsule(source._tensor, max_version is not None and tuple(max_version) >= (1, 0))
 
     def to_dlpack(self):

@@ -1,0 +1,70 @@
+/* A device module with the kernel "scale", written by hand, and calls of it. */
+#ifndef TVM_TESTS_DEVICE_BYTES_H_
+#define TVM_TESTS_DEVICE_BYTES_H_
+
+#include <dlfcn.h>
+#include <libgen.h>
+
+#include "check.h"
+#include "fake_driver.h"
+
+/* `images` is the JSON of the images, which all lie in `data`. */
+static inline int load_scale(const char *kind, const char *images, const char *data, TVMModuleHandle *out) {
+  char json[2048], bytes[4096];
+  uint64_t length = (uint64_t)snprintf(
+      json, sizeof json,
+      "{\"kind\": \"%s\", \"images\": [%s], \"kernels\": {\"scale\": {\"args\": [\"handle\", \"handle\", \"float32\", "
+      "\"int32\"], \"launch\": [\"blockIdx.x\", \"threadIdx.x\", \"tir.use_dyn_shared_memory\"], \"threads\": 0, "
+      "\"shared\": 0}}}", kind, images);
+  CHECK(length < sizeof json && 16 + length + strlen(data) < sizeof bytes);
+  memcpy(bytes, "TVMDEV01", 8);
+  memcpy(bytes + 8, &length, 8);
+  memcpy(bytes + 16, json, (size_t)length);
+  memcpy(bytes + 16 + length, data, strlen(data));
+  return TVMDeviceModuleLoad(bytes, 16 + (size_t)length + strlen(data), out);
+}
+
+static inline int call_scale(TVMModuleHandle mod, DLTensor *out, DLTensor *a, double factor, int64_t n, int64_t block,
+                             int64_t shared) {
+  TVMFunctionHandle f;
+  OK(TVMModGetFunction(mod, "scale", 0, &f));
+  CHECK(f != NULL);
+  TVMValue args[7] = {{.v_handle = out}, {.v_handle = a}, {.v_float64 = factor}, {.v_int64 = n},
+                      {.v_int64 = (n + block - 1) / block}, {.v_int64 = block}, {.v_int64 = shared}}, ret;
+  int codes[7] = {kTVMDLTensorHandle, kTVMDLTensorHandle, kTVMArgFloat, kTVMArgInt, kTVMArgInt, kTVMArgInt, kTVMArgInt}, code;
+  int status = TVMFuncCall(f, args, codes, 7, &ret, &code);
+  OK(TVMFuncFree(f));
+  return status;
+}
+
+static inline TVMArrayHandle device_array(DLDevice device, int64_t count, float first) {
+  TVMArrayHandle array;
+  float values[64];
+  CHECK(count <= 64);
+  for (int i = 0; i < count; ++i) values[i] = first + (float)i;
+  OK(TVMArrayAlloc(&count, 1, check_float32, device, &array));
+  OK(TVMArrayCopyFromBytes(array, values, (size_t)count * 4));
+  return array;
+}
+
+static inline float element(const DLTensor *array, int index) {
+  float values[64];
+  OK(TVMArrayCopyToBytes(array, values, (size_t)array->shape[0] * 4));
+  return values[index];
+}
+
+/* Opens a stand-in beside `beside` before the runtime does, under the variable that names the driver. */
+static inline FakeDriver *open_fake(const char *beside, const char *name, const char *variable) {
+  char folder[512], path[600];
+  snprintf(folder, sizeof folder, "%s", beside);
+  snprintf(path, sizeof path, "%s/%s", dirname(folder), name);
+  setenv(variable, path, 1);
+  void *library = dlopen(path, RTLD_NOW);
+  if (!library) fprintf(stderr, "%s\n", dlerror());
+  CHECK(library != NULL);
+  FakeDriver *fake = dlsym(library, "fake_driver");
+  CHECK(fake != NULL);
+  return fake;
+}
+
+#endif /* TVM_TESTS_DEVICE_BYTES_H_ */

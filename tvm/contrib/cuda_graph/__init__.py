@@ -1,0 +1,1 @@
+"""Models whose runs are captured as one CUDA graph."""
