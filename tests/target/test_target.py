@@ -358,3 +358,17 @@ def test_from_device_reads_the_device():
     assert host.mcpu and host.attrs["mtriple"] and host.attrs["num-cores"] >= 1
     with pytest.raises(TargetError, match="names no device"):
         Target.from_device("gpu9")
+
+
+def test_the_architecture_of_the_gpu_that_is_here(monkeypatch):
+    from tvm.target import detect
+
+    class Gpu:
+        exist, compute_version = True, "9.0"
+
+    monkeypatch.setattr(detect, "open_device", lambda device_type, index=0: Gpu)
+    detect.local_arch.cache_clear()
+    try:
+        assert Target("cuda").arch == "sm_90" and Target("cuda -arch=sm_80").arch == "sm_80"
+    finally:
+        detect.local_arch.cache_clear()

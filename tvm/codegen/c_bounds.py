@@ -6,6 +6,7 @@ from ..dtype import info, int_range
 from ..ir.prim import (
     Add,
     Broadcast,
+    Call,
     Cast,
     Div,
     FloorDiv,
@@ -148,11 +149,29 @@ def _ramp(b: Bounds, node: Ramp, depth: int) -> Interval | None:
     return base[0] + min(0, *far), base[1] + max(0, *far)
 
 
+def _call(b: Bounds, node: Call, depth: int) -> Interval | None:
+    """Masks and shifts of numbers that are not negative, which division by powers of two has become."""
+    name = getattr(node.op, "name", "")
+    if name not in ("tir.bitwise_and", "tir.shift_right") or not info(node.dtype).is_int:
+        return None
+    mask = b.of(node.args[1], depth)
+    if mask is None or mask[0] < 0:
+        return None
+    number = b.of(node.args[0], depth)
+    if name == "tir.bitwise_and":
+        return 0, mask[1] if number is None or number[0] < 0 else min(mask[1], number[1])
+    if number is None or mask[1] >= info(node.dtype).bits:
+        return None
+    return (number[0] >> mask[1] if number[0] >= 0 else number[0] >> mask[0]), number[1] >> (
+        mask[0] if number[1] >= 0 else mask[1]
+    )
+
+
 def _broadcast(b: Bounds, node: Broadcast, depth: int) -> Interval | None:
     return b.of(node.value, depth) if info(node.dtype).is_integer else None
 
 
 _RULES = {
     Add: _add, Sub: _subtract, Mul: _multiply, Div: _divide, FloorDiv: _divide, Mod: _remainder, FloorMod: _remainder,
-    Min: _smaller, Max: _larger, Cast: _cast, Ramp: _ramp, Broadcast: _broadcast,
+    Min: _smaller, Max: _larger, Cast: _cast, Ramp: _ramp, Broadcast: _broadcast, Call: _call,
 }  # fmt: skip

@@ -111,7 +111,9 @@ def _by_library(text: str, arch: str, options: Sequence[str]) -> dict[str, bytes
     status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernels.cu", 0, None, None)
     _check(nvrtc, status, "nvrtcCreateProgram")
     try:
-        flags = [f"--gpu-architecture={arch}".encode(), *(x.encode() for x in (*_FLAGS, *options))]
+        # Kernels of a module are optimized side by side.
+        parallel = ("--split-compile=0",) if version() >= (12, 9) else ()
+        flags = [f"--gpu-architecture={arch}".encode(), *(x.encode() for x in (*_FLAGS, *parallel, *options))]
         status = nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
         if status:
             log = _read(nvrtc, program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")

@@ -6,6 +6,8 @@ to be opened from its name or number.
 
 from __future__ import annotations
 
+import functools
+
 from tvm.error import TargetError
 from tvm.target import cpu, llvm_facts
 from tvm.target.kinds import CPU, CUDA, HEXAGON, KINDS, METAL, OPENCL, ROCM, VULKAN, WEBGPU, TargetKind
@@ -54,6 +56,15 @@ def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
     if "arch" in kind.schema and version:
         attrs["arch"] = f"sm_{str(version).replace('.', '')}"
     return attrs
+
+
+@functools.cache
+def local_arch() -> str | None:
+    """sm_90 and the like of the first CUDA device, or None where there is none."""
+    device = open_device(CUDA, 0)
+    if not getattr(device, "exist", False):
+        return None
+    return str(attrs_of_device(KINDS["cuda"], device).get("arch") or "") or None
 
 
 def config_of_device(device: object) -> dict[str, object]:

@@ -59,6 +59,8 @@ class Target:
                 attrs[name] = parse.checked_value(kind, name, value)
         if "from_device" in attrs:
             attrs = {**_device_attrs(kind, attrs.pop("from_device")), **attrs}
+        if "arch" in kind.schema and "arch" not in attrs:
+            attrs.update(_local_arch())
         for name, option in kind.schema.items():
             if option.default is not None:
                 attrs.setdefault(name, option.default)
@@ -338,6 +340,14 @@ def _device_attrs(kind: TargetKind, index: int) -> dict[str, object]:
     from tvm.target.detect import attrs_of_device, open_device
 
     return attrs_of_device(kind, open_device(kind.default_device_type, index))
+
+
+def _local_arch() -> dict[str, object]:
+    """The architecture of the GPU that is here, where there is one."""
+    from tvm.target.detect import local_arch
+
+    arch = local_arch()
+    return {"arch": arch} if arch else {}
 
 
 # ---- constructors by name ----
