@@ -104,6 +104,40 @@ def test_reduction_over_threads(width, rows):
     np.testing.assert_array_equal(y, x.sum(1))
 
 
+@pytest.mark.parametrize(("width", "rows"), [(2, 3), (8, 3), (16, 2), (32, 3), (64, 3), (96, 2), (24, 3)])
+def test_reduction_over_threads_by_shuffles(width, rows):
+    func = lower_thread_allreduce(scheduled(width, rows).with_attr("target", CUDA))
+    names = [getattr(c.op, "name", "") for c in of(Call, func)]
+    # Twenty-four threads are neither a part of a warp nor whole warps.
+    assert ("tir.tvm_warp_shuffle" in names) == (width != 24)
+    assert names.count("tir.tvm_storage_sync") == (0 if 32 % width == 0 else 2 if width % 32 == 0 else 7)
+    x = np.arange(rows * width, dtype="int32").reshape(rows, width)
+    y = np.zeros(rows, "int32")
+    run_kernel(func, x, y)
+    np.testing.assert_array_equal(y, x.sum(1))
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_reduction_of_pairs_by_shuffles_prefers_the_first(width):
+    def combine(a, b):
+        better = tvm.tir.any(a[1] > b[1], tvm.tir.all(a[1] == b[1], a[0] < b[0]))
+        return tvm.tir.Select(better, a[0], b[0]), tvm.tir.Select(better, a[1], b[1])
+
+    argmax = te.comm_reducer(combine, lambda t0, t1: (te.max_value(t0), te.min_value(t1)), name="argmax")
+    a = te.placeholder((2, width), "int32", "A")
+    k = te.reduce_axis((0, width), "k")
+    at, best = te.compute((2,), lambda i: argmax((k.var, a[i, k]), axis=k), name="best")
+    s = te.create_schedule(at.op)
+    s[at].bind(at.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[at].bind(at.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    func = lower_thread_allreduce(tvm.lower(s, [a, at, best])["main"].with_attr("target", CUDA))
+    x = np.random.default_rng(width).integers(0, 5, (2, width)).astype("int32")
+    found, value = np.zeros(2, "int32"), np.zeros(2, "int32")
+    run_kernel(func, x, found, value)
+    np.testing.assert_array_equal(found, x.argmax(1))
+    np.testing.assert_array_equal(value, x.max(1))
+
+
 def test_reduction_of_pairs_over_threads():
     def combine(a, b):
         better = a[1] >= b[1]

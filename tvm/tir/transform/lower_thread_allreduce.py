@@ -1,12 +1,18 @@
-"""LowerThreadAllreduce: a reduction over threads becomes a tree over shared memory.
+"""LowerThreadAllreduce: a reduction over threads becomes shuffles between the threads of warps, or a tree over shared
+memory.
 
-Each thread writes its value into shared memory; in every round the lower half of the threads that are left combine
-their value with one of the upper half. All threads read the result. Threads of other dimensions form groups that reduce
-independently.
+Tree: each thread writes its value into shared memory; in every round the lower half of the threads that are left
+combine their value with one of the upper half. All threads read the result. Threads of other dimensions form groups
+that reduce independently.
+
+Shuffles, on targets with warps where threadIdx.x alone is reduced and its extent divides a warp or is a multiple of
+one: the threads of a warp exchange values; the results of several warps meet in shared memory, from where every warp
+reduces them once more.
 """
 
 from __future__ import annotations
 
+from ...dtype import info
 from ...error import TVMError
 from ...ir import primop
 from ...ir.op import Op
@@ -14,13 +20,20 @@ from ...ir.prim import BufferLoad, Call, CommReducer, IntImm, IterVar, PrimExpr,
 from ..buffer import Buffer, decl_buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, seq
+from .lower_warp_memory import warp_size_of
 from .statement import StmtRewriter, is_call
 
 SCOPE = "reduce_scope"
 
 
+# Targets whose back ends have shuffles.
+WITH_SHUFFLES = ("cuda",)
+ALL_LANES = 0xFFFFFFFF
+
+
 class AllreduceLowerer(StmtRewriter):
-    def __init__(self):
+    def __init__(self, warp_size: int = 1):
+        self.warp_size = warp_size
         self.threads: list[tuple[IterVar, PrimExpr]] = []
         self.buffers: list[Buffer] = []  # shared memory needed by the kernel being visited
 
@@ -67,14 +80,13 @@ class AllreduceLowerer(StmtRewriter):
         ]
         place, width = flat_index(inner)
         row, rows = flat_index(group)
+        if self.by_shuffles(inner, values):
+            return self.shuffled(combiner, guarded(combiner, condition, values), results, place, width, row, rows)
         shared = [
             decl_buffer((rows * width,), v.dtype, f"red_buf{i}", scope="shared") for i, v in enumerate(values)
         ]
         self.buffers.extend(shared)
-        if not primop.is_literal(condition, 1):
-            choose = Op.get("tir.if_then_else")
-            pairs = zip(values, combiner.identity_element)
-            values = [Call(v.dtype, choose, (condition, v, identity)) for v, identity in pairs]
+        values = guarded(combiner, condition, values)
         at = row * width + place
         steps: list[Stmt] = [BufferStore(b, v, (at,)) for b, v in zip(shared, values)]
         steps.append(barrier())
@@ -101,6 +113,75 @@ class AllreduceLowerer(StmtRewriter):
             stores = self.together(shared, combined, at)
         return IfThenElse(place < left - half, stores)
 
+    # Shuffles ----------------------------------------------------------------------------------------------------
+
+    def by_shuffles(self, inner: list[tuple[IterVar, int]], values: list[PrimExpr]) -> bool:
+        if self.warp_size <= 1 or [axis.thread_tag for axis, _ in inner] != ["threadIdx.x"]:
+            return False
+        width = inner[0][1]
+        if any(info(v.dtype).lanes > 1 for v in values) or width == 1 or width > self.warp_size**2:
+            return False
+        return self.warp_size % width == 0 or width % self.warp_size == 0
+
+    def shuffled(self, combiner: CommReducer, values, results, place, width: int, row, rows: int) -> Stmt:
+        outputs = [decl_buffer((1,), v.dtype, r.name, data=r) for v, r in zip(values, results)]
+        zero = (const(0, "int32"),)
+        steps: list[Stmt] = [BufferStore(o, v, zero) for o, v in zip(outputs, values)]
+        if width <= self.warp_size:
+            return seq(*steps, *self.exchange(combiner, outputs, place, width))
+        steps += self.exchange(combiner, outputs, place, self.warp_size)
+        warps = width // self.warp_size
+        lane = primop.floormod(place, self.warp_size)
+        shared = [decl_buffer((rows * warps,), o.dtype, f"red_buf{i}", scope="shared") for i, o in enumerate(outputs)]
+        self.buffers.extend(shared)
+        at = row * warps + primop.floordiv(place, self.warp_size)
+        stores = [BufferStore(b, BufferLoad(o, zero), (at,)) for b, o in zip(shared, outputs)]
+        steps += [IfThenElse(primop.equal(lane, const(0, lane.dtype)), seq(*stores)), barrier()]
+        # Every warp reads what all of them found, and reduces it for itself.
+        choose = Op.get("tir.if_then_else")
+        for output, memory, identity in zip(outputs, shared, combiner.identity_element):
+            found = BufferLoad(memory, (row * warps + lane,))
+            steps.append(BufferStore(output, Call(found.dtype, choose, (lane < warps, found, identity)), zero))
+        power = 1
+        while power < warps:
+            power *= 2
+        # With fewer warps than a warp has threads, only the first threads hold something: all of them take part, and
+        # the identity changes nothing.
+        steps += self.exchange(combiner, outputs, place, self.warp_size, power)
+        # The memory is free again only when every warp has read it.
+        return seq(*steps, barrier())
+
+    def exchange(self, combiner: CommReducer, outputs: list[Buffer], place, width: int, count: int = 0) -> list[Stmt]:
+        """Combine the values of ``width`` neighbours (of which the first ``count`` matter); all get the result."""
+        count = count or width
+        lane = primop.floormod(place, width)
+        zero = (const(0, "int32"),)
+        steps: list[Stmt] = []
+        # Pairs and the like may prefer the first of equals, so there one order serves all threads.
+        each_for_itself = len(outputs) == 1
+        step = count // 2
+        while step >= 1:
+            mine = [BufferLoad(o, zero) for o in outputs]
+            other = [Var(f"{o.name}_other", o.dtype) for o in outputs]
+            combined = combiner(tuple(mine), tuple(other))
+            body = self.together(outputs, combined, const(0, "int32"))
+            if each_for_itself:
+                partner = primop.bitwise_xor(lane, const(step, lane.dtype))
+            else:
+                partner = primop.floormod(lane + step, width)
+            for name, load in reversed(list(zip(other, mine))):
+                body = LetStmt(name, shuffle(load, partner, width, self.warp_size), body)
+            steps.append(body)
+            step //= 2
+        if each_for_itself and count == width:
+            return steps
+        names = [Var(f"{o.name}_first", o.dtype) for o in outputs]
+        body = seq(*[BufferStore(o, n, zero) for o, n in zip(outputs, names)])
+        for name, output in reversed(list(zip(names, outputs))):
+            load = BufferLoad(output, zero)
+            body = LetStmt(name, shuffle(load, const(0, lane.dtype), width, self.warp_size), body)
+        return [*steps, body]
+
     def together(self, shared: list[Buffer], combined, at) -> Stmt:
         """Several results that depend on each other: all are computed before any is stored."""
         names = [Var(f"{b.name}_new", b.dtype) for b in shared]
@@ -108,6 +189,20 @@ class AllreduceLowerer(StmtRewriter):
         for name, value in reversed(list(zip(names, combined))):
             body = LetStmt(name, value, body)
         return body
+
+
+def guarded(combiner: CommReducer, condition: PrimExpr, values: list[PrimExpr]) -> list[PrimExpr]:
+    """The values of threads that have one, and what changes nothing in the others."""
+    if primop.is_literal(condition, 1):
+        return values
+    choose = Op.get("tir.if_then_else")
+    return [Call(v.dtype, choose, (condition, v, e)) for v, e in zip(values, combiner.identity_element)]
+
+
+def shuffle(value: PrimExpr, lane: PrimExpr, width: int, warp_size: int) -> PrimExpr:
+    sizes = (const(width, "int32"), const(warp_size, "int32"))
+    mask = const(ALL_LANES, "uint32")
+    return Call(value.dtype, Op.get("tir.tvm_warp_shuffle"), (mask, value, primop.cast("int32", lane), *sizes))
 
 
 def barrier() -> Stmt:
@@ -125,4 +220,6 @@ def flat_index(threads: list[tuple[IterVar, int]]) -> tuple[PrimExpr, int]:
 
 
 def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:
-    return func.replace(body=AllreduceLowerer().stmt(func.body))
+    target = func.attrs.get("target")
+    warps = warp_size_of(func) if target is not None and target.kind.name in WITH_SHUFFLES else 1
+    return func.replace(body=AllreduceLowerer(warps).stmt(func.body))
