@@ -59,27 +59,36 @@ static CUresult load_image(const DeviceImage *image, CUmodule *out, char *log, s
   return code;
 }
 
-static int load_module(const DeviceModule *m, int device, CUmodule *out) {
-  char log[4096] = "", what[64];
-  bool any = false;
-  CUresult code = CUDA_SUCCESS;
-  for (int i = 0; i < m->image_count; ++i) {
-    if (!runs_on(&m->images[i], &tvm_cuda_devices[device])) continue;
-    any = true;
-    *log = '\0';
-    code = load_image(&m->images[i], out, log, sizeof log - 1);
-    if (!code) return 0;
-    snprintf(what, sizeof what, "loading the %s for %s", m->images[i].format, m->images[i].arch);
-    if (code != CUDA_ERROR_NO_BINARY_FOR_GPU) break;
-  }
-  if (!any || code == CUDA_ERROR_NO_BINARY_FOR_GPU) return no_image(m, device);
+/* Why the first image that should run here does not. */
+static int image_failed(int device, const DeviceImage *image, CUresult code, const char *log) {
+  char what[64];
   ErrorRecord first;
+  snprintf(what, sizeof what, "loading the %.8s for %.16s", image->format, image->arch);
   tvm_cuda_failed(device, what, code);
   tvm_error_save(&first);
   if (*log) return tvm_error("%.3000s\n%.4000s", first.text, log);
   if (code == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
     return tvm_error("%.3000s; the driver is older than the compiler: compile with -arch=sm_%d%d to have machine code",
                      first.text, tvm_cuda_devices[device].major, tvm_cuda_devices[device].minor);
+  return -1;
+}
+
+static int load_module(const DeviceModule *m, int device, CUmodule *out) {
+  char log[4096];
+  const DeviceImage *broken = NULL;
+  ErrorRecord why;
+  for (int i = 0; i < m->image_count; ++i) {
+    if (!runs_on(&m->images[i], &tvm_cuda_devices[device])) continue;
+    *log = '\0';
+    CUresult code = load_image(&m->images[i], out, log, sizeof log - 1);
+    if (!code) return 0;
+    if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || broken) continue;
+    broken = &m->images[i];
+    image_failed(device, broken, code, log);
+    tvm_error_save(&why);
+  }
+  if (!broken) return no_image(m, device);
+  tvm_error_restore(&why);
   return -1;
 }
 

@@ -11,6 +11,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
 EXPORT FakeDriver fake_driver = {.devices = 2, .major = 7, .minor = 5, .memory = 1 << 20};
+#define COUNT(what, step) __atomic_add_fetch(&fake_driver.what, step, __ATOMIC_RELAXED)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { MAX_ARGS = 4 };
@@ -61,8 +62,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size) {
     *m = (Memory){memory, size, aligned_alloc(256, (size + 255) / 256 * 256)};
     memory = m;
     fake_driver.taken += size;
-    ++fake_driver.blocks;
-    ++fake_driver.allocations;
+    COUNT(blocks, 1);
+    COUNT(allocations, 1);
     *out = (CUdeviceptr)(uintptr_t)m->data;
   }
   pthread_mutex_unlock(&lock);
@@ -76,7 +77,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
     Memory *gone = *m;
     *m = gone->next;
     fake_driver.taken -= gone->size;
-    --fake_driver.blocks;
+    COUNT(blocks, -1);
     free(gone->data);
     free(gone);
     code = 0;
@@ -88,7 +89,12 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
   return *available = fake_driver.memory - fake_driver.taken, *total = fake_driver.memory, 0;
 }
-static CUresult copy(void *to, const void *from, size_t size) { return ++fake_driver.copies, memmove(to, from, size), 0; }
+static CUresult copy(void *to, const void *from, size_t size) {
+  pthread_mutex_lock(&lock);
+  memmove(to, from, size);
+  pthread_mutex_unlock(&lock);
+  return COUNT(copies, 1), 0;
+}
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream s) {
   return (void)s, copy((void *)(uintptr_t)to, from, size);
 }
@@ -99,40 +105,40 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
   return (void)s, copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
 }
 EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext a, CUdeviceptr from, CUcontext b, size_t size, CUstream s) {
-  return (void)a, (void)b, (void)s, ++fake_driver.peer_copies, copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+  return (void)a, (void)b, (void)s, COUNT(peer_copies, 1), copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
-  return (void)flags, ++fake_driver.streams, (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+  return (void)flags, COUNT(streams, 1), (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
-EXPORT CUresult cuStreamDestroy_v2(CUstream s) { return --fake_driver.streams, free(s), 0; }
+EXPORT CUresult cuStreamDestroy_v2(CUstream s) { return COUNT(streams, -1), free(s), 0; }
 EXPORT CUresult cuStreamSynchronize(CUstream s) {
   if (s->capture) return CUDA_ERROR_INVALID_VALUE;
-  int code = fake_driver.fail_next_sync;
-  fake_driver.fail_next_sync = 0;
-  return code;
+  return __atomic_exchange_n(&fake_driver.fail_next_sync, 0, __ATOMIC_RELAXED);
 }
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
-  return (void)flags, ++fake_driver.events, (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+  return (void)flags, COUNT(events, 1), (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)s, e->time = now, 0; }
 EXPORT CUresult cuEventSynchronize(CUevent e) { return (void)e, 0; }
 EXPORT CUresult cuEventElapsedTime(float *out, CUevent a, CUevent b) { return *out = (float)(b->time - a->time), 0; }
-EXPORT CUresult cuEventDestroy_v2(CUevent e) { return --fake_driver.events, free(e), 0; }
+EXPORT CUresult cuEventDestroy_v2(CUevent e) { return COUNT(events, -1), free(e), 0; }
 
 EXPORT CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, CUjit_option *options, void **values) {
+  pthread_mutex_lock(&lock);
   snprintf(fake_driver.loaded, sizeof fake_driver.loaded, "%s", (const char *)image);
-  ++fake_driver.loads;
+  pthread_mutex_unlock(&lock);
+  COUNT(loads, 1);
   if (strstr(image, "bad")) {
     if (n == 2 && options[0] == CU_JIT_ERROR_LOG_BUFFER)
       snprintf(values[0], (size_t)(uintptr_t)values[1], "ptxas: line 1: what is 'bad'?");
     return CUDA_ERROR_INVALID_PTX;
   }
   if (strstr(image, "other")) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  ++fake_driver.modules;
+  COUNT(modules, 1);
   return (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
-EXPORT CUresult cuModuleUnload(CUmodule m) { return --fake_driver.modules, free(m), 0; }
+EXPORT CUresult cuModuleUnload(CUmodule m) { return COUNT(modules, -1), free(m), 0; }
 EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {
   if (strcmp(name, "scale") || m->count == 4) return CUDA_ERROR_NOT_FOUND;
   *out = &m->functions[m->count++];
@@ -168,7 +174,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   memcpy(&l.args[2], args[2], 4);
   memcpy(&l.args[3], args[3], 4);
   pthread_mutex_lock(&lock);
-  ++fake_driver.launches;
+  COUNT(launches, 1);
   fake_driver.dynamic_shared = shared;
   Launch *kept = s->capture ? malloc(sizeof *kept) : NULL;
   if (kept) {
@@ -208,16 +214,18 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
   *out = calloc(1, sizeof **out);
   (*out)->first = graph->first;
   graph->first = NULL;
-  return ++fake_driver.graphs, 0;
+  return COUNT(graphs, 1), 0;
 }
 EXPORT CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
   (void)s;
-  ++fake_driver.replays;
+  COUNT(replays, 1);
+  pthread_mutex_lock(&lock); /* one after the other, as on a stream */
   for (const Launch *l = graph->first; l; l = l->next) compute(l);
+  pthread_mutex_unlock(&lock);
   return 0;
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec graph) {
   free_launches(graph->first);
-  return --fake_driver.graphs, free(graph), 0;
+  return COUNT(graphs, -1), free(graph), 0;
 }
 EXPORT CUresult cuGraphDestroy(CUgraph graph) { return free_launches(graph->first), free(graph), 0; }

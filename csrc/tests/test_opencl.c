@@ -1,0 +1,143 @@
+/* OpenCL over a stand-in for the driver: addresses, sub-buffers, programs, launches, errors. */
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device_bytes.h"
+
+static FakeDriver *fake;
+static const DLDevice gpu = {kDLOpenCL, 0}, cpu = {kDLOpenCL, 1};
+static const char SOURCE[] = "{\"format\": \"opencl\", \"arch\": \"\", \"offset\": 0, \"size\": 4}";
+
+static void test_accelerators_come_first(void) {
+  TVMValue value;
+  int code;
+  OK(TVMDeviceGetAttribute(gpu, 5, &value, &code));
+  CHECK(code == kTVMStr && !strcmp(value.v_str, "Fake GPU"));
+  OK(TVMDeviceGetAttribute(cpu, 5, &value, &code));
+  CHECK(!strcmp(value.v_str, "Fake CPU"));
+  OK(TVMDeviceGetAttribute(gpu, 4, &value, &code));
+  CHECK(!strcmp(value.v_str, "1.2"));
+  for (int i = 0; i < 18; ++i) OK(TVMDeviceGetAttribute(gpu, i, &value, &code));
+  REFUSES(TVMSynchronize(kDLOpenCL, 2, NULL), "OpenCL has 2 here, the first is opencl(0), 'Fake GPU'");
+  REFUSES(TVMSynchronize(kDLOpenCL, -1, NULL), "a device has a number of 0 or more");
+}
+
+static void test_views_are_parts_of_buffers(void) {
+  TVMModuleHandle mod;
+  TVMArrayHandle a = device_array(gpu, 64, 0), out = device_array(gpu, 64, 0), view, odd;
+  int64_t length = 32, few = 4;
+  OK(load_scale("opencl", SOURCE, "text", &mod));
+  OK(TVMArrayCreateView(a, &length, 1, check_float32, 128, &view));
+  OK(TVMArrayCreateView(a, &few, 1, check_float32, 8, &odd));
+  CHECK(element(view, 0) == 32 && element(odd, 0) == 2);
+  for (int i = 0; i < 3; ++i) OK(call_scale(mod, out, view, 2, 32, 16, 100));
+  CHECK(element(out, 1) == 66 && fake->parts == 1 && fake->dynamic_shared == 100);
+  REFUSES(call_scale(mod, out, odd, 2, 4, 4, 0), "starts 8 bytes into its memory; on this device it must be a multiple of 128");
+  REFUSES(TVMArrayCopyFromTo(view, out, NULL), "the source has 128 bytes, the target 256");
+  OK(TVMArrayFree(view));
+  OK(TVMArrayFree(odd));
+  OK(TVMArrayFree(a));
+  OK(TVMArrayFree(out));
+  OK(TVMModFree(mod));
+  CHECK(fake->blocks == 0 && fake->parts == 0 && fake->modules == 0 && fake->kernels == 0);
+}
+
+static void test_refusals(void) {
+  TVMModuleHandle mod;
+  TVMArrayHandle a = device_array(gpu, 8, 1), far = device_array(cpu, 8, 1);
+  OK(load_scale("opencl", SOURCE, "text", &mod));
+  REFUSES(call_scale(mod, a, a, 1, 8, 128, 0), "128 x 1 x 1 = 128 threads");
+  REFUSES(call_scale(mod, a, far, 1, 8, 8, 0), "the array is on opencl(1), the kernel runs on opencl(0)");
+  OK(TVMModFree(mod));
+  OK(load_scale("opencl", SOURCE, "bad!", &mod));
+  REFUSES(call_scale(mod, a, a, 1, 8, 8, 0), "what is 'bad'?");
+  OK(TVMModFree(mod));
+  CHECK(fake->modules == 0);
+  OK(load_scale("opencl", "", "", &mod));
+  REFUSES(call_scale(mod, a, a, 1, 8, 8, 0), "the module has no OpenCL source");
+  OK(TVMModFree(mod));
+  int64_t much = 600 << 10;
+  TVMArrayHandle b;
+  DLDataType byte = {kDLUInt, 8, 1};
+  REFUSES(TVMArrayAlloc(&much, 1, byte, gpu, &b), "cannot allocate 614400 bytes; the device has 1048576 in all and gives at most 524288");
+  fake->fail_next_sync = -5;
+  REFUSES(TVMSynchronize(kDLOpenCL, 0, NULL), "clFinish failed: CL_OUT_OF_RESOURCES (-5)");
+  OK(TVMArrayFree(a));
+  OK(TVMArrayFree(far));
+}
+
+static void test_copies_between_devices(void) {
+  TVMArrayHandle a = device_array(gpu, 8, 1), b = device_array(cpu, 8, 50), c = device_array(gpu, 8, 9);
+  OK(TVMArrayCopyFromTo(a, b, NULL));
+  OK(TVMArrayCopyFromTo(b, c, NULL));
+  CHECK(element(b, 7) == 8 && element(c, 0) == 1);
+  OK(TVMArrayFree(a));
+  OK(TVMArrayFree(b));
+  OK(TVMArrayFree(c));
+}
+
+static void test_workspaces_are_used_again_and_given_up_for_arrays(void) {
+  void *w = TVMBackendAllocWorkspace(kDLOpenCL, 0, 400 << 10, 2, 32);
+  CHECK(w != NULL);
+  OK(TVMBackendFreeWorkspace(kDLOpenCL, 0, w));
+  CHECK(TVMBackendAllocWorkspace(kDLOpenCL, 0, 400 << 10, 2, 32) == w && fake->blocks == 1);
+  OK(TVMBackendFreeWorkspace(kDLOpenCL, 0, w));
+  int64_t half = 500 << 10;
+  TVMArrayHandle a, b;
+  DLDataType byte = {kDLUInt, 8, 1};
+  OK(TVMArrayAlloc(&half, 1, byte, gpu, &a));
+  OK(TVMArrayAlloc(&half, 1, byte, gpu, &b)); /* fits only without the idle workspace */
+  CHECK(fake->blocks == 2);
+  OK(TVMArrayFree(a));
+  OK(TVMArrayFree(b));
+  CHECK(fake->blocks == 0 && fake->taken == 0);
+}
+
+static void test_child_of_fork_is_refused(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    int64_t one = 1;
+    TVMArrayHandle a;
+    int status = TVMArrayAlloc(&one, 1, check_float32, gpu, &a);
+    _exit(status && strstr(TVMGetLastError(), "does not survive") ? 0 : 1);
+  }
+  int status;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_damaged_bytes_are_refused(void) {
+  static const char text[] = "{\"kind\": \"opencl\", \"images\": [{\"format\": \"opencl\", \"offset\": 0, \"size\": 9}], \"kernels\": {}}";
+  char bytes[256];
+  uint64_t length = sizeof text - 1;
+  TVMModuleHandle mod;
+  memcpy(bytes, "TVMDEV01", 8);
+  memcpy(bytes + 8, &length, 8);
+  memcpy(bytes + 16, text, sizeof text - 1);
+  memset(bytes + 16 + length, 'x', 9);
+  for (size_t size = 0; size < 16 + length + 9; ++size) CHECK(TVMDeviceModuleLoad(bytes, size, &mod) != 0);
+  OK(TVMDeviceModuleLoad(bytes, 16 + length + 9, &mod));
+  size_t size;
+  CHECK(TVMDeviceModuleBytes(mod, &size) != NULL && size == 16 + length + 9);
+  OK(TVMModFree(mod));
+  for (size_t at = 0; at < 16 + length; ++at) {
+    char kept = bytes[at];
+    bytes[at] = (char)(kept ^ 0x15);
+    if (!TVMDeviceModuleLoad(bytes, 16 + length + 9, &mod)) OK(TVMModFree(mod));
+    bytes[at] = kept;
+  }
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc > 1);
+  fake = open_fake(argv[1], "fake_opencl.so", "TVM_OPENCL_LIBRARY");
+  RUN(test_accelerators_come_first);
+  RUN(test_views_are_parts_of_buffers);
+  RUN(test_refusals);
+  RUN(test_copies_between_devices);
+  RUN(test_workspaces_are_used_again_and_given_up_for_arrays);
+  RUN(test_damaged_bytes_are_refused);
+  RUN(test_child_of_fork_is_refused);
+  CHECK(fake->blocks == 0 && fake->parts == 0 && fake->modules == 0 && fake->kernels == 0);
+  return 0;
+}
