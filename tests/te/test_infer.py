@@ -36,3 +36,23 @@ def test_an_index_that_joins_fused_axes_needs_the_tile_only(n, rows, height, wid
     func(tvm.nd.array(x), got)
     wanted = (x * 2 + 1).reshape(rows, n, height, width).transpose(1, 0, 2, 3)
     np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_threads_past_the_end_of_an_axis_find_what_they_read():
+    """Sixteen threads carry thirteen groups of four columns: the strip they share holds sixteen groups."""
+    a = te.placeholder((8, 64), name="a")
+    strip = te.compute((8, 64), lambda k, j: a[k, j] * 2.0, name="strip")
+    k = te.reduce_axis((0, 8), name="k")
+    total = te.compute((64,), lambda j: te.sum(strip[k, j], axis=k), name="total")
+    out = te.compute((49,), lambda j: total[j] + 1.0, name="out")
+    s = te.create_schedule(out.op)
+    threads = te.thread_axis((0, 16), "threadIdx.x")
+    thread, _ = s[out].split(out.op.axis[0], factor=4)
+    s[out].bind(thread, threads)
+    s[total].compute_at(s[out], thread)
+    s[total].set_scope("local")
+    s[strip].set_scope("shared")
+    s[total].reorder(s[total].op.reduce_axis[0], s[total].op.axis[0])
+    s[strip].compute_at(s[total], s[total].op.reduce_axis[0])
+    ranges = infer_bound(s.normalize())
+    assert [int(r.extent) for axis, r in ranges.items() if axis.var.name == "j"] == [49, 4, 64]

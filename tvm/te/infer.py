@@ -115,7 +115,7 @@ class Bounds:
             (p, a) for p, a in self.attach.path(reader)
             if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
         ]
-        relax = {a.var: sets.from_range(self.ranges[a]) for _, a in outer}
+        relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         for i, index in self._indices_of(reader, tensor):
@@ -180,8 +180,15 @@ class Bounds:
             if axis in fixed and not self.attach.shares(stage, reader, axis) or self._same_thread(stage, reader, axis):
                 state[axis] = sets.IntSet.single_point(axis.var)
             else:
-                state[axis] = sets.from_range(r)
+                state[axis] = sets.from_range(self._carried(reader, axis))
         return state
+
+    def _carried(self, stage: Stage, axis: IterVar) -> Range:
+        """What a loop runs over: threads that carry it also run past its end, and read there."""
+        thread = self.attach.bound_thread(stage, axis)
+        if thread is None or thread.thread_tag == "vthread" or thread not in self.ranges:
+            return self.ranges[axis]
+        return self.ranges[thread]
 
     def _linear(self, reader: Stage, state: dict) -> Callable[[PrimExpr], sets.IntSet | None] | None:
         """The exact set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
@@ -258,9 +265,7 @@ class Bounds:
             thread = self.attach.bound_thread(stage, axis)
             if thread is not None and thread is not axis:
                 self._bind_thread(stage, axis, thread)
-            # All threads run what is computed inside, also those past the end of the axis.
-            carrier = axis if thread is None or thread.thread_tag == "vthread" else thread
-            self.analyzer.bind(axis.var, self.ranges[carrier])
+            self.analyzer.bind(axis.var, self._carried(stage, axis))
 
     def _keeps_size(self, stage: Stage, axis: IterVar) -> bool:
         attrs = stage.peek(axis)
