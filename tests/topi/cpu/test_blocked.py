@@ -143,8 +143,7 @@ def test_tasks_hold_logical_shapes_and_any_configuration_computes_the_same(op, n
     else:
         want = correlation(x, w, strides, padding, strides)
         products = 2 * np.prod(want.shape) * np.prod(kernel[1:])
-    # What fills up the last block of filters is not counted by transposed ones and is by the others.
-    assert products <= task.flop <= products * 2
+    assert task.flop == products
     seed = random.randrange(1 << 30)
     print("seed", seed)
     random.seed(seed)
@@ -154,7 +153,7 @@ def test_tasks_hold_logical_shapes_and_any_configuration_computes_the_same(op, n
         history = autotvm.apply_history_best([(autotvm.MeasureInput(task.target, task, config), result)])
         with history:
             got = run(mod, x)
-            assert list(history.uses.values()) == [True], config
+            assert [use is not None for use in history.uses.values()] == [True], config
         agrees(got, want, bias)
 
 

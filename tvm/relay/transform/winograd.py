@@ -48,7 +48,8 @@ class Winograd:
         if found is None:
             return None
         made = self.transformed(kernel, *found)
-        return contrib_conv2d_winograd_nchwc(data, made, attrs.padding, attrs.out_dtype)
+        logical = attrs.get("logical")
+        return contrib_conv2d_winograd_nchwc(data, made, attrs.padding, attrs.out_dtype, logical and logical[:2])
 
     def transformed(self, kernel: Constant, tile: int, vectors: int) -> Constant:
         """The kernel OIHW<i>i<o>o for tiles and groups of a size, once for all its users."""

@@ -7,20 +7,16 @@ from typing import Any
 
 from ... import te
 from ...autotvm.task.task import get_config, register_customized
+from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
 from ..nn import blocked, packed
 from ..nn.dense import batch_matmul as batch_matmul_compute
 from ..nn.winograd import conv2d_winograd_NCHWc
 from ..schedule.cpu import schedule_for
+from .blocks import FEW, block_of, group_choice
 from .machine import Machine
 from .matmul import panel_width
-
-
-def block_of(channels: int, lanes: int) -> int:
-    """Channels of a block, as the layout rule of the graph stores them: the fewest vectors, of those the smallest."""
-    sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
-    return channels if channels <= 4 else min(sizes, key=lambda b: (-(-channels // b), b))
 
 
 def _target() -> Target:
@@ -35,35 +31,59 @@ def _shape(t: Tensor) -> list[int]:
     return [int(d) for d in t.shape]
 
 
-def _scheduled(out: Tensor, inputs: list[Tensor], sums: int) -> tuple[Any, list[Tensor]]:
-    """``sums`` are the products added up for each element of the result."""
-    get_config().add_flop(2 * prod(_shape(out)) * sums)
+def _scheduled(out: Tensor, inputs: list[Tensor], flop: int) -> tuple[Any, list[Tensor]]:
+    get_config().add_flop(flop)
     return schedule_for([out], _target()), [*inputs, out]
 
 
-def _blocked(data: Tensor, kernel: Tensor, inner: int, taken: int, outer: int) -> tuple[Tensor, Tensor]:
+def _convolved(out: Tensor, inputs: list[Tensor], filters: int, products: int) -> tuple[Any, list[Tensor]]:
+    """``products`` are those of each element of the result; what fills up its last block does not count."""
+    n, _, *spatial, _ = _shape(out)
+    return _scheduled(out, inputs, 2 * n * prod(spatial) * filters * products)
+
+
+def _blocked(
+    data: Tensor, kernel: Tensor, inner: int, taken: int, outer: int, groups: int = 1
+) -> tuple[Tensor, Tensor]:
     """Placeholders for data in blocks of ``inner`` and a kernel that takes ``taken`` and makes ``outer`` at once."""
     n, c, h, w = _shape(data)
-    o, i, kh, kw = _shape(kernel)
+    o, _, kh, kw = _shape(kernel)
+    blocks = -(-c // inner)
+    inside = 1 if taken == 1 and inner > 1 else blocks // groups
     return (
-        te.placeholder((n, c // inner, h, w, inner), data.dtype, name="data"),
-        te.placeholder((o // outer, i // taken, kh, kw, taken, outer), kernel.dtype, name="kernel"),
+        te.placeholder((n, blocks, h, w, inner), data.dtype, name="data"),
+        te.placeholder((-(-o // outer), inside, kh, kw, taken, outer), kernel.dtype, name="kernel"),
     )
 
 
 def conv2d(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
 ) -> tuple[Any, list[Tensor]]:
-    """A convolution; the channels its kernel takes say how many groups there are."""
-    channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
-    lanes, groups = _lanes(), channels // inside
-    inner, outer = block_of(channels, lanes), block_of(filters, lanes)
-    if groups > 1:
-        per = filters // groups
-        inner = outer = max(b for b in (1, 4, 8, 16, 32, 64) if b <= lanes and inside % b == 0 and per % b == 0)
+    """A convolution over all channels. Few of them are those of an image, which is read as it lies."""
+    channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
+    inner, outer = 1 if channels <= FEW else block_of(channels, _lanes()), block_of(filters, _lanes())
     args = _blocked(data, kernel, inner, inner, outer)
-    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, f"NCHW{inner}c", f"NCHW{outer}c", dtype)
-    return _scheduled(out, [*args], inside * kh * kw)
+    layouts = f"NCHW{inner}c", f"NCHW{outer}c"
+    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, *layouts, dtype, (channels, filters, 1))
+    return _convolved(out, [*args], filters, channels * kh * kw)
+
+
+def group_conv2d(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
+) -> tuple[Any, list[Tensor]]:
+    """A convolution in groups, some of them merged where that fills vectors."""
+    channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
+    choice = group_choice(inside, filters // groups, groups, _lanes())
+    if choice is None:
+        raise TVMError(
+            f"group_conv2d: {groups} groups of {inside} channels that make {filters // groups} fit no block of a "
+            "vector; there is nothing to tune"
+        )
+    block, merged = choice
+    args = _blocked(data, kernel, block, block, block, groups // merged)
+    layout = f"NCHW{block}c"
+    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, (channels, filters, groups))
+    return _convolved(out, [*args], filters, inside * kh * kw)
 
 
 def depthwise(
@@ -73,9 +93,9 @@ def depthwise(
     filters, _, kh, kw = _shape(kernel)
     block = block_of(filters, _lanes())
     args = _blocked(data, kernel, block, 1, block)
-    layout = f"NCHW{block}c"
-    out = packed.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype)
-    return _scheduled(out, [*args], kh * kw)
+    layout, logical = f"NCHW{block}c", (filters, filters, filters)
+    out = packed.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
+    return _convolved(out, [*args], filters, kh * kw)
 
 
 def winograd(
@@ -85,11 +105,12 @@ def winograd(
     n, channels, h, w = _shape(data)
     filters = _shape(kernel)[0]
     inner, outer = (block_of(x, _lanes()) for x in (channels, filters))
-    blocked = te.placeholder((n, channels // inner, h, w, inner), data.dtype, name="data")
-    shape = (filters // outer // vectors, tile + 2, tile + 2, channels // inner, inner, vectors, outer)
+    blocks = -(-channels // inner)
+    blocked_data = te.placeholder((n, blocks, h, w, inner), data.dtype, name="data")
+    shape = (-(-filters // outer) // vectors, tile + 2, tile + 2, blocks, inner, vectors, outer)
     weight = te.placeholder(shape, kernel.dtype, name="kernel")
-    out = conv2d_winograd_NCHWc(blocked, weight, padding, dtype)
-    return _scheduled(out, [blocked, weight], channels * 9)
+    out = conv2d_winograd_NCHWc(blocked_data, weight, padding, dtype, (channels, filters))
+    return _convolved(out, [blocked_data, weight], filters, channels * 9)
 
 
 def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, list[Tensor]]:
@@ -99,7 +120,7 @@ def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, lis
     width = panel_width(prod(lead), units, Machine(_target()), data.dtype)
     panels = te.placeholder((-(-units // width), features, width), weight.dtype, name="weight")
     out = packed.dense_pack(data, panels, None, dtype, units=units)
-    return _scheduled(out, [data, panels], features)
+    return _scheduled(out, [data, panels], 2 * prod(lead) * units * features)
 
 
 def batch_matmul(
@@ -108,7 +129,7 @@ def batch_matmul(
     """Products of matrices along the first dimension, neither of them constant."""
     with _target():
         out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b)
-    return _scheduled(out, [a, b], _shape(a)[1 if transpose_a else 2])
+    return _scheduled(out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
 
 
 def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> tuple[Any, list]:
@@ -123,7 +144,7 @@ def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: 
         te.placeholder((-(-filters // outer), blocks, *window, inner, outer), kernel.dtype, name="kernel"),
     )
     out = blocked.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
-    return _scheduled(out, [*args], channels * prod(window))
+    return _convolved(out, [*args], filters, channels * prod(window))
 
 
 def conv3d(
@@ -148,12 +169,12 @@ def conv2d_transpose(
         te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
     )
     out = blocked.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels, filters)
-    get_config().add_flop(2 * n * channels * h * w * filters * prod(window))
-    return schedule_for([out], _target()), [*args, out]
+    return _scheduled(out, [*args], 2 * n * channels * h * w * filters * prod(window))
 
 
 for _name, _function in (
     ("conv2d_NCHWc.x86", conv2d),
+    ("group_conv2d_nchw.x86", group_conv2d),
     ("depthwise_conv2d_NCHWc.x86", depthwise),
     ("conv2d_winograd_NCHWc.x86", winograd),
     ("dense_pack.x86", dense),

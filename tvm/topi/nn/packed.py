@@ -28,21 +28,28 @@ def _window(data, kernel, stride, padding, dilation, what: str):
     return source, strides, dilations, out
 
 
-def _workload(name: str, data, kernel, padding, strides, dilations, out_dtype: str) -> dict[str, tuple]:
-    """What a tuner knows the convolution by: everything as it is without blocks."""
+def _workload(name: str, data, kernel, padding, strides, dilations, out_dtype: str, logical) -> dict[str, tuple]:
+    """What a tuner knows the convolution by: everything as it is without blocks, so that it is the same for vectors of
+    every width. ``logical`` are the channels, filters and groups there were before blocks were filled up and groups
+    were merged."""
     if not tuned.is_known(data.shape, kernel.shape):
         return {}
     n, co, h, w, ci = (get_const_int(d) for d in data.shape)
     oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
     before, after = pads(padding, sizes, 2, name)
-    shapes = (tuned.tensor((n, co * ci, h, w), data.dtype), tuned.tensor((oo * oi, io * ii, kh, kw), kernel.dtype))
+    channels, filters, groups = logical or (co * ci, oo * oi, co * ci // (io * ii))
+    shapes = (tuned.tensor((n, channels, h, w), data.dtype),
+              tuned.tensor((filters, channels // groups, kh, kw), kernel.dtype))  # fmt: skip
     around = tuple(get_const_int(p) for p in (*before, *after))
     steps = tuple(map(get_const_int, strides)), around, tuple(map(get_const_int, dilations))
+    if groups > 1 and name == "conv2d_NCHWc.x86":
+        return {"workload": ("group_conv2d_nchw.x86", *shapes, *steps, groups, out_dtype)}
     return {"workload": (name, *shapes, *steps, "NCHW", "NCHW", out_dtype)}
 
 
-def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
+def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32",
+                 logical=None):
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels."""
     out_dtype = out_dtype or data.dtype
     if len(data.shape) != 5 or len(kernel.shape) != 6:
@@ -79,12 +86,12 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
 
     known: dict = {"groups": groups}
     if same_block and filters // groups % wide == 0:
-        known |= _workload("conv2d_NCHWc.x86", data, kernel, padding, strides, dilations, out_dtype)
+        known |= _workload("conv2d_NCHWc.x86", data, kernel, padding, strides, dilations, out_dtype, logical)
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
     return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=known)
 
 
-def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
+def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None, logical=None):
     """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C."""
     out_dtype = out_dtype or Input.dtype
     if len(Input.shape) != 5 or len(Filter.shape) != 6:
@@ -113,7 +120,8 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
 
     known = {}
     if multiplier == 1 and block == wide:
-        known = _workload("depthwise_conv2d_NCHWc.x86", Input, Filter, padding, strides, dilations, out_dtype)
+        logical = logical or (channels, filters, channels)
+        known = _workload("depthwise_conv2d_NCHWc.x86", Input, Filter, padding, strides, dilations, out_dtype, logical)
     return te.compute(
         (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5]),
         body,

@@ -92,8 +92,9 @@ def _pick(place, values: list):
     return out
 
 
-def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
-    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o)."""
+def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
+    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o).
+    ``logical`` are the channels and filters there were before blocks were filled up."""
     if len(data.shape) != 5 or len(kernel.shape) != 7:
         raise TVMError(
             f"conv2d_winograd_NCHWc: data of 5 and a kernel of 7 dimensions are wanted, got {len(data.shape)} and "
@@ -135,12 +136,13 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         "data_across",
         "winograd_data_across,step",
     )
-    logical = (
-        tuned.tensor((batch, blocks * block, height, width), data.dtype),
-        tuned.tensor((groups * vectors * wide, blocks * block, 3, 3), kernel.dtype),
+    channels, filters = logical or (blocks * block, groups * vectors * wide)
+    shapes = (
+        tuned.tensor((batch, channels, height, width), data.dtype),
+        tuned.tensor((filters, channels, 3, 3), kernel.dtype),
     )
     around = tuple(get_const_int(p) for p in (*before, *after))
-    workload = ("conv2d_winograd_NCHWc.x86", *logical, around, tile, vectors, dtype)
+    workload = ("conv2d_winograd_NCHWc.x86", *shapes, around, tile, vectors, dtype)
     outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     products = te.compute(
         (groups, reach, reach, batch, many_rows, many_columns, vectors, wide),

@@ -10,12 +10,10 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
+from ....topi.cpu.blocks import FEW, block_of, group_choice
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
 from . import packed
-
-# So few channels are one block of their own: there is nothing to fill a vector with.
-FEW = 4
 
 
 def lanes_of(target: Target | None) -> int | None:
@@ -23,14 +21,6 @@ def lanes_of(target: Target | None) -> int | None:
     if target is None or "cpu" not in target.keys:
         return None
     return max(target.features.vector_bits // 32, 4)
-
-
-def block_of(channels: int, lanes: int) -> int:
-    """The block that needs the fewest vectors; of those the smallest."""
-    if channels <= FEW:
-        return channels
-    sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
-    return min(sizes, key=lambda b: (-(-channels // b), b))
 
 
 def _inner(data: RelayExpr, channels: int, lanes: int) -> int:
@@ -77,19 +67,6 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     return out.reshape(filters, count * inside, h, w)
 
 
-def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, int] | None:
-    """(block, groups to merge) for groups of ``inside`` channels that make ``per`` each: the most useful lanes, and of
-    equals the largest block, which neighbours have too."""
-    best: tuple[float, int, int] | None = None
-    for block in (b for b in (4, 8, 16, 32, 64) if b <= lanes):
-        for count in (d for d in range(1, groups + 1) if groups % d == 0):
-            if inside * count % block == 0 and per * count % block == 0:
-                got = (block / count, block, count)
-                best = got if best is None or got > best else best
-                break
-    return None if best is None or best[0] < 1 else (best[1], best[2])
-
-
 def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
     """A convolution of float32 with constant weights, over channels in blocks."""
     lanes = lanes_of(Target.current(allow_none=True))
@@ -100,7 +77,8 @@ def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
         return None
     channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]
     options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
-               "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype}  # fmt: skip
+               "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype,
+               "logical": (channels, filters, attrs.groups)}  # fmt: skip
     if attrs.groups == 1:
         inner, outer = _inner(inputs[0], channels, lanes), block_of(filters, lanes)
         weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)

@@ -41,6 +41,7 @@ def _packed_type(attrs, types):
         attrs.data_layout,
         attrs.out_layout,
         out.dtype,
+        attrs.get("logical"),
     ),
 )
 def contrib_conv2d_nchwc(
@@ -56,8 +57,10 @@ def contrib_conv2d_nchwc(
     kernel_layout="OIHW",
     out_layout="",
     out_dtype="",
+    logical=None,
 ):
-    """Convolution of data whose channels are stored in blocks."""
+    """Convolution of data whose channels are stored in blocks. ``logical`` are the channels, filters and groups there
+    were before blocks were filled up and groups were merged."""
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_conv2d_NCHWc", 2, locals(), both_sides=True)
 
@@ -76,6 +79,7 @@ def contrib_conv2d_nchwc(
         attrs.data_layout,
         attrs.out_layout,
         out.dtype,
+        attrs.get("logical"),
     ),
 )
 def contrib_depthwise_conv2d_nchwc(
@@ -91,6 +95,7 @@ def contrib_depthwise_conv2d_nchwc(
     kernel_layout="OIHW",
     out_layout="",
     out_dtype="",
+    logical=None,
 ):
     """Convolution of each channel by itself, of data whose channels are stored in blocks."""
     out_layout = out_layout or data_layout

@@ -28,9 +28,13 @@ def _winograd_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_winograd_type,
-    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_NCHWc(*inputs, attrs.padding, out.dtype),
+    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_NCHWc(
+        *inputs, attrs.padding, out.dtype, attrs.get("logical")
+    ),
 )
-def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype=""):
-    """Convolution 3x3 with stride 1 of data whose channels are stored in blocks, with a transformed kernel."""
+def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", logical=None):
+    """Convolution 3x3 with stride 1 of data whose channels are stored in blocks, with a transformed kernel. ``logical``
+    are the channels and filters there were before blocks were filled up."""
     before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
-    return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype)
+    return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype,
+                logical=logical)
