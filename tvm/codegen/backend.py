@@ -22,6 +22,8 @@ BACKENDS.register("llvm", "tvm.codegen.llvm:build")
 BACKENDS.register("c", "tvm.codegen.c:build")
 BACKENDS.register("opencl", "tvm.codegen.opencl:build")
 BACKENDS.register("cuda", "tvm.codegen.cuda:build")
+BACKENDS.register("nvptx", "tvm.codegen.nvptx:build")
+BACKENDS.register("rocm", "tvm.codegen.rocm:build")
 
 
 def backend(kind: str) -> Build:

@@ -27,7 +27,7 @@ from .c_source import Source
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 SHARED = ("shared", "shared.dyn")
 # Small scalars travel as the type beside them.
-_PROMOTED = {
+PROMOTED = {
     "bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
     "float16": "float32", "bfloat16": "float32",
 }  # fmt: skip
@@ -274,7 +274,7 @@ class GpuLike(CLike):
         return f"{scope}{const}{kind.removeprefix(scope)}{promise} {name}"
 
     def scalar_parameter(self, var: Var) -> str:
-        passed = _PROMOTED.get(var.dtype)
+        passed = PROMOTED.get(var.dtype)
         if passed is None:
             return f"{self.scalar_type(var.dtype)} {self.bind(var)}"
         given = self.fresh(f"{clean(var.name)}_given")
@@ -429,14 +429,14 @@ def _emit_kernel(
         head = dialect.sized_kernel_head.format(threads=threads, x=sizes[0], y=sizes[1], z=sizes[2])
     text = [f"{head}{symbol}({', '.join(parameters)}) {{", *printer.head, *printer.lines, "}", ""]
     source.functions.append("\n".join(text))
-    args = tuple(_PROMOTED.get(var.dtype, var.dtype) for var in function.params)
+    args = tuple(PROMOTED.get(var.dtype, var.dtype) for var in function.params)
     launch = tuple(str(tag) for tag in function.attrs.get("tir.kernel_launch_params", ()))
     kernel = Kernel(args, launch, threads, printer.shared_bytes)
-    _check_limits(symbol, kernel, printer.dynamic_bytes, limits)
+    check_limits(symbol, kernel, printer.dynamic_bytes, limits)
     return kernel
 
 
-def _check_limits(name: str, kernel: Kernel, dynamic: int, limits: Limits) -> None:
+def check_limits(name: str, kernel: Kernel, dynamic: int, limits: Limits) -> None:
     total = kernel.shared + dynamic
     over = [
         (kernel.threads, limits.threads, "threads in a block", "max_threads_per_block", "smaller blocks"),

@@ -63,6 +63,8 @@ class Builder:
         self.held: dict[Var, list[tuple[str, str]]] = {}
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None
+        # What knows about threads and their memory, in kernels (llvm_device.KernelBuilder).
+        self.device: Any = None
 
     def fresh(self, hint: str = "v") -> str:
         self.count += 1

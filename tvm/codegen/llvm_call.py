@@ -403,6 +403,12 @@ def _nothing(b: Builder, node: Call) -> str:
     return "0"
 
 
+def _barrier(b: Builder, node: Call) -> str:
+    if b.device is not None:
+        b.device.wait(node.args[0].value if node.args and isinstance(node.args[0], StringImm) else "")
+    return "0"
+
+
 def _undefined(b: Builder, node: Call) -> str:
     return "undef"
 
@@ -454,7 +460,7 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.ret": _ret,
     "tir.tvm_throw_last_error": _throw,
     "tir.tvm_raise_value": _raise_value,
-    "tir.tvm_storage_sync": _nothing,
+    "tir.tvm_storage_sync": _barrier,
     "tir.tvm_tuple": _nothing,
     "tir.assume": _assume,
     "tir.undef": _undefined,

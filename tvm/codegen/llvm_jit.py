@@ -57,14 +57,14 @@ def _mergeable(module):
     return module
 
 
-def optimize(module, machine, opt_level: int, vectorize: bool = True) -> None:
+def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bool = False) -> None:
     """LLVM's pipeline without the parts that redo what a schedule decides."""
     llvm = _binding()
     options = llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3))
     options.loop_vectorization = vectorize
     options.slp_vectorization = False
     options.loop_interleaving = False
-    options.loop_unrolling = False
+    options.loop_unrolling = unroll
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 

@@ -19,6 +19,9 @@ def _reciprocal_root(x: Value) -> Value:
     return x.constant(1.0) / x.intrinsic("sqrt")
 
 
+# Architectures without a library to call.
+GPUS = ("nvptx", "amdgcn")
+
 _SIMPLE: dict[str, Callable[..., Value]] = {
     "sqrt": lambda x: x.intrinsic("sqrt"),
     "rsqrt": _reciprocal_root,
@@ -100,6 +103,8 @@ def _libm(x: Value, name: str, *others: Value) -> Value:
     """A call of libm, lane by lane."""
     b = x.b
     kind = info(x.dtype)
+    if b.module.cpu.arch in GPUS:
+        raise TVMError(f"{b.name}: there is no {name} of {x.dtype} on {b.module.cpu.arch}; compute it in float32")
     full = name + ("f" if kind.bits == 32 else "")
     if full not in LIBM:
         raise TVMError(f"{b.name}: there is no {name} of {x.dtype}")
@@ -130,7 +135,7 @@ def _helper_text(b: Builder, symbol: str, name: str, dtype: str, arity: int) -> 
     arguments = [Value(inner, dtype, f"%x{i}") for i in range(arity)]
     formula = llvm_float.UNARY.get(name) or llvm_float.BINARY[name]
     result = formula(*arguments)
-    if name in llvm_float.LARGE:
+    if name in llvm_float.LARGE and b.module.cpu.arch not in GPUS:
         result = _or_slow(inner, name, arguments[0], result)
     text = b.types[dtype]
     parameters = ", ".join(f"{text} %x{i}" for i in range(arity))

@@ -145,26 +145,35 @@ class ModuleText:
     def text(self, name: str, layout: str) -> str:
         lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"']
         lines.append(f'target triple = "{self.cpu.triple}"')
-        guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
-        lines.append(f"@{TABLE} = weak {guard}global ptr null, align 8")
-        lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
-        if self.entry_name:
-            data = self.entry_name.encode() + b"\0"
-            lines.append(f"@__tvm_main__ = weak {guard}constant [{len(data)} x i8] {byte_string(data)}")
+        lines += self.runtime_lines()
         lines += self.constants
         lines += [text for name, text in self.declared.items() if name not in self.defined]
         lines += self.functions
         lines += self.helpers.values()
-        # In the text as well as in the target machine: a saved .ll or .bc file is then complete.
-        cpu = f' "target-cpu"="{self.cpu.cpu}" "target-features"="{self.cpu.features_text}"'
-        if self.cpu.arch == "x86":
-            cpu += f' "prefer-vector-width"="{self.cpu.vector_bits}"'
+        cpu = self.attributes()
         lines.append(f"attributes #0 = {{ noinline nounwind{cpu} }}")
         lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){cpu} }}")
         lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){cpu} }}")
         lines.append("attributes #3 = { nobuiltin nounwind }")
         lines += self.metadata
         return "\n".join(lines) + "\n"
+
+    def runtime_lines(self) -> list[str]:
+        """The variables the loader fills in, and the name of the entry."""
+        guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
+        lines = [f"@{TABLE} = weak {guard}global ptr null, align 8"]
+        lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
+        if self.entry_name:
+            data = self.entry_name.encode() + b"\0"
+            lines.append(f"@__tvm_main__ = weak {guard}constant [{len(data)} x i8] {byte_string(data)}")
+        return lines
+
+    def attributes(self) -> str:
+        """The processor, in the text as well as in the target machine: a saved .ll or .bc file is then complete."""
+        cpu = f' "target-cpu"="{self.cpu.cpu}" "target-features"="{self.cpu.features_text}"'
+        if self.cpu.arch == "x86":
+            cpu += f' "prefer-vector-width"="{self.cpu.vector_bits}"'
+        return cpu
 
 
 def _is_32_bit(triple: str) -> bool:

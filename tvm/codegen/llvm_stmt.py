@@ -213,6 +213,9 @@ def _branch_body(b: Builder, label: str, stmt: Stmt, done: str) -> None:
 
 
 def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
+    if b.device is not None:
+        # A kernel has nobody to tell.
+        return stmt.body
     b.push_iteration()
     flag = value(b, stmt.condition)
     b.pop_iteration()
@@ -234,6 +237,12 @@ def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
 
 
 def _allocate(b: Builder, stmt: Allocate) -> Stmt:
+    shared = b.device.allocate(stmt) if b.device is not None else None
+    if shared is not None:
+        b.remember(stmt.buffer_var, shared)
+        b.alignment[stmt.buffer_var] = 16
+        b.private.add(stmt.buffer_var)
+        return stmt.body
     count = info(stmt.dtype).lanes
     b.push_iteration()
     for extent in stmt.extents:
@@ -260,7 +269,7 @@ def _allocate(b: Builder, stmt: Allocate) -> Stmt:
 
 def _own_memory(b: Builder, var: Var, pointer: str) -> None:
     b.remember(var, pointer)
-    b.alignment[var] = 64
+    b.alignment[var] = 64 if b.device is None else 16
     b.private.add(var)
 
 
@@ -283,6 +292,8 @@ def _attribute(b: Builder, stmt: AttrStmt) -> Stmt | None:
     handler = ATTRIBUTES.get(stmt.attr_key)
     if handler is not None:
         return handler(b, stmt)
+    if stmt.attr_key == "thread_extent" and b.device is not None:
+        return b.device.thread_axis(stmt)
     if stmt.attr_key in ("thread_extent", "virtual_thread"):
         raise TVMError(
             f"{b.name}: thread axis {getattr(stmt.node, 'thread_tag', stmt.node)} cannot run on a CPU; "

@@ -290,6 +290,10 @@ for _target, _names in KEPT.items():
     for _name in _names:
         register_intrin_lowering("tir." + _name, _target, f=lambda call: call, level=5)
 
+# What LLVM asks a library for on a CPU is a formula on a GPU; nvptx would otherwise follow cuda.
+for _name in ("hypot", "asinh", "acosh", "atanh"):
+    register_intrin_lowering("tir." + _name, "nvptx", f=DEFAULT[_name], level=5)
+
 for _name, _rule in DEFAULT.items():
     # Low priority: a rule a user registers under "default" takes the place of ours.
     register_intrin_lowering("tir." + _name, "default", f=_rule, level=5)
