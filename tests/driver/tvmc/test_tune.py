@@ -121,13 +121,76 @@ def test_python_interface(model_file, tmp_path):
     (["--rpc-tracker", "host:9190"], "--rpc-key"),
     (["--rpc-tracker", "host:9190", "--rpc-key", "k"], "RPC"),
     (["--tasks", "77"], "no task 77"),
+    (["--rpc-key", "k"], "RPC"),
+    (["--tasks", "winograd"], "'winograd' is no number, range or part of a task's name"),
     (["--time-budget", "soon"], "time-budget"),
+    (["--time-budget", "0"], "time-budget"),
     (["--trials", "0"], "--trials"),
+    (["--number", "0"], "--number is at least 1"),
+    (["--repeat", "0"], "--repeat is at least 1"),
+    (["--timeout", "0"], "--timeout is at least 1"),
+    (["--min-repeat-ms", "-1"], "--min-repeat-ms is at least 0"),
+    (["--early-stopping", "0"], "--early-stopping is at least 1"),
+    (["--tuning-records", "missing.json"], "there is no file 'missing.json'"),
+    (["--report", "missing/report.html"], "there is no directory"),
+    (["--desired-layout", "NHWC", "NCHW", "--trials", "1"], "Expected 1 or 3 layouts but got 2"),
+    (["--target", "llvm -mtriple=riscv64-unknown-linux-gnu"], "cannot be measured on this machine"),
 ])
 def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp_path, capsys):
     assert _main(["tune", "-o", str(tmp_path / "r.json"), *options, model_file]) == 4
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_options_reach_the_measuring(model_file, tmp_path, monkeypatch):
+    from tvm.driver.tvmc import tuning
+
+    seen = []
+    monkeypatch.setattr(tuning, "_machine", lambda tasks: None)
+    monkeypatch.setattr(tuning.Run, "go", lambda run: seen.append(run))
+    out = ["tune", "-o", str(tmp_path / "r.json")]
+    _main([*out, "--number", "3", "--repeat", "2", "--min-repeat-ms", "7", "--timeout", "4", "--trials", "77",
+           "--early-stopping", "9", "--tuner", "ga", "--tasks", "dense,0", model_file])
+    run, settings = seen[-1], seen[-1].settings
+    assert (run.runner.number, run.runner.repeat, run.runner.min_repeat_ms, run.runner.timeout) == (3, 2, 7, 4)
+    assert run.option["builder"].timeout == 4 and settings.trials == 77 and settings.early_stopping == 9
+    assert type(run.work[0].tuner) is autotvm.tuner.GATuner
+    assert [w.task.name for w in run.work] == ["dense_pack.x86", "conv2d_NCHWc.x86"], "in the order they were named"
+    _main([*out, model_file])
+    assert seen[-1].settings.trials == 1000 and seen[-1].runner.min_repeat_ms == 0
+    _main([*out, "--time-budget", "10m", "--no-analytic-start", model_file])
+    assert seen[-1].settings.seconds == 600 and not seen[-1].is_counted and seen[-1].work[0].tuner.trials == []
+
+
+@pytest.fixture(scope="module")
+def relu_file(tmp_path_factory) -> str:
+    """A model with nothing to tune, and with an open batch."""
+    import onnx
+    from onnx import helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ("N", 4))],
+        [helper.make_tensor_value_info("y", 1, ("N", 4))])
+    path = tmp_path_factory.mktemp("relu") / "relu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return str(path)
+
+
+def test_a_model_with_nothing_to_tune(relu_file, tmp_path):
+    report = tmp_path / "report.html"
+    command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(tmp_path / "r.json"), "--report", str(report)]
+    done = subprocess.run([*command, relu_file], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "nothing to tune in this model: " in done.stdout, done.stderr
+    assert "nothing to tune" in report.read_text() and not (tmp_path / "r.json").exists()
+
+
+def test_an_open_batch_is_tuned_as_it_is_compiled(model_path, tmp_path, capsys):
+    out = str(tmp_path / "r.json")
+    assert _main(["tune", "--tasks", "list", "-o", out, model_path]) is None
+    assert "(1, 3, 9, 7)" in capsys.readouterr().out
+    assert _main(["tune", "--tasks", "list", "-o", out, "--input-shapes", "data:[5,3,9,7]", model_path]) is None
+    assert "(5, 3, 9, 7)" in capsys.readouterr().out
 
 
 def test_unwritable_records_are_a_clear_error(model_file, capsys):
@@ -146,4 +209,8 @@ def test_interrupt_keeps_the_records(model_file, tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130 and "goes on from there" in error, error
-    assert len(list(autotvm.record.load_from_file(records))) >= 4
+    assert error.count("\n") == 1, error
+    kept = len(list(autotvm.record.load_from_file(records)))
+    assert kept >= 4
+    again = subprocess.run([*command[:-1], "--trials", "1", model_file], capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0 and f"{kept} records found, going on; all trials are spent" in again.stdout

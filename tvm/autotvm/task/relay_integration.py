@@ -95,5 +95,6 @@ def extract_from_multiple_program(
         task.count = times
         tasks.append(task)
     if not tasks:
-        logger.warning("the model has nothing to tune for target %s", where)
+        logger.warning("nothing to tune in this model: none of its operators has a template for target %s",
+                       str(where).strip())
     return tasks

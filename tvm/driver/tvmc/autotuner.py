@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
 from ...target import Target
+from ...target.cpu import resolve_cpu
 from . import frontends
 from .arguments import add_verbose, register_parser
 from .errors import TVMCException
@@ -47,7 +48,10 @@ def parse_seconds(text: str) -> float:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
     if found is None:
         raise TVMCException(f"--time-budget '{text}': a number with s, m or h is wanted, such as 90s, 10m or 1h")
-    return float(found.group(1)) * _SECONDS[found.group(2) or "s"]
+    seconds = float(found.group(1)) * _SECONDS[found.group(2) or "s"]
+    if not 0 < seconds < float("inf"):
+        raise TVMCException(f"--time-budget '{text}': the time must be more than none")
+    return seconds
 
 
 @register_parser
@@ -132,6 +136,9 @@ def _tune_as(args) -> None:
 
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
     trials = args.trials if args.trials is not None else MANY_TRIALS if budget else 1000
+    _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
+    _refuse_what_is_missing(args.enable_autoscheduler, args.rpc_key, hostname)
+    _check_prior(args.tuning_records)
     if args.report:
         check_writable(args.report)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
@@ -231,15 +238,14 @@ def tune_model(
 ) -> str | None:
     """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for."""
     begin = time.monotonic()
-    if enable_autoscheduler:
-        raise TVMCException("the auto-scheduler does not exist yet; leave enable_autoscheduler out")
-    if rpc_key or hostname:
-        raise TVMCException("tuning on a remote device needs RPC, which is not available yet; tune on this machine")
-    if trials < 1:
-        raise TVMCException(f"--trials is at least 1, got {trials}")
+    _refuse_what_is_missing(enable_autoscheduler, rpc_key, hostname)
+    _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
+    _check_prior(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
+    if tasks_filter not in ("list", "help"):
+        _check_machine(where)
     transforms = {
         "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
         "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
@@ -270,6 +276,38 @@ def tune_model(
     )
     _tune(chosen, settings, report)
     return records
+
+
+def _refuse_what_is_missing(enable_autoscheduler: bool, rpc_key: str | None, hostname: str | None) -> None:
+    if enable_autoscheduler:
+        raise TVMCException("the auto-scheduler does not exist yet; leave enable_autoscheduler out")
+    if rpc_key or hostname:
+        raise TVMCException("tuning on a remote device needs RPC, which is not available yet; tune on this machine")
+
+
+def _check_numbers(
+    trials: int, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
+) -> None:
+    """Refuse numbers that leave nothing to measure."""
+    least = {"--trials": (trials, 1), "--number": (number, 1), "--repeat": (repeat, 1), "--timeout": (timeout, 1),
+             "--min-repeat-ms": (min_repeat_ms, 0), "--early-stopping": (early_stopping, 1)}
+    for name, (value, low) in least.items():
+        if value is not None and value < low:
+            raise TVMCException(f"{name} is at least {low}, got {value}")
+
+
+def _check_prior(records: str | None) -> None:
+    if records and not os.path.isfile(records):
+        raise TVMCException(f"--tuning-records: there is no file '{records}'")
+
+
+def _check_machine(target: Target) -> None:
+    """Refuse code that cannot be measured here."""
+    if target.kind.name != "llvm":
+        return
+    cpu = resolve_cpu(target)
+    if not cpu.is_host:
+        raise TVMCException(f"code for {cpu.triple} cannot be measured on this machine; tune on a machine of that kind")
 
 
 def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ... import autotvm
 from ...autotvm.measure.measure import MeasureInput, MeasureResult, create_measure_batch
 from ...autotvm.measure.workers import close_pools
-from ...autotvm.record import load_from_file
+from ...autotvm.record import RecordFile, load_from_file
 from ...autotvm.task.dispatcher import mean_cost
 from ...autotvm.tuner import Tuner, TuningError
 from .interrupt import Interrupts
@@ -197,6 +197,8 @@ class Run:
 
     def load(self) -> None:
         """Earlier records: those of the output file are of this very run, stopped before."""
+        # A file that cannot be written to is found out before anything is measured.
+        RecordFile(self.settings.records).append(())
         own = list(load_from_file(self.settings.records)) if os.path.isfile(self.settings.records) else []
         prior = self.settings.prior_records
         known = list(load_from_file(prior)) if prior and prior != self.settings.records else []
