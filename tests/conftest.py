@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy
 import pytest
 
+pytest_plugins = ["tests.on_target"]
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

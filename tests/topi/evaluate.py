@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import tvm
+from tests import on_target
 from tvm import te
+from tvm.topi import schedule as topi_schedule
 
 
 def evaluate(arrays, function, dtypes=None, schedule_for=None):
@@ -13,21 +15,28 @@ def evaluate(arrays, function, dtypes=None, schedule_for=None):
     arrays = [np.asarray(array) for array in arrays]
     names = dtypes or [str(array.dtype) for array in arrays]
     inputs = [te.placeholder(a.shape, d, name=f"in{n}") for n, (a, d) in enumerate(zip(arrays, names))]
-    made = function(*inputs)
+    if on_target.is_cpu():
+        made = function(*inputs)
+    else:
+        with on_target.target():
+            made = function(*inputs)
     return run(inputs, made, arrays, schedule_for=schedule_for)
 
 
 def run(inputs, made, arrays, shapes=None, schedule_for=None):
     single = isinstance(made, te.Tensor)
     outputs = [made] if single else list(made)
+    target, device = on_target.target(), on_target.device()
+    if schedule_for is None and not on_target.is_cpu():
+        schedule_for = topi_schedule.schedule_for
     if schedule_for is None:
         schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
     else:
-        schedule = schedule_for(outputs, tvm.target.Target("llvm"))
-    function = tvm.build(schedule, [*inputs, *outputs], "llvm")
+        schedule = schedule_for(outputs, target)
+    function = tvm.build(schedule, [*inputs, *outputs], target)
     shapes = shapes or [tuple(int(d) for d in t.shape) for t in outputs]
-    given = [tvm.nd.array(array) for array in arrays]
-    results = [tvm.nd.empty(shape, t.dtype) for shape, t in zip(shapes, outputs)]
+    given = [tvm.nd.array(array, device) for array in arrays]
+    results = [tvm.nd.empty(shape, t.dtype, device) for shape, t in zip(shapes, outputs)]
     function(*given, *results)
     values = [r.numpy() for r in results]
     return values[0] if single else values

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 import tvm
+from tests import on_target
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.expr import TupleWrapper
 
 
-def run(build, *arrays, names=None, target="llvm"):
+def run(build, *arrays, names=None, target=None):
     """The outputs of ``build(*variables)``: one array, or a list where it makes a tuple."""
     arrays = [np.asarray(a) for a in arrays]
     variables = [relay.var(f"x{i}", shape=a.shape, dtype=str(a.dtype)) for i, a in enumerate(arrays)]
@@ -21,8 +22,8 @@ def run(build, *arrays, names=None, target="llvm"):
     elif isinstance(made, list):
         made = relay.Tuple(made)
     mod = tvm.IRModule.from_expr(relay.Function(variables, made))
-    lib = relay.build(mod, target)
-    module = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
+    lib = relay.build(mod, target or on_target.target())
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu(0) if target else on_target.device()))
     # An input that the graph does not use has no place in it.
     for i, a in enumerate(arrays):
         module.set_input(f"x{i}", tvm.nd.array(a))
@@ -50,7 +51,7 @@ def check_all(cases, rtol=1e-5, atol=1e-6):
         fields += parts
         layout += [(label, w) for w in wanted]
     mod = tvm.IRModule.from_expr(relay.Function(variables, relay.Tuple(fields)))
-    module = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu(0)))
+    module = graph_executor.GraphModule(relay.build(mod, on_target.target())["default"](on_target.device()))
     for name, a in feeds.items():
         module.set_input(name, tvm.nd.array(a))
     module.run()

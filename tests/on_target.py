@@ -1,0 +1,60 @@
+"""The target that operator tests run on: ``TVM_TEST_ON=opencl`` runs them there, otherwise they run on ``llvm``.
+
+With ``TVM_TEST_SAMPLE=20`` a run keeps 20 of the tests it collects, chosen by its seed; with ``TVM_TEST_TABLE=path`` it
+writes what came of each file of tests as a table.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+import tvm
+
+# Tests of what is only on CPUs: layouts in blocks, schedules of CPUs, and texts of machine code.
+ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/test_cpu_layout.py")
+
+
+def target() -> tvm.target.Target:
+    """The target under test, with code for the host by LLVM."""
+    name = os.environ.get("TVM_TEST_ON", "llvm")
+    return tvm.target.Target(name) if name == "llvm" else tvm.target.Target(name, host="llvm")
+
+
+def device():
+    """The device of the target under test."""
+    return tvm.device(target().kind.name, 0)
+
+
+def is_cpu() -> bool:
+    return os.environ.get("TVM_TEST_ON", "llvm") == "llvm"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not is_cpu():
+        items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU)]
+    sample = int(os.environ.get("TVM_TEST_SAMPLE", "0"))
+    if 0 < sample < len(items):
+        chosen = set(random.Random(int(os.environ["TVM_TEST_SEED"])).sample([i.nodeid for i in items], sample))
+        items[:] = [i for i in items if i.nodeid in chosen]
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    path = os.environ.get("TVM_TEST_TABLE")
+    if not path:
+        return
+    files: dict[str, dict[str, float]] = {}
+    for outcome in ("passed", "failed", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            row = files.setdefault(report.nodeid.split("::")[0], {"passed": 0, "failed": 0, "skipped": 0, "seconds": 0})
+            row[outcome] += 1
+            row["seconds"] += getattr(report, "duration", 0)
+    columns = ("passed", "failed", "skipped", "seconds")
+    files["all"] = {c: sum(row[c] for row in files.values()) for c in columns}
+    lines = ["| tests | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, row in files.items():
+        lines.append("| " + " | ".join([name, *(f"{row[c]:.0f}" for c in columns)]) + " |")
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
