@@ -16,6 +16,9 @@ demo: setup ## compile a trained model, run it on a photo, print the label and t
 test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
 	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --hypothesis-seed=$(SEED)
 
+test-opencl: setup ## the operator tests on OpenCL; writes the table in docs/opencl_tests.md
+	TVM_TEST_ON=opencl TVM_TEST_TABLE=docs/opencl_tests.md $(BIN)/python -m pytest tests/topi tests/relay/op -q -n $(JOBS)
+
 fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
@@ -75,5 +78,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test test-opencl fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

@@ -16,6 +16,8 @@ import tvm
 
 # Tests of what is only on CPUs: layouts in blocks, schedules of CPUs, and texts of machine code.
 ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/test_cpu_layout.py")
+# Tests that are about GPUs wherever they run.
+OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_opencl.py")
 
 
 def target() -> tvm.target.Target:
@@ -35,7 +37,7 @@ def is_cpu() -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not is_cpu():
-        items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU)]
+        items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU + OF_GPUS)]
     sample = int(os.environ.get("TVM_TEST_SAMPLE", "0"))
     if 0 < sample < len(items):
         chosen = set(random.Random(int(os.environ["TVM_TEST_SEED"])).sample([i.nodeid for i in items], sample))
@@ -57,4 +59,5 @@ def pytest_terminal_summary(terminalreporter) -> None:
     lines = ["| tests | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, row in files.items():
         lines.append("| " + " | ".join([name, *(f"{row[c]:.0f}" for c in columns)]) + " |")
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    head = f"# Operator tests on {target().kind.name}\n\nWritten by `make test-opencl`; seconds are of one process.\n\n"
+    Path(path).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")

@@ -320,3 +320,18 @@ def test_memory_of_a_warp_needs_warps():
     opencl = tvm.target.Target("opencl", host="llvm")
     with pytest.raises(TVMError, match="B: the target has no warps; use scope 'shared' or 'local'"):
         pipeline.split_host_device(warp_stage(), opencl, opencl.host)
+
+
+def test_one_number_of_threads_for_a_kernel():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] * 2, name="B")
+    c = te.compute((8,), lambda i: b[i] + 1, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], 4)
+    s[c].bind(outer, te.thread_axis("blockIdx.x"))
+    s[c].bind(inner, te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], outer)
+    _, own = s[b].split(b.op.axis[0], 2)
+    s[b].bind(own, te.thread_axis("threadIdx.x"))
+    with pytest.raises(TVMError, match="threadIdx.x has 2 threads in one place and 4 in another"):
+        pipeline.split_host_device(tvm.lower(s, [a, c]), CUDA, CUDA.host)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtype import info
+from ...error import ScheduleError
 from ...ir import primop
 from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
-from ...ir.prim import Call, PrimExpr, StringImm, const
+from ...ir.prim import Call, IntImm, PrimExpr, StringImm, const
 from ...ir.subst import substitute
 from ...ir.visit import post_order, pre_order, rewrite
 from ..function import PrimFunc
@@ -25,7 +26,13 @@ def launch_sizes(kernel: PrimFunc) -> dict[str, PrimExpr]:
     dynamic: PrimExpr | None = None
     for node in pre_order(kernel.body, stop=lambda n: isinstance(n, PrimExpr)):
         if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
-            sizes.setdefault(node.node.thread_tag, node.value)
+            tag = node.node.thread_tag
+            first = sizes.setdefault(tag, node.value)
+            if isinstance(first, IntImm) and isinstance(node.value, IntImm) and first.value != node.value.value:
+                raise ScheduleError(
+                    f"kernel {kernel.attrs['global_symbol']}: {tag} has {first.value} threads in one place and "
+                    f"{node.value.value} in another; bind both loops to one te.thread_axis, or give it an extent"
+                )
         elif isinstance(node, Allocate) and scope_of(node.buffer_var) == "shared.dyn":
             known = constant_bytes(node)
             if known is not None:
