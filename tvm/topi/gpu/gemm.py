@@ -33,11 +33,18 @@ STEPS = (8, 16, 32)
 # Rows or columns below which a product is many sums rather than tiles.
 SMALL = 4
 MOST_PARTS = 64
-# Cycles between asking the memory and having the answer, with the barrier around it; of a kernel more than one; and
-# multiplications a multiprocessor does in a cycle.
-LATENCY = 900
-KERNEL = 5000
+# Fitted to a thousand kernels of a data-centre GPU (docs/performance.md). Cycles: between asking the memory and going
+# on, of a kernel more than one, and of a multiplication that waits for the one before it.
+LATENCY = 550.0
+KERNEL = 4000.0
+WAIT = 4.4
+# Multiplications a multiprocessor does in a cycle; what reading four numbers from shared memory and fetching one into
+# it cost beside that; the share of the work that is not hidden behind the memory's latency.
 RATE = 128
+READ, FETCH, SHOWN = 2.6, 3.0, 0.25
+# Registers of a thread beside its tile, and bytes of parts added up in a cycle.
+OTHER_REGISTERS = 42
+SUM_RATE = 2000.0
 # Threads and registers of a multiprocessor.
 MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
@@ -132,19 +139,17 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
-    registers = tm * tn + tm + tn + 32
-    fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * registers), 24)
-    fit = max(min(fit, machine.multiprocessor_shared // ((bm + bn) * step * 4 + 1024)), 1)
-    rounds = -(-blocks // (machine.multiprocessors * fit))
-    together = min(-(-blocks // machine.multiprocessors), fit)
-    steps = -(-sizes.terms // (step * parts))
-    # Operands a thread reads from shared memory for each of its multiplications: four numbers come at once.
-    work = bm * bn * step / RATE * (1.0 + 0.5 * (tm + tn) / (tm * tn))
-    # Each warp waits for its own results between multiplications: few warps leave the multipliers idle.
-    work = max(work * together, step * (tm * tn * 2 + tm + tn))
-    cycles = rounds * steps * max(work, LATENCY + work * 0.5)
+    fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * (tm * tn + tm + tn + OTHER_REGISTERS)), 32)
+    fit = max(min(fit, machine.multiprocessor_shared // ((bm + bn) * step * sizes.bytes + 1024)), 1)
+    work = bm * bn * step / RATE + (READ * threads * (tm + tn) / 4 + FETCH * (bm + bn)) * step / machine.warp
+    waiting = LATENCY + step * tm * tn * WAIT * max(1.0, threads / RATE) + SHOWN * work
+    rounds, rest = divmod(blocks, machine.multiprocessors * fit)
+    cycles = rounds * max(work * fit, waiting)
+    if rest:
+        cycles += max(work * -(-rest // machine.multiprocessors), waiting)
+    cycles *= -(-sizes.terms // (step * parts))
     if parts > 1:
-        cycles += KERNEL + parts * sizes.batch * sizes.rows * sizes.columns * 4 / 2500.0
+        cycles += KERNEL + (parts + 1) * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
     return cycles
 
 

@@ -14,15 +14,15 @@ class Machine:
 
     def __init__(self, target: Target):
         self.target = target
+        arch = str(target.attrs.get("arch") or "")
         features = target.features
         self.warp = max(features.warp_size, 1)
         self.max_threads = features.max_threads or 256
         self.shared_bytes = features.shared_bytes or 16384
         # What all blocks of a multiprocessor have together.
-        self.multiprocessor_shared = max(self.shared_bytes, 96 << 10)
+        self.multiprocessor_shared = max(self.shared_bytes, (228 if arch.startswith("sm_90") else 96) << 10)
         self.vector_bytes = max(features.vector_bits, 32) // 8
         self.is_cuda = "cuda" in target.keys
-        arch = str(target.attrs.get("arch") or "")
         self.multiprocessors = _MULTIPROCESSORS.get(arch, 80 if self.is_cuda else 16)
         # Threads that keep every multiprocessor busy.
         self.enough_threads = self.multiprocessors * (512 if self.is_cuda else 64)
