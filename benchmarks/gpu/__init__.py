@@ -1,0 +1,1 @@
+"""Benchmarks on a machine with an NVIDIA GPU."""

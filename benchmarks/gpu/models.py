@@ -1,0 +1,170 @@
+"""Whole models on an NVIDIA GPU beside PyTorch with a captured CUDA graph: outputs compared, then timed in turn.
+
+    python -m benchmarks.gpu.models [MODEL ...] [--rounds 100] [--json FILE] [--profile]
+
+Needs torch, torchvision and onnx. Weights come from a seed. Both programs hold their input on the GPU and replay a
+captured graph; a round is one inference of each, and the figure is the 20th percentile of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import time
+from typing import Any
+
+import numpy as np
+
+from .. import zoo
+
+MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16")
+
+
+def as_onnx(model: Any, case: zoo.Case) -> Any:
+    """The model as an ONNX graph."""
+    import onnx
+    import torch
+
+    feeds = {name: torch.from_numpy(value) for name, value in zoo.sample(case).items()}
+    file = io.BytesIO()
+    torch.onnx.export(model, tuple(feeds.values()), file, input_names=list(feeds), opset_version=17, dynamo=False)
+    return onnx.load_from_string(file.getvalue())
+
+
+class Ours:
+    def __init__(self, graph: Any, feeds: dict[str, np.ndarray], target: str):
+        import tvm
+        from tvm import relay
+        from tvm.contrib import graph_executor
+
+        started = time.perf_counter()
+        mod, params = relay.frontend.from_onnx(graph)
+        with tvm.transform.PassContext(opt_level=3):
+            library = relay.build(mod, target, params=params)
+        self.compile_seconds = time.perf_counter() - started
+        self.library = library
+        self.device = tvm.cuda(0)
+        self.module = graph_executor.GraphModule(library["default"](self.device))
+        for name, value in feeds.items():
+            self.module.set_input(name, value)
+
+    def output(self) -> np.ndarray:
+        self.module.run()
+        return self.module.get_output(0).numpy()
+
+    def once(self) -> float:
+        self.device.sync()
+        started = time.perf_counter()
+        self.module.run()
+        self.device.sync()
+        return time.perf_counter() - started
+
+
+class Torch:
+    def __init__(self, model: Any, feeds: dict[str, np.ndarray], channels_last: bool):
+        import torch
+
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        self.torch = torch
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        model = model.cuda().to(memory_format=layout)
+        inputs = [torch.from_numpy(v).cuda() for v in feeds.values()]
+        inputs = [v.to(memory_format=layout) if v.dim() == 4 else v for v in inputs]
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode():
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                for _ in range(5):
+                    model(*inputs)
+            torch.cuda.synchronize()
+            with torch.cuda.graph(self.graph):
+                self.result = model(*inputs)
+
+    def output(self) -> np.ndarray:
+        self.graph.replay()
+        self.torch.cuda.synchronize()
+        return self.result.float().cpu().numpy()
+
+    def once(self) -> float:
+        self.torch.cuda.synchronize()
+        started = time.perf_counter()
+        self.graph.replay()
+        self.torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+
+def error(got: np.ndarray, wanted: np.ndarray) -> float:
+    """Relative, by the Frobenius norm."""
+    return float(np.linalg.norm(got.astype("float64") - wanted) / np.linalg.norm(wanted))
+
+
+def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any]:
+    import torch
+
+    case = zoo.Case(name)
+    model, feeds = zoo.build(case), zoo.sample(case)
+    with torch.inference_mode():
+        wanted = model.double()(*[torch.from_numpy(v).double() for v in feeds.values()]).numpy()
+    model = model.float()
+    ours = Ours(as_onnx(model, case), feeds, target)
+    mistake = error(ours.output(), wanted)
+    if mistake > 1e-3:
+        raise SystemExit(f"{name}: the outputs differ by {mistake:.2g}")
+    if profile:
+        show_profile(ours, feeds)
+    peers = {layout: Torch(model, feeds, layout == "NHWC") for layout in ("NCHW", "NHWC")}
+    programs = {"ours": ours, **peers}
+    for program in programs.values():
+        for _ in range(10):
+            program.once()
+    times: dict[str, list[float]] = {key: [] for key in programs}
+    for _ in range(rounds):
+        for key, program in programs.items():
+            times[key].append(program.once())
+    best = {key: float(np.percentile(row, 20)) * 1e3 for key, row in times.items()}
+    theirs = min(best["NCHW"], best["NHWC"])
+    row = {"model": name, "ours_ms": best["ours"], "torch_ms": theirs, "ratio": best["ours"] / theirs,
+           "error": mistake, "torch_error": error(peers["NCHW"].output(), wanted), "compile_s": ours.compile_seconds}
+    print(f"| {name} | {row['ours_ms']:.3f} | {theirs:.3f} | {row['ratio']:.2f} | {mistake:.1e} | "
+          f"{row['compile_s']:.1f} |", flush=True)
+    return row
+
+
+def show_profile(ours: Ours, feeds: dict[str, np.ndarray]) -> None:
+    """The slowest kernels."""
+    from tvm.contrib.debugger import debug_executor
+
+    library = ours.library
+    module = debug_executor.create(library.get_graph_json(), library.get_lib(), ours.device)
+    for key, value in library.get_params().items():
+        module.set_input(key, value)
+    for key, value in feeds.items():
+        module.set_input(key, value)
+    module.profile()
+    rows = [(call["Duration (us)"].us, call["Name"], str(call.get("Argument Shapes", ""))) for call in
+            module.profile().calls]
+    total = sum(row[0] for row in rows)
+    for us, kernel, shapes in sorted(rows, reverse=True)[:25]:
+        print(f"    {us:9.1f} us {us / total:6.1%}  {kernel[:70]}  {shapes[:120]}")
+    print(f"    {total:9.1f} us in {len(rows)} kernels")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--json", help="a file for the rows")
+    parser.add_argument("--profile", action="store_true", help="show the slowest kernels of each model")
+    arguments = parser.parse_args()
+    print("| model | ours, ms | PyTorch, ms | ratio | error | compile, s |\n| --- | --- | --- | --- | --- | --- |")
+    rows = [measure(name, arguments.rounds, arguments.target, arguments.profile) for name in arguments.models]
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
