@@ -79,6 +79,8 @@ def _declare_operators():
     too, only need their names, for as long as the library object lives."""
     import torch
 
+    if torch.version.cuda is not None:
+        return None
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

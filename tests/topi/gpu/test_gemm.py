@@ -121,3 +121,13 @@ def test_strips_larger_than_the_shared_memory_are_not_valid():
     config = {"tile": (8, 8), "threads": (16, 16), "step": 32, "parts": 1}
     assert not gemm.valid(sizes, machine, {**config, "step": 1024})
     assert gemm.valid(sizes, machine, {**config, "step": 8})
+
+
+@tvm.testing.requires_opencl
+def test_one_row_times_a_matrix(rng):
+    a, b = rng.standard_normal((1, 301)).astype("float32"), rng.standard_normal((301, 70)).astype("float32")
+    target = tvm.target.Target("opencl")
+    with target:
+        left, right = te.placeholder(a.shape), te.placeholder(b.shape)
+        made = topi.nn.relu(topi.nn.matmul(left, right))
+    run([made], [left, right, made], [a, b], np.maximum(a.astype("float64") @ b, 0), target)

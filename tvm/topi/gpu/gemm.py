@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 TAG = "gpu_gemm"
 # Tiles of a thread, and how many threads a block has along rows and columns.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
-THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8))
+THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
 STEPS = (8, 16, 32)
-# Rows or columns below which a product is many sums rather than tiles.
-SMALL = 4
+# Columns below which a product is many sums rather than tiles.
+FEW_COLUMNS = 4
 MOST_PARTS = 64
 # Fitted to a thousand kernels of a data-centre GPU (docs/performance.md). Cycles: between asking the memory and going
 # on, of a kernel more than one, and of a multiplication that waits for the one before it.
@@ -49,12 +49,12 @@ SUM_RATE = 2000.0
 MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
 
-def wanted(tensors: Sequence[Tensor], rows: Any = None, columns: Any = None) -> bool:
-    """Whether the target is a GPU, all sizes are known, and there are rows and columns enough for tiles."""
+def wanted(tensors: Sequence[Tensor], columns: Any = None) -> bool:
+    """Whether the target is a GPU, all sizes are known, and there are columns enough for tiles."""
     target = Target.current(allow_none=True)
     if target is None or "gpu" not in target.keys or "cpu" in target.keys:
         return False
-    if any(size is not None and getattr(size, "value", 0) < SMALL for size in (rows, columns)):
+    if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
         return False
     return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
 

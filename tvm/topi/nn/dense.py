@@ -24,7 +24,7 @@ def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, tra
     kb, n = tensor_b.shape if not transpose_b else tensor_b.shape[::-1]
     if not same_dim(ka, kb):
         raise TVMError(f"matmul: {ka} columns on the left meet {kb} rows on the right")
-    if gemm.wanted((tensor_a, tensor_b), m, n):
+    if gemm.wanted((tensor_a, tensor_b), n):
         made = gemm.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
         return made if bias is None else _with_bias(made, bias, out_dtype)
     k = te.reduce_axis((0, ka), name="k")
@@ -70,7 +70,7 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     if not same_dim(ka, kb):
         raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
     batch = bb if one_a else ba
-    if gemm.wanted((tensor_a, tensor_b), m, n):
+    if gemm.wanted((tensor_a, tensor_b), n):
         return gemm.batch_matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
     k = te.reduce_axis((0, ka), name="k")
     known = all(isinstance(d, IntImm) for d in (batch, m, n, ka))
