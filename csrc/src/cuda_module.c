@@ -79,7 +79,7 @@ static int load_module(const DeviceModule *m, int device, CUmodule *out) {
   ErrorRecord why;
   for (int i = 0; i < m->image_count; ++i) {
     if (!runs_on(&m->images[i], &tvm_cuda_devices[device])) continue;
-    *log = '\0';
+    memset(log, 0, sizeof log);
     CUresult code = load_image(&m->images[i], out, log, sizeof log - 1);
     if (!code) return 0;
     if (code == CUDA_ERROR_NO_BINARY_FOR_GPU || broken) continue;

@@ -7,7 +7,7 @@ import pytest
 
 import tvm
 from tvm import TVMError, relay
-from tvm.contrib import graph_executor
+from tvm.contrib import graph_executor, graph_runtime
 from tvm.contrib.debugger import debug_executor
 from tvm.driver import tvmc
 from tvm.driver.tvmc.model import TVMCModel
@@ -105,6 +105,29 @@ def test_report_of_the_debug_executor(built):
     )
     executor.set_input("x", value(1))
     assert "opencl" in str(executor.profile())
+
+
+def test_quick_start_of_the_guides(tmp_path):
+    mod, params = relay.testing.mlp.get_workload(batch_size=1, num_classes=10, image_shape=(1, 4, 4))
+    with tvm.transform.PassContext(opt_level=3):
+        graph, lib, params = relay.build_module.build(mod, "opencl", params=params)
+    ctx = tvm.cl()
+    data = np.random.uniform(-1, 1, size=(1, 1, 4, 4)).astype("float32")
+    with pytest.warns(DeprecationWarning):
+        module = graph_runtime.create(graph, lib, ctx)
+    module.set_input("data", data)
+    module.set_input(**params)
+    module.run()
+    out = module.get_output(0, tvm.nd.empty((1, 10))).asnumpy()
+    assert abs(out.sum() - 1) < 1e-5 and (out > 0).all()
+    lib.export_library(str(tmp_path / "deploy_lib.so"))
+    (tmp_path / "deploy_param.params").write_bytes(relay.save_param_dict(params))
+    loaded = tvm.runtime.load_module(str(tmp_path / "deploy_lib.so"))
+    with pytest.warns(DeprecationWarning):
+        module = graph_runtime.create(graph, loaded, ctx)
+    module.load_params(bytearray((tmp_path / "deploy_param.params").read_bytes()))
+    module.run(data=tvm.nd.array(data))
+    np.testing.assert_allclose(module.get_output(0).asnumpy(), out, rtol=1e-5, atol=1e-6)
 
 
 def test_tvmc_package(tmp_path):

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from ..autotvm.measure.workers import HEAD, pack
 from ..codegen import llvm_jit
 from ..codegen.llvm_module import CONTEXT, TABLE
-from ..runtime import cpu, load_module, ndarray
+from ..runtime import Device, load_module, ndarray
 from ..runtime.module import Module, from_jit
 
 _WATCH_SECONDS = 1
@@ -49,16 +49,16 @@ class Arguments:
         self.sets: list[list[ndarray.NDArray]] = []
         self.turn = 0
 
-    def prepare(self, info: list[Any], fresh: bool) -> None:
+    def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
         """Arrays of these shapes and dtypes; ``fresh`` where the last ones may have been written to."""
-        key = json.dumps(info)
+        key = json.dumps([info, device.device_type, device.device_id])
         if fresh or key != self.key:
             values = [example(shape, dtype, i) for i, (shape, dtype) in enumerate(info)]
             first, *rest = values
             size = sum(value.nbytes for value in rest)
             copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
-            kept = ndarray.array(first)
-            self.sets = [[kept, *map(ndarray.array, rest)] for _ in range(copies)]
+            kept = ndarray.array(first, device)
+            self.sets = [[kept, *(ndarray.array(value, device) for value in rest)] for _ in range(copies)]
             self.key, self.turn = key, 0
 
     def next(self) -> list[ndarray.NDArray]:
@@ -140,11 +140,13 @@ REFERENCE = Reference()
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Run an object: seconds of each repeat, and its outputs where they are asked for."""
     module = _module(message, payload)
-    ARGUMENTS.prepare(message["args"], message["outputs"])
+    device = Device(*message["device"])
+    ARGUMENTS.prepare(message["args"], message["outputs"], device)
     arguments = ARGUMENTS.sets[0]
     function = module[message["entry"]]
     start = time.perf_counter()
     function(*arguments)
+    device.sync()
     first = time.perf_counter() - start
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
     limit = message.get("limit")
@@ -152,12 +154,14 @@ def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]
         # The first call also warms caches and threads: a second one decides.
         start = time.perf_counter()
         function(*arguments)
+        device.sync()
         second = time.perf_counter() - start
         if second > limit:
             return {"costs": [second]}, outputs
-    if message["flush"] or message["min_repeat_ms"]:
+    # A device has its own clock and no noisy neighbours.
+    if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
         evaluator = module.time_evaluator(
-            message["entry"], cpu(0), number=message["number"], repeat=message["repeat"],
+            message["entry"], device, number=message["number"], repeat=message["repeat"],
             min_repeat_ms=message["min_repeat_ms"],
             f_preproc="cache_flush_cpu_non_first_arg" if message["flush"] else "",
         )

@@ -19,6 +19,7 @@ from ..ir.type import (
     TypeVar,
 )
 from ..ir.type import RelayRefType as RefType
+from ..runtime.params import load_param_dict, save_param_dict
 from . import adt, expr, op, parser, printer
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from .expr import (

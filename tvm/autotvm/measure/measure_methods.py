@@ -10,6 +10,7 @@ from typing import Any
 
 from ...driver.build_module import build
 from ...error import TVMError
+from ...target import Target
 from ...te.schedule import create_schedule
 from ..task.entity import InstantiationError
 from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit
@@ -141,7 +142,9 @@ class LocalRunner(Runner):
         start = time.time() - built.time_cost
         key = inp.task.workload
         best = self._best.get(key)
-        answer = self._run_code(pool, built, best and best * self.slow_factor, self.verify)
+        assert inp.target is not None
+        device = inp.target.get_target_device_type()
+        answer = self._run_code(pool, device, built, best and best * self.slow_factor, self.verify)
         if isinstance(answer, Failure):
             kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
             return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
@@ -155,13 +158,13 @@ class LocalRunner(Runner):
             self._best[key] = mean
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
 
-    def _run_code(self, pool: Any, built: BuildResult, limit: float | None, outputs: bool) -> Any:
+    def _run_code(self, pool: Any, device: int, built: BuildResult, limit: float | None, outputs: bool) -> Any:
         code = built.code
         message = {
             "action": "run", "args": built.arg_info, "number": self.number, "repeat": self.repeat,
             "min_repeat_ms": self.min_repeat_ms, "cooldown": self.cooldown_interval, "limit": limit,
             "flush": self.enable_cpu_cache_flush, "outputs": outputs, "filename": built.filename,
-            "names": code.names if code else (), "entry": ENTRY,
+            "names": code.names if code else (), "entry": ENTRY, "device": (device, 0),
         }
         box: list[Any] = []
         pool.submit(Job(message, code.object if code else b"", self.timeout, box.append))
@@ -192,7 +195,9 @@ class LocalRunner(Runner):
         schedule, args = instantiate(inp)
         assert inp.target is not None
         plain = create_schedule(_original_outputs(schedule))
-        message, text, names = lower_to_text(plain, args, inp.target)
+        # Without a schedule there are no threads: what devices compute is checked against the CPU.
+        target = inp.target if inp.target.kind.name == "llvm" else Target("llvm")
+        message, text, names = lower_to_text(plain, args, target)
         box: list[Any] = []
         pool.submit(Job(message, text, 60.0, box.append))
         pool.finish()
@@ -203,7 +208,7 @@ class LocalRunner(Runner):
         number, repeat, timeout = self.number, self.repeat, self.timeout
         self.number, self.repeat, self.timeout = 1, 1, 600.0
         try:
-            answer = self._run_code(pool, reference, 1e-9, True)
+            answer = self._run_code(pool, target.get_target_device_type(), reference, 1e-9, True)
         finally:
             self.number, self.repeat, self.timeout = number, repeat, timeout
         if isinstance(answer, Failure):

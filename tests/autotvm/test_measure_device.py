@@ -1,0 +1,38 @@
+"""Measuring candidates on a device of this machine."""
+
+from __future__ import annotations
+
+from tvm import autotvm, te
+from tvm.autotvm.measure.measure import create_measure_batch
+from tvm.testing import requires_opencl
+
+N = 256
+
+
+@autotvm.template("test/device_threads")
+def by_threads(n: int):
+    a = te.placeholder((n,), name="a")
+    b = te.compute((n,), lambda i: a[i] * 2.0 + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    cfg = autotvm.get_config()
+    cfg.define_knob("threads", [16, 64, 1 << 20])
+    block, thread = s[b].split(b.op.axis[0], factor=cfg["threads"].val)
+    s[b].bind(block, te.thread_axis("blockIdx.x"))
+    s[b].bind(thread, te.thread_axis("threadIdx.x"))
+    cfg.add_flop(2 * n)
+    return s, [a, b]
+
+
+@requires_opencl
+def test_candidates_run_on_the_device_and_are_checked_against_the_cpu():
+    task = autotvm.task.create("test/device_threads", args=(N,), target="opencl")
+    option = autotvm.measure_option(
+        autotvm.LocalBuilder(timeout=60), autotvm.LocalRunner(timeout=120, number=2, repeat=2, verify=True)
+    )
+    measure = create_measure_batch(task, option)
+    results = measure([autotvm.MeasureInput(task.target, task, task.config_space.get(i)) for i in range(3)])
+    for result in results[:2]:
+        assert result.error_no == 0, result.costs
+        assert len(result.costs) == 2 and all(0 < cost < 10 for cost in result.costs)
+    # More threads than any device has: refused with the numbers, and it costs only itself.
+    assert results[2].error_no != 0 and "1048576" in str(results[2].costs[0])
