@@ -1,7 +1,8 @@
 """Direct convolution over channels in blocks: a tile of pixels and blocks of filters stays in registers.
 
 The tile is ``tile_h`` x ``tile_w`` pixels by ``tile_oc`` vectors of filters. For every input channel and position of
-the window one vector of each filter block is loaded, and one number of each pixel is spread over the lanes.
+the window one vector of each filter block is loaded, and one number of each pixel is spread over the lanes. Neighbours
+in a row of the window may share those numbers: each is then spread once for all the columns it is multiplied with.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 AHEAD = 32
 # Independent sums that keep the multipliers busy: their latency times their number.
 CHAINS = 8
+# Instructions a cycle of a core whose other half is busy with something else; one left to itself has twice as many.
+ISSUED = 3
+# Vectors of filters from which on a pixel read again from the second cache is used often enough.
+WIDE = 4
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -60,13 +65,33 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
     ]
 
 
+def column_step(op: ComputeOp) -> int:
+    """By how many columns of the data neighbours in a row of results are apart."""
+    data = next(load for load in access.loads(op.body) if load.producer is op.input_tensors[0])
+    return access.stride_along(data.indices[3], op.axis[3].var) or 1
+
+
+def can_share(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> bool:
+    """Whether numbers may serve all columns of the window: its filters fit the registers too, rows are long beside it,
+    and neighbours have enough columns in common."""
+    h, w, oc = tile
+    fits = h * w * oc + x["kw"] * oc + 1 <= machine.registers
+    return fits and w >= 3 * x["kw"] and step < x["kw"] and (step == 1 or oc == 1)
+
+
+def numbers_of_step(x: dict[str, int], height: int, width: int, step: int, share: bool) -> float:
+    """Numbers spread over the lanes for each channel and position of the window."""
+    return height * ((width - 1) * step + x["kw"]) / x["kw"] if share else height * width
+
+
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     """Every knob and its values."""
     x = extents(op)
     return {
         "tile": tiles(x, machine),
+        "share": [0, 1] if x["kw"] > 1 else [0],
         "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
-        "outer": ["filters", "pixels"],
+        "outer": ["filters", "rows", "pixels"],
         "pad": ["task", "once"],
         "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
     }
@@ -76,25 +101,49 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The tile with the least time by count of loads and sums, tails included."""
     x = extents(op)
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+    step = column_step(op)
 
-    def cost(tile: tuple[int, int, int]) -> float:
-        h, w, oc = tile
-        return sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+    def cost(option: tuple[tuple[int, int, int], int]) -> float:
+        (h, w, oc), share = option
+        fetches = oc if ahead_of(x, outer_loops(x, option[0], machine), machine) else 0
+        return sum(
+            n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)), fetches)
+            for a, b, n in pieces(x["h"], x["w"], h, w)
+        ) / oc
 
-    tile = min(tiles(x, machine), key=cost)
-    # Data is read once where all filters are done on a tile of pixels; their weights then come from the second cache.
-    weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
-    outer = "pixels" if weights <= machine.l2_bytes // 2 and x["h"] >= 4 * machine.threads else "filters"
-    size = tile[0] * tile[1] * tile[2]
+    options = [(tile, 0) for tile in tiles(x, machine)]
+    options += [(tile, 1) for tile, _ in options if x["kw"] > 1 and can_share(x, tile, step, machine)]
+    tile, share = min(options, key=cost)
+    outer = outer_loops(x, tile, machine)
+    size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
+    # Short bodies are unrolled until the loop's own instructions are few beside them, those that wait for weights until
+    # the address of a pixel is counted up once for all its channels.
+    most = 16 * size if outer == "filters" and steps == x["ici"] * x["ico"] and ahead_of(x, outer, machine) else 112
     return {
         "tile": tile,
-        "rows": rows_of_task(x, tile, outer, machine),
+        "share": share,
+        "rows": rows_of_task(x, tile, outer, step, machine),
         "outer": outer,
         # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
         "pad": "task" if outer == "pixels" else "once",
-        # Short bodies are unrolled until the loop's own instructions are few beside them.
-        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= 112)),
+        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most)),
     }
+
+
+def outer_loops(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> str:
+    """What a task keeps. Data is read once where all filters are done on a tile of pixels ("pixels"); their weights
+    then come from the second cache. Tiles of many filters go over some rows first ("rows"), so that their weights stay
+    in the first cache and the rows in the second. Where weights are too many for that, "filters"."""
+    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
+    if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads:
+        return "filters"
+    return "rows" if tile[2] >= WIDE and x["kh"] == x["kw"] == 1 else "pixels"
+
+
+def ahead_of(x: dict[str, int], outer: str, machine: Machine) -> int:
+    """Channels by which weights are fetched ahead."""
+    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
+    return AHEAD if weights > machine.l2_bytes // 4 and outer != "rows" else 0
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -108,17 +157,30 @@ def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
     """Cycles of a tile: two multiplications and two loads each cycle, whichever takes longer; the loop and the first
     and last vectors on top."""
     sums = pixels * tile_oc
-    multiply = max(sums, CHAINS) / 2
+    return steps * step_cycles(max(sums, CHAINS) / 2, pixels, tile_oc) + 4 * sums
+
+
+def direct_cycles(pixels: int, tile_oc: int, steps: int, numbers: float, fetches: int) -> float:
+    """As tile_cycles, for a core that has to share what it can issue."""
+    sums = pixels * tile_oc
+    busy = max(max(sums, CHAINS) / 2, (sums + numbers + tile_oc + fetches) / ISSUED)
+    return steps * step_cycles(busy, numbers, tile_oc) + 4 * sums
+
+
+def step_cycles(busy: float, numbers: float, tile_oc: int) -> float:
     # A vector of weights comes from the second cache: it costs as much as three loads that hit the first.
-    load = (pixels + 3 * tile_oc) / 2
-    return steps * (max(multiply, load) + 0.15 * min(multiply, load) + 0.5) + 4 * sums
+    load = (numbers + 3 * tile_oc) / 2
+    return max(busy, load) + 0.15 * min(busy, load) + 0.5
 
 
-def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, machine: Machine) -> int:
-    """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little."""
-    chunks = x["n"] * (x["oc"] // tile[2] if outer == "filters" else 1)
+def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, step: int, machine: Machine) -> int:
+    """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little; rows
+    that all filters read one after the other stay in the second cache."""
+    chunks = x["n"] * (x["oc"] // tile[2] if outer != "pixels" else 1)
+    row = 4 * x["w"] * x["ico"] * x["ici"] * step
+    wanted, room = (8, machine.l2_bytes // 5) if outer == "rows" else (4, x["h"] * row)
     rows = x["h"]
-    while rows > tile[0] and chunks * -(-x["h"] // rows) < 4 * machine.threads:
+    while rows > tile[0] and (chunks * -(-x["h"] // rows) < wanted * machine.threads or rows * row > room):
         rows = -(-rows // 2)
     return -(-rows // tile[0]) * tile[0]
 
@@ -135,6 +197,9 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     if config["outer"] == "filters":
         host.reorder(n, oc_outer, rows, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
         task, inside = host.fuse(n, oc_outer, rows), w_outer
+    elif config["outer"] == "rows":
+        host.reorder(n, rows, oc_outer, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
+        task, inside = host.fuse(n, rows, oc_outer), w_outer
     else:
         host.reorder(n, rows, h_outer, w_outer, oc_outer, oc_tile, h_tile, w_tile, ob)
         task, inside = host.fuse(n, rows), oc_outer
@@ -148,9 +213,7 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
         host.parallel(task)
     padding = pad_stage(planner, stage)
     stage.compute_at(host, inside)
-    x = extents(stage.op)
-    weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
-    sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
+    sum_up(stage, config, ahead_of(extents(stage.op), config["outer"], planner.machine))
     if padding is not None:
         planner.placed.add(padding)
         if config["pad"] == "task":
@@ -164,8 +227,9 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     n, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
     ic_inner, ic_unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
-    stage.reorder(n, ic_outer, kh, kw, ic_inner, ic_unrolled, h, w, oc, ob)
-    for axis in (ic_unrolled, h, w, oc):
+    unrolled = [ic_unrolled, h, w, kw, oc] if config["share"] else [ic_unrolled, h, w, oc]
+    stage.reorder(n, ic_outer, kh, *([] if config["share"] else [kw]), ic_inner, *unrolled, ob)
+    for axis in unrolled:
         stage.unroll(axis)
     stage.vectorize(ob)
     if ahead:
