@@ -137,3 +137,26 @@ def test_groups_of_whole_blocks_read_their_own_channels(each, per):
     function(tvm.nd.array(blocked(data, block)), tvm.nd.array(np.ascontiguousarray(packed)), got)
     want = blocked(reference(data, weight, 1, (1, 1, 1, 1), 1, groups), block)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-3)
+
+
+def packed_convolution(channels, filters, size, kernel, groups=1, stride=1):
+    x = te.placeholder((1, channels // 16, size, size, 16))
+    w = te.placeholder((filters // 16, channels // 16 // groups, kernel, kernel, 16, 16))
+    return topi.nn.conv2d_NCHWc(x, w, stride, kernel // 2, 1, "NCHW16c", "NCHW16c", "float32")
+
+
+def test_columns_of_the_window_share_numbers_where_their_filters_fit_the_registers():
+    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    config = conv2d.choose(packed_convolution(128, 128, 56, 3, groups=8).op, machine)
+    rows, columns, vectors = config["tile"]
+    assert config["share"]
+    assert rows * columns * vectors + 3 * vectors + 1 <= machine.registers
+    assert not conv2d.choose(packed_convolution(64, 64, 56, 1).op, machine)["share"]
+
+
+def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_second_cache():
+    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    machine.threads, machine.l2_bytes = 2, 1 << 21
+    config = conv2d.choose(packed_convolution(256, 256, 56, 1).op, machine)
+    assert config["outer"] == "rows" and config["tile"][2] >= conv2d.WIDE
+    assert config["rows"] * 56 * 256 * 4 <= machine.l2_bytes // 4
