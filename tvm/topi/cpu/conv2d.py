@@ -25,6 +25,8 @@ CHAINS = 8
 ISSUED = 3
 # Vectors of filters from which on a pixel read again from the second cache is used often enough.
 WIDE = 4
+# Tiles that use weights one after the other from which on it pays to keep those weights.
+AGAIN = 16
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -73,10 +75,10 @@ def column_step(op: ComputeOp) -> int:
 
 def can_share(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> bool:
     """Whether numbers may serve all columns of the window: its filters fit the registers too, rows are long beside it,
-    and neighbours have enough columns in common."""
+    neighbours have columns in common, and there is no second vector of filters to use a number again."""
     h, w, oc = tile
     fits = h * w * oc + x["kw"] * oc + 1 <= machine.registers
-    return fits and w >= 3 * x["kw"] and step < x["kw"] and (step == 1 or oc == 1)
+    return fits and x["oc"] == x["groups"] and w >= 3 * x["kw"] and step < x["kw"]
 
 
 def numbers_of_step(x: dict[str, int], height: int, width: int, step: int, share: bool) -> float:
@@ -103,18 +105,23 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     step = column_step(op)
 
-    def cost(option: tuple[tuple[int, int, int], int]) -> float:
+    def alone(tile: tuple[int, int, int]) -> float:
+        h, w, oc = tile
+        return sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+
+    def shared(option: tuple[tuple[int, int, int], int]) -> float:
         (h, w, oc), share = option
-        fetches = oc if ahead_of(x, outer_loops(x, option[0], machine), machine) else 0
         return sum(
-            n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)), fetches)
+            n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)))
             for a, b, n in pieces(x["h"], x["w"], h, w)
         ) / oc
 
-    options = [(tile, 0) for tile in tiles(x, machine)]
-    options += [(tile, 1) for tile, _ in options if x["kw"] > 1 and can_share(x, tile, step, machine)]
-    tile, share = min(options, key=cost)
-    outer = outer_loops(x, tile, machine)
+    known = tiles(x, machine)
+    options = [(min(known, key=alone), 0)]
+    options += [(tile, 0) for tile in known if outer_loops(x, tile, step, machine) == "rows"]
+    options += [(tile, 1) for tile in known if can_share(x, tile, step, machine)]
+    tile, share = min(options, key=shared)
+    outer = outer_loops(x, tile, step, machine)
     size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
     # Short bodies are unrolled until the loop's own instructions are few beside them, those that wait for weights until
     # the address of a pixel is counted up once for all its channels.
@@ -130,14 +137,16 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     }
 
 
-def outer_loops(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> str:
+def outer_loops(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> str:
     """What a task keeps. Data is read once where all filters are done on a tile of pixels ("pixels"); their weights
     then come from the second cache. Tiles of many filters go over some rows first ("rows"), so that their weights stay
-    in the first cache and the rows in the second. Where weights are too many for that, "filters"."""
+    near and the rows in the second cache. Where weights are too many for that, "filters"."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
     if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads:
         return "filters"
-    return "rows" if tile[2] >= WIDE and x["kh"] == x["kw"] == 1 else "pixels"
+    wide = tile[2] >= WIDE and x["kh"] == x["kw"] == 1
+    pixels = rows_of_task(x, tile, "rows", step, machine) * x["w"]
+    return "rows" if wide and pixels >= AGAIN * tile[0] * tile[1] else "pixels"
 
 
 def ahead_of(x: dict[str, int], outer: str, machine: Machine) -> int:
@@ -160,10 +169,10 @@ def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
     return steps * step_cycles(max(sums, CHAINS) / 2, pixels, tile_oc) + 4 * sums
 
 
-def direct_cycles(pixels: int, tile_oc: int, steps: int, numbers: float, fetches: int) -> float:
+def direct_cycles(pixels: int, tile_oc: int, steps: int, numbers: float) -> float:
     """As tile_cycles, for a core that has to share what it can issue."""
     sums = pixels * tile_oc
-    busy = max(max(sums, CHAINS) / 2, (sums + numbers + tile_oc + fetches) / ISSUED)
+    busy = max(max(sums, CHAINS) / 2, (sums + numbers + tile_oc) / ISSUED)
     return steps * step_cycles(busy, numbers, tile_oc) + 4 * sums
 
 
