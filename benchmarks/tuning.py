@@ -4,6 +4,7 @@
     python -m benchmarks.tuning propose                                   64 candidates from a space of millions
     python -m benchmarks.tuning rank [--trials 256] [--held-out 128]      Spearman's rank correlation on unseen ones
     python -m benchmarks.tuning against-random [--tasks 10] [--trials 96] tuned pick against random search
+    python -m benchmarks.tuning memory [--trials 2000]                    memory of the tuner and its workers
 
 ``rank --prepare`` builds the candidates only, so that measuring can follow on a machine with nothing else to do.
 ``against-random`` begins no task after ``--seconds``; the same command goes on where it stopped.
@@ -22,6 +23,8 @@ import time
 from typing import Any
 
 import numpy as np
+
+from .tuning_memory import memory
 
 
 def model_tasks(path: str, target: str) -> list[Any]:
@@ -144,6 +147,7 @@ def against_random(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = {"throughput": throughput, "propose": propose, "rank": rank, "against-random": against_random}
+    commands["memory"] = memory
     parser.add_argument("command", choices=commands)
     parser.add_argument("--model", default="demo/mobilenet_v2.onnx")
     parser.add_argument("--target", default="llvm")
@@ -159,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="against-random: no task is begun later")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    arguments.trials = arguments.trials or {"rank": 256, "against-random": 96}.get(arguments.command, 8)
+    arguments.trials = arguments.trials or {"rank": 256, "against-random": 96, "memory": 2000}.get(arguments.command, 8)
     commands[arguments.command](arguments)
 
 

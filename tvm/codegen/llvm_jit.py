@@ -66,7 +66,13 @@ def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bo
     options.loop_interleaving = False
     options.loop_unrolling = unroll
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        # A base class of llvmlite's managers hides the method that frees them: left alone, each stays for good.
+        llvm.newpassmanagers.NewPassManager._dispose(manager)
+        manager.detach()
 
 
 def optimized(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()):
@@ -94,20 +100,26 @@ _lock = threading.Lock()
 _serial = itertools.count()
 
 
-@functools.cache
-def _engine():
-    """One JIT per process; each module is a library of its own in it."""
-    llvm = _binding()
-    return llvm.create_lljit_compiler()
+def new_engine():
+    """A JIT of its own. LLVM keeps some bytes of every library that was in a JIT until the JIT itself is freed."""
+    return _binding().create_lljit_compiler()
 
 
-def load_object(data: bytes, names: Iterable[str]):
-    """Link an object into this process: addresses of ``names``, and what must be kept alive for them to stay valid."""
+_engine = functools.cache(new_engine)
+
+
+def load_object(data: bytes, names: Iterable[str], engine=None):
+    """Link an object into this process: addresses of ``names``, and what must be kept alive for them to stay valid.
+
+    Each object is a library of its own in ``engine``, by default the one JIT of this process.
+    """
     llvm = _binding()
     wanted = list(names)
     builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
     for name in wanted:
         builder.export_symbol(name)
+    engine = engine if engine is not None else _engine()
     with _lock:
-        library = builder.link(_engine(), f"tvm{next(_serial)}")
-    return {name: library[name] for name in wanted}, library
+        library = builder.link(engine, f"tvm{next(_serial)}")
+    # A tuple lets go of its last item first: the library ends before its JIT.
+    return {name: library[name] for name in wanted}, (engine, library)

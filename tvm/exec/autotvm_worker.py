@@ -34,6 +34,8 @@ _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
 # A candidate that takes less than this share of the reference's time is the reference from then on.
 _MUCH_FASTER = 0.5
+# Candidates that share a JIT.
+_PER_ENGINE = 32
 
 
 class Arguments:
@@ -128,11 +130,26 @@ def _module(message: dict[str, Any], payload: bytes) -> Module:
     if message.get("filename"):
         return load_module(message["filename"])
     names = message["names"]
-    addresses, library = llvm_jit.load_object(payload, (*names, TABLE, CONTEXT))
+    addresses, library = llvm_jit.load_object(payload, (*names, TABLE, CONTEXT), ENGINES.get())
     table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
     return from_jit(addresses, table, context, library, entry_name=message["entry"])
 
 
+class Engines:
+    """JITs for candidates: a new one now and then, as each keeps some memory of all it ever held."""
+
+    def __init__(self):
+        self.engine: Any = None
+        self.left = 0
+
+    def get(self) -> Any:
+        if self.left == 0:
+            self.engine, self.left = llvm_jit.new_engine(), _PER_ENGINE
+        self.left -= 1
+        return self.engine
+
+
+ENGINES = Engines()
 ARGUMENTS = Arguments()
 REFERENCE = Reference()
 
