@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import tvm
 from tvm import autotvm, te, tir
-from tvm.autotvm.measure import workers
+from tvm.autotvm.measure import measure_methods, workers
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.exec.autotvm_worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
@@ -102,6 +103,143 @@ def test_bad_candidates_cost_only_themselves():
     assert errors["refused"].error_no == number.INSTANTIATION_ERROR
     assert "not wanted" in str(errors["refused"].costs[0])
     assert errors["raises"].error_no == number.INSTANTIATION_ERROR
+
+
+class Answering:
+    """Stands for the workers: every candidate takes a second, and what was asked is kept."""
+
+    def __init__(self):
+        self.asked: list[dict] = []
+
+    def submit(self, job: workers.Job) -> None:
+        self.asked.append(job.message)
+        job.done(({"costs": [1.0] * job.message["repeat"]}, b""))
+
+    def finish(self) -> None:
+        pass
+
+
+def test_runner_asks_for_what_its_options_say(monkeypatch):
+    pool = Answering()
+    monkeypatch.setattr(measure_methods, "shared_pool", lambda size: pool)
+    task, target = get_sample_task(16)
+    built = measure_methods.BuildResult(None, [((16, 16), "float32")], None, 0.5)
+    built.code = measure_methods.Code(b"", (), "default_function")
+    inputs = [autotvm.MeasureInput(target, task, task.config_space.get(i)) for i in range(2)]
+    runner = autotvm.LocalRunner(
+        timeout=7, number=5, repeat=2, min_repeat_ms=30, cooldown_interval=0.25, enable_cpu_cache_flush=True
+    )
+    runner.set_task(task)
+    results = runner.run(inputs, [built, built])
+    assert [r.costs for r in results] == [(1.0, 1.0)] * 2 and all(r.all_cost >= 0.5 for r in results)
+    wanted = {"number": 5, "repeat": 2, "min_repeat_ms": 30, "cooldown": 0.25, "flush": True, "outputs": False}
+    assert all(message[name] == value for message in pool.asked for name, value in wanted.items())
+    assert [message["limit"] for message in pool.asked] == [None, 3.0], "three times the best so far"
+
+
+def test_options_act_on_the_worker():
+    task = autotvm.task.create("test/hostile", (1024,), "llvm")
+    fine = [task.config_space.get(0)]
+    runner = autotvm.LocalRunner(
+        number=1, repeat=3, min_repeat_ms=40, cooldown_interval=0.2, enable_cpu_cache_flush=True
+    )
+    batch = create_measure_batch(task, autotvm.measure_option("local", runner))
+    (result,) = batch([autotvm.MeasureInput(task.target, task, c) for c in fine])
+    assert result.error_no == 0 and len(result.costs) == 3
+    assert result.all_cost > 3 * 0.04 + 0.2, "three repeats of 40 ms and a rest of 200 ms"
+
+
+def test_loaders_of_other_devices_are_refused():
+    with pytest.raises(tvm.TVMError, match="module_loader"):
+        autotvm.LocalRunner(module_loader=lambda *_: None)
+
+
+@autotvm.template("test/endless_lowering")
+def endless_lowering(n: int):
+    cfg = autotvm.get_config()
+    cfg.define_knob("hangs", [False, True])
+    while cfg["hangs"].val:
+        pass
+    a = te.placeholder((n,), name="a")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="b")
+    return te.create_schedule(b.op), [a, b]
+
+
+def test_template_that_never_returns_costs_only_itself():
+    task = autotvm.task.create("test/endless_lowering", (64,), "llvm")
+    runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0)
+    batch = create_measure_batch(task, autotvm.measure_option(autotvm.LocalBuilder(timeout=1), runner))
+    configs = [task.config_space.get(i) for i in (1, 0)]
+    hung, fine = batch([autotvm.MeasureInput(task.target, task, c) for c in configs])
+    assert hung.error_no == autotvm.MeasureErrorNo.BUILD_TIMEOUT and "longer than 1 s" in str(hung.costs[0])
+    assert fine.error_no == 0
+
+
+@autotvm.template("test/tensorized")
+def tensorized(n: int):
+    """Eight numbers at a time by an intrinsic; a fault in it makes some configurations wrong."""
+    cfg = autotvm.get_config()
+    cfg.define_knob("added", [1.0, 2.0])
+    a = te.placeholder((n,), name="a")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    _, inner = s[b].split(b.op.axis[0], factor=8)
+    s[b].tensorize(inner, eight(cfg["added"].val))
+    return s, [a, b]
+
+
+def eight(added: float):
+    x = te.placeholder((8,), name="x")
+    y = te.compute((8,), lambda i: x[i] + 1.0, name="y")
+
+    def body(ins, outs):
+        ib = tir.ir_builder.create()
+        with ib.for_range(0, 8) as i:
+            ib.emit(outs[0].vstore(i, ins[0].vload(i) + added))
+        return ib.get()
+
+    buffers = {t: tir.decl_buffer(t.shape, t.dtype, t.op.name, offset_factor=1) for t in (x, y)}
+    return te.decl_tensor_intrin(y.op, body, binds=buffers)
+
+
+def test_wrong_answers_are_found():
+    task = autotvm.task.create("test/tensorized", (64,), "llvm")
+    right, wrong = measure([task.config_space.get(i) for i in (0, 1)], task, verify=True)
+    assert right.error_no == 0
+    assert wrong.error_no == autotvm.MeasureErrorNo.WRONG_ANSWER and "by up to 1" in str(wrong.costs[0])
+    assert all(r.error_no == 0 for r in measure([task.config_space.get(i) for i in (0, 1)], task))
+
+
+UNGUARDED = """
+import sys
+print("the script begins", flush=True)
+from tvm import autotvm, te
+
+@autotvm.template("script/add")
+def add(n):
+    a = te.placeholder((n,), name="a")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="b")
+    s = te.create_schedule(b.op)
+    cfg = autotvm.get_config()
+    cfg.define_split("tile", b.op.axis[0], num_outputs=2)
+    cfg["tile"].apply(s, b, b.op.axis[0])
+    return s, [a, b]
+
+task = autotvm.task.create("script/add", args=(64,), target="llvm")
+option = autotvm.measure_option(builder="local", runner=autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0))
+autotvm.tuner.RandomTuner(task).tune(n_trial=3, measure_option=option, callbacks=[
+    autotvm.callback.log_to_file(sys.argv[1])])
+"""
+
+
+def test_published_scripts_need_no_guard(tmp_path):
+    """Workers are no copies of the script: its top level runs once."""
+    script, log = tmp_path / "script.py", tmp_path / "records.log"
+    script.write_text(UNGUARDED)
+    done = subprocess.run([sys.executable, str(script), str(log)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the script begins") == 1
+    assert [r.error_no for _, r in autotvm.record.load_from_file(log)] == [0, 0, 0]
 
 
 def test_answers_can_be_verified():

@@ -19,6 +19,10 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
         ),
         pytest.param(["tvmcpythonintro.py"], "the loaded package gives the same", marks=pytest.mark.slow),
         pytest.param(["autotvmintro.py"], "the predictions are the same", marks=pytest.mark.slow),
+        pytest.param(
+            ["tune_model.py", "--trials", "6", "--tasks", "0,1,2", "--time-budget", "2m"],
+            "the predictions are the same: ", marks=pytest.mark.slow,
+        ),
         (["preprocess.py"], "imagenet_cat.npz holds data of shape (1, 3, 224, 224)"),
     ],
 )

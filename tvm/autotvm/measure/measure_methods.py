@@ -112,6 +112,8 @@ class LocalRunner(Runner):
         slow_factor: float = 3.0, verify: bool = False,
     ):
         super().__init__(timeout, 1)
+        if module_loader is not None:
+            raise TVMError("LocalRunner: a module_loader sends code to a device by RPC, which is not available yet")
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
         self.enable_cpu_cache_flush = enable_cpu_cache_flush

@@ -1,0 +1,18 @@
+"""A few kills of the tuner and its workers; ``make fuzz-tune`` does many."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+def test_killed_tuners_lose_nothing(root: Path, seed: int):
+    pytest.importorskip("onnx")
+    command = [sys.executable, str(root / "tools" / "fuzz_tune.py"), "--kills", "3", "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"seed {seed}") == 2
