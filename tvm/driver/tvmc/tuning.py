@@ -191,6 +191,8 @@ class Run:
         )
         self.option = autotvm.measure_option(autotvm.LocalBuilder(timeout=settings.timeout), self.runner)
         self.log = autotvm.callback.log_to_file(settings.records)
+        # A file that cannot be written is said before anything is measured.
+        RecordFile(settings.records).append([])
         self.found = 0
         self.load()
         self.display = display_for(self)
