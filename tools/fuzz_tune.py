@@ -196,9 +196,9 @@ class Fuzz:
         """An undisturbed run to the end of a budget, and once more, which measures nothing."""
         if self.process is not None:
             self.kill_tuner()
-        size = None
-        for more in (40, 0):
-            self.start(self.measured + more)
+        size, trials = None, self.measured + 40
+        for _ in range(2):
+            self.start(trials)
             assert self.process is not None
             code = self.process.wait(PATIENCE * 4)
             self.process = None
