@@ -7,7 +7,13 @@ import itertools
 import pytest
 
 from tvm import te
-from tvm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity, SplitEntity
+from tvm.autotvm.task.space import (
+    ConfigEntity,
+    ConfigSpace,
+    FallbackConfigEntity,
+    OtherOptionEntity,
+    SplitEntity,
+)
 
 
 def splits(n: int, parts: int, factors: list[int], even: bool) -> set[tuple[int, ...]]:
@@ -115,16 +121,86 @@ def test_json_keeps_a_configuration():
     assert len(config.get_flatten_feature()) == 2 + 3 + 1 + 2
 
 
+def words(cfg: ConfigSpace, name: str) -> list:
+    return [e.value for e in cfg.space_map[name].entities]
+
+
 def test_annotations_that_are_tried():
     cfg = ConfigSpace()
-    cfg.define_annotate("ann", [cfg.axis(4), cfg.axis(8)], policy="try_unroll_vec")
-    got = {tuple(e.anns) for e in cfg.space_map["ann"].entities}
-    assert got == set(itertools.product(["none", "unroll"], ["none", "unroll", "vec"]))
+    axes = [cfg.axis(4), cfg.axis(8)]
+    cfg.define_annotate("both", axes, policy="try_unroll_vec")
+    every = set(itertools.product(["none", "unroll", "vec"], repeat=2)) - {("vec", "vec")}
+    assert set(map(tuple, words(cfg, "both"))) == every and len(cfg.space_map["both"]) == 8
+    cfg.define_annotate("vec", axes, policy="try_vec")
+    assert words(cfg, "vec") == [["none", "none"], ["none", "vec"], ["vec", "none"]]
+    cfg.define_annotate("unroll", axes, policy="try_unroll")
+    assert len(cfg.space_map["unroll"]) == 4
+    cfg.define_annotate("given", axes, policy="candidate", candidate=[["vec", "none"]])
+    assert words(cfg, "given") == [["vec", "none"]]
+    with pytest.raises(RuntimeError, match="policy"):
+        cfg.define_annotate("wrong", axes, policy="try_everything")
+
+
+def test_annotations_for_threads_and_places():
+    cfg = ConfigSpace()
     cfg.define_annotate("gpu", [cfg.axis(1)] * 4, policy="bind_gpu")
     assert cfg["gpu"].anns == ["blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"]
-    cfg.define_annotate("at", [cfg.axis(1)] * 3, policy="locate_cache", num_anchor=1)
-    assert [e.anns for e in cfg.space_map["at"].entities] == [
-        ["anchor0", "none", "none"], ["none", "anchor0", "none"], ["none", "none", "anchor0"]]
+    cfg.define_annotate("more", [cfg.axis(1)] * 5, policy="bind_gpu")
+    assert cfg["more"].anns == ["fuse", "blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x"]
+    cfg.define_annotate("virtual", [cfg.axis(1)] * 3, policy="bind_gpu_virtual")
+    assert cfg["virtual"].anns == ["blockIdx.x", "vthread", "threadIdx.x"]
+    cfg.define_annotate("at", [cfg.axis(1)] * 3, policy="locate_cache", num_anchor=2)
+    assert words(cfg, "at") == [[0, 1], [0, 2], [1, 2]]
+    with pytest.raises(RuntimeError, match="too few"):
+        cfg.define_annotate("none", [cfg.axis(1)], policy="bind_gpu")
+
+
+def test_threads_and_places_act_on_a_schedule():
+    a = te.placeholder((4, 6, 8), name="a")
+    b = te.compute(a.shape, lambda i, j, k: a[i, j, k] * 2, name="b")
+    s = te.create_schedule(b.op)
+    far = s.cache_read(a, "shared", [b])
+    near = s.cache_read(far, "local", [b])
+    cfg = ConfigSpace()
+    axes = list(s[b].op.axis)
+    cfg.define_annotate("bind", axes, policy="bind_gpu")
+    cfg.define_annotate("at", axes[:2], policy="locate_cache", num_anchor=1)
+    left = cfg["bind"].apply(s, b, axes)
+    assert len(left) == 2 and list(s[b].leaf_iter_vars) == left
+    tags = [s[b].iter_var_attrs[x].bind_thread.thread_tag for x in left]
+    assert tags == ["blockIdx.x", "threadIdx.x"]
+    config = cfg.get(cfg.knob2point([0, 1]))
+    config["at"].apply(s, b, left, source=[[near, far]])
+    assert s[near].attach_ivar is left[1] and s[far].attach_ivar is left[1]
+    with pytest.raises(ValueError, match="source"):
+        config["at"].apply(s, b, left)
+
+
+def orders(cfg: ConfigSpace, name: str) -> list[list[int]]:
+    return [e.value for e in cfg.space_map[name].entities]
+
+
+def test_orders_of_every_policy():
+    cfg = ConfigSpace()
+    a, b, c, d = (cfg.axis(n) for n in (2, 3, 4, 5))
+    cfg.define_reorder("same", [a, b], policy="identity")
+    assert orders(cfg, "same") == [[0, 1]]
+    cfg.define_reorder("part", [a, b, c, d], policy="interval_all", interval=(1, 3))
+    assert orders(cfg, "part") == [[0, 1, 2, 3], [0, 2, 1, 3]]
+    cfg.define_reorder("given", [a, b, c], policy="candidate", candidate=[[c, a, b]])
+    assert orders(cfg, "given") == [[2, 0, 1]]
+    # Axes y and x in two loops each (0, 1 and 2, 3), the sum in two (4, 5).
+    yo, yi, xo, xi, ko, ki = axes = [cfg.axis(2) for _ in range(6)]
+    chains = {"spatial": [[yo, yi], [xo, xi]], "reduce": [[ko, ki]]}
+    cfg.define_reorder("mixed", axes, policy="interleave", **chains)
+    got = orders(cfg, "mixed")
+    wanted = [list(p) for p in itertools.permutations(range(6))
+              if set(p[:2]) == {0, 2} and p.index(4) < p.index(5)]  # fmt: skip
+    assert len(got) == len(wanted) == 24 and sorted(got) == sorted(wanted)
+    cfg.define_reorder("apart", axes, policy="interleave_cuda", **chains)
+    assert sorted(orders(cfg, "apart")) == sorted([*o, 4, 5, *i] for o in ([0, 2], [2, 0]) for i in ([1, 3], [3, 1]))
+    with pytest.raises(RuntimeError, match="policy"):
+        cfg.define_reorder("wrong", [a, b], policy="backwards")
 
 
 def test_entities_act_on_a_schedule():
@@ -137,7 +213,8 @@ def test_entities_act_on_a_schedule():
     cfg.define_split("tj", j, num_outputs=2)
     cfg.define_reorder("order", [i, j, i, j, i], policy="candidate", candidate=[[0, 3, 1, 2, 4]])
     cfg.define_annotate("ann", [i, j], policy="try_unroll_vec")
-    config = cfg.get(cfg.knob2point([4, 3, 0, 5]))
+    at = words(cfg, "ann").index(["unroll", "vec"])
+    config = cfg.get(cfg.knob2point([4, 3, 0, at]))
     loops = config["ti"].apply(s, b, i) + config["tj"].apply(s, b, j)
     order = config["order"].apply(s, b, loops)
     assert [loops.index(x) for x in order] == [0, 3, 1, 2, 4]
@@ -180,3 +257,18 @@ def test_filters_on_arrays_keep_the_same_as_one_by_one():
     assert sorted(cfg.sample_ints(1000)) == kept and cfg.subrange_length(0, 50) == sum(i < 50 for i in kept)
     cfg.multi_filter(lambda config: config["tile"].size[-1] == 1)
     assert len(cfg) == sum(cfg.point2knob(i)[0] == 0 for i in kept)
+
+
+def test_fallback_takes_the_record_of_the_nearest_workload():
+    class Record:
+        def __init__(self, size: int, sizes: list[int], word: int):
+            self.task, self.config = self, ConfigEntity(0, None, {"tile": SplitEntity(sizes),
+                                                                  "unroll": OtherOptionEntity(word)})  # fmt: skip
+            self.workload = ("matmul", size, size)
+
+    cfg = FallbackConfigEntity()
+    vars(cfg)["workload"] = ("matmul", 96, 96)
+    cfg.define_split("tile", cfg.axis(96), num_outputs=3)
+    cfg.define_knob("unroll", [0, 16])
+    cfg.fallback_with_reference_log([(Record(8, [-1, 2, 2], 0), None), (Record(128, [-1, 8, 16], 16), None)])
+    assert cfg["tile"].size == [1, 6, 16] and cfg["unroll"].val == 16

@@ -88,25 +88,32 @@ _ANNOTATIONS = ("none", "unroll", "vec", "parallel", "vthread", "blockIdx.z", "b
 
 
 class AnnotateEntity(Entity):
-    """A word for each of several loops."""
+    """A word for each of several loops; or, as numbers, the loops at which other stages are computed."""
 
     kind = "an"
 
-    def __init__(self, anns: Sequence[str]):
+    def __init__(self, anns: Sequence[str | int]):
         self.anns = list(anns)
 
     @property
-    def value(self) -> list[str]:
+    def value(self) -> list[str | int]:
         return list(self.anns)
 
     def apply(
         self, sch: Any, op: Any, axes: Sequence[Any], axis_lens: Sequence[int] | None = None,
         max_unroll: int | None = None, vec_size: Sequence[int] | None = None, cfg: Any = None, source: Any = None,
     ) -> list[Any]:
-        """Mark the loops. Lengths (``axis_lens``) let it refuse to unroll or vectorize loops that are too long."""
-        stage = sch[op]
-        targets = list(source) if source is not None else [stage] * len(axes)
-        for i, (word, axis) in enumerate(zip(self.anns, axes)):
+        """Mark the loops; the loops there are then. Lengths (``axis_lens``) let it refuse to unroll or vectorize loops
+        that are too long. ``source`` has for each number the stages to compute there."""
+        stage, axes = sch[op], list(axes)
+        for i, word in enumerate(self.anns):
+            if isinstance(word, int):
+                if source is None:
+                    raise InstantiationError("annotate: the knob places other stages; say which with `source`")
+                for other in source[i]:
+                    sch[other].compute_at(stage, axes[word])
+                continue
+            axis = axes[i]
             length = axis_lens[i] if axis_lens is not None else None
             if word == "unroll":
                 if max_unroll and length is not None and length > max_unroll and cfg is not None:
@@ -118,14 +125,15 @@ class AnnotateEntity(Entity):
                 stage.vectorize(axis)
             elif word == "parallel":
                 stage.parallel(axis)
-            elif word.startswith("anchor"):
-                targets[int(word[len("anchor"):])].compute_at(stage, axis)
+            elif word == "fuse":
+                axes[i + 1] = stage.fuse(axis, axes[i + 1])
             elif word != "none":
                 stage.bind(axis, thread_axis(word))
-        return list(axes)
+        return [axis for axis, word in zip(axes, self.anns) if word != "fuse"] if "fuse" in self.anns else axes
 
     def numbers(self) -> list[float]:
-        return [float(_ANNOTATIONS.index(a)) if a in _ANNOTATIONS else -1.0 for a in self.anns]
+        words = [a if isinstance(a, int) else _ANNOTATIONS.index(a) if a in _ANNOTATIONS else -1 for a in self.anns]
+        return [float(w) for w in words]
 
     def __repr__(self) -> str:
         return str(self.anns)

@@ -203,22 +203,28 @@ def _as_order(candidate: Sequence[Any], axes: Sequence[Any]) -> list[int]:
     return [c if isinstance(c, int) else next(i for i, a in enumerate(axes) if a is c) for c in candidate]
 
 
-def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, fixed_outside: bool) -> list[list[int]]:
-    """Levels of spatial loops with the levels of reduction loops between them, every way to place the latter."""
-    levels = [_as_order(level, axes) for level in spatial]
-    reductions = [_as_order(level, axes) for level in reduce]
-    keep = 1 if fixed_outside and levels else 0
-    found = []
-    for places in itertools.combinations_with_replacement(range(keep, len(levels) + 1), len(reductions)):
-        order: list[int] = []
-        for depth in range(len(levels) + 1):
-            for place, level in zip(places, reductions):
-                if place == depth:
-                    order += level
-            if depth < len(levels):
-                order += levels[depth]
-        found.append(order)
-    return found
+def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, apart: bool) -> list[list[int]]:
+    """``spatial`` and ``reduce`` have the loops each axis was cut into, outermost first, which stay in that order. The
+    outer loops of spatial axes come first, in every order; then their innermost ones and those of reductions, mixed in
+    every way, or with ``apart`` all reductions before them."""
+    tiles = [_as_order(chain, axes) for chain in spatial]
+    sums = [_as_order(chain, axes) for chain in reduce]
+    outer, inner = _merged([chain[:-1] for chain in tiles]), [chain[-1:] for chain in tiles]
+    if not apart:
+        return [o + i for o in outer for i in _merged([*inner, *sums])]
+    return [o + r + i for o in outer for r in _merged(sums) for i in _merged(inner)]
+
+
+def _merged(chains: list[list[int]]) -> list[list[int]]:
+    """Every way to make one list of several whose own order is kept."""
+    left = [chain for chain in chains if chain]
+    if not left:
+        return [[]]
+    return [
+        [chain[0], *rest]
+        for place, chain in enumerate(left)
+        for rest in _merged([*left[:place], chain[1:], *left[place + 1 :]])
+    ]
 
 
 class AnnotateSpace(TransformSpace):
@@ -233,10 +239,7 @@ class AnnotateSpace(TransformSpace):
         if policy in ("bind_gpu", "bind_gpu_virtual"):
             choices = [_thread_names(count, policy == "bind_gpu_virtual")]
         elif policy == "locate_cache":
-            wanted = kwargs["num_anchor"]
-            anchors = itertools.combinations(range(count), wanted)
-            choices = [[f"anchor{chosen.index(i)}" if i in chosen else "none" for i in range(count)]
-                       for chosen in anchors]
+            choices = [list(anchors) for anchors in itertools.combinations(range(count), kwargs["num_anchor"])]
         elif policy in ("try_vec", "try_unroll", "try_unroll_vec", "try_parallel"):
             choices = _tried(count, policy)
         elif policy == "candidate":
@@ -257,18 +260,10 @@ class AnnotateSpace(TransformSpace):
 
 
 def _tried(count: int, policy: str) -> list[list[str]]:
-    """Only the innermost loop may be vectors, only the outermost may be parallel, any may be unrolled."""
-    ways = []
-    for i in range(count):
-        way = ["none"]
-        if "unroll" in policy:
-            way.append("unroll")
-        if "vec" in policy and i == count - 1:
-            way.append("vec")
-        if "parallel" in policy and i == 0:
-            way.append("parallel")
-        ways.append(way)
-    return [list(choice) for choice in itertools.product(*ways)]
+    """One loop may be vectors, only the outermost may be parallel, any may be unrolled."""
+    way = ["none", *(word for word in ("unroll", "vec") if word in policy)]
+    ways = [[*way, *(["parallel"] if "parallel" in policy and i == 0 else [])] for i in range(count)]
+    return [list(choice) for choice in itertools.product(*ways) if choice.count("vec") <= 1]
 
 
 def _thread_names(count: int, virtual: bool) -> list[str]:
@@ -280,7 +275,8 @@ def _thread_names(count: int, virtual: bool) -> list[str]:
     names = []
     for level in levels:
         names += ["vthread" if level == "vthread" else f"{level}.{d}" for d in dims[3 - used:]]
-    return names + ["none"] * (count - len(names))
+    # Loops for which no thread is left become one with the next.
+    return ["fuse"] * (count - len(names)) + names
 
 
 class OtherOptionSpace(TransformSpace):

@@ -1,0 +1,73 @@
+"""Costs beside a reference: a machine whose speed varies gives the same ones."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tvm.exec import autotvm_worker
+from tvm.exec.autotvm_worker import Reference
+
+
+class Machine:
+    """Runs take their own time, times a speed that drifts by a half and jumps now and then."""
+
+    def __init__(self, seed: int):
+        self.key, self.random, self.speed, self.runs = "task", random.Random(seed), 1.0, []
+
+    def time(self, function) -> float:
+        self.speed = min(max(self.speed + self.random.uniform(-0.02, 0.02), 1.0), 1.5)
+        self.runs.append(function)
+        late = 3.0 if self.random.random() < 0.05 else 1.0
+        return function * self.speed * late
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    made = Machine(seed)
+    monkeypatch.setattr(autotvm_worker, "ARGUMENTS", made)
+    return made
+
+
+def cost(reference: Reference, function: float) -> float:
+    costs = reference.adjusted(function, 8, 3)  # type: ignore[arg-type]
+    assert len(costs) == 3
+    return sorted(costs)[1]
+
+
+def test_costs_compare_although_the_machine_slows_down(machine):
+    reference = Reference()
+    first = cost(reference, 1.0)
+    machine.speed = 1.5
+    assert 0.9 < cost(reference, 1.0) / first < 1.1
+    machine.speed = 1.0
+    assert 1.2 * 0.9 < cost(reference, 1.2) / first < 1.2 * 1.1
+
+
+def test_every_run_stands_beside_one_of_the_reference(machine):
+    reference = Reference()
+    cost(reference, 1.0)
+    machine.runs.clear()
+    cost(reference, 1.25)
+    assert machine.runs == [1.0, 1.25] * 24
+
+
+def test_a_much_faster_candidate_is_the_reference_from_then_on(machine):
+    reference = Reference()
+    slow = cost(reference, 8.0)
+    fast = cost(reference, 1.0)
+    assert reference.function == 1.0
+    assert 0.9 < cost(reference, 1.0) / fast < 1.1
+    assert 8 * 0.8 < slow / fast < 8 * 1.2
+    assert 2 * 0.8 < cost(reference, 2.0) / fast < 2 * 1.2 and reference.function == 1.0
+
+
+def test_another_task_begins_anew(machine):
+    reference = Reference()
+    cost(reference, 5.0)
+    machine.key = "other"
+    cost(reference, 2.0)
+    assert reference.function == 2.0
