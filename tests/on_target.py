@@ -1,4 +1,5 @@
-"""The target that operator tests run on: ``TVM_TEST_ON=opencl`` runs them there, otherwise they run on ``llvm``.
+"""The target that operator tests run on: ``TVM_TEST_ON=opencl`` runs them there, otherwise they run on ``llvm``. What
+has no device here (``TVM_TEST_ON="cuda -arch=sm_80"``) is compiled, and its results are made on ``llvm``.
 
 With ``TVM_TEST_SAMPLE=20`` a run keeps 20 of the tests it collects, chosen by its seed; with ``TVM_TEST_TABLE=path`` it
 writes what came of each file of tests as a table.
@@ -17,7 +18,7 @@ import tvm
 # Tests of what is only on CPUs: layouts in blocks, schedules of CPUs, and texts of machine code.
 ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/test_cpu_layout.py")
 # Tests that are about GPUs wherever they run.
-OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_opencl.py")
+OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_gpu.py")
 
 
 def target() -> tvm.target.Target:
@@ -29,6 +30,11 @@ def target() -> tvm.target.Target:
 def device():
     """The device of the target under test."""
     return tvm.device(target().kind.name, 0)
+
+
+def only_compiles() -> bool:
+    """Whether code for the target can be made but not run here."""
+    return not is_cpu() and not device().exist
 
 
 def is_cpu() -> bool:
