@@ -13,11 +13,13 @@ from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
-from .scatter import nest
+from .scatter import nest, on_gpu
 from .utils import check_tensor, normalize_axis
 
 # Fewer elements than this are sorted sooner by one thread than threads are woken.
 _PARALLEL = 1 << 15
+# Lines of up to so many elements are sorted on GPUs by counting: each element is compared with all of its line at once.
+_COUNTED = 1 << 14
 
 
 def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
@@ -72,6 +74,8 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
     n = data.shape[axis]
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
     shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
+    if on_gpu() and isinstance(n, IntImm) and 1 < n.value <= _COUNTED:
+        return _sorted_by_counting(data, axis, ascend, shape, outputs, valid_count, name)
 
     def statement(ins, outs):
         ib = create()
@@ -102,6 +106,57 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
         return ib.get()
 
     inputs = [data] if valid_count is None else [data, valid_count]
+    shapes, dtypes = [tuple(shape)] * len(outputs), list(outputs.values())
+    made = te.extern(shapes, inputs, statement, dtype=dtypes, name=name, tag=name)
+    return made if isinstance(made, list) else [made]
+
+
+def _sorted_by_counting(
+    data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str
+) -> list[te.Tensor]:
+    """The same, each element at the place that is the number of those before it."""
+    n = data.shape[axis]
+    other = te.reduce_axis((0, n), name="other")
+
+    def length(indices):
+        if valid_count is None:
+            return n
+        outer = tuple(i for place, i in enumerate(indices) if place != axis)[: len(valid_count.shape)]
+        return te.max(te.min(primop.cast("int32", valid_count(*outer)), n), 0)
+
+    def before(*i):
+        mine, theirs = data(*i), data(*i[:axis], other, *i[axis + 1 :])
+        earlier = tir.all(other < i[axis], primop.logical_not(comes_before(mine, theirs, ascend)))
+        first = tir.any(comes_before(theirs, mine, ascend), earlier)
+        if valid_count is not None:
+            first = tir.all(first, other < length(i))
+        return te.sum(primop.cast("int32", first), axis=other)
+
+    places = te.compute(data.shape, before, name=f"{name}_places", tag="comm_reduce")
+
+    def statement(ins, outs):
+        ib = create()
+        source, numbers = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1])
+        results = {kind: ib.buffer_ptr(out) for kind, out in zip(outputs, outs)}
+
+        def put(i):
+            at = tuple(i)
+            place = numbers[at]
+            if valid_count is not None:
+                # Beyond the valid ones every element stays where it is.
+                own = ib.buffer_ptr(ins[2])[tuple(x for p, x in enumerate(i) if p != axis)[: len(valid_count.shape)]]
+                place = tir.Select(i[axis] < te.max(te.min(primop.cast("int32", own), n), 0), place, i[axis])
+            to = (*at[:axis], place, *at[axis + 1 :])
+            with ib.if_scope(place < shape[axis]):
+                if "values" in results:
+                    results["values"][to] = source[at]
+                if "indices" in results:
+                    results["indices"][to] = primop.cast(outputs["indices"], i[axis])
+
+        nest(ib, data.shape, put, together=True)
+        return ib.get()
+
+    inputs = [data, places, *([] if valid_count is None else [valid_count])]
     shapes, dtypes = [tuple(shape)] * len(outputs), list(outputs.values())
     made = te.extern(shapes, inputs, statement, dtype=dtypes, name=name, tag=name)
     return made if isinstance(made, list) else [made]

@@ -29,7 +29,7 @@ TEMPLATES: dict[str, ModuleType] = {gemm.TAG: gemm}
 # Threads of a block where nothing else decides.
 THREADS = 256
 # Steps of a sum below which one thread is as fast as many.
-SHORT_SUM = 64
+SHORT_SUM = 32
 # Places an operation reads its input at, up to which it is computed again rather than kept.
 FEW_READS = 2
 
