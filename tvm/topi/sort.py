@@ -18,8 +18,8 @@ from .utils import check_tensor, normalize_axis
 
 # Fewer elements than this are sorted sooner by one thread than threads are woken.
 _PARALLEL = 1 << 15
-# Lines of up to so many elements are sorted on GPUs by counting: each element is compared with all of its line at once.
-_COUNTED = 1 << 14
+# Up to so many comparisons lines are sorted on GPUs by counting: each element is compared with all of its line at once.
+_COMPARED = 1 << 32
 
 
 def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
@@ -74,7 +74,7 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
     n = data.shape[axis]
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
     shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
-    if on_gpu() and isinstance(n, IntImm) and 1 < n.value <= _COUNTED:
+    if on_gpu() and all(isinstance(d, IntImm) for d in data.shape) and _comparisons(data.shape, n) <= _COMPARED:
         return _sorted_by_counting(data, axis, ascend, shape, outputs, valid_count, name)
 
     def statement(ins, outs):
@@ -160,6 +160,10 @@ def _sorted_by_counting(
     shapes, dtypes = [tuple(shape)] * len(outputs), list(outputs.values())
     made = te.extern(shapes, inputs, statement, dtype=dtypes, name=name, tag=name)
     return made if isinstance(made, list) else [made]
+
+
+def _comparisons(shape: Any, n: Any) -> int:
+    return utils.prod(d.value for d in shape) * n.value
 
 
 def _worth_threads(shape: Any, others: list) -> bool:
