@@ -57,6 +57,29 @@ interpreter.SPECIAL["tvm_warp_shuffle"] = shuffle
 interpreter.SPECIAL["tvm_warp_activemask"] = lambda self, e: 0
 
 
+def copy_later(thread, e):
+    """An asynchronous copy: it happens when the thread waits, and not before."""
+    target, to, source, first, size = e.args[:5]
+    wanted = bool(thread.eval(e.args[5])) if len(e.args) > 5 else True
+    memory, data = thread.memory[target].array, thread.memory[source].array
+    count, to, first = int(size) // memory.itemsize, int(thread.eval(to)), int(thread.eval(first))
+    value = data[first : first + count].copy() if wanted else np.zeros(count, memory.dtype)
+    thread.copies.append((memory, to, value))
+    return 0
+
+
+def wait_for_copies(thread, e):
+    for memory, to, value in thread.copies:
+        memory[to : to + len(value)] = value
+    thread.copies.clear()
+    return 0
+
+
+interpreter.SPECIAL["ptx_cp_async"] = copy_later
+interpreter.SPECIAL["ptx_commit_group"] = lambda self, e: 0
+interpreter.SPECIAL["ptx_wait_group"] = wait_for_copies
+
+
 class Thread(Interpreter):
     """One thread of a block; ``place`` gives its number along each axis."""
 
@@ -64,6 +87,7 @@ class Thread(Interpreter):
         super().__init__(parent.externs)
         self.values, self.memory = dict(parent.values), dict(parent.memory)
         self.block_state, self.place = block, place
+        self.copies: list = []
 
     def attribute(self, s):
         if s.attr_key == "thread_extent":

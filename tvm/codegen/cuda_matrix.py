@@ -48,7 +48,7 @@ def pointer_to(p: Cuda, node: PrimExpr, dtype: str, offset: PrimExpr | None = No
         text = f"(({p.memory_type(dtype)}*){text})"
     if offset is None or (isinstance(offset, IntImm) and offset.value == 0):
         return text
-    return f"({text} + {bare(p.value(offset))})"
+    return f"({text} + {p.value(offset)})"
 
 
 def _list(registers: list[str], first: int) -> str:

@@ -42,6 +42,10 @@ class Kernel(NamedTuple):
     shared: int
 
 
+# Calls that only read what their third argument points to.
+_COPIES = ("tir.ptx_cp_async", "tir.ptx_cp_async_bulk")
+
+
 def written(body) -> set[Var]:
     """Variables whose memory may be written: stored to, or handed to a call."""
     out: set[Var] = set()
@@ -49,7 +53,10 @@ def written(body) -> set[Var]:
         if isinstance(node, BufferStore):
             out.add(node.buffer.data)
         elif isinstance(node, Call):
+            source = node.args[2] if getattr(node.op, "name", "") in _COPIES else None
             for arg in node.args:
+                if arg is source:
+                    continue
                 if isinstance(arg, Var) and arg.dtype == "handle":
                     out.add(arg)
                 elif isinstance(arg, BufferLoad) and getattr(node.op, "name", "") == "tir.address_of":

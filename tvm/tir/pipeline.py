@@ -68,6 +68,7 @@ DEVICE: tuple[Pass, ...] = (
 
 # ... and then on the kernels and on the functions that launch them.
 KERNELS: tuple[Pass, ...] = (
+    transform.InjectPTXAsyncCopy(),
     transform.MergeDynamicSharedMemoryAllocations(),
     transform.LowerWarpMemory(),
     transform.Simplify(),

@@ -13,6 +13,7 @@ from tvm.error import TVMError
 from tvm.ir.module import GlobalVar, IRModule
 from tvm.ir.op import Op
 from tvm.ir.prim import Call, IterVar, StringImm, const
+from tvm.ir.visit import rewrite
 from tvm.tir import pipeline
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
@@ -335,3 +336,78 @@ def test_one_number_of_threads_for_a_kernel():
     s[b].bind(own, te.thread_axis("threadIdx.x"))
     with pytest.raises(TVMError, match="threadIdx.x has 2 threads in one place and 4 in another"):
         pipeline.split_host_device(tvm.lower(s, [a, c]), CUDA, CUDA.host)
+
+def tiles_of_a_product(size=16, lanes=4, double=True):
+    """A product of matrices by one block of 4 x 4 threads, with tiles of both in shared memory."""
+    a = te.placeholder((size, size), "int32", "A")
+    b = te.placeholder((size, size), "int32", "B")
+    k = te.reduce_axis((0, size), "k")
+    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    local = s.cache_write(c, "local")
+    tiles = [s.cache_read(x, "shared", [local]) for x in (a, b)]
+    y, yi = s[c].split(c.op.axis[0], 4)
+    x, xi = s[c].split(c.op.axis[1], 4)
+    s[c].reorder(y, x, yi, xi)
+    s[c].bind(y, te.thread_axis("threadIdx.y"))
+    s[c].bind(x, te.thread_axis("threadIdx.x"))
+    s[local].compute_at(s[c], x)
+    outer, inner = s[local].split(s[local].op.reduce_axis[0], 4)
+    s[local].reorder(outer, inner, *s[local].op.axis)
+    for tile in tiles:
+        s[tile].compute_at(s[local], outer)
+        fused = s[tile].fuse(*s[tile].op.axis)
+        fused, vector = s[tile].split(fused, lanes)
+        fused, tx = s[tile].split(fused, 4)
+        _, ty = s[tile].split(fused, 4)
+        s[tile].bind(tx, te.thread_axis("threadIdx.x"))
+        s[tile].bind(ty, te.thread_axis("threadIdx.y"))
+        s[tile].vectorize(vector)
+        if double:
+            s[tile].double_buffer()
+    return tvm.lower(s, [a, b, c], name="product")
+
+
+def kernel_for(lowered, target, config=None):
+    with tvm.transform.PassContext(config=config or {}):
+        target = tvm.target.Target(target, host="llvm")
+        return pipeline.split_host_device(lowered, target, target.host)[1]["product_kernel"]
+
+
+def check_product(func, size=16):
+    rng = np.random.default_rng(size)
+    a, b = (rng.integers(-5, 5, (size, size)).astype("int32") for _ in range(2))
+    c = np.zeros((size, size), "int32")
+    met = run_kernel(func, a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+    return met
+
+
+def copies(func):
+    return [c for c in of(Call, func) if getattr(c.op, "name", "") == "tir.ptx_cp_async"]
+
+
+@pytest.mark.parametrize("target", ["opencl", "cuda -arch=sm_75", "cuda -arch=sm_80"])
+def test_double_buffered_tiles_need_one_barrier_an_iteration(target):
+    func = kernel_for(tiles_of_a_product(), target)
+    assert len(copies(func)) == (4 if target.endswith("80") else 0)
+    assert check_product(func) == 4
+    assert check_product(kernel_for(tiles_of_a_product(double=False), target)) == 8
+
+
+def test_copies_beside_the_program_are_asked_for_or_come_with_double_buffers():
+    lowered = tiles_of_a_product(double=False)
+    assert not copies(kernel_for(lowered, "cuda -arch=sm_80"))
+    func = kernel_for(lowered, "cuda -arch=sm_80", {"tir.use_async_copy": True})
+    assert [int(c.args[4]) for c in copies(func)] == [16, 16]
+    check_product(func)
+
+
+def test_without_its_waits_a_copy_is_not_there_in_time():
+    func = kernel_for(tiles_of_a_product(), "cuda -arch=sm_80")
+
+    def nothing(node):
+        return const(0, "int32") if getattr(getattr(node, "op", None), "name", "") == "tir.ptx_wait_group" else None
+
+    with pytest.raises(AssertionError):
+        check_product(func.replace(body=rewrite(func.body, nothing)))

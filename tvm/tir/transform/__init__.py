@@ -180,6 +180,11 @@ def LowerThreadAllreduce() -> Pass:
     return _on_functions("LowerThreadAllreduce", "lower_thread_allreduce")
 
 
+def InjectPTXAsyncCopy() -> Pass:
+    """Copies from global to shared memory run beside the program, on CUDA devices that can."""
+    return _on_functions("InjectPTXAsyncCopy", "inject_ptx_async_copy", config="tir.use_async_copy")
+
+
 def LowerWarpMemory() -> Pass:
     """Memory of a warp is spread over its threads' registers and read by shuffles."""
     return _on_functions("LowerWarpMemory", "lower_warp_memory")

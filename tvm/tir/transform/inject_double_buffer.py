@@ -7,7 +7,8 @@ iteration's data are on their way while the present ones are used.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from ...ir import primop
 from ...ir.op import Op
@@ -60,32 +61,56 @@ class HalfShifter(StmtRewriter):
 class DoubleBuffers(StmtRewriter):
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
-        found = find_allocation(new.body)
-        if found is None or new.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
-            return new
-        return double_buffered(new, *found) or new
+        return all_double_buffered(new) if new.kind in (ForKind.SERIAL, ForKind.UNROLLED) else new
 
 
-def find_allocation(body: Stmt) -> tuple[Allocate, list[Stmt]] | None:
-    """The allocation to double in the body of a loop, and the statements (attributes, allocations) around it."""
+def all_double_buffered(loop: For) -> Stmt:
+    """The loop with each allocation in two halves that is to have them."""
+    loop = loop.replace(body=allocations_first(loop.body))
+    for found in find_allocations(loop.body):
+        made = double_buffered(loop, *found)
+        if made is not None:
+            allocation, first, rest = made
+            return allocation.replace(body=seq(first, all_double_buffered(rest)))
+    return loop
+
+
+def allocations_first(body: Stmt) -> Stmt:
+    """An allocation around the last statements of a body, around all of it: the others do not know its memory."""
+    if isinstance(body, SeqStmt) and isinstance(body.seq[-1], Allocate):
+        inner = body.seq[-1]
+        return inner.replace(body=allocations_first(seq(*body.seq[:-1], inner.body)))
+    return body
+
+
+def find_allocations(body: Stmt) -> Iterator[tuple[Allocate, list[Stmt]]]:
+    """The allocations to double in the body of a loop, and the statements (attributes, allocations) around each."""
     around: list[Stmt] = []
     node = body
     while True:
         if isinstance(node, Allocate):
             if any(isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is node.buffer_var
                    for n in post_order(node.body)):
-                return node, around
+                yield node, list(around)
             around.append(node)
             node = node.body
         elif isinstance(node, AttrStmt) and node.attr_key != SCOPE:
             around.append(node)
             node = node.body
         else:
-            return None
+            return
 
 
-def parts(body: Stmt, data: Var) -> tuple[list[Stmt], list[Stmt], list[Stmt]] | None:
-    """Statements before, the ones that fill ``data``, and those that use it."""
+class Parts(NamedTuple):
+    """What a body is made of: statements around it, those before the ones that fill the memory, those that use it."""
+
+    around: list[Stmt]
+    before: list[Stmt]
+    fill: list[Stmt]
+    use: list[Stmt]
+
+
+def parts(body: Stmt, data: Var) -> Parts | None:
     around: list[Stmt] = []
     node = body
     while isinstance(node, Allocate) or (isinstance(node, AttrStmt) and node.node is not data):
@@ -94,26 +119,31 @@ def parts(body: Stmt, data: Var) -> tuple[list[Stmt], list[Stmt], list[Stmt]] | 
     if isinstance(node, AttrStmt) and node.attr_key == SCOPE:
         if isinstance(node.body, SeqStmt):
             first, *rest = node.body.seq
-            return around, [first], rest
+            return Parts(around, [], [first], rest)
         return None
     if isinstance(node, SeqStmt):
-        first, *rest = node.seq
-        if isinstance(first, AttrStmt) and first.attr_key == SCOPE and first.node is data:
-            return around, [first.body], rest
+        for place, part in enumerate(node.seq):
+            if isinstance(part, AttrStmt) and part.attr_key == SCOPE and part.node is data:
+                fill, use = [part.body], list(node.seq[place + 1 :])
+                if not use and isinstance(part.body, SeqStmt):
+                    fill, use = [part.body.seq[0]], list(part.body.seq[1:])
+                return Parts(around, list(node.seq[:place]), fill, use)
     return None
 
 
-def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> Stmt | None:
-    """The loop with two halves, or None when its form does not allow it."""
+def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tuple[Allocate, Stmt, For] | None:
+    """The allocation with two halves, what fills the first, and the loop then; None when its form does not allow it."""
     data, size = allocation.buffer_var, product(allocation.extents)
     split = parts(allocation.body, data)
     if split is None:
         return None
-    inner, fill, use = split
+    inner, before, fill, use = split
     outside = {s.buffer_var for s in [*around, *inner] if isinstance(s, Allocate)}
     if any(mentions(s, v) for s in fill for v in outside):
         return None
-    if any(writes(s, data) for s in use) or any(touches_written(s, use) for s in fill):
+    if any(writes(s, data) for s in use) or any(mentions(s, data) for s in before):
+        return None
+    if any(touches_written(s, [*before, *use]) for s in fill):
         return None
     if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
         return None
@@ -127,13 +157,13 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> Stmt
     ahead = rename_bound(HalfShifter(data, size, primop.floormod(step + 1, two), buffers).stmt(ahead))
     ahead = IfThenElse(likely(step + 1 < loop.extent), AttrStmt(data, "double_buffer_write", const(1, "int32"), ahead))
     used = HalfShifter(data, size, primop.floormod(step, two), buffers).stmt(seq(*use))
-    body = seq(ahead, used)
+    body = seq(*before, ahead, used)
     for statement in reversed([*around, *inner]):
         body = statement.replace(body=body)
     doubled: Stmt = AttrStmt(data, "double_buffer_write", const(1, "int32"), first)
     if int_value(loop.extent) is None:
         doubled = IfThenElse(likely(loop.extent > 0), doubled)
-    return allocation.replace(extents=(size * 2,), body=seq(doubled, loop.replace(body=body)))
+    return allocation.replace(extents=(size * 2,)), doubled, loop.replace(body=body)
 
 
 def likely(condition: PrimExpr) -> PrimExpr:

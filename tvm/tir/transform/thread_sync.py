@@ -2,13 +2,14 @@
 
 A statement that reads what earlier statements wrote since the last barrier, or writes what they read, gets a barrier
 before it. A loop gets one where its end and its beginning conflict. Two accesses of the same element of which
-each thread has its own need none. Under a condition that threads decide differently no barrier may stand: such a
-statement is treated as one.
+each thread has its own need none. What double buffering writes ahead lies in the other half than what is read in
+the same iteration; only the next one has to wait for it. Under a condition that threads decide differently no barrier
+may stand: such a statement is treated as one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...error import TVMError
 from ...ir.op import Op
@@ -28,6 +29,8 @@ class Access:
     data: Var
     index: PrimExpr | None
     writes: bool
+    # Written for the next iteration of the loop around, into the half that this one does not read.
+    ahead: bool = False
 
 
 @dataclass(slots=True)
@@ -44,6 +47,8 @@ class SyncPlanner:
         self.scope = scope
         self.threads: dict[Var, int | None] = {}
         self.uniform = 0  # depth of conditions that differ between threads
+        self.loops: list[Var | None] = []
+        self.ahead: Var | None = None  # the loop whose next iteration is being written for
 
     def barrier(self) -> Stmt:
         return Evaluate(Call("int32", Op.get("tir.tvm_storage_sync"), (StringImm(self.scope),)))
@@ -89,7 +94,7 @@ class SyncPlanner:
         for a in earlier:
             for b in later:
                 # Two writes with no read between them leave one value or the other whatever their order.
-                if a.data is not b.data or a.writes == b.writes:
+                if a.data is not b.data or a.writes == b.writes or (a.ahead != b.ahead and not carried):
                     continue
                 same = a.index is not None and b.index is not None and structural_equal(a.index, b.index)
                 if same and self.own_element(a.index) and not (carried and self.varies(a.index)):
@@ -113,12 +118,16 @@ class SyncPlanner:
     def store(self, node: BufferStore):
         found = self.accesses(node.value, *node.indices)
         if self.in_scope(node.buffer.data):
-            found.append(Access(node.buffer.data, node.indices[0], True))
+            # Copies of an iteration with numbers in place of the loop's variable say nothing about halves any more.
+            ahead = self.ahead is not None and any(n is self.ahead for n in post_order(node.indices[0]))
+            found.append(Access(node.buffer.data, node.indices[0], True, ahead))
         return node, self.leaf(found)
 
     def evaluate(self, node: Evaluate):
-        if is_call(node.value, "tir.tvm_storage_sync") and node.value.args and node.value.args[0].value == self.scope:
-            return node, Summary([], [], True)
+        if is_call(node.value, "tir.tvm_storage_sync") and node.value.args:
+            # A barrier for shared memory is one for its dynamic part too.
+            if node.value.args[0].value in (self.scope, self.scope.removesuffix(".dyn")):
+                return node, Summary([], [], True)
         return node, self.leaf(self.accesses(node.value))
 
     def sequence(self, node: SeqStmt):
@@ -150,10 +159,16 @@ class SyncPlanner:
         return (node if len(out) == len(node.seq) and all(a is b for a, b in zip(out, node.seq)) else seq(*out)), total
 
     def loop(self, node: For | While):
+        var = node.loop_var if isinstance(node, For) else None
+        self.loops.append(var)
         body, summary = self.visit(node.body)
+        self.loops.pop()
         header = self.accesses(*[c for c in node.children() if not isinstance(c, Stmt)])
         first = header + summary.first
-        if self.conflict(summary.last, first, carried=True):
+        conflict = self.conflict(summary.last, first, carried=True)
+        if self.ahead is None:
+            first, summary.last = ([replace(a, ahead=False) for a in x] for x in (first, summary.last))
+        if conflict:
             if self.uniform:
                 raise TVMError("a loop under a condition that differs between threads carries shared data; no barrier "
                                "can stand in it")
@@ -186,7 +201,11 @@ class SyncPlanner:
     def attribute(self, node: AttrStmt):
         if node.attr_key == "thread_extent" and node.node.thread_tag.startswith("threadIdx"):
             self.threads[node.node.var] = node.value.value if isinstance(node.value, IntImm) else None
+        before = self.ahead
+        if node.attr_key == "double_buffer_write" and self.loops:
+            self.ahead = self.loops[-1]
         body, summary = self.visit(node.body)
+        self.ahead = before
         return (node if body is node.body else node.replace(body=body)), summary
 
     def let(self, node: LetStmt):

@@ -1,0 +1,122 @@
+"""InjectPTXAsyncCopy: copies from global to shared memory that run beside the program.
+
+A store of what a load of global memory gives, 4, 8 or 16 aligned bytes at once, becomes ``ptx_cp_async``, which moves
+the bytes without holding up the thread; a load under a condition, with zero otherwise, becomes a copy of nothing that
+fills with zeros. Every barrier first waits for the copies of its thread, so that behind it they are there for all.
+
+That serves double buffering, whose fills for the next iteration are changed wherever the device can (sm_80 and newer);
+other fills are changed when ``tir.use_async_copy`` is set.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arith import Analyzer
+from ...dtype import element, info
+from ...ir.op import Op
+from ...ir.prim import Broadcast, BufferLoad, Call, FloatImm, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.structural import structural_equal
+from ...ir.visit import post_order
+from ..function import PrimFunc
+from ..stmt import AttrStmt, BufferStore, Evaluate, Stmt, seq
+from .statement import StmtRewriter, is_call
+from .storage_rewrite import scope_of
+
+_SIZES = (4, 8, 16)
+
+
+class AsyncCopies(StmtRewriter):
+    def __init__(self, everywhere: bool, body: Stmt):
+        self.wanted = everywhere
+        self.analyzer = Analyzer()
+        self.made = 0
+        self.reads: dict[Var, list[PrimExpr]] = {}
+        for node in post_order(body):
+            if isinstance(node, BufferLoad) and scope_of(node.buffer.data).startswith("shared"):
+                self.reads.setdefault(node.buffer.data, []).append(node.indices[0])
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        before = self.wanted
+        self.wanted = before or node.attr_key == "double_buffer_write"
+        new = self.keep(node)
+        self.wanted = before
+        return new
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        return (self.copy(node) if self.wanted else None) or node
+
+    def copy(self, node: BufferStore) -> Stmt | None:
+        """The asynchronous form of a store, or None where it has none."""
+        load, condition = source_of(node.value)
+        if load is None or not scope_of(node.buffer.data).startswith("shared"):
+            return None
+        if scope_of(load.buffer.data) != "global" or load.buffer.dtype != node.buffer.dtype:
+            return None
+        # A thread that reads its own element needs no barrier, and so would not wait for it.
+        if any(structural_equal(node.indices[0], index) for index in self.reads.get(node.buffer.data, ())):
+            return None
+        kind = info(node.value.dtype)
+        size = kind.lanes * kind.bytes
+        places = [self.place(index, kind.lanes) for index in (node.indices[0], load.indices[0])]
+        if size not in _SIZES or info(node.buffer.dtype).lanes > 1 or None in places:
+            return None
+        self.made += 1
+        args = [node.buffer.data, places[0], load.buffer.data, places[1], const(size, "int32")]
+        if condition is not None:
+            args.append(condition)
+        return Evaluate(Call(element(node.value.dtype), Op.get("tir.ptx_cp_async"), tuple(args)))
+
+    def place(self, index: PrimExpr, lanes: int) -> PrimExpr | None:
+        """The first of elements that lie side by side, and begin at a multiple of their number."""
+        if lanes == 1:
+            return index if info(index.dtype).lanes == 1 else None
+        if not (isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1):
+            return None
+        known = self.analyzer.modular_set(index.base)
+        return index.base if known.coeff % lanes == 0 and known.base % lanes == 0 else None
+
+
+class Waits(StmtRewriter):
+    """Every barrier waits for the copies before it."""
+
+    def on_Evaluate(self, node: Evaluate) -> Stmt:
+        if not is_call(node.value, "tir.tvm_storage_sync"):
+            return node
+        commit = Call("void", Op.get("tir.ptx_commit_group"), ())
+        wait = Call("void", Op.get("tir.ptx_wait_group"), (const(0, "int32"),))
+        return seq(Evaluate(commit), Evaluate(wait), node)
+
+
+def source_of(value: PrimExpr) -> tuple[BufferLoad | None, PrimExpr | None]:
+    """The load whose result is stored as it is, and the condition under which it is; zero otherwise."""
+    if isinstance(value, BufferLoad):
+        return value, None
+    if is_call(value, "tir.if_then_else"):
+        condition, yes, no = value.args
+        if isinstance(yes, BufferLoad) and is_zero(no) and info(condition.dtype).lanes == 1:
+            return yes, condition
+    return None, None
+
+
+def is_zero(value: PrimExpr) -> bool:
+    if isinstance(value, Broadcast):
+        value = value.value
+    return isinstance(value, (IntImm, FloatImm)) and value.value == 0
+
+
+def copies_beside(target: Any) -> bool:
+    """Whether the device has such copies."""
+    if target is None or target.kind.name != "cuda":
+        return False
+    digits = str(target.attrs.get("arch") or "").partition("_")[2].rstrip("af")
+    return digits.isdigit() and int(digits) >= 80
+
+
+def inject_ptx_async_copy(func: PrimFunc, config: Any = None) -> PrimFunc:
+    if not copies_beside(func.attrs.get("target")):
+        return func
+    copies = AsyncCopies(bool(config), func.body)
+    body = copies.stmt(func.body)
+    return func.replace(body=Waits().stmt(body)) if copies.made else func
+
