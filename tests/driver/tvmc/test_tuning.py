@@ -84,6 +84,18 @@ def test_first_turns_of_rare_tasks_are_short_and_of_all_take_half_at_most(world,
     assert turns == {0: tuning.SHORT_TURN, 1: tuning.TURN}
 
 
+def test_first_turns_leave_time_for_more(world, tmp_path):
+    """Sixteen tasks that take as long each, and a minute: everyone is tried in half of what is there for trials."""
+    world.cost = lambda size, index, times: 1e-3
+    world.seconds_to_build, world.seconds_to_run = 0.07, 0.03
+    run = tune(tmp_path, [a_task(512) for _ in range(16)], trials=1)
+    for work in run.work:
+        work.tuned = 0
+    run.settings, run.deadline = run.settings._replace(trials=MANY_TRIALS, seconds=60.0), world.now + 60.0
+    turns = [trials for _, trials in run._first_turns()]
+    assert len(turns) == 16 and 160 <= sum(turns) <= 300
+
+
 def test_few_trials_are_divided_evenly(world, tmp_path):
     run = tune(tmp_path, [a_task(64), a_task(512), a_task(128)], trials=6)
     assert [w.tuned for w in run.work] == [2, 2, 2]

@@ -163,16 +163,21 @@ def test_a_log_has_marks_and_classic_lines(capsys):
         r"\[Task  1/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second)
 
 
-def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
-    """The real program on a pseudo terminal."""
+def start_on_terminal(command: list[str]) -> tuple[subprocess.Popen, int]:
+    """A program with a pseudo terminal of its own, so that Ctrl-C reaches it and whatever it started."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", "5", "--number", "1", "--tuner", "random",
-               "-o", str(tmp_path / "records.json"), model_path]
-    process = subprocess.Popen(command, stdout=follower, stderr=follower, env=os.environ | {"TERM": "xterm"})
+    process = subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+        env=os.environ | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(follower)
+    return process, leader
+
+
+def read_until(leader: int, words: bytes | None = None) -> bytes:
+    """What is written until these words come, or until the end."""
     data, until = b"", time.monotonic() + 300
-    while time.monotonic() < until:
+    while time.monotonic() < until and (words is None or words not in data):
         try:
             chunk = os.read(leader, 65536)
         except OSError:
@@ -180,6 +185,18 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
         if not chunk:
             break
         data += chunk
+    return data
+
+
+def tune_command(tmp_path, model_path: str, trials: int) -> list[str]:
+    return [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", str(trials), "--number", "1", "--tuner",
+            "random", "-o", str(tmp_path / "records.json"), model_path]
+
+
+def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
+    """The real program on a pseudo terminal."""
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5))
+    data = read_until(leader)
     os.close(leader)
     assert process.wait(60) == 0, data.decode()
     assert data.count(b"tvmc tune") > 2, "it was drawn several times"
@@ -187,3 +204,17 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
     assert text.count("tvmc tune") == 1 and "5 of 5 trials" in text, text
     assert re.search(r"^  1 conv2d.* +100\.0% .*ms .*ms .*x .*% +5$", text, re.MULTILINE), text
     assert "Estimated time in the model: " in text and "[Task" not in text
+
+
+@pytest.mark.parametrize("moment", [b"without tuning", b"now task 1"])
+def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment):
+    """Also while worker processes are just starting."""
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000))
+    data = read_until(leader, moment)
+    os.write(leader, b"\x03")
+    data += read_until(leader)
+    os.close(leader)
+    assert process.wait(60) == 130, data.decode()
+    text = Screen(data.decode()).text().replace("^C", "")
+    assert text.count("tvmc tune") == 1 and "Traceback" not in text, text
+    assert text.splitlines()[-1].strip().startswith("stopped; the records are in "), text

@@ -64,6 +64,8 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tvm.exec.autotvm_worker", str(os.getpid())],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
+            # Ctrl-C on a terminal is for the tuner, also while a worker is starting.
+            start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.inlet = self.process.stdin.fileno()

@@ -22,6 +22,8 @@ from .tuning_display import display_for
 TURN, SHORT_TURN = 32, 4
 # What all first turns together may take of the trials: the rest goes where gains still come.
 FIRST_SHARE = 0.5
+# What of a time budget is about left for searching, and how long a trial takes, before either is known.
+SEARCH_SHARE, USUAL_TRIAL_SECONDS = 0.75, 0.1
 # What a first turn is expected to gain.
 FIRST_HOPE = 0.2
 # Leaders measured side by side before one is crowned: how many, and how often each, in one heat after the other.
@@ -110,7 +112,7 @@ class Work:
 
     @property
     def seconds_per_trial(self) -> float:
-        return self.spent / self.timed if self.timed else 0.1
+        return self.spent / self.timed if self.timed else USUAL_TRIAL_SECONDS
 
     def costs(self, index: int) -> float:
         """Seconds of a configuration that ran."""
@@ -248,12 +250,19 @@ class Run:
         """Every task is tried once, longer where the model spends its time. What ran before has had its turn."""
         new = [w for w in self.work if not w.tuned and not w.over]
         total = sum(w.cost for w in new if w.best) or 1.0
-        pool = min(self.settings.trials * FIRST_SHARE, TURN * len(new))
+        left = self._trials_to_come()
+        pool = min(left * FIRST_SHARE, TURN * len(new))
         sizes = [min(max(round(pool * w.cost / total), SHORT_TURN), TURN) if w.best else SHORT_TURN for w in new]
         # Few trials for many tasks: the classic rule, as many for each.
-        most = max(self.settings.trials // max(len(self.work), 1), 1)
+        most = max(int(left) // max(len(self.work), 1), 1)
         order = sorted(zip(new, sizes), key=lambda pair: -pair[0].cost)
-        return [(w, size if sum(sizes) <= self.settings.trials else min(size, most)) for w, size in order]
+        return [(w, size if sum(sizes) <= left else min(size, most)) for w, size in order]
+
+    def _trials_to_come(self) -> float:
+        """About how many trials there is a budget for."""
+        if not self.settings.seconds:
+            return self.left
+        return min(self.left, SEARCH_SHARE * (self.deadline - time.monotonic()) / USUAL_TRIAL_SECONDS)
 
     def is_over(self) -> bool:
         return self.left <= 0 or self._is_time_up()
