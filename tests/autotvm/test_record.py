@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import subprocess
 import sys
 
@@ -59,6 +60,45 @@ def test_lines_that_are_no_records_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "autotvm"):
         assert len(list(autotvm.record.load_from_file(path))) == 2
     assert any("3 lines" in line for line in caplog.messages)
+
+
+ODD = [None, True, -1, 1e400, float("nan"), "", "llvm -mcpu=nonsense", "cuda", [], [[]], {}, {"a": 1}, "\0", [1, 2],
+       ["TENSOR"], ["TENSOR", None, 3], 10**40]
+
+
+def spoilt(node, chance: random.Random):
+    """The same with one part taken away or replaced."""
+    if chance.random() < 0.2 or not isinstance(node, (list, dict)) or not node:
+        return chance.choice(ODD)
+    node = node.copy()
+    place = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
+    if chance.random() < 0.15:
+        del node[place]
+    else:
+        node[place] = spoilt(node[place], chance)
+    return node
+
+
+def test_no_line_of_a_file_is_a_crash(seed):
+    """Whatever a line holds, it is a record that can be used or it is left out."""
+    chance = random.Random(seed)
+    target = tvm.target.Target("llvm")
+    whole = {**json.loads(CLASSIC), "made_on": {"cpu": "x", "features": ["a"]}, "final": True}
+    rows = [spoilt(whole, chance) for _ in range(400)]
+    good = list(autotvm.record.load_from_buffer([CLASSIC, *map(json.dumps, rows)]))
+    assert good
+    with target, autotvm.apply_history_best(good) as context:
+        for inp, res in good:
+            context.query(target, inp.task.workload)
+            assert json.loads(autotvm.record.encode(inp, res))["result"]
+        assert context.digest()
+
+
+@pytest.mark.parametrize("costs", [[], [float("nan")], [-1.0], [float("inf")], ["soon"], None])
+def test_costs_that_are_none_make_no_record(costs):
+    row = json.loads(CLASSIC)
+    row["result"][0] = costs
+    assert list(autotvm.record.load_from_buffer([json.dumps(row)])) == []
 
 
 @pytest.mark.parametrize("tail, kept", [
@@ -137,6 +177,17 @@ def test_the_winner_of_a_final_holds_against_a_lucky_measurement(tmp_path):
     assert found[0].config.index == records[2][0].config.index and found[0].final
     history = autotvm.apply_history_best(source)
     assert {inp.config.index for inp, _ in history.best_by_targetkey.values()} == {records[2][0].config.index}
+
+
+def test_records_stay_of_where_they_were_made(tmp_path):
+    source, best = tmp_path / "all.log", tmp_path / "best.log"
+    row = {**json.loads(CLASSIC), "made_on": {"cpu": "znver9"}}
+    for line in (row, json.loads(CLASSIC)):
+        source.write_text(json.dumps(line) + "\n")
+        best.unlink(missing_ok=True)
+        autotvm.record.pick_best(source, best)
+        assert json.loads(best.read_text()).get("made_on") == line.get("made_on")
+        assert json.loads(best.read_text())["tvm_version"] == "0.11.dev0"
 
 
 def test_command_lines(tmp_path):

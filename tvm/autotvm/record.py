@@ -13,6 +13,7 @@ import functools
 import io
 import itertools
 import json
+import math
 import os
 import stat
 import sys
@@ -60,10 +61,11 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
         "config": inp.config.to_json_dict(),
         "result": [costs, int(result.error_no), float(result.all_cost), float(result.timestamp)],
         "version": AUTOTVM_LOG_VERSION,
-        "tvm_version": __version__,
+        # A record that was read stays one of where it was made.
+        "tvm_version": inp.tvm_version or __version__,
     }
-    made_on = _made_on(str(inp.target))
-    if made_on is not None:
+    made_on = inp.made_on if inp.made_on is not None else _made_on(str(inp.target))
+    if made_on:
         row["made_on"] = made_on
     if inp.final:
         row["final"] = True
@@ -73,7 +75,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 def is_made_here(inp: MeasureInput, target: Any) -> bool:
     """Whether a record is of this target on this kind of processor. One that does not say where it was made is."""
     here = _made_on(str(target)) or {}
-    return str(inp.target) == str(target) and (inp.made_on is None or inp.made_on.get("cpu") == here.get("cpu"))
+    return str(inp.target) == str(target) and (not inp.made_on or inp.made_on.get("cpu") == here.get("cpu"))
 
 
 def _tuples(value: Any) -> Any:
@@ -87,6 +89,13 @@ def _target(text: str) -> Target:
     return Target(text.replace("-target", "-mtriple"))
 
 
+def _result(costs: list[Any], error_no: int, all_cost: float, timestamp: float) -> MeasureResult:
+    seconds = tuple(float(c) for c in costs)
+    if not seconds or not all(0 <= c < math.inf for c in seconds):
+        raise ValueError(f"the costs of a record are seconds, got {costs}")
+    return MeasureResult(tuple(costs), int(error_no), float(all_cost), float(timestamp))
+
+
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
     """A line as (input, result); None for lines of a version that is no longer read."""
     if protocol != "json":
@@ -97,12 +106,13 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     target_text, task_name, task_args, task_kwargs = line["input"]
     task = Task(str(task_name), _tuples(task_args))
     task.kwargs = dict(task_kwargs)
+    hash(task.workload)
     config = ConfigEntity.from_json_dict(line["config"])
-    result = MeasureResult(*(tuple(x) if isinstance(x, list) else x for x in line["result"]))
+    result = _result(*line["result"])
     config.cost = sum(result.costs) / len(result.costs)
     task.target = _target(str(target_text))
     inp = MeasureInput(task.target, task, config)
-    inp.made_on = line.get("made_on")
+    inp.made_on = line["made_on"] if isinstance(line.get("made_on"), dict) else {}
     inp.tvm_version = str(line.get("tvm_version") or "")
     inp.final = line.get("final") is True
     return inp, result
@@ -117,7 +127,8 @@ def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Itera
             continue
         try:
             found = decode(row)
-        except (ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, TVMError):
+        except Exception:
+            # Whatever is wrong with a line of a file, the other lines count.
             counts.no_records += 1
             continue
         if found is not None:

@@ -270,7 +270,11 @@ def main() -> None:
         threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    try:
+        serve(sys.stdin.buffer, answers)
+    except BrokenPipeError:
+        # The tuner has gone while a candidate ran.
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ class _Input(NamedTuple):
 
 
 class MeasureInput(_Input):
-    """What is measured. ``made_on`` and ``tvm_version`` say where a record was made, where it is known.
+    """What is measured. ``made_on`` and ``tvm_version`` say where a record was made; they are None and
+    "" for what is measured here, and ``made_on`` is empty where a record does not say.
 
     ``final`` is true of the one record of a task that won when its leaders were measured side by side: among many
     noisy measurements the lowest is rarely the fastest.

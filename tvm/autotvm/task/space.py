@@ -646,7 +646,7 @@ class ConfigEntity(ConfigSpace):
         entities = {}
         for name, kind, value in json_dict["entity"]:
             entities[name] = entity_from_json(name, kind, value)
-        return ConfigEntity(json_dict["index"], json_dict.get("code_hash"), entities)
+        return ConfigEntity(int(json_dict["index"]), json_dict.get("code_hash"), entities)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfigEntity) and self.values() == other.values()
