@@ -20,6 +20,15 @@ ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/te
 # Tests that are about GPUs wherever they run.
 OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_gpu.py")
 
+COLUMNS = ("passed", "failed", "xfailed", "skipped", "seconds")
+# What the target does otherwise than the CPU, with the reason; shown as expected failures.
+DIFFERENT = {
+    "opencl": {
+        "tests/relay/op/test_tensor.py::test_integers_wrap_and_divide[int64]": "OpenCL takes shifts modulo the width",
+        "tests/relay/op/test_edge_values.py::test_moving_of_nothing": "a model without any kernel is taken for one of the CPU",
+    }
+}
+
 
 def target() -> tvm.target.Target:
     """The target under test, with code for the host by LLVM."""
@@ -44,6 +53,10 @@ def is_cpu() -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not is_cpu():
         items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU + OF_GPUS)]
+        reasons = DIFFERENT.get(target().kind.name, {})
+        for item in items:
+            if item.nodeid in reasons:
+                item.add_marker(pytest.mark.xfail(reason=reasons[item.nodeid]))
     sample = int(os.environ.get("TVM_TEST_SAMPLE", "0"))
     if 0 < sample < len(items):
         chosen = set(random.Random(int(os.environ["TVM_TEST_SEED"])).sample([i.nodeid for i in items], sample))
@@ -55,15 +68,15 @@ def pytest_terminal_summary(terminalreporter) -> None:
     if not path:
         return
     files: dict[str, dict[str, float]] = {}
-    for outcome in ("passed", "failed", "skipped"):
+    for outcome in ("passed", "failed", "xfailed", "skipped"):
         for report in terminalreporter.getreports(outcome):
-            row = files.setdefault(report.nodeid.split("::")[0], {"passed": 0, "failed": 0, "skipped": 0, "seconds": 0})
+            row = files.setdefault(report.nodeid.split("::")[0], dict.fromkeys(COLUMNS, 0.0))
             row[outcome] += 1
             row["seconds"] += getattr(report, "duration", 0)
-    columns = ("passed", "failed", "skipped", "seconds")
-    files["all"] = {c: sum(row[c] for row in files.values()) for c in columns}
-    lines = ["| tests | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    files = dict(sorted(files.items()))
+    files["all"] = {c: sum(row[c] for row in files.values()) for c in COLUMNS}
+    lines = ["| tests | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name, row in files.items():
-        lines.append("| " + " | ".join([name, *(f"{row[c]:.0f}" for c in columns)]) + " |")
+        lines.append("| " + " | ".join([name, *(f"{row[c]:.0f}" for c in COLUMNS)]) + " |")
     head = f"# Operator tests on {target().kind.name}\n\nWritten by `make test-opencl`; seconds are of one process.\n\n"
     Path(path).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")

@@ -34,4 +34,4 @@ def sample(root, seed: int, target: str) -> None:
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     repeat = f"TVM_TEST_ON='{target}' TVM_TEST_SAMPLE={SAMPLE} TVM_TEST_SEED={seed}"
     assert done.returncode == 0, f"{repeat}\n{done.stdout[-6000:]}"
-    assert f"{SAMPLE} passed" in done.stdout or "skipped" in done.stdout, done.stdout[-2000:]
+    assert any(x in done.stdout for x in (f"{SAMPLE} passed", "skipped", "xfailed")), done.stdout[-2000:]
