@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import zoo
 
-MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16")
+MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
 
 
 def as_onnx(model: Any, case: zoo.Case) -> Any:
@@ -106,7 +106,8 @@ def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any
     case = zoo.Case(name)
     model, feeds = zoo.build(case), zoo.sample(case)
     with torch.inference_mode():
-        wanted = model.double()(*[torch.from_numpy(v).double() for v in feeds.values()]).numpy()
+        wide = [torch.from_numpy(v).double() if v.dtype == "float32" else torch.from_numpy(v) for v in feeds.values()]
+        wanted = model.double()(*wide).numpy()
     model = model.float()
     ours = Ours(as_onnx(model, case), feeds, target)
     mistake = error(ours.output(), wanted)

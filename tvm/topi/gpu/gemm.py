@@ -30,6 +30,9 @@ TAG = "gpu_gemm"
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
 THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
 STEPS = (8, 16, 32)
+# Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
+# next to each other.
+LANES = 4
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
 MOST_PARTS = 64
@@ -241,9 +244,18 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, .
     row, column = host.fuse(*rows), host.fuse(*columns)
     row_block, row = host.split(row, factor=tm * ty)
     column_block, column = host.split(column, factor=tn * tx)
-    row_thread, row = host.split(row, factor=tm)
-    column_thread, column = host.split(column, factor=tn)
-    host.reorder(*batch, row_block, column_block, row_thread, column_thread, row, column)
+    apart = []
+    if tm > LANES:
+        group, row = host.split(row, factor=ty * LANES)
+        apart.append(group)
+    if tn > LANES:
+        group, column = host.split(column, factor=tx * LANES)
+        apart.append(group)
+    row_thread, row = host.split(row, factor=min(tm, LANES))
+    column_thread, column = host.split(column, factor=min(tn, LANES))
+    host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column)
+    for group in apart:
+        host.bind(group, te.thread_axis("vthread"))
     if batch:
         host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
     host.bind(row_block, te.thread_axis("blockIdx.y"))
