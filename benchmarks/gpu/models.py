@@ -9,6 +9,7 @@ captured graph; a round is one inference of each, and the figure is the 20th per
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import json
 import time
@@ -19,6 +20,36 @@ import numpy as np
 from .. import zoo
 
 MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
+
+
+def build(name: str) -> tuple[Any, Any]:
+    """A model, and the same model as PyTorch runs it fastest: with its own attention, and without a mask of ones, whose
+    making cannot be captured."""
+    import torch
+
+    if name == "vit_b16":
+        import torchvision
+
+        torch.manual_seed(0)
+        model = torchvision.models.vit_b_16(weights=None).eval()
+        # It begins as zeros, and so would all results be.
+        torch.nn.init.normal_(model.heads[-1].weight, std=0.02)
+        return model, model
+    model = zoo.build(zoo.Case(name))
+    if name not in zoo.TEXT:
+        return model, model
+
+    class WithoutMask(torch.nn.Module):
+        def __init__(self, inner: Any):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            return self.inner(input_ids=input_ids).last_hidden_state
+
+    fast = copy.deepcopy(model.model)
+    fast.set_attn_implementation("sdpa")
+    return model, WithoutMask(fast)
 
 
 def as_onnx(model: Any, case: zoo.Case) -> Any:
@@ -69,7 +100,7 @@ class Torch:
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.torch = torch
         layout = torch.channels_last if channels_last else torch.contiguous_format
-        model = model.cuda().to(memory_format=layout)
+        model = copy.deepcopy(model).float().cuda().to(memory_format=layout)
         inputs = [torch.from_numpy(v).cuda() for v in feeds.values()]
         inputs = [v.to(memory_format=layout) if v.dim() == 4 else v for v in inputs]
         self.graph = torch.cuda.CUDAGraph()
@@ -104,18 +135,18 @@ def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any
     import torch
 
     case = zoo.Case(name)
-    model, feeds = zoo.build(case), zoo.sample(case)
+    (model, fast), feeds = build(name), zoo.sample(case)
     with torch.inference_mode():
         wide = [torch.from_numpy(v).double() if v.dtype == "float32" else torch.from_numpy(v) for v in feeds.values()]
         wanted = model.double()(*wide).numpy()
     model = model.float()
     ours = Ours(as_onnx(model, case), feeds, target)
     mistake = error(ours.output(), wanted)
-    if mistake > 1e-3:
+    if not mistake <= 1e-3:
         raise SystemExit(f"{name}: the outputs differ by {mistake:.2g}")
     if profile:
         show_profile(ours, feeds)
-    peers = {layout: Torch(model, feeds, layout == "NHWC") for layout in ("NCHW", "NHWC")}
+    peers = {layout: Torch(fast, feeds, layout == "NHWC") for layout in ("NCHW", "NHWC")}
     programs = {"ours": ours, **peers}
     for program in programs.values():
         for _ in range(10):

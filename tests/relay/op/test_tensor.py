@@ -117,7 +117,7 @@ def test_integers_wrap_and_divide(dtype):
     a, b = (v.ravel().copy() for v in np.meshgrid(values, values))
     safe = (b != 0) & ~((a == kind.min) & (b.astype("int64") == -1))
     x, y = a[safe], b[safe]
-    shift = np.minimum(np.abs(b.astype("int64")), 5).astype(dtype)
+    shift = np.minimum(np.abs(b.astype("float64")), 5).astype(dtype)
     whole = [(int(p), int(q)) for p, q in zip(x, y)]
     cases = []
     with np.errstate(all="ignore"):
