@@ -130,9 +130,9 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
 
 
 def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether both strips fit the shared memory, and parts are not mostly filling."""
+    """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-    if (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
+    if 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
         return False
     return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
@@ -143,7 +143,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     bm, bn, threads = tm * ty, tn * tx, ty * tx
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
     fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * (tm * tn + tm + tn + OTHER_REGISTERS)), 32)
-    fit = max(min(fit, machine.multiprocessor_shared // ((bm + bn) * step * sizes.bytes + 1024)), 1)
+    fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
     work = bm * bn * step / RATE + (READ * threads * (tm + tn) / 4 + FETCH * (bm + bn)) * step / machine.warp
     waiting = LATENCY + step * tm * tn * WAIT * max(1.0, threads / RATE) + SHOWN * work
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
@@ -277,6 +277,8 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, .
         strip = s[operand]
         strip.set_scope("shared")
         strip.compute_at(stage, outer)
+        # The next strip is on its way while this one is used.
+        strip.double_buffer()
         _fetch(strip, (ty, tx), threads)
 
 
