@@ -21,15 +21,6 @@ ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/te
 OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_gpu.py")
 
 COLUMNS = ("passed", "failed", "xfailed", "skipped", "seconds")
-# What the target does otherwise than the CPU, with the reason; shown as expected failures.
-DIFFERENT = {
-    "opencl": {
-        "tests/relay/op/test_tensor.py::test_integers_wrap_and_divide[int64]": "OpenCL takes shifts modulo the width",
-        "tests/relay/op/test_edge_values.py::test_moving_of_nothing": "a model without any kernel is taken for one of the CPU",
-    }
-}
-
-
 def target() -> tvm.target.Target:
     """The target under test, with code for the host by LLVM."""
     name = os.environ.get("TVM_TEST_ON", "llvm")
@@ -53,10 +44,6 @@ def is_cpu() -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not is_cpu():
         items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU + OF_GPUS)]
-        reasons = DIFFERENT.get(target().kind.name, {})
-        for item in items:
-            if item.nodeid in reasons:
-                item.add_marker(pytest.mark.xfail(reason=reasons[item.nodeid]))
     sample = int(os.environ.get("TVM_TEST_SAMPLE", "0"))
     if 0 < sample < len(items):
         chosen = set(random.Random(int(os.environ["TVM_TEST_SEED"])).sample([i.nodeid for i in items], sample))

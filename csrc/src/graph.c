@@ -265,8 +265,16 @@ static int prepare_calls(Graph *g) {
 }
 
 /* Code for one kind of device does not run on another: better said here than by the first kernel. */
-static int check_device(const Graph *g) {
+static int check_device(const Graph *g, const Json *attrs) {
   uint64_t built_for = tvm_module_devices(g->library);
+  if (!built_for && json_member(attrs, "device_index")) {
+    /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. */
+    const Json *places = attribute(attrs, "device_index", g->entry_count);
+    int *types = NULL, count = 0;
+    if (!places || int_list(places, &types, &count, 0, 63, "device_index")) return -1;
+    if (count && types[0] != kDLCPU) built_for = UINT64_C(1) << types[0];
+    free(types);
+  }
   int type = g->device.device_type, functions = 0, other = 0;
   bool host = type == kDLCPU || type == kDLCUDAHost;
   for (int i = 0; i < g->node_count; ++i) functions += g->nodes[i].function != NULL;
@@ -300,7 +308,7 @@ static int graph_read(Graph *g, const Json *json) {
   for (i = 0; i < g->input_count; ++i)
     if (!g->nodes[g->inputs[i]].is_input) return tvm_error("graph: arg_nodes names a node that is no input");
   if (entry_list(g, heads, g->node_count, &g->outputs, &g->output_count)) return -1;
-  if (check_device(g)) return -1;
+  if (check_device(g, attrs)) return -1;
   return read_memory(g, attrs) ? -1 : prepare_calls(g);
 }
 

@@ -118,7 +118,7 @@ def test_the_pick_divides_the_sum_where_tiles_are_few():
 def test_strips_larger_than_the_shared_memory_are_not_valid():
     machine = Machine(tvm.target.Target("opencl"))
     sizes = gemm.Sizes(1, 512, 512, 512, 4)
-    config = {"tile": (8, 8), "threads": (16, 16), "step": 32, "parts": 1}
+    config = {"tile": (8, 4), "threads": (8, 16), "step": 32, "parts": 1}
     assert not gemm.valid(sizes, machine, {**config, "step": 1024})
     assert gemm.valid(sizes, machine, {**config, "step": 8})
 

@@ -194,7 +194,7 @@ class GraphCodegen:
         types = [t for node in self.nodes for t in node.types]
         attrs = {
             "dltype": ["list_str", [t.dtype for t in types]],
-            "device_index": ["list_int", [1] * len(types)],
+            "device_index": ["list_int", [self.compiler.target.get_target_device_type()] * len(types)],
             "storage_id": ["list_int", [e.storage for e in self.plan.entries]],
             "storage_offset": ["list_int", [e.offset for e in self.plan.entries]],
             "shape": ["list_shape", [[int(d) for d in t.shape] for t in types]],

@@ -36,8 +36,8 @@ LANES = 4
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
 MOST_PARTS = 64
-# Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a kernel
-# more than one, and of a multiplication that waits for the one before it.
+# Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
+# kernel more than one, and of a multiplication that waits for the one before it.
 LATENCY = 550.0
 KERNEL = 4000.0
 WAIT = 4.4
