@@ -192,7 +192,8 @@ def _access_ptr(p: CLike, node: Call) -> str:
     return f"((void*)(({unit}*){pointer} + {bare(steps)}))"
 
 
-def _address_of(p: CLike, node: Call) -> str:
+def address_of(p: CLike, node: Call) -> str:
+    """A pointer to the element that is loaded."""
     load = node.args[0]
     index = c_expr.one_index(load.buffer, load.indices)
     if info(index.dtype).lanes > 1:
@@ -202,7 +203,11 @@ def _address_of(p: CLike, node: Call) -> str:
         index = first
     lanes = info(load.buffer.dtype).lanes
     steps = p.value(index) if lanes == 1 else f"{p.value(index)} * {lanes}"
-    return f"((void*)({c_expr.data_pointer(p, load.buffer)} + {bare(steps)}))"
+    return f"({c_expr.data_pointer(p, load.buffer)} + {bare(steps)})"
+
+
+def _untyped_address(p: CLike, node: Call) -> str:
+    return f"((void*){address_of(p, node)})"
 
 
 def _prefetch(p: CLike, node: Call) -> str:
@@ -336,7 +341,7 @@ CALLS: dict[str, Callable[[CLike, Call], str]] = {
     "tir.isinf": _classify("isinf"),
     "tir.isfinite": _classify("isfinite"),
     "tir.tvm_access_ptr": _access_ptr,
-    "tir.address_of": _address_of,
+    "tir.address_of": _untyped_address,
     "tir.prefetch": _prefetch,
     "tir.isnullptr": _is_null,
     "tir.handle_add_byte_offset": _add_byte_offset,

@@ -151,19 +151,6 @@ def _access_ptr(p: GpuLike, node: Call) -> str:
     return f"({pointer} + {bare(steps)})"
 
 
-def _address_of(p: GpuLike, node: Call) -> str:
-    load = node.args[0]
-    index = c_expr.one_index(load.buffer, load.indices)
-    if info(index.dtype).lanes > 1:
-        first = c_vector.first_index(index)
-        if first is None:
-            raise TVMError(f"no single address: {load}")
-        index = first
-    lanes = info(load.buffer.dtype).lanes
-    steps = p.value(index) if lanes == 1 else f"{p.value(index)} * {lanes}"
-    return f"({c_expr.data_pointer(p, load.buffer)} + {bare(steps)})"
-
-
 def _extern(p: GpuLike, node: Call) -> str:
     """Functions of the language itself, or from a text that pragma import_c brings."""
     if not isinstance(node.args[0], StringImm):
@@ -217,7 +204,7 @@ def _ldexp(p: GpuLike, node: Call) -> str:
 
 CALLS: dict[str, Callable] = {
     "tir.tvm_access_ptr": _access_ptr,
-    "tir.address_of": _address_of,
+    "tir.address_of": c_call.address_of,
     "tir.call_extern": _extern,
     "tir.call_pure_extern": _extern,
     "tir.tvm_storage_sync": _barrier,

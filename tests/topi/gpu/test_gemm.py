@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -131,3 +132,17 @@ def test_one_row_times_a_matrix(rng):
         left, right = te.placeholder(a.shape), te.placeholder(b.shape)
         made = topi.nn.relu(topi.nn.matmul(left, right))
     run([made], [left, right, made], [a, b], np.maximum(a.astype("float64") @ b, 0), target)
+
+
+def test_grids_stay_within_their_limits():
+    """Rows beyond the second dimension of a grid go along the first."""
+    target = tvm.target.Target("cuda -arch=sm_90")
+    with target:
+        a, b = te.placeholder((9_000_000, 8)), te.placeholder((8, 4))
+        made = topi.nn.matmul(a, b)
+        text = str(tvm.lower(topi.schedule.schedule_for([made], target), [a, b, made]))
+    blocks = {tag: int(n) for tag, n in re.findall(r'launch_thread\("blockIdx\.([xy])", (\d+)\)', text)}
+    assert blocks["y"] <= gemm.MOST_BLOCKS < blocks["x"]
+    with target:
+        assert gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS, "int32"))
+        assert not gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS + 1, "int32"))

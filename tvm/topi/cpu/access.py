@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ...arith import Analyzer, detect_linear_equation
+from ...ir.op import Op
 from ...ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var, const
 from ...ir.subst import substitute
 from ...ir.visit import post_order
+from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 
 # Intrinsics that cost a few instructions; any other call of mathematics is worth computing once.
@@ -95,3 +100,28 @@ def first_step(load: ProducerLoad, axes: list[IterVar], axis: IterVar) -> int | 
             place = place * size.value + value.value
         places.append(place)
     return places[1] - places[0]
+
+
+def own_consumer(schedule: Schedule, stage: Stage, plain: Schedule) -> Stage | None:
+    """The one operation that reads a reduction, element for element: it can be computed where the reduction is.
+    ``plain`` is the schedule with everything inlined that is to be."""
+    twin = plain.stage_map[stage.op]
+    users = plain.consumers(twin)
+    if stage.is_output or len(users) != 1:
+        return None
+    user = users[0]
+    if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
+        return None
+    for load in loads(user.op.body):
+        if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
+            return None
+    return next(x for x in schedule.stages if x.uid == user.uid)
+
+
+def _is_own_element(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
+    return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
+
+
+def is_choosing(node: Any) -> bool:
+    """Whether a node evaluates one of two values, as padding does."""
+    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ir.prim import IntImm
+from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access
@@ -223,13 +223,21 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     padding = pad_stage(planner, stage)
     stage.compute_at(host, inside)
     sum_up(stage, config, ahead_of(extents(stage.op), config["outer"], planner.machine))
-    if padding is not None:
-        planner.placed.add(padding)
-        if config["pad"] == "task":
-            padding.compute_at(host, task)
-            padding.vectorize(padding.op.axis[-1])
-        else:
-            planner.injective(padding)
+    place_padding(planner, padding, host, task, config)
+
+
+def place_padding(
+    planner: Planner, padding: Stage | None, host: Stage, task: IterVar, config: dict[str, Any]
+) -> None:
+    """Padded data, where there is some: made by each task for itself, or once for all."""
+    if padding is None:
+        return
+    planner.placed.add(padding)
+    if config["pad"] == "task":
+        padding.compute_at(host, task)
+        padding.vectorize(padding.op.axis[-1])
+    else:
+        planner.injective(padding)
 
 
 def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:

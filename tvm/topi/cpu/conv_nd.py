@@ -13,7 +13,7 @@ from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access
-from .conv2d import AHEAD, pad_stage, pieces, tile_cycles, tiles
+from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -119,13 +119,7 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     stage.compute_at(host, inside)
     weights = 4 * x["oc"] * x["ob"] * x["steps"]
     sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
-    if padding is not None:
-        planner.placed.add(padding)
-        if config["pad"] == "task":
-            padding.compute_at(host, task)
-            padding.vectorize(padding.op.axis[-1])
-        else:
-            planner.injective(padding)
+    place_padding(planner, padding, host, task, config)
 
 
 def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:

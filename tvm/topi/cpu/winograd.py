@@ -216,7 +216,7 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     result_down = _reader(planner, host)
     result_across = _reader(planner, result_down)
     result = _reader(planner, result_across)
-    final = planner.fusable_consumer(result, s.normalize())
+    final = access.own_consumer(s, result, s.normalize())
     if final is not None:
         result.compute_inline()
     else:

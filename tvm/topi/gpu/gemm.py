@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ... import te
 from ...arith import Analyzer
 from ...dtype import info
-from ...ir.prim import Call, IterVar, ProducerLoad
+from ...ir.prim import IterVar, ProducerLoad
 from ...ir.visit import post_order
 from ...target import Target
 from ...te.schedule import Schedule, Stage
@@ -35,7 +35,6 @@ STEPS = (8, 16, 32)
 LANES = 4
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
-MOST_PARTS = 64
 # Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
 # kernel more than one, and of a multiplication that waits for the one before it.
 LATENCY = 550.0
@@ -48,16 +47,21 @@ READ, FETCH, SHOWN = 2.6, 3.0, 0.25
 # Registers of a thread beside its tile, and bytes of parts added up in a cycle.
 OTHER_REGISTERS = 42
 SUM_RATE = 2000.0
+# Blocks along the second and third dimension of a grid.
+MOST_BLOCKS = 65535
 # Threads and registers of a multiprocessor.
 MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
 
-def wanted(tensors: Sequence[Tensor], columns: Any = None) -> bool:
-    """Whether the target is a GPU, all sizes are known, and there are columns enough for tiles."""
+def wanted(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
+    """Whether the target is a GPU, all sizes are known, and there are columns enough for tiles; the batch is not larger
+    than a grid."""
     target = Target.current(allow_none=True)
     if target is None or "gpu" not in target.keys or "cpu" in target.keys:
         return False
     if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
+        return False
+    if batch is not None and getattr(batch, "value", 0) > MOST_BLOCKS:
         return False
     return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
 
@@ -114,10 +118,6 @@ def product(
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
 
 
-def applies(op: ComputeOp, machine: Machine) -> bool:
-    return True
-
-
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
     k = sizes.terms
@@ -133,6 +133,8 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     if 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
+        return False
+    if sizes.batch * parts > MOST_BLOCKS:
         return False
     return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
@@ -258,8 +260,11 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, .
         host.bind(group, te.thread_axis("vthread"))
     if batch:
         host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
-    host.bind(row_block, te.thread_axis("blockIdx.y"))
-    host.bind(column_block, te.thread_axis("blockIdx.x"))
+    # Only the first dimension of a grid is practically without limit.
+    count = access.elements([axis.dom.extent for axis in rows])
+    row_tag, column_tag = ("y", "x") if count <= MOST_BLOCKS * tm * ty else ("x", "y")
+    host.bind(row_block, te.thread_axis(f"blockIdx.{row_tag}"))
+    host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
     threads = te.thread_axis((0, ty), "threadIdx.y"), te.thread_axis((0, tx), "threadIdx.x")
     host.bind(row_thread, threads[0])
     host.bind(column_thread, threads[1])
@@ -293,18 +298,15 @@ def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVa
         axes[-2:] = reversed(axes[-2:])
         strip.reorder(*axes)
     fused = strip.fuse(*axes)
-    if along[1] and not any(_is_choice(b) for b in strip.op.body) and access.extent_of(axes[-1]) % 4 == 0:
-        fused, lanes = strip.split(fused, factor=4)
+    chooses = any(access.is_choosing(n) for b in strip.op.body for n in post_order(b))
+    if along[1] and not chooses and access.extent_of(axes[-1]) % LANES == 0:
+        fused, lanes = strip.split(fused, factor=LANES)
         strip.vectorize(lanes)
     fused, x = strip.split(fused, factor=counts[1])
     fused, y = strip.split(fused, factor=counts[0])
     strip.bind(x, threads[1])
     strip.bind(y, threads[0])
     strip.unroll(fused)
-
-
-def _is_choice(body: Any) -> bool:
-    return any(isinstance(n, Call) and getattr(n.op, "name", "") == "tir.if_then_else" for n in post_order(body))
 
 
 def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],

@@ -70,7 +70,7 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     if not same_dim(ka, kb):
         raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
     batch = bb if one_a else ba
-    if gemm.wanted((tensor_a, tensor_b), n):
+    if gemm.wanted((tensor_a, tensor_b), n, batch):
         return gemm.batch_matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
     k = te.reduce_axis((0, ka), name="k")
     known = all(isinstance(d, IntImm) for d in (batch, m, n, ka))

@@ -61,7 +61,7 @@ class Planner:
         fused: dict[Stage, Stage] = {}
         for stage in live:
             if stage.op.reduce_axis:
-                consumer = self.fusable_consumer(stage, plain)
+                consumer = access.own_consumer(self.s, stage, plain)
                 if consumer is not None and consumer not in fused.values():
                     fused[stage] = consumer
         # Templates also place what feeds them, so they come first.
@@ -180,20 +180,6 @@ class Planner:
         return 1
 
     # -- reductions --------------------------------------------------------------------------------------------------
-
-    def fusable_consumer(self, stage: Stage, plain: Schedule) -> Stage | None:
-        """The one operation that reads this reduction, element for element, if it can be computed on its tiles."""
-        twin = plain.stage_map[stage.op]
-        users = plain.consumers(twin)
-        if stage.is_output or len(users) != 1:
-            return None
-        user = users[0]
-        if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
-            return None
-        for load in access.loads(user.op.body):
-            if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
-                return None
-        return next(x for x in self.s.stages if x.uid == user.uid)
 
     def reduction(self, stage: Stage, consumer: Stage | None) -> None:
         op = stage.op
@@ -347,10 +333,6 @@ def _tiles(choices: list[tuple[int, list[int]]]) -> Iterator[dict[int, int]]:
             for k, others in choices[a + 1 :]:
                 for e in others:
                     yield {i: d, k: e}
-
-
-def _is_own_element(load: ProducerLoad, axes) -> bool:
-    return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
 
 
 def largest_divisor(n: int, limit: int) -> int:

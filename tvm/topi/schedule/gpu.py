@@ -10,8 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from ...dtype import info
-from ...ir.op import Op
-from ...ir.prim import Call, IntImm, IterVar, ProducerLoad
+from ...ir.prim import Call, IntImm, IterVar
 from ...ir.visit import post_order
 from ...target import Target
 from ...te.axes import Fuse, Split
@@ -63,12 +62,12 @@ class Planner:
         fused: dict[Stage, Stage] = {}
         for stage in live:
             if stage.op.reduce_axis:
-                consumer = self.fusable_consumer(stage, plain)
+                consumer = access.own_consumer(self.s, stage, plain)
                 if consumer is not None and consumer in live and consumer not in fused.values():
                     fused[stage] = consumer
         for stage in live:
             template = TEMPLATES.get(stage.op.tag or "")
-            if template is not None and template.applies(stage.op, self.machine):
+            if template is not None:
                 self.placed.add(stage)
                 template.apply(self, stage, template.consumer(self, stage, plain))
         for stage in live:
@@ -143,7 +142,7 @@ class Planner:
         twin = self.plain_op(op)
         widest = max([b.dtype for b in op.body] + [x.dtype for x in access.loads(twin.body)], key=_bytes)
         lanes = min(self.machine.lanes(widest), 4)
-        if widest == "bool" or n is None or any(_is_choosing(n) for b in twin.body for n in post_order(b)):
+        if widest == "bool" or n is None or any(access.is_choosing(n) for b in twin.body for n in post_order(b)):
             return 1
         if any(access.runs_along(x, twin.axis[-1].var) == "far" for x in access.loads(twin.body)):
             return 1
@@ -187,20 +186,6 @@ class Planner:
         return None
 
     # -- reductions ----------------------------------------------------------------------------------------------------
-
-    def fusable_consumer(self, stage: Stage, plain: Schedule) -> Stage | None:
-        """The one operation that reads this reduction, element for element, if threads that sum can compute it."""
-        twin = plain.stage_map[stage.op]
-        users = plain.consumers(twin)
-        if stage.is_output or len(users) != 1:
-            return None
-        user = users[0]
-        if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
-            return None
-        for load in access.loads(user.op.body):
-            if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
-                return None
-        return next(x for x in self.s.stages if x.uid == user.uid)
 
     def reduction(self, stage: Stage, consumer: Stage | None) -> None:
         op = stage.op
@@ -257,18 +242,10 @@ def is_choice(op: ComputeOp) -> bool:
     """Whether an element costs no more than choices and cheap arithmetic."""
     for b in op.body:
         for node in post_order(b):
-            if isinstance(node, Call) and node.op.name not in access.CHEAP_CALLS and not _is_choosing(node):
+            if isinstance(node, Call) and node.op.name not in access.CHEAP_CALLS and not access.is_choosing(node):
                 return False
     return True
 
 
-def _is_choosing(node) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
-
-
 def _bytes(dtype: str) -> int:
     return info(dtype).bytes
-
-
-def _is_own_element(load: ProducerLoad, axes) -> bool:
-    return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
