@@ -39,7 +39,8 @@ def test_candidates_run_on_the_device_and_are_checked_against_the_cpu():
     results = measure([autotvm.MeasureInput(task.target, task, task.config_space.get(i)) for i in range(3)])
     for result in results[:2]:
         assert result.error_no == 0, result.costs
-        assert len(result.costs) == 2 and all(0 < cost < 10 for cost in result.costs)
+        # One much slower than the best so far is run no second time, and a busy machine can make either look so.
+        assert 1 <= len(result.costs) <= 2 and all(0 < cost < 10 for cost in result.costs)
     # More threads than any device has: refused with the numbers, and it costs only itself.
     assert results[2].error_no != 0 and "1048576" in str(results[2].costs[0])
 
