@@ -34,6 +34,7 @@ LAYERS = {
     "tvm.rpc": 7,
     "tvm.autotvm": 8,
     "tvm.autotvm.task.relay_integration": 11,
+    "tvm.autotvm.graph_tuner": 12,
     "tvm.auto_scheduler": 8,
     "tvm.topi": 9,
     "tvm.relay": 10,

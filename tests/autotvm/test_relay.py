@@ -135,7 +135,7 @@ SMALL_TASKS = [
                           "NCHW", "NCHW", F)),
     ("depthwise_conv2d_NCHWc.x86", ((TENSOR, (1, 32, 9, 9), F), (TENSOR, (32, 1, 3, 3), F), (1, 1), (1, 1, 1, 1),
                                     (1, 1), "NCHW", "NCHW", F)),
-    ("conv2d_winograd_NCHWc.x86", ((TENSOR, (1, 32, 10, 10), F), (TENSOR, (32, 32, 3, 3), F), (1, 1, 1, 1), 4, 2, F)),
+    ("conv2d_winograd_NCHWc.x86", ((TENSOR, (1, 32, 10, 10), F), (TENSOR, (32, 32, 3, 3), F), (1, 1, 1, 1), 4, F)),
     ("dense_pack.x86", ((TENSOR, (12, 40), F), (TENSOR, (50, 40), F), None, F)),
 ]
 

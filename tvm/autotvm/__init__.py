@@ -22,11 +22,11 @@ from .task import ApplyGraphBest as apply_graph_best
 from .task import ApplyHistoryBest as apply_history_best
 
 if TYPE_CHECKING:
-    from . import database, feature, tophub, tuner
+    from . import database, feature, graph_tuner, tophub, tuner
     from .measure.measure_methods import LocalBuilder, LocalRunner, RPCRunner
     from .tuner import callback
 
-_LAZY_MODULES = frozenset({"database", "feature", "tophub", "tuner"})
+_LAZY_MODULES = frozenset({"database", "feature", "graph_tuner", "tophub", "tuner"})
 _LAZY_NAMES = {
     "LocalBuilder": "measure.measure_methods", "LocalRunner": "measure.measure_methods",
     "RPCRunner": "measure.measure_methods", "callback": "tuner",

@@ -12,6 +12,7 @@ from tvm.autotvm.measure.measure import BuildResult, MeasureResult
 from tvm.autotvm.record import load_from_file
 from tvm.driver.tvmc import tuning
 from tvm.driver.tvmc.tuning import MANY_TRIALS, Run, Settings
+from tvm.driver.tvmc.whole_model import Comparison
 from tvm.testing.autotvm import get_sample_task
 
 UNTUNED = 7
@@ -58,12 +59,12 @@ def a_task(size: int, count: int = 1):
     return task
 
 
-def tune(tmp_path, tasks, name: str = "records.json", **options) -> Run:
+def tune(tmp_path, tasks, name: str = "records.json", model=None, **options) -> Run:
     values = {
         "records": str(tmp_path / name), "prior_records": None, "trials": MANY_TRIALS, "seconds": None,
         "early_stopping": None, "tuner": "random", "number": 1, "repeat": 1, "min_repeat_ms": 0, "timeout": 10,
         "analytic_start": True, "begin": tuning.time.monotonic(), **options}
-    run = Run(tasks, Settings(**values), tuning.Interrupts())
+    run = Run(tasks, Settings(**values), tuning.Interrupts(), model)
     run.go()
     return run
 
@@ -198,3 +199,67 @@ def test_each_trial_is_written_before_the_next_begins(world, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         tune(tmp_path, [a_task(64)], trials=32)
     assert len(list(load_from_file(tmp_path / "records.json"))) == 11
+
+
+class Model:
+    """A model that takes so much of its untuned time with each choice of records."""
+
+    def __init__(self, *ratios: float):
+        self.ratios, self.asked = ratios, []
+
+    def compare(self, choices):
+        self.asked = [[inp.config.index for inp, _ in choice] for choice in choices]
+        return Comparison(0.01, list(self.ratios[: len(choices)]))
+
+
+def a_gain(size, index, times):
+    """The larger task gains a lot by tuning, the smaller one a little."""
+    return size * (1e-6 if index == UNTUNED else 0.5e-6 if size == 512 else 0.97e-6)
+
+
+def whole(tmp_path, world, model, capsys) -> tuple[list[bool], str]:
+    """Which tasks are compiled tuned in the end, and what was said."""
+    world.cost = a_gain
+    run = tune(tmp_path, [a_task(64), a_task(512)], trials=20, model=model)
+    finals = {}
+    for inp, result in load_from_file(run.settings.records):
+        key = inp.task.args[0]
+        if inp.final and (key not in finals or result.timestamp >= finals[key][1]):
+            finals[key] = (inp.config.index, result.timestamp)
+    assert [w.choice for w in run.work] == [finals[64][0], finals[512][0]]
+    return [finals[size][0] != UNTUNED for size in (64, 512)], capsys.readouterr().out
+
+
+def test_what_was_found_is_used_where_the_whole_model_is_faster(world, tmp_path, capsys):
+    model = Model(0.8, 0.9)
+    used, said = whole(tmp_path, world, model, capsys)
+    assert used == [True, True] and [len(choice) for choice in model.asked] == [2, 1]
+    assert "The whole model: 10.000 ms untuned, 8.000 ms tuned (1.25x)\n" in said
+
+
+def test_a_model_that_is_not_faster_as_a_whole_keeps_the_code_without_tuning(world, tmp_path, capsys):
+    used, said = whole(tmp_path, world, Model(1.01, 0.995), capsys)
+    assert used == [False, False]
+    assert "the records keep the code without tuning" in said
+
+
+def test_small_gains_are_left_out_where_the_model_is_faster_without_them(world, tmp_path, capsys):
+    used, said = whole(tmp_path, world, Model(0.97, 0.9), capsys)
+    assert used == [False, True]
+    assert "of 2 tasks only the 1 with a clear gain are used" in said
+
+
+def test_a_short_time_budget_is_not_spent_on_the_whole_model(world, tmp_path):
+    model = Model(2.0)
+    world.cost = a_gain
+    run = tune(tmp_path, [a_task(512)], seconds=5.0, model=model)
+    assert not model.asked and run.work[0].choice != UNTUNED
+    run = tune(tmp_path, [a_task(512)], name="longer.json", seconds=100.0, model=model)
+    assert model.asked and run.work[0].choice == UNTUNED
+    assert run.elapsed < 100.0
+
+
+def test_a_search_without_the_analytic_start_measures_it_last(world, tmp_path):
+    run = tune(tmp_path, [a_task(512)], trials=8, analytic_start=False)
+    order = [inp.config.index for inp, _ in load_from_file(run.settings.records) if not inp.final]
+    assert UNTUNED not in order[:8] and order[8:] == [UNTUNED]

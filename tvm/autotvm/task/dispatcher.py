@@ -173,7 +173,7 @@ class ApplyHistoryBest(DispatchContext):
             logger.log(logging.INFO if self.quiet else logging.WARNING, text)
         self._forget_uses()
 
-    def _recorded(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
+    def best_record(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
         """The best record that no template has refused."""
         refused, here = self._refused.get(workload, ()), cpu_of(target)
         usable = [
@@ -194,7 +194,7 @@ class ApplyHistoryBest(DispatchContext):
             if (key, workload) in self._user_defined:
                 return self._user_defined[key, workload]
         self._cpu = self._cpu or cpu_of(target)
-        found = self._recorded(target, workload)
+        found = self.best_record(target, workload)
         self.uses.setdefault(workload, None)
         return found[0].config if found is not None else None
 
@@ -326,7 +326,8 @@ class FallbackContext(DispatchContext):
 
 
 class ApplyGraphBest(DispatchContext):
-    """Records in the order in which a model's layers are compiled, as graph tuners write them."""
+    """Records as graph tuners write them: operators find theirs by what they compute, templates of users in the order
+    in which the records stand."""
 
     def __init__(self, records: Any):
         super().__init__()
@@ -346,6 +347,9 @@ class ApplyGraphBest(DispatchContext):
             return config
         found = self._global.get((str(target), workload))
         return found
+
+    def _find_inside(self, target: Target, workload: Any) -> Any:
+        return next((inp.config for inp, _ in self._records if inp.task.workload == workload), None)
 
     def update(self, target: Any, workload: Any, cfg: ConfigSpace) -> None:
         self._global[str(target), workload] = cfg

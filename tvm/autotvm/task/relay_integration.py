@@ -37,31 +37,40 @@ def operator_of(task_name: str) -> str | None:
     return next((op for start, op in _OPERATORS if task_name.startswith(start)), None)
 
 
-def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Function, int]]:
-    """The fused functions of a model and how often each is called."""
+def calls_of(mod: IRModule, params: Any, target: Target) -> list[Function]:
+    """The fused functions of a model in the order of its calls, each as often as it is called."""
     current = PassContext.current()
     level = max(current.opt_level, 3)
     with PassContext(level, current.required_pass, current.disabled_pass, current.instruments, current.config), target:
         mod, _ = optimize(mod, target, params)
         fused = infer_module(run_pipeline(mod, (FuseOps(),), PassContext.current()))
+    calls = post_order_calls(fused["main"].body)
+    return [node.op for node in calls if isinstance(node, Call) and isinstance(node.op, Function)]
+
+
+def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Function, int]]:
+    """The fused functions of a model and how often each is called."""
     found: dict[str, tuple[Function, int]] = {}
-    for node in post_order_calls(fused["main"].body):
-        if isinstance(node, Call) and isinstance(node.op, Function):
-            key = structural_key(node.op)
-            found[key] = (node.op, found[key][1] + 1 if key in found else 1)
+    for function in calls_of(mod, params, target):
+        key = structural_key(function)
+        found[key] = (function, found[key][1] + 1 if key in found else 1)
     return list(found.values())
+
+
+def workloads_in(function: Function, target: Target) -> list[tuple[Any, ...]]:
+    """What can be tuned in a fused function."""
+    with target:
+        outputs = ToTensors(function, target).outputs
+    found = [workload_of(op) for op in post_order_ops([t.op for t in outputs])]
+    return [workload for workload in found if workload is not None]
 
 
 def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, ...], int]:
     """What can be tuned in a model, and how often it is computed when the model runs once."""
     counts: dict[tuple[Any, ...], int] = {}
     for function, times in kernels_of(mod, params, target):
-        with target:
-            outputs = ToTensors(function, target).outputs
-        for op in post_order_ops([t.op for t in outputs]):
-            workload = workload_of(op)
-            if workload is not None:
-                counts[workload] = counts.get(workload, 0) + times
+        for workload in workloads_in(function, target):
+            counts[workload] = counts.get(workload, 0) + times
     return counts
 
 

@@ -25,6 +25,7 @@ from .transform import apply_graph_transforms, generate_transform_args, parse_gr
 if TYPE_CHECKING:
     from .model import TVMCModel
     from .tuning import Settings
+    from .whole_model import WholeModel
 
 logger = logging.getLogger("TVMC")
 
@@ -253,7 +254,8 @@ def tune_model(
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     try:
-        tasks = autotvm_get_tuning_tasks(tvmc_model.mod, tvmc_model.params, where, None, transforms)
+        mod = apply_graph_transforms(tvmc_model.mod, transforms)
+        tasks = autotvm_get_tuning_tasks(mod, tvmc_model.params, where)
         chosen, wants_list = filter_tasks(tasks, tasks_filter)
     except (TVMError, AssertionError) as problem:
         raise TVMCException(str(problem)) from problem
@@ -265,7 +267,7 @@ def tune_model(
             _write_report(report, tuning_records, [])
         return None
     from .tuning import Settings
-
+    from .whole_model import WholeModel
 
     if min_repeat_ms is None:
         min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
@@ -274,7 +276,7 @@ def tune_model(
         records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
         analytic_start, begin,
     )
-    _tune(chosen, settings, report)
+    _tune(chosen, settings, report, WholeModel(mod, tvmc_model.params, where))
     return records
 
 
@@ -316,13 +318,13 @@ def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
     write_report(path, records, tasks)
 
 
-def _tune(tasks: list[Any], settings: Settings, report: str | None) -> None:
+def _tune(tasks: list[Any], settings: Settings, report: str | None, model: WholeModel) -> None:
     """Tune; whatever ends it, the report tells of what was measured."""
     from .tuning import tune_all
 
     with Interrupts() as interrupts:
         try:
-            tune_all(tasks, settings, interrupts)
+            tune_all(tasks, settings, interrupts, model)
         except TVMError as problem:
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:

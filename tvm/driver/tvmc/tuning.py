@@ -16,7 +16,8 @@ from ...autotvm.task.dispatcher import mean_cost
 from ...autotvm.tuner import Tuner, TuningError
 from .interrupt import Interrupts
 from .roofline import Machine, machine
-from .tuning_display import display_for
+from .tuning_display import display_for, milliseconds
+from .whole_model import OTHER_SECONDS, SECONDS_PER_TASK, WholeModel
 
 # Trials a task gets at a time, and the fewest its first turn has.
 TURN, SHORT_TURN = 32, 4
@@ -34,6 +35,10 @@ SHORT_HEATS = ((3, 4),)
 MARGIN = 0.02
 # A gain that there was no time to confirm counts only where it is beyond what noise does.
 UNCONFIRMED_MARGIN = 0.2
+# What a task must have gained by side by side measurement to be beyond doubt, and a whole model to be faster.
+CLEAR_GAIN, WHOLE_MARGIN = 0.05, 0.01
+# What comparing whole models may take of a time budget.
+WHOLE_SHARE = 0.2
 # Seconds past a time budget after which nothing is measured any more.
 GRACE = 2.0
 # Leaders of earlier records that are measured again, here and now.
@@ -114,6 +119,16 @@ class Work:
     def seconds_per_trial(self) -> float:
         return self.spent / self.timed if self.timed else USUAL_TRIAL_SECONDS
 
+    @property
+    def choice(self) -> int:
+        """The configuration that compiling takes from the records."""
+        return self.winner if self.winner is not None else min(self.best, key=self.costs)
+
+    @property
+    def start(self) -> int | None:
+        """The choice without tuning, where it ran."""
+        return next((i for i in self.task.config_space.start if i in self.best), None)
+
     def costs(self, index: int) -> float:
         """Seconds of a configuration that ran."""
         return mean_cost(self.best[index][1])
@@ -179,11 +194,16 @@ class TrialRunner(autotvm.LocalRunner):
 class Run:
     """One run of ``tvmc tune``."""
 
-    def __init__(self, tasks: list[Any], settings: Settings, interrupts: Interrupts):
-        self.settings, self.interrupts = settings, interrupts
+    def __init__(
+        self, tasks: list[Any], settings: Settings, interrupts: Interrupts, model: WholeModel | None = None
+    ):
+        self.settings, self.interrupts, self.model = settings, interrupts, model
         self.deadline = settings.begin + settings.seconds if settings.seconds else float("inf")
         self.is_counted = settings.trials < MANY_TRIALS
-        self.kept_back = 0.0
+        self.whole_seconds = SECONDS_PER_TASK * len(tasks) + OTHER_SECONDS if model is not None else 0.0
+        if settings.seconds and self.whole_seconds > WHOLE_SHARE * settings.seconds:
+            self.model, self.whole_seconds = None, 0.0
+        self.kept_back = self.whole_seconds
         self.stage = ""
         self.machine = _machine(tasks)
         self.work = [Work(i, len(tasks), task, settings) for i, task in enumerate(tasks)]
@@ -223,6 +243,7 @@ class Run:
         try:
             self._search()
             self._crown_all()
+            self._compare_models()
         except BaseException:
             self.display.close()
             raise
@@ -232,10 +253,8 @@ class Run:
         if self.found:
             spent = "; all trials are spent, a larger --trials goes on" if self.left <= 0 else ""
             self.display.say(f"{self.found} records found, going on{spent}")
-        self.stage = "measuring the code without tuning"
-        for work in self.work:
-            self._measure(work, work.starters())
-        self.stage = ""
+        if self.settings.analytic_start:
+            self._measure_untuned()
         for work, trials in self._first_turns():
             if not self.is_over():
                 self._measure(work, work.prior[: max(self.left, 0)])
@@ -245,6 +264,14 @@ class Run:
             if not waiting:
                 break
             self.turn(max(waiting, key=lambda w: w.cost * w.hope / w.seconds_per_trial), min(TURN, self.left))
+        # A search that is to find its own way is not shown it, but must beat it in the end.
+        self._measure_untuned()
+
+    def _measure_untuned(self) -> None:
+        before, self.stage = self.stage, "measuring the code without tuning"
+        for work in self.work:
+            self._measure(work, work.starters())
+        self.stage = before
 
     def _first_turns(self) -> list[tuple[Work, int]]:
         """Every task is tried once, longer where the model spends its time. What ran before has had its turn."""
@@ -274,7 +301,7 @@ class Run:
         """Keep back the seconds that crowning will take, at most half of the budget."""
         if self.settings.seconds:
             need = sum(self._crowning_seconds(w, HEATS) for w in self.work if w is work or _needs_crown(w))
-            self.kept_back = min(need, self.settings.seconds / 2)
+            self.kept_back = min(need + self.whole_seconds, self.settings.seconds / 2)
 
     @staticmethod
     def _crowning_seconds(work: Work, heats: tuple[tuple[int, int], ...]) -> float:
@@ -364,7 +391,7 @@ class Run:
         waiting = sorted((w for w in self.work if _needs_crown(w)), key=lambda w: -_claim(w))
         while waiting:
             work = waiting.pop(0)
-            room = self.deadline - time.monotonic()
+            room = self.deadline - time.monotonic() - self.whole_seconds
             full = sum(self._crowning_seconds(w, HEATS) for w in (work, *waiting))
             if room > -GRACE:
                 self.crown(work, HEATS if full <= room else SHORT_HEATS)
@@ -374,9 +401,34 @@ class Run:
 
     def _settle(self, work: Work) -> None:
         """Without time to measure side by side, a gain that may be noise is not used."""
-        start = [i for i in work.task.config_space.start if i in work.best]
-        if start and work.cost > (1 - UNCONFIRMED_MARGIN) * work.costs(start[0]) * work.task.count:
-            self._write_winner(work, start[0], {start[0]: work.best[start[0]][1]})
+        if work.start is not None and work.cost > (1 - UNCONFIRMED_MARGIN) * work.costs(work.start) * work.task.count:
+            self._give_up(work, work.start)
+
+    def _give_up(self, work: Work, start: int) -> None:
+        """From now on the task's records name the choice without tuning."""
+        self._write_winner(work, start, {start: work.best[start][1]._replace(timestamp=time.time())})
+
+    def _compare_models(self) -> None:
+        """Use what was found only where the model as a whole is faster with it: caches that kernels share and layouts
+        between them count there alone."""
+        tuned = [w for w in self.work if w.best and w.choice != w.start]
+        if self.model is None or not tuned:
+            return
+        self.stage = "comparing the model as a whole"
+        self.display.refresh()
+        # Workers that wait may not take a core from the model.
+        close_pools()
+        clear = [w for w in tuned if w.start is None or w.costs(w.choice) < (1 - CLEAR_GAIN) * w.costs(w.start)]
+        choices = [tuned, *([clear] if clear and len(clear) < len(tuned) else [])]
+        seconds, ratios = self.model.compare([[w.best[w.choice] for w in choice] for choice in choices])
+        ratio, choice = min(zip(ratios, choices), key=lambda pair: pair[0])
+        if ratio > 1 - WHOLE_MARGIN:
+            choice = []
+        for work in tuned:
+            if work not in choice and work.start is not None:
+                self._give_up(work, work.start)
+        self.stage = ""
+        self.display.say(_verdict(seconds, ratio, len(choice), len(tuned)))
 
     def crown(self, work: Work, heats: tuple[tuple[int, int], ...] = HEATS) -> None:
         """Measure the leaders and the untuned choice side by side: the fastest in many noisy trials rarely is."""
@@ -416,6 +468,14 @@ class Run:
             self.log(work.tuner, *zip(*pairs))
 
 
+def _verdict(seconds: float, ratio: float, used: int, found: int) -> str:
+    """What comparing whole models came to, in a line."""
+    text = f"The whole model: {milliseconds(seconds)} untuned, {milliseconds(seconds * ratio)} tuned ({1 / ratio:.2f}x)"
+    if not used:
+        return f"{text}; the gains of single tasks do not show there, so the records keep the code without tuning"
+    return text + (f"; of {found} tasks only the {used} with a clear gain are used" if used < found else "")
+
+
 def _needs_crown(work: Work) -> bool:
     """Whether something new seems better than the choice without tuning."""
     start = [i for i in work.task.config_space.start if i in work.best]
@@ -447,9 +507,12 @@ class _TimeIsUp(Exception):
     pass
 
 
-def tune_all(tasks: list[Any], settings: Settings, interrupts: Interrupts | None = None) -> list[Work]:
-    """Tune tasks; records are appended to the file of the settings as they are made."""
-    run = Run(tasks, settings, interrupts or Interrupts())
+def tune_all(
+    tasks: list[Any], settings: Settings, interrupts: Interrupts | None = None, model: WholeModel | None = None
+) -> list[Work]:
+    """Tune tasks; records are appended to the file of the settings as they are made. What was found is compared in
+    the model as a whole where one is given."""
+    run = Run(tasks, settings, interrupts or Interrupts(), model)
     try:
         run.go()
     except BaseException:

@@ -17,6 +17,7 @@ from ..schedule.cpu import schedule_for
 from .blocks import FEW, block_of, group_choice
 from .machine import Machine
 from .matmul import panel_width
+from .winograd import group as winograd_group
 
 
 def _target() -> Target:
@@ -98,16 +99,17 @@ def depthwise(
     return _convolved(out, [*args], filters, kh * kw)
 
 
-def winograd(
-    data: Tensor, kernel: Tensor, padding: Any, tile: int, vectors: int, dtype: str
-) -> tuple[Any, list[Tensor]]:
+def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> tuple[Any, list[Tensor]]:
     """A 3x3 convolution by transforms of tiles; operations are counted as those of the direct one."""
     n, channels, h, w = _shape(data)
     filters = _shape(kernel)[0]
     inner, outer = (block_of(x, _lanes()) for x in (channels, filters))
-    blocks = -(-channels // inner)
+    blocks, many = -(-channels // inner), -(-filters // outer)
+    top, left, bottom, right = padding
+    sizes = (n, blocks * inner, many * outer, h + top + bottom - 2, w + left + right - 2)
+    _, vectors = winograd_group(sizes, (inner, outer), tile, Machine(_target()))
     blocked_data = te.placeholder((n, blocks, h, w, inner), data.dtype, name="data")
-    shape = (-(-filters // outer) // vectors, tile + 2, tile + 2, blocks, inner, vectors, outer)
+    shape = (many // vectors, tile + 2, tile + 2, blocks, inner, vectors, outer)
     weight = te.placeholder(shape, kernel.dtype, name="kernel")
     out = conv2d_winograd_NCHWc(blocked_data, weight, padding, dtype, (channels, filters))
     return _convolved(out, [blocked_data, weight], filters, channels * 9)

@@ -97,18 +97,25 @@ def plan(
 ) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group that a convolution 3x3 to ``height`` x ``width`` pixels
     wants; None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters."""
-    in_block, out_block = blocks
-    found: tuple[float, int, int] | None = None
-    for tile in TRANSFORM_CYCLES:
-        for vectors in group_sizes(filters // out_block):
-            p = Problem(batch, -(-height // tile), -(-width // tile), tile, channels // in_block, in_block,
-                        filters // out_block // vectors, vectors, out_block)  # fmt: skip
-            cycles = best(p, machine)[0]
-            if found is None or cycles < found[0]:
-                found = (cycles, tile, vectors)
-    if found is None or found[0] * MARGIN > direct_cycles(batch, channels, filters, height, width, out_block, machine):
+    sizes = (batch, channels, filters, height, width)
+    (cycles, vectors), tile = min((group(sizes, blocks, tile, machine), tile) for tile in TRANSFORM_CYCLES)
+    if cycles * MARGIN > direct_cycles(*sizes, blocks[1], machine):
         return None
-    return found[1], found[2]
+    return tile, vectors
+
+
+def group(
+    sizes: tuple[int, int, int, int, int], blocks: tuple[int, int], tile: int, machine: Machine
+) -> tuple[float, int]:
+    """The estimated cycles, and the vectors of filters in a group, with tiles of a size; arguments as ``plan`` has."""
+    batch, channels, filters, height, width = sizes
+    in_block, out_block = blocks
+    found = []
+    for vectors in group_sizes(filters // out_block):
+        p = Problem(batch, -(-height // tile), -(-width // tile), tile, channels // in_block, in_block,
+                    filters // out_block // vectors, vectors, out_block)  # fmt: skip
+        found.append((best(p, machine)[0], vectors))
+    return min(found)
 
 
 def group_sizes(vectors: int) -> list[int]:

@@ -142,7 +142,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
         tuned.tensor((filters, channels, 3, 3), kernel.dtype),
     )
     around = tuple(get_const_int(p) for p in (*before, *after))
-    workload = ("conv2d_winograd_NCHWc.x86", *shapes, around, tile, vectors, dtype)
+    workload = ("conv2d_winograd_NCHWc.x86", *shapes, around, tile, dtype)
     outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     products = te.compute(
         (groups, reach, reach, batch, many_rows, many_columns, vectors, wide),

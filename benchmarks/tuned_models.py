@@ -1,0 +1,116 @@
+"""A model compiled without tuning beside the same compiled with records, in turn, each in its own process.
+
+    python -m benchmarks.tuned_models MODEL.onnx [RECORDS ...] [--rounds 100] [--searched] [--json FILE]
+
+``--searched`` leaves out the records of the choice without tuning, so that what a search found by itself is shown.
+The first records are held against no records, further ones against both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .harness import commit, interleave, save
+
+_SPEC = "TUNED_MODEL"
+
+
+def searched(records: str) -> list[tuple[Any, Any]]:
+    """Records without those of the choice that needs no tuning."""
+    from tvm.autotvm.record import load_from_file
+    from tvm.autotvm.task import create
+
+    known: dict[Any, Any] = {}
+    out = []
+    for inp, result in load_from_file(records):
+        key = (inp.task.name, inp.task.args)
+        if key not in known:
+            with inp.target:
+                known[key] = create(inp.task.name, inp.task.args, inp.target).config_space
+        space = known[key]
+        if space.index_of(inp.config.values()) not in space.start:
+            out.append((inp, result))
+    return out
+
+
+def program() -> Callable[[], float]:
+    """Seconds of a run of the model that the environment names; writes its first output once."""
+    import tvm
+    from tvm import autotvm, relay
+    from tvm.contrib import graph_executor
+    from tvm.driver.tvmc import frontends
+    from tvm.driver.tvmc.runner import generate_tensor_data
+
+    spec = json.loads(os.environ[_SPEC])
+    model = frontends.load_model(spec["model"])
+    with tvm.transform.PassContext(opt_level=3):
+        if spec["records"]:
+            records = searched(spec["records"]) if spec["searched"] else spec["records"]
+            with autotvm.apply_history_best(records):
+                library = relay.build(model.mod, spec["target"], params=model.params)
+        else:
+            library = relay.build(model.mod, spec["target"], params=model.params)
+    module = graph_executor.GraphModule(library["default"](tvm.cpu(0)))
+    np.random.seed(0)
+    for parameter in library.ir_mod["main"].params:
+        kind = parameter.checked_type_
+        fill = "random" if "float" in kind.dtype else "ones"
+        module.set_input(parameter.name_hint, generate_tensor_data([int(d) for d in kind.shape], kind.dtype, fill))
+    module.run()
+    np.save(spec["output"], module.get_output(0).numpy())
+
+    def once() -> float:
+        begin = time.perf_counter()
+        module.run()
+        return time.perf_counter() - begin
+
+    return once
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("records", nargs="*")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--searched", action="store_true")
+    parser.add_argument("--json", default="")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        peers = {}
+        for records in ("", *arguments.records):
+            name = os.path.basename(records) or "untuned"
+            spec = {"model": arguments.model, "target": arguments.target, "records": records,
+                    "searched": arguments.searched, "output": os.path.join(folder, f"{name}.npy")}  # fmt: skip
+            peers[name] = ("benchmarks.tuned_models:program", {_SPEC: json.dumps(spec)})
+        results = interleave(peers, arguments.rounds)
+        outputs = {name: np.load(os.path.join(folder, f"{name}.npy")) for name in peers}
+    wanted = outputs["untuned"]
+    rows = {}
+    print("| records | ms, 20th percentile | of untuned | median of ratios | outputs differ by |")
+    print("|---|---|---|---|---|")
+    for name, result in results.items():
+        base = results["untuned"]
+        middle = float(np.median(np.array(result.seconds) / np.array(base.seconds)))
+        low, high = result.interval()
+        error = float(np.linalg.norm(outputs[name] - wanted) / np.linalg.norm(wanted))
+        rows[name] = {"p20_ms": result.p20 * 1e3, "of_untuned": result.p20 / base.p20, "median_ratio": middle}
+        print(f"| {name} | {result.p20 * 1e3:.2f} ({low * 1e3:.2f}-{high * 1e3:.2f}) | {result.p20 / base.p20:.3f} "
+              f"| {middle:.3f} | {error:.1e} |")  # fmt: skip
+        if not error <= 1e-3:
+            raise SystemExit(f"{name}: the outputs differ by {error:.2g}")
+    if arguments.json:
+        save(arguments.json, {"model": os.path.basename(arguments.model), "commit": commit(), "rows": rows,
+                              "rounds": arguments.rounds, "searched": arguments.searched})  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Graph tuners: the classic sequence from records to a compiled graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import autotvm, relay
+from tvm.autotvm.graph_tuner import DPTuner, PBQPTuner
+from tvm.contrib import graph_executor
+from tvm.error import TVMError
+
+SHAPE = (1, 16, 12, 12)
+
+
+def a_model():
+    data = relay.var("data", shape=SHAPE)
+    body = data
+    params = {}
+    random = np.random.default_rng(3)
+    for name in ("first", "second"):
+        weight = relay.var(name, shape=(16, 16, 1, 1))
+        params[name] = random.standard_normal((16, 16, 1, 1)).astype("float32")
+        body = relay.nn.relu(relay.nn.conv2d(body, weight, channels=16, kernel_size=(1, 1)))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body)))
+    return mod, params
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A model and the file of its records, of which the last configuration is the best."""
+    mod, params = a_model()
+    path = tmp_path_factory.mktemp("graph") / "records.log"
+    (task,) = autotvm.task.extract_from_program(mod["main"], params, "llvm", ops=(relay.op.get("nn.conv2d"),))
+    assert task.count == 2
+    indexes = [i for i in range(len(task.config_space)) if i not in task.config_space.start][:3]
+    inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(i)) for i in indexes]
+    results = [autotvm.MeasureResult((1.0 / (n + 1),), 0, 0.1, float(n)) for n in range(3)]
+    autotvm.callback.log_to_file(str(path))(None, inputs, results)
+    return mod, params, str(path), task.config_space.get(indexes[-1])
+
+
+@pytest.mark.parametrize("tuner", [DPTuner, PBQPTuner])
+def test_the_classic_sequence(tuner, tuned, tmp_path):
+    mod, params, records, best = tuned
+    opt_sch_file = str(tmp_path / "graph_opt.log")
+    executor = tuner(mod["main"], {"data": SHAPE}, records, [relay.op.get("nn.conv2d")], "llvm")
+    executor.benchmark_layout_transform(min_exec_num=2000)
+    executor.run()
+    executor.write_opt_sch2record_file(opt_sch_file)
+    # One for each time the operator occurs.
+    written = list(autotvm.record.load_from_file(opt_sch_file))
+    assert [inp.config.values() for inp, _ in written] == [best.values()] * 2
+
+    def run(context=None):
+        with tvm.transform.PassContext(opt_level=3):
+            if context is None:
+                lib = relay.build(mod, "llvm", params=params)
+            else:
+                with context:
+                    lib = relay.build(mod, "llvm", params=params)
+        module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+        module.set_input("data", np.ones(SHAPE, "float32"))
+        module.run()
+        return module.get_output(0).numpy(), str([k.module for k in lib.kernels])
+
+    plain, plain_code = run()
+    found, found_code = run(autotvm.apply_graph_best(opt_sch_file))
+    _, history_code = run(autotvm.apply_history_best(records))
+    np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-4)
+    assert found_code == history_code != plain_code
+
+
+def test_what_is_missing_is_said(tuned):
+    mod, _, records, _ = tuned
+    with pytest.raises(TVMError, match="no input 'image'; it has data"):
+        DPTuner(mod, {"image": SHAPE}, records, ["nn.conv2d"], "llvm")
+    executor = DPTuner(mod, {"data": SHAPE}, records, ["nn.dense"], "llvm")
+    with pytest.raises(TVMError, match=r"call run\(\) first"):
+        executor.get_optimal_records()
+    with pytest.raises(TVMError, match="hold none for the operators of this graph"):
+        executor.run()

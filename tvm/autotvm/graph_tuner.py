@@ -1,0 +1,144 @@
+"""One record for every operator of a model, chosen with the whole graph in view.
+
+The time of a graph is that of its operators and of the changes of layout between them. Here layouts are the compiler's:
+channels lie in blocks as wide as the target's vectors, whatever record an operator is compiled with. So no change of
+layout depends on the choice, there is nothing about them to measure, and the best record of each operator is the best
+for the graph. Both tuners of classic scripts find it; the file they write is for ``autotvm.apply_graph_best``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..error import TVMError
+from ..ir.module import IRModule
+from ..ir.tensor_type import TensorType
+from ..relay.expr import Function, bind, var
+from ..relay.infer import infer_module
+from ..target import Target
+from .record import encode
+from .task.dispatcher import ApplyHistoryBest
+from .task.relay_integration import calls_of, operator_of, workloads_in
+from .utils import logger
+
+
+class BaseGraphTuner:
+    """``graph`` is a function or module whose inputs are ``input_shapes``; its other parameters are weights.
+
+    ``records`` is a file of records or pairs of inputs and results; ``target_ops`` are operators or their names."""
+
+    def __init__(
+        self, graph: Any, input_shapes: Mapping[str, Sequence[int]], records: Any, target_ops: Iterable[Any],
+        target: Any, max_sch_num: int = 20, dtype: str = "float32", verbose: bool = True,
+        log_file: str = "graph_tuner.log", log_level: int = 10, name: str = "graph_tuner",
+    ):
+        if max_sch_num < 1:
+            raise TVMError(f"graph tuner: max_sch_num is at least 1, got {max_sch_num}")
+        self._mod = _with_shapes(graph, input_shapes, dtype)
+        self._inputs = set(input_shapes)
+        self._target = Target(target)
+        self._operators = {getattr(op, "name", op) for op in target_ops}
+        self._history = ApplyHistoryBest(records)
+        self._best: list[tuple[Any, Any]] | None = None
+
+    def benchmark_layout_transform(
+        self, min_exec_num: int = 100, timeout: int = 10, use_rpc: bool = False, device_key: str | None = None,
+        host: str = "127.0.0.1", port: int = 9190, n_parallel: int = 1, build_func: str = "default",
+        layout_records: Any = None, target_host: Any = None, infer_layout: bool = False, runner: Any = None,
+    ) -> None:
+        """There is none to measure: no change of layout depends on a record."""
+        logger.info("graph tuner: layouts do not depend on records, so there are no changes of layout to measure")
+
+    @property
+    def layout_transform_perf_records(self) -> dict[Any, Any]:
+        """Times of changes of layout that depend on records: none."""
+        return {}
+
+    def run(self, **_: Any) -> None:
+        """Choose a record for every operator, in the order of the graph."""
+        chosen, missing = [], set()
+        for workload in self._workloads():
+            found = self._history.best_record(self._target, workload)
+            if found is None:
+                missing.add(workload)
+            else:
+                chosen.append(found)
+        if not chosen:
+            names = ", ".join(sorted(self._operators))
+            raise TVMError(f"graph tuner: the records hold none for the operators of this graph ({names}) and target "
+                           f"{str(self._target).strip()}; tune its tasks first")
+        if missing:
+            logger.warning("graph tuner: no records for %d operators, which are compiled without", len(missing))
+        self._best = chosen
+
+    def get_optimal_records(self) -> list[tuple[Any, Any]]:
+        """The chosen records, pairs of input and result, in the order of the graph."""
+        if self._best is None:
+            raise TVMError("graph tuner: nothing is chosen yet; call run() first")
+        return list(self._best)
+
+    def write_opt_sch2record_file(self, record_file: str = "graph_opt_schedule.log") -> None:
+        """Write the chosen records, in the order of the graph."""
+        lines = [encode(*pair) + "\n" for pair in self.get_optimal_records()]
+        part = f"{record_file}.{os.getpid()}.part"
+        try:
+            with open(part, "w", encoding="utf-8") as file:
+                file.writelines(lines)
+            os.replace(part, record_file)
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+
+    def _workloads(self) -> list[Any]:
+        """What the operators of the graph are known by to tuners, each time it occurs."""
+        params = _weights(self._mod, self._inputs)
+        found = []
+        for function in calls_of(self._mod, params, self._target):
+            found += [w for w in workloads_in(function, self._target) if operator_of(w[0]) in self._operators]
+        return found
+
+
+class DPTuner(BaseGraphTuner):
+    """Chooses as dynamic programming over the graph would."""
+
+
+class PBQPTuner(BaseGraphTuner):
+    """Chooses as a partitioned boolean quadratic problem's solver would."""
+
+
+def _with_shapes(graph: Any, input_shapes: Mapping[str, Sequence[int]], dtype: str) -> IRModule:
+    """The graph with the shapes of its inputs."""
+    mod = graph if isinstance(graph, IRModule) else IRModule.from_expr(graph)
+    main = mod["main"]
+    names = [p.name_hint for p in main.params]
+    for name in input_shapes:
+        if name not in names:
+            raise TVMError(f"graph tuner: the graph has no input '{name}'; it has {', '.join(names)}")
+    fresh = {}
+    for p in main.params:
+        shape = input_shapes.get(p.name_hint)
+        kind = p.type_annotation
+        if shape is not None and (kind is None or [int(d) for d in kind.shape] != [int(d) for d in shape]):
+            fresh[p] = var(p.name_hint, TensorType(tuple(shape), dtype if kind is None else kind.dtype))
+    if fresh:
+        params = [fresh.get(p, p) for p in main.params]
+        mod = IRModule({"main": Function(params, bind(main.body, fresh))})
+    return infer_module(mod)
+
+
+def _weights(mod: IRModule, inputs: set[str]) -> dict[str, Any]:
+    """Numbers for all that is no input: which code a weight gets does not depend on its values."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    out = {}
+    for p in mod["main"].params:
+        if p.name_hint not in inputs:
+            kind = p.checked_type_
+            out[p.name_hint] = random.uniform(0.1, 1.0, [int(d) for d in kind.shape]).astype(kind.dtype)
+    return out
+
+
+__all__ = ["BaseGraphTuner", "DPTuner", "PBQPTuner"]
