@@ -33,8 +33,7 @@ def searched(records: str) -> list[tuple[Any, Any]]:
     for inp, result in load_from_file(records):
         key = (inp.task.name, inp.task.args)
         if key not in known:
-            with inp.target:
-                known[key] = create(inp.task.name, inp.task.args, inp.target).config_space
+            known[key] = create(inp.task.name, inp.task.args, inp.target).config_space
         space = known[key]
         if space.index_of(inp.config.values()) not in space.start:
             out.append((inp, result))
