@@ -83,8 +83,8 @@ def row_sums(rows: int = 64, columns: int = 128, dtype: str = "float32", threads
     return s, [m, total]
 
 
-def written_by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int = 32, target: str = "cuda"):
-    """Kernels of a program for one block of ``threads``: ``body(builder, buffers by name, thread)``."""
+def by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int = 32):
+    """A function for one block of ``threads``: ``body(builder, buffers by name, thread)``."""
     builder = tvm.tir.ir_builder.create()
     made = {name: tvm.tir.decl_buffer(shape, dtype, name) for name, (shape, dtype) in buffers.items()}
     block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
@@ -92,6 +92,10 @@ def written_by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threa
     builder.scope_attr(thread, "thread_extent", threads)
     body(builder, {name: builder.buffer_ptr(buffer) for name, buffer in made.items()}, thread.var)
     function = tvm.tir.PrimFunc(list(made.values()), builder.get())
-    function = function.with_attr({"global_symbol": "f", "tir.noalias": True})
-    lowered = tvm.lower(function, name="f")
+    return function.with_attr({"global_symbol": "f", "tir.noalias": True})
+
+
+def written_by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int = 32, target: str = "cuda"):
+    """The kernels of such a function."""
+    lowered = tvm.lower(by_hand(buffers, body, threads), name="f")
     return pipeline.split_host_device(lowered, Target(target), Target("llvm"))[1]
