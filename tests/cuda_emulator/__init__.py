@@ -1,7 +1,7 @@
 """CUDA kernels run without a GPU: the text code generation makes, compiled by a C++ compiler, with CUDA's semantics.
 
-``run(schedule, args, arrays)`` builds for ``cuda`` and gives back all arrays as the device left them. The runtime is the
-real one; what stands in for the driver's library is ``driver.cpp``, and behind it ``machine.cpp`` (blocks, threads,
+``run(schedule, args, arrays)`` builds for ``cuda`` and gives back all arrays as the device left them. The runtime is
+the real one; what stands in for the driver's library is ``driver.cpp``, and behind it ``machine.cpp`` (blocks, threads,
 barriers, lanes of a warp, copies beside the program) and ``matrix.cpp`` (mma, ldmatrix, wmma).
 
 What a device leaves undefined comes out wrong here: threads run in an order that is drawn, shared memory begins as NaN,
