@@ -12,11 +12,11 @@ import tvm
 from tvm import autotvm, relay, te
 from tvm.autotvm import tophub
 from tvm.autotvm.record import RecordFile, encode
-from tvm.autotvm.task.dispatcher import cpu_of
+from tvm.autotvm.task.dispatcher import processor_of
 from tvm.autotvm.task.entity import KnobError
 from tvm.driver.tvmc.main import _main
 
-HERE = cpu_of(tvm.target.Target("llvm"))
+HERE = processor_of(tvm.target.Target("llvm"))
 
 
 @autotvm.template("test/dispatched")

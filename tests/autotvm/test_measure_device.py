@@ -7,9 +7,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+import tvm
 from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
+from tvm.autotvm.measure.workers import Failure, Job, Pool
+from tvm.exec import autotvm_worker
 from tvm.testing import requires_opencl
 
 N = 256
@@ -63,3 +68,111 @@ def test_a_folder_of_candidates_is_measured_by_the_runtime_alone(tmp_path):
     assert sorted(result.error_no for _, result in records) == [0, 1, 4]
     good = [(inp, result) for inp, result in records if result.error_no == 0]
     assert str(good[0][0].target) == str(task.target) and all(0 < cost < 10 for cost in good[0][1].costs)
+
+
+def answers(pool: Pool, message: dict, payload: bytes = b"") -> object:
+    box: list = []
+    pool.submit(Job(message, payload, 120.0, box.append))
+    pool.finish()
+    return box[0]
+
+
+@pytest.mark.skipif(tvm.cuda(0).exist, reason="a device that does not work is wanted; this machine has one that does")
+def test_a_worker_whose_device_no_longer_works_is_replaced():
+    # A machine without CUDA answers as one whose CUDA refuses everything after a fault: whatever is asked fails.
+    pool = Pool(1)
+    try:
+        before = pool.workers[0].process.pid
+        build = {"action": "build", "triple": "", "cpu": "", "features": "", "opt_level": 3, "imports": []}
+        assert isinstance(answers(pool, build, b"no text of LLVM"), Failure)
+        assert pool.workers[0].process.pid == before, "nothing is wrong with the worker"
+        run = {"action": "run", "device": (tvm.cuda(0).device_type, 0), "filename": "/no/file.so"}
+        failed = answers(pool, run)
+        assert isinstance(failed, Failure) and failed.kind == "error" and "/no/file.so" in str(failed)
+        assert pool.workers[0].process.pid != before
+        assert isinstance(answers(pool, build, b"again"), Failure), "the next worker does its work"
+    finally:
+        pool.close()
+
+
+@requires_opencl
+def test_a_candidate_that_fails_leaves_a_device_that_works():
+    device = tvm.cl(0)
+    message = {"action": "run", "device": (device.device_type, 0), "filename": "/no/file.so"}
+    found, _ = autotvm_worker.answer(message, b"")
+    assert "error" in found and "unusable" not in found and autotvm_worker.is_usable(device)
+
+
+class Timed:
+    """In place of a module: what its time evaluator was asked for, and answers in turn."""
+
+    def __init__(self, *seconds: float):
+        self.seconds, self.asked = list(seconds), []
+
+    def time_evaluator(self, name, device, number, repeat, min_repeat_ms, f_preproc):
+        self.asked.append((number, repeat, min_repeat_ms))
+        return lambda *arguments: type("Found", (), {"results": [self.seconds.pop(0)]})
+
+
+@pytest.mark.parametrize("glance, looks", [(2.0, 1), (1.1, 2)])
+def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks):
+    module = Timed(glance, 0.9)
+    message = {"entry": "f", "flush": False, "best": 1.0, "number": 5, "repeat": 3, "min_repeat_ms": 1000}
+    costs = autotvm_worker._timed(module, message, tvm.cl(0), [])
+    assert costs == ([2.0] if looks == 1 else [0.9])
+    assert module.asked[1:] == [(5, 3, 1000)][: looks - 1] and module.asked[0][2] < 100
+
+
+def test_cuda_is_compiled_by_the_worker():
+    from tvm.codegen import nvrtc
+
+    if not nvrtc.have_compiler():
+        pytest.skip("neither NVRTC nor nvcc is installed; pip install pytvm[cuda]")
+    task = autotvm.task.create("test/device_threads", args=(N,), target="cuda -arch=sm_80")
+    (built,) = autotvm.LocalBuilder(timeout=120).build(
+        [autotvm.MeasureInput(task.target, task, task.config_space.get(0))])
+    assert built.filename is None and b"\x7fELF" in built.code.device and built.code.device[:8] == b"TVMDEV01"
+
+
+def test_a_users_function_that_compiles_cuda_is_called_in_this_process():
+    from tvm.autotvm.measure.candidate import travels_as_text
+
+    cuda = tvm.target.Target("cuda -arch=sm_80")
+    assert travels_as_text(cuda) and travels_as_text(tvm.target.Target("opencl"))
+    tvm.register_func("tvm_callback_cuda_compile", lambda code, target: code, override=True)
+    try:
+        assert not travels_as_text(cuda)
+    finally:
+        tvm._ffi.registry.remove_global_func("tvm_callback_cuda_compile")
+
+
+@autotvm.template("test/device_fault")
+def writing_far_away(n: int):
+    a = te.placeholder((n,), name="a")
+    cfg = autotvm.get_config()
+    cfg.define_knob("far", [0, 1 << 29])
+
+    def kernel(ins, outs):
+        builder = tvm.tir.ir_builder.create()
+        source, result = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
+        thread = te.thread_axis("threadIdx.x")
+        builder.scope_attr(thread, "thread_extent", n)
+        result[thread.var + cfg["far"].val] = source[thread.var]
+        return builder.get()
+
+    b = te.extern((n,), [a], kernel, name="b", dtype="float32")
+    cfg.add_flop(n)
+    return te.create_schedule(b.op), [a, b]
+
+
+@pytest.mark.parametrize("target", ["opencl", "cuda"])
+def test_a_fault_in_a_kernel_costs_that_candidate_only(target):
+    if not tvm.device(target, 0).exist:
+        pytest.skip(f"this machine has no device for {target}")
+    task = autotvm.task.create("test/device_fault", args=(64,), target=target)
+    option = autotvm.measure_option(
+        autotvm.LocalBuilder(timeout=60), autotvm.LocalRunner(timeout=120, number=1, repeat=1, min_repeat_ms=1))
+    measure = create_measure_batch(task, option)
+    order = [0, 1, 0, 1, 0]
+    results = measure([autotvm.MeasureInput(task.target, task, task.config_space.get(i)) for i in order])
+    assert [r.error_no == 0 for r in results] == [i == 0 for i in order], [(r.error_no, r.costs) for r in results]

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..autotvm.measure.workers import HEAD, pack
-from ..codegen import llvm_jit
+from ..codegen import llvm_jit, nvrtc
+from ..codegen.device_module import Image
+from ..codegen.device_module import pack as pack_module
+from ..codegen.gpu_like import Kernel
 from ..codegen.llvm_module import CONTEXT, TABLE
 from ..runtime import Device, load_module, ndarray
-from ..runtime.module import Module, from_jit
+from ..runtime.module import Module, from_jit, load_device_module
 
 _WATCH_SECONDS = 1
 # The share of the machine's memory that one worker may use.
@@ -36,6 +39,9 @@ _MOST_COPIES = 64
 _MUCH_FASTER = 0.5
 # Candidates that share a JIT.
 _PER_ENGINE = 32
+# Milliseconds of a first look at a candidate on a device, and how much slower than the best it may be to get another.
+_GLANCE_MS = 30
+_CLEARLY_SLOWER = 1.3
 
 
 class Arguments:
@@ -59,6 +65,8 @@ class Arguments:
             first, *rest = values
             size = sum(value.nbytes for value in rest)
             copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
+            # A device's clock is started and stopped around many runs, which then are on the same arguments.
+            copies = copies if device.device_type == Device.kDLCPU else 1
             kept = ndarray.array(first, device)
             self.sets = [[kept, *(ndarray.array(value, device) for value in rest)] for _ in range(copies)]
             self.key, self.turn = key, 0
@@ -123,16 +131,31 @@ def build(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byte
     machine = llvm_jit.target_machine(message["triple"], message["cpu"], message["features"], message["opt_level"])
     module = llvm_jit.parse(payload.decode(), message["imports"])
     llvm_jit.optimize(module, machine, message["opt_level"])
-    return {}, machine.emit_object(module)
+    made = machine.emit_object(module)
+    return {"object": len(made)}, made + kernels_of(message.get("device"))
+
+
+def kernels_of(device: dict[str, Any] | None) -> bytes:
+    """The text of kernels to the bytes of a device module. What a device's driver compiles stays text."""
+    if device is None:
+        return b""
+    image = Image(device["kind"], "", device["text"].encode())
+    if device["kind"] == "cuda":
+        arch = nvrtc.usable(device["arch"] or "sm_50")
+        image = Image("cubin", arch, nvrtc.compile_all(device["text"], arch)["cubin"])
+    return pack_module(device["kind"], [image], {name: Kernel(**row) for name, row in device["kernels"].items()})
 
 
 def _module(message: dict[str, Any], payload: bytes) -> Module:
     if message.get("filename"):
         return load_module(message["filename"])
-    names = message["names"]
-    addresses, library = llvm_jit.load_object(payload, (*names, TABLE, CONTEXT), ENGINES.get())
+    names, size = message["names"], message["object"]
+    addresses, library = llvm_jit.load_object(payload[:size], (*names, TABLE, CONTEXT), ENGINES.get())
     table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
-    return from_jit(addresses, table, context, library, entry_name=message["entry"])
+    module = from_jit(addresses, table, context, library, entry_name=message["entry"])
+    if len(payload) > size:
+        module.import_module(load_device_module(payload[size:]))
+    return module
 
 
 class Engines:
@@ -161,33 +184,63 @@ def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]
     ARGUMENTS.prepare(message["args"], message["outputs"], device)
     arguments = ARGUMENTS.sets[0]
     function = module[message["entry"]]
-    start = time.perf_counter()
-    function(*arguments)
-    device.sync()
-    first = time.perf_counter() - start
+    first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
     limit = message.get("limit")
     if limit and first > limit:
         # The first call also warms caches and threads: a second one decides.
-        start = time.perf_counter()
-        function(*arguments)
-        device.sync()
-        second = time.perf_counter() - start
+        second = _seconds(function, arguments, device)
         if second > limit:
-            return {"costs": [second]}, outputs
+            return {"costs": [second], **_name_of(device)}, outputs
     # A device has its own clock and no noisy neighbours.
     if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
-        evaluator = module.time_evaluator(
-            message["entry"], device, number=message["number"], repeat=message["repeat"],
-            min_repeat_ms=message["min_repeat_ms"],
-            f_preproc="cache_flush_cpu_non_first_arg" if message["flush"] else "",
-        )
-        costs = list(evaluator(*arguments).results)
+        costs = _timed(module, message, device, arguments)
     else:
         costs = REFERENCE.adjusted(function, message["number"], message["repeat"])
     if message["cooldown"]:
         time.sleep(message["cooldown"])
-    return {"costs": costs}, outputs
+    return {"costs": costs, **_name_of(device)}, outputs
+
+
+def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
+    """What one call takes until the device is done."""
+    start = time.perf_counter()
+    function(*arguments)
+    device.sync()
+    return time.perf_counter() - start
+
+
+def _timed(module: Module, message: dict[str, Any], device: Device, arguments: list[ndarray.NDArray]) -> list[float]:
+    """Seconds of each repeat by the clock of the device."""
+
+    def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
+        evaluator = module.time_evaluator(
+            message["entry"], device, number=number, repeat=repeat, min_repeat_ms=milliseconds,
+            f_preproc="cache_flush_cpu_non_first_arg" if message["flush"] else "",
+        )
+        return list(evaluator(*arguments).results)
+
+    best = message.get("best")
+    if best and device.device_type != Device.kDLCPU and message["min_repeat_ms"] > _GLANCE_MS:
+        # Only what may be among the best is worth a long look.
+        glance = evaluate(1, 1, _GLANCE_MS)
+        if glance[0] > _CLEARLY_SLOWER * best:
+            return glance
+    return evaluate(message["number"], message["repeat"], message["min_repeat_ms"])
+
+
+def _name_of(device: Device) -> dict[str, Any]:
+    """What kind of device this is, for records; nothing for the CPU, which its target tells."""
+    return {} if device.device_type == Device.kDLCPU else {"device": str(device.device_name or "")}
+
+
+def is_usable(device: Device) -> bool:
+    """Whether a device still works. After a fault in a kernel CUDA refuses everything its process asks for."""
+    try:
+        device.sync()
+        return ndarray.array(example([1], "float32", 0), device).numpy().size == 1
+    except Exception:
+        return False
 
 
 ACTIONS: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]] = {"build": build, "run": run}
@@ -197,9 +250,16 @@ def answer(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], byt
     try:
         return ACTIONS[message["action"]](message, payload)
     except MemoryError:
-        return {"error": "out of memory"}, b""
+        text = "out of memory"
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"[:2000]}, b""
+        text = f"{type(error).__name__}: {error}"[:2000]
+    found: dict[str, Any] = {"error": text}
+    if message.get("device") and message["action"] == "run":
+        # Whatever went wrong, the arguments may have been written to.
+        ARGUMENTS.key = ""
+        if not is_usable(Device(*message["device"])):
+            found["unusable"] = True
+    return found, b""
 
 
 def serve(inlet: BinaryIO, outlet: BinaryIO) -> None:

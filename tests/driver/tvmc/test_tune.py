@@ -17,6 +17,7 @@ from tvm.driver import tvmc
 from tvm.driver.tvmc.autotuner import TUNERS, filter_tasks, gen_task_list, parse_seconds
 from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.main import _main
+from tvm.testing import requires_opencl
 
 TEN = list(range(10))
 
@@ -105,6 +106,38 @@ def test_tune_compile_run(model_file, tmp_path, capsys):
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
 
 
+@requires_opencl
+def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
+    records, report = tmp_path / "records.json", tmp_path / "report.html"
+    command = ["tune", "--target", "opencl", "--trials", "6", "--number", "1", "--min-repeat-ms", "1", "--timeout",
+               "120", "-o", str(records), "--report", str(report), "--tuner", "random", model_file]
+    assert _main(command) is None
+    text = capsys.readouterr().out
+    assert re.search(r"\[Task  1/ 2\]  Current/Best: +\d+\.\d\d/ +\d+\.\d\d GFLOPS \| Progress: \(3/3\) \| .* Done\.",
+                     text)
+    # The peaks of this machine's CPU say nothing about a GPU.
+    assert "untuned" in text and "peak" not in text and "left out" not in text
+    assert "<svg" in report.read_text() and "roof" not in report.read_text().lower().replace(".roof{", "")
+    pairs = list(autotvm.record.load_from_file(records))
+    assert {inp.task.name for inp, _ in pairs} == {"conv2d_nchw.cuda", "dense_small_batch.gpu"}
+    assert all(inp.made_on.get("device") for inp, result in pairs if result.error_no == 0)
+    indexes = {(inp.task.name, inp.config.index) for inp, _ in pairs}
+    assert _main(command) is None
+    again = {(i.task.name, i.config.index) for i, _ in autotvm.record.load_from_file(records)}
+    assert again == indexes, "the budget was spent already"
+    assert _main(["report", "-o", str(report), str(records)]) == 0
+
+    inputs = tmp_path / "in.npz"
+    np.savez(inputs, x=np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 8)).astype("float32"))
+    outputs = []
+    for target, device, extra in (("llvm", "cpu", []), ("opencl", "cl", ["--tuning-records", str(records)])):
+        package, result = str(tmp_path / f"{device}.tar"), tmp_path / f"{device}.npz"
+        assert _main(["compile", "--target", target, "-o", package, *extra, model_file]) == 0
+        assert _main(["run", "--device", device, "-i", str(inputs), "-o", str(result), package]) is None
+        outputs.append(np.load(result)["output_0"])
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
+
+
 def test_python_interface(model_file, tmp_path):
     model = tvmc.load(model_file)
     kept = tvmc.tune(model, "llvm", trials=2, number=1, tuner="ga", tasks_filter="dense")
@@ -135,6 +168,7 @@ def test_python_interface(model_file, tmp_path):
     (["--report", "missing/report.html"], "there is no directory"),
     (["--desired-layout", "NHWC", "NCHW", "--trials", "1"], "Expected 1 or 3 layouts but got 2"),
     (["--target", "llvm -mtriple=riscv64-unknown-linux-gnu"], "cannot be measured on this machine"),
+    (["--target", "rocm"], "this machine has no device to measure on"),
 ])
 def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp_path, capsys):
     assert _main(["tune", "-o", str(tmp_path / "r.json"), *options, model_file]) == 4

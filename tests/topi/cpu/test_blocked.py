@@ -181,5 +181,5 @@ def test_the_pick_gives_every_thread_work():
     chunks = 1 if pick["outer"] == "pixels" else 4 // pick["tile"][2]
     assert chunks * pick["parts"] >= 8
     space = ConfigSpace()
-    tuned.define(space, tuned.choices(conv_nd, op, machine, pick), pick)
+    tuned.define(space, tuned.choices(conv_nd.space(op, machine), pick), pick)
     assert space.index_of(pick) == space.start[0]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen import llvm, llvm_jit
+from ...codegen import cuda, llvm, llvm_jit, opencl
 from ...driver.build_module import lower
-from ...error import TVMError
+from ...ir.module import IRModule
 from ...ir.transform import PassContext
+from ...runtime.registry import get_global_func
 from ...target import Target
 from ...tir import pipeline
 from ..task.entity import InstantiationError
@@ -22,13 +23,21 @@ from .measure import MeasureInput
 ENTRY = "default_function"
 
 
+# Kernels of these targets travel as text: where many candidates wait, the workers compile them side by side.
+DEVICE_TEXTS: dict[str, Callable[[IRModule, Target], tuple[str, dict[str, Any]]]] = {
+    "cuda": cuda.emit,
+    "opencl": opencl.emit,
+}
+
+
 @dataclass
 class Code:
-    """An object in memory, with what it takes to call it."""
+    """An object in memory, with what it takes to call it; ``device`` are the bytes of its kernels."""
 
     object: bytes
     names: tuple[str, ...]
     entry: str
+    device: bytes = b""
 
 
 class TimeIsUp(Exception):
@@ -69,15 +78,24 @@ def argument_info(args: list[Any]) -> list[tuple[tuple[int, ...], str]]:
     return [(get_const_tuple(a.shape), a.dtype) for a in args]
 
 
+def travels_as_text(target: Target) -> bool:
+    """Whether workers can compile code for a target. What a user's own functions compile stays in this process."""
+    if target.kind.name == "cuda" and any(get_global_func(name, allow_missing=True) for name in _CUDA_CALLBACKS):
+        return False
+    return target.kind.name == "llvm" or target.kind.name in DEVICE_TEXTS
+
+
+_CUDA_CALLBACKS = ("tvm_callback_cuda_compile", "tvm_callback_cuda_postproc")
+
+
 def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[str, Any], bytes, tuple[str, ...]]:
     """What a worker compiles: the message, the LLVM text, and the functions in it."""
+    host_target = target.host or (target if target.kind.name in pipeline.HOST_KINDS else Target("llvm"))
     with target:
         context = PassContext.current()
         mod = lower(schedule, args, ENTRY)
-        host, device = pipeline.split_host_device(mod, target, target.host or target, context)
-    if len(device):
-        raise TVMError(f"target {target} has code for a device; local workers run code of the CPU")
-    text, level = llvm.module_text(host, target)
+        host, device = pipeline.split_host_device(mod, target, host_target, context)
+    text, level = llvm.module_text(host, host_target)
     message = {
         "action": "build",
         "triple": text.cpu.triple,
@@ -86,4 +104,10 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
         "opt_level": level,
         "imports": [llvm_jit.read_import(part) for part in text.imported],
     }
+    if len(device):
+        kernels_text, kernels = DEVICE_TEXTS[target.kind.name](device, target)
+        message["device"] = {
+            "kind": target.kind.name, "arch": str(target.attrs.get("arch") or ""), "text": kernels_text,
+            "kernels": {name: kernel._asdict() for name, kernel in kernels.items()},
+        }
     return message, text.text("tvm", llvm_jit.data_layout(text.cpu)).encode(), tuple(text.defined)

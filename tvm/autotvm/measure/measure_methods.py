@@ -12,8 +12,9 @@ from ...driver.build_module import build
 from ...error import TVMError
 from ...target import Target
 from ...te.schedule import create_schedule
+from ...te.tensor import ComputeOp
 from ..task.entity import InstantiationError
-from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit
+from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 from .workers import Failure, Job, shared_pool
 
@@ -21,6 +22,13 @@ from .workers import Failure, Job, shared_pool
 def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
     error = error if isinstance(error, BaseException) else RuntimeError(error)
     return MeasureResult((error,), error_no, time.time() - start, time.time())
+
+
+def _code(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Code:
+    """What a worker has compiled."""
+    message, payload = answer
+    size = message["object"]
+    return Code(payload[:size], names, ENTRY, payload[size:])
 
 
 class LocalBuilder(Builder):
@@ -59,7 +67,7 @@ class LocalBuilder(Builder):
                 schedule, args = instantiate(inp)
                 info = argument_info(args)
                 assert inp.target is not None
-                if self.build_func != "default" or inp.target.kind.name != "llvm":
+                if self.build_func != "default" or not travels_as_text(inp.target):
                     results[number] = self._build_file(schedule, args, inp, info, start)
                     return
                 message, text, names = lower_to_text(schedule, args, inp.target)
@@ -76,11 +84,12 @@ class LocalBuilder(Builder):
         def done(answer: Any) -> None:
             if isinstance(answer, Failure):
                 late = answer.kind == "timeout"
-                kind = MeasureErrorNo.BUILD_TIMEOUT if late else MeasureErrorNo.COMPILE_HOST
+                kind = MeasureErrorNo.COMPILE_DEVICE if "device" in message else MeasureErrorNo.COMPILE_HOST
+                kind = MeasureErrorNo.BUILD_TIMEOUT if late else kind
                 results[number] = _failed(kind, f"the compiler {answer}" if answer.kind != "error" else answer, start)
                 return
             made = BuildResult(None, info, None, time.time() - start)
-            made.code = Code(answer[1], names, ENTRY)
+            made.code = _code(answer, names)
             results[number] = made
 
         pool.submit(Job(message, text, self.timeout, done))
@@ -103,7 +112,10 @@ class LocalRunner(Runner):
 
     Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
     less than ``min_repeat_ms``. A candidate whose first runs take more than ``slow_factor`` times the best of its
-    task is not run further. ``verify`` compares results with those of the plain schedule.
+    task is not run further. ``verify`` compares results with those of the plain schedule on the CPU.
+
+    On a GPU the device's own clock counts, and a candidate that leaves the device in an unusable state ends with its
+    worker.
     """
 
     def __init__(
@@ -146,7 +158,7 @@ class LocalRunner(Runner):
         best = self._best.get(key)
         assert inp.target is not None
         device = inp.target.get_target_device_type()
-        answer = self._run_code(pool, device, built, best and best * self.slow_factor, self.verify)
+        answer = self._run_code(pool, device, built, best, self.verify)
         if isinstance(answer, Failure):
             kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
             return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
@@ -154,22 +166,25 @@ class LocalRunner(Runner):
             wrong = self._difference(pool, inp, built, answer[1])
             if wrong:
                 return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, start)
+        if inp.made_on is None and "device" in answer[0]:
+            inp.made_on = {"device": answer[0]["device"]}
         costs = tuple(answer[0]["costs"])
         mean = sum(costs) / len(costs)
         if best is None or mean < best:
             self._best[key] = mean
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
 
-    def _run_code(self, pool: Any, device: int, built: BuildResult, limit: float | None, outputs: bool) -> Any:
+    def _run_code(self, pool: Any, device: int, built: BuildResult, best: float | None, outputs: bool) -> Any:
         code = built.code
         message = {
             "action": "run", "args": built.arg_info, "number": self.number, "repeat": self.repeat,
-            "min_repeat_ms": self.min_repeat_ms, "cooldown": self.cooldown_interval, "limit": limit,
+            "min_repeat_ms": self.min_repeat_ms, "cooldown": self.cooldown_interval,
+            "best": best, "limit": best and best * self.slow_factor, "object": len(code.object) if code else 0,
             "flush": self.enable_cpu_cache_flush, "outputs": outputs, "filename": built.filename,
             "names": code.names if code else (), "entry": ENTRY, "device": (device, 0),
         }
         box: list[Any] = []
-        pool.submit(Job(message, code.object if code else b"", self.timeout, box.append))
+        pool.submit(Job(message, code.object + code.device if code else b"", self.timeout, box.append))
         pool.finish()
         return box[0]
 
@@ -197,6 +212,9 @@ class LocalRunner(Runner):
         schedule, args = instantiate(inp)
         assert inp.target is not None
         plain = create_schedule(_original_outputs(schedule))
+        for stage in plain.stages:
+            if isinstance(stage.op, ComputeOp) and stage.op.axis:
+                stage.parallel(stage.op.axis[0])
         # Without a schedule there are no threads: what devices compute is checked against the CPU.
         target = inp.target if inp.target.kind.name == "llvm" else Target("llvm")
         message, text, names = lower_to_text(plain, args, target)
@@ -206,7 +224,7 @@ class LocalRunner(Runner):
         if isinstance(box[0], Failure):
             raise TVMError(f"the plain schedule to verify with does not compile: {box[0]}")
         reference = BuildResult(None, built.arg_info, None, 0.0)
-        reference.code = Code(box[0][1], names, ENTRY)
+        reference.code = _code(box[0], names)
         number, repeat, timeout = self.number, self.repeat, self.timeout
         self.number, self.repeat, self.timeout = 1, 1, 600.0
         try:

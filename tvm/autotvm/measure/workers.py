@@ -202,6 +202,9 @@ class Pool:
         job, worker.job = worker.job, None
         if job is not None:
             message, data = answer
+            if message.get("unusable"):
+                # Before the job is done, so that whoever waits for it finds the next worker starting.
+                self._lose(worker)
             job.done(Failure("error", message["error"]) if "error" in message else (message, data))
 
     def _lose(self, worker: Worker, why: Failure | None = None) -> None:

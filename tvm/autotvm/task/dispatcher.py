@@ -69,6 +69,25 @@ class DispatchContext:
         self._old_ctx = None
 
 
+_by_hand = 0
+
+
+@contextlib.contextmanager
+def scheduling_by_hand() -> Iterator[None]:
+    """Around a user's template: the operators it asks for are plain computations, whose loops it knows."""
+    global _by_hand
+    _by_hand += 1
+    try:
+        yield
+    finally:
+        _by_hand -= 1
+
+
+def is_by_hand() -> bool:
+    """Whether a user's template is running."""
+    return _by_hand > 0
+
+
 class ApplyConfig(DispatchContext):
     """Every workload gets the same configuration. An operator's own template gets it only as the named task."""
 
@@ -139,7 +158,7 @@ class ApplyHistoryBest(DispatchContext):
         # Workloads that were asked for: the input of the record that is used; None if there is none that fits.
         self.uses: dict[Any, Any] = {}
         self._refused: dict[Any, list[Any]] = {}
-        self._cpu = ""
+        self._processor = ""
 
     def load(self, records: Any) -> None:
         """Read more records."""
@@ -168,14 +187,14 @@ class ApplyHistoryBest(DispatchContext):
 
     def __exit__(self, ptype: object, value: object, trace: object) -> None:
         super().__exit__(ptype, value, trace)
-        text = sentence(self.uses, self._by_workload, self._cpu, self.unread)
+        text = sentence(self.uses, self._by_workload, self._processor, self.unread)
         if text and ptype is None:
             logger.log(logging.INFO if self.quiet else logging.WARNING, text)
         self._forget_uses()
 
     def best_record(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
         """The best record that no template has refused."""
-        refused, here = self._refused.get(workload, ()), cpu_of(target)
+        refused, here = self._refused.get(workload, ()), processor_of(target)
         usable = [
             (place, inp, res) for inp, res in self._by_workload.get(workload, ())
             if not any(inp.config is config for config in refused)
@@ -193,7 +212,7 @@ class ApplyHistoryBest(DispatchContext):
         for key in (target.model, *target.keys):
             if (key, workload) in self._user_defined:
                 return self._user_defined[key, workload]
-        self._cpu = self._cpu or cpu_of(target)
+        self._processor = self._processor or processor_of(target)
         found = self.best_record(target, workload)
         self.uses.setdefault(workload, None)
         return found[0].config if found is not None else None
@@ -226,15 +245,22 @@ class Unread:
         return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
 
 
-def cpu_of(target: Target) -> str:
-    """The processor that code for a target is for; "" where it is none we know."""
+def processor_of(target: Target) -> str:
+    """The processor that code for a target is for: a CPU, or the architecture or family of a GPU; "" where it is none
+    we know."""
     from ...target.cpu import resolve_cpu
 
-    return resolve_cpu(target).cpu if target.kind.name == "llvm" else ""
+    if target.kind.name == "llvm":
+        return resolve_cpu(target).cpu
+    if "gpu" in target.keys:
+        return str(target.attrs.get("arch") or target.attrs.get("device") or target.kind.name)
+    return ""
 
 
-def recorded_cpu(inp: Any) -> str:
+def recorded_processor(inp: Any) -> str:
     """The processor a record was made for; "" where it does not say."""
+    if "gpu" in inp.target.keys:
+        return processor_of(inp.target)
     return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
 
 
@@ -243,22 +269,25 @@ def _place(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | N
     same_model = target.model != "unknown" and inp.target.model == target.model
     if not same_model and not set(inp.target.keys) & set(target.keys):
         return None
-    foreign = recorded_cpu(inp) not in ("", here)
+    foreign = recorded_processor(inp) not in ("", here)
     # The latest winner holds, whatever was measured in passing.
     return not same_model, foreign, not inp.final, -res.timestamp if inp.final else mean_cost(res)
 
 
-def sentence(uses: dict[Any, Any], known: dict[Any, Any], cpu: str, unread: Unread) -> str:
+def sentence(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread: Unread) -> str:
     """What became of records, in one line; "" where all were used as they were made."""
     used = [inp for inp in uses.values() if inp is not None]
     misfits = sum(inp is None and workload in known for workload, inp in uses.items())
     missing = len(uses) - len(used) - misfits
-    cpus, versions = {recorded_cpu(i) for i in used} - {"", cpu}, {i.tvm_version for i in used} - {"", __version__}
-    foreign = sum(recorded_cpu(i) in cpus for i in used)
+    others = {recorded_processor(i) for i in used} - {"", processor}
+    versions = {i.tvm_version for i in used} - {"", __version__}
+    foreign = sum(recorded_processor(i) in others for i in used)
+    kind = "GPU" if any("gpu" in i.target.keys for i in used) else "CPU"
     older = sum(i.tvm_version in versions for i in used)
     if not (misfits or foreign or older or unread.words() or uses and not used):
         return ""
-    remarks = [f"{foreign} from another CPU ({', '.join(sorted(cpus))}; the code is for {cpu})"] if foreign else []
+    remarks = [f"{foreign} from another {kind} ({', '.join(sorted(others))}; the code is for {processor})"]
+    remarks = remarks if foreign else []
     remarks += [f"{older} from another version ({', '.join(sorted(versions))})"] if older else []
     parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"]
     parts[0] += f", {' and '.join(remarks)}" if remarks else ""

@@ -17,18 +17,19 @@ from ...relay.transform.fuse_ops import FuseOps
 from ...target import Target
 from ...te.graph import post_order_ops
 from ...topi.cpu import tasks as cpu_tasks
+from ...topi.gpu import tasks as gpu_tasks
 from ..utils import logger
 from .task import Task, create
 from .topi_integration import workload_of
 
 # Importing them registers them.
-TEMPLATES_OF = (cpu_tasks,)
+TEMPLATES_OF = (cpu_tasks, gpu_tasks)
 
 # The operators a model is written with, by the beginning of the name of their tasks.
 _OPERATORS = (
     ("conv2d_transpose", "nn.conv2d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
     ("group_conv2d", "nn.conv2d"), ("winograd", "nn.conv2d"), ("conv1d", "nn.conv1d"), ("conv3d", "nn.conv3d"),
-    ("dense", "nn.dense"), ("batch_matmul", "nn.batch_matmul"),
+    ("dense", "nn.dense"), ("batch_matmul", "nn.batch_matmul"), ("matmul", "nn.dense"),
 )
 
 
@@ -91,6 +92,9 @@ def extract_from_multiple_program(
     """The tasks of several models, each task once."""
     where = Target(target) if target_host is None else Target(target, target_host)
     wanted = None if ops is None else {getattr(op, "name", op) for op in ops}
+    if wanted is not None and "nn.matmul" in wanted:
+        # Dense layers become products of matrices on the way.
+        wanted.add("nn.dense")
     counts: dict[tuple[Any, ...], int] = {}
     for mod, own in zip(mods, params):
         mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)

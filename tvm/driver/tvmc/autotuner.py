@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
+from ...runtime import device
 from ...target import Target
 from ...target.cpu import resolve_cpu
 from . import frontends
@@ -305,6 +306,12 @@ def _check_prior(records: str | None) -> None:
 
 def _check_machine(target: Target) -> None:
     """Refuse code that cannot be measured here."""
+    if "gpu" in target.keys:
+        found = device(target.kind.name, 0)
+        if not found.exist:
+            raise TVMCException(f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
+                                "tune on a machine that has one")
+        return
     if target.kind.name != "llvm":
         return
     cpu = resolve_cpu(target)

@@ -140,8 +140,8 @@ def _model_over_time(stories: list[Story]) -> str:
 
 def _table(stories: list[Story], peaks: Machine | None) -> str:
     total = _total(stories)[1] or 1.0
-    head = ["#", "task", "times", "share", "untuned", "best", "gain", "GFLOPS", "of peak", "FLOP/byte", "of roof",
-            "trials"]
+    head = ["#", "task", "times", "share", "untuned", "best", "gain", "GFLOPS", *(["of peak"] if peaks else []),
+            "FLOP/byte", *(["of roof"] if peaks else []), "trials"]
     cells = "".join(f'<th scope="col"{" class=name" if h == "task" else ""}>{h}</th>' for h in head)
     body = []
     for s in stories:
@@ -157,14 +157,14 @@ def _table(stories: list[Story], peaks: Machine | None) -> str:
 
 def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
     if s.seconds is None:
-        return ["-"] * 8
+        return ["-"] * (8 if peaks else 6)
     cost, before = s.seconds * s.task.count, s.untuned * s.task.count if s.untuned else None
     speed = s.flop / s.seconds
     return [
         f"{cost / total:.1%}", milliseconds(before), milliseconds(cost), f"{before / cost:.2f}x" if before else "-",
-        f"{speed / 1e9:.1f}", f"{speed / peaks.flops:.0%}" if peaks else "-",
+        f"{speed / 1e9:.1f}", *([f"{speed / peaks.flops:.0%}"] if peaks else []),
         f"{s.intensity:.1f}" if s.intensity else "-",
-        f"{speed / peaks.roof(s.intensity, s.moved):.0%}" if peaks and s.intensity else "-",
+        *([f"{speed / peaks.roof(s.intensity, s.moved):.0%}" if s.intensity else "-"] if peaks else []),
     ]
 
 

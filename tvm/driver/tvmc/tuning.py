@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ... import autotvm
-from ...autotvm.measure.measure import MeasureInput, MeasureResult, create_measure_batch
+from ...autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
 from ...autotvm.measure.workers import close_pools
 from ...autotvm.record import RecordFile, load_from_file
 from ...autotvm.task.dispatcher import mean_cost
@@ -441,14 +441,22 @@ class Run:
         inputs = [work.best[i][0] for i in order]
         field = {i: pair for i, *pair in zip(order, inputs, builder.build(inputs))}
         costs: dict[int, list[float]] = {i: [] for i in field}
+        wrong: set[int] = set()
         began = time.time()
         for size, rounds in heats:
             leaders = sorted((i for i in field if i not in start), key=lambda i: _middle(costs[i]) or work.costs(i))
             field = {i: field[i] for i in (*leaders[:size], *start)}
             inputs, built = zip(*field.values())
-            for _ in range(rounds):
+            for number in range(rounds):
+                # What a GPU gives is compared with the CPU, once for each leader.
+                runner.verify = "gpu" in work.task.target.keys and number == 0 and size == heats[0][0]
                 for index, result in zip(field, runner.run(inputs, built)):
                     costs[index] += result.costs if result.error_no == 0 else [1e9]
+                    if result.error_no == MeasureErrorNo.WRONG_ANSWER:
+                        wrong.add(index)
+                        self.display.say(f"{work.prefix} a configuration is left out: {result.costs[0]}")
+            runner.verify = False
+            costs.update({index: [1e9] for index in wrong})
         best = min(field, key=lambda i: _middle(costs[i]) * (1 if i in start else 1 + MARGIN))
         results = {i: MeasureResult(tuple(costs[i]), 0, time.time() - began, time.time()) for i in field}
         self._write_winner(work, best, results)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 # The clock goes on while a batch is compiled and nothing else happens.
 _TICK_SECONDS = 1.0
-_HEAD = f"{'share':>6} {'untuned':>10} {'best':>10} {'gain':>6} {'GFLOPS':>8} {'peak':>5} {'trials':>6}"
 _LEAST_NAME = 18
 _BOLD, _GREEN, _FAINT, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
@@ -27,7 +26,16 @@ def describe(task: Any) -> str:
     """A task in a few words: its name and shapes."""
     shapes = ["x".join(map(str, a[1])) for a in task.args if isinstance(a, tuple) and a and a[0] == "TENSOR"]
     times = f" (x{task.count})" if task.count > 1 else ""
-    return f"{task.name.removesuffix('.x86')} {' '.join(shapes)}{times}".strip()
+    name = task.name
+    for place in (".x86", ".cuda", ".gpu"):
+        name = name.removesuffix(place)
+    return f"{name} {' '.join(shapes)}{times}".strip()
+
+
+def head(machine: Machine | None) -> str:
+    """The names of the columns; without a peak to compare with there is no column for it."""
+    peak = f" {'peak':>5}" if machine else ""
+    return f"{'share':>6} {'untuned':>10} {'best':>10} {'gain':>6} {'GFLOPS':>8}{peak} {'trials':>6}"
 
 
 def clock(seconds: float) -> str:
@@ -53,14 +61,15 @@ def totals(work: list[Work]) -> tuple[float, float]:
 def columns(work: Work, total: float, machine: Machine | None) -> str:
     """The numbers of one task, each in its column."""
     if not work.best:
-        return f"{'-':>6} {'-':>10} {'-':>10} {'-':>6} {'-':>8} {'-':>5} {work.tuned:>6}"
+        peak = f" {'-':>5}" if machine else ""
+        return f"{'-':>6} {'-':>10} {'-':>10} {'-':>6} {'-':>8}{peak} {work.tuned:>6}"
     count = work.task.count
     untuned = work.untuned * count if work.untuned else None
     gain = f"{untuned / work.cost:.2f}x" if untuned else "-"
     speed = (work.task.flop or 0.0) * count / work.cost
-    peak = f"{speed / machine.flops:.0%}" if machine else "-"
+    peak = f" {speed / machine.flops:>5.0%}" if machine else ""
     return (f"{work.cost / total:>6.1%} {milliseconds(untuned):>10} {milliseconds(work.cost):>10} {gain:>6} "
-            f"{speed / 1e9:>8.1f} {peak:>5} {work.tuned:>6}")
+            f"{speed / 1e9:>8.1f}{peak} {work.tuned:>6}")
 
 
 def name_of(work: Work) -> str:
@@ -101,7 +110,7 @@ def summary(work: list[Work], machine: Machine | None = None) -> str:
     total = totals(work)[1] or 1.0
     names = [name_of(w) for w in work]
     width = max(len(n) for n in names)
-    rows = [f"{'  # task':<{width}} {_HEAD}"]
+    rows = [f"{'  # task':<{width}} {head(machine)}"]
     rows += [f"{name:<{width}} {columns(w, total, machine)}" for name, w in zip(names, work)]
     return "\n".join([*rows, total_line(work, machine)])
 
@@ -262,9 +271,10 @@ class LiveTable(logging.Handler):
 
     def _lines(self, room: int | None) -> list[str]:
         width = self._size().columns - 1
-        name = max(min(max((len(row.name) for row in self.rows), default=8), width - len(_HEAD) - 1), _LEAST_NAME)
+        titles = head(self.run.machine)
+        name = max(min(max((len(row.name) for row in self.rows), default=8), width - len(titles) - 1), _LEAST_NAME)
         lines = [self._paint(_BOLD, self._status()[:width]), self.total[:width],
-                 self._paint(_FAINT, f"{'  # task':<{name}} {_HEAD}"[:width])]
+                 self._paint(_FAINT, f"{'  # task':<{name}} {titles}"[:width])]
         shown = self._shown(room)
         for number in shown:
             row = self.rows[number]

@@ -1,4 +1,4 @@
-"""The link between the CPU's templates and the tuner: a configuration that was found takes the place of the pick.
+"""The link between templates and the tuner: a configuration that was found takes the place of the pick.
 
 A workload is the name of a task and its logical arguments, as classic TVM writes them: shapes without blocks, so that
 it means the same on every vector width.
@@ -6,11 +6,13 @@ it means the same on every vector width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...autotvm.task.dispatcher import DispatchContext
 from ...autotvm.task.space import ConfigEntity, ConfigSpace
+from ...target import Target
 from ...te.tensor import ComputeOp
 
 if TYPE_CHECKING:
@@ -29,33 +31,42 @@ def is_known(*shapes: Any) -> bool:
 
 def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
-    workload = (op.attrs or {}).get("workload")
     picked = template.choose(op, machine)
-    if workload is None or machine.target is None:
+    valid = getattr(template, "valid", None)
+    keep = None if valid is None else lambda values: valid(op, machine, values)
+    workload = (op.attrs or {}).get("workload")
+    return decide(picked, workload, machine.target, lambda: template.space(op, machine), keep)
+
+
+def decide(
+    picked: dict[str, Any], workload: tuple[Any, ...] | None, target: Target | None,
+    space: Callable[[], dict[str, list[Any]]], keep: Callable[[dict[str, Any]], Any] | None = None,
+    usable: Callable[[dict[str, Any]], bool] = lambda values: True,
+) -> dict[str, Any]:
+    """The knobs of a workload. A tuner that collects its space gets it from here: ``keep`` filters all of its
+    configurations at once. A record is taken where its values are choices of the space and ``usable``."""
+    if workload is None or target is None:
         return picked
-    found = DispatchContext.current.find(machine.target, workload)
+    found = DispatchContext.current.find(target, workload)
     while isinstance(found, ConfigEntity):
-        values = fitting(choices(template, op, machine, picked), found)
+        values = fitting(choices(space(), picked), found)
+        if values is not None and not usable(values):
+            values = None
         another = DispatchContext.current.note_use(workload, found, values is not None)
         if values is not None or not another:
             return values or picked
-        found = DispatchContext.current.find(machine.target, workload)
+        found = DispatchContext.current.find(target, workload)
     if found is None or found.is_fallback:
         return picked
-    define(found, choices(template, op, machine, picked), picked)
-    valid = getattr(template, "valid", None)
-    if valid is not None:
-        found.array_filter(lambda values: valid(op, machine, values))
+    define(found, choices(space(), picked), picked)
+    if keep is not None:
+        found.array_filter(keep)
     return picked
 
 
-def choices(template: ModuleType, op: ComputeOp, machine: Machine, picked: dict[str, Any]) -> dict[str, list[Any]]:
+def choices(space: dict[str, list[Any]], picked: dict[str, Any]) -> dict[str, list[Any]]:
     """The values of each knob; the pick is always among them."""
-    table = {}
-    for name, values in template.space(op, machine).items():
-        own = picked[name]
-        table[name] = [*values, *([own] if own not in values else [])]
-    return table
+    return {name: [*values, *([picked[name]] if picked[name] not in values else [])] for name, values in space.items()}
 
 
 def define(space: ConfigSpace, table: dict[str, list[Any]], picked: dict[str, Any]) -> None:

@@ -8,11 +8,13 @@ to occupy the machine, the sum is divided among blocks too, and the parts are ad
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
 from ...arith import Analyzer
+from ...autotvm.task.dispatcher import is_by_hand
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...ir.visit import post_order
@@ -20,12 +22,15 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access
+from . import tuned
 from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
 TAG = "gpu_gemm"
+# This module is a template: what is asked of templates is asked of it.
+_THIS = sys.modules[__name__]
 # Tiles of a thread, and how many threads a block has along rows and columns.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
 THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
@@ -44,6 +49,8 @@ WAIT = 4.4
 # it cost beside that; the share of the work that is not hidden behind the memory's latency.
 RATE = 128
 READ, FETCH, SHOWN = 2.6, 3.0, 0.25
+# Where threads read memory themselves: a load, and what a step of the loop costs beside its terms.
+LOAD, LOOP = 4.0, 8.0
 # Registers of a thread beside its tile, and bytes of parts added up in a cycle.
 OTHER_REGISTERS = 42
 SUM_RATE = 2000.0
@@ -54,10 +61,10 @@ MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
 
 def wanted(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
-    """Whether the target is a GPU, all sizes are known, and there are columns enough for tiles; the batch is not larger
-    than a grid."""
+    """Whether the target is a GPU whose schedules are ours, all sizes are known, and there are columns enough for tiles;
+    the batch is not larger than a grid."""
     target = Target.current(allow_none=True)
-    if target is None or "gpu" not in target.keys or "cpu" in target.keys:
+    if target is None or "gpu" not in target.keys or "cpu" in target.keys or is_by_hand():
         return False
     if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
         return False
@@ -78,18 +85,19 @@ class Sizes(NamedTuple):
 
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    dtype: str, name: str, places: dict[str, tuple[int, ...]],
+    dtype: str, name: str, places: dict[str, tuple[int, ...]], workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms).
 
-    ``places`` says which dimensions of the operator's own result are batch, rows and columns. Tiles are whole ones:
-    past the edges the operands are nothing, so that the inner loops need not ask where they are."""
+    ``places`` says which dimensions of the operator's own result are batch, rows and columns, ``workload`` what tuning
+    records call the operator. Tiles are whole ones: past the edges the operands are nothing, so that the inner loops
+    need not ask where they are."""
     target = Target.current()
     count = 1
     for d in batch:
         count *= d
     known = Sizes(count, *sizes, info(dtype).bytes)
-    config = choose(known, Machine(target))
+    config = tuned.configuration(_THIS, known, Machine(target), workload)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
 
@@ -114,7 +122,7 @@ def product(
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    attrs = {"places": places, "config": config}
+    attrs = {"places": places, "config": config, **({"workload": workload} if workload is not None else {})}
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
 
 
@@ -132,7 +140,7 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
 def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-    if 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
+    if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
         return False
     if sizes.batch * parts > MOST_BLOCKS:
         return False
@@ -141,6 +149,8 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
+    if not machine.has_shared:
+        return _cost_from_memory(sizes, config, machine)
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
@@ -156,6 +166,18 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     if parts > 1:
         cycles += KERNEL + (parts + 1) * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
     return cycles
+
+
+def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
+    """Cycles where each thread reads what it multiplies: loads of four numbers count as much as the multiplications
+    they stand beside, and a tile that is larger than the registers goes to memory and back."""
+    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
+    threads = sizes.batch * -(-sizes.rows // (tm * ty)) * -(-sizes.columns // (tn * tx)) * parts * ty * tx
+    term = tm * tn + LOAD * (-(-tm // LANES) + -(-tn // LANES)) + LOOP / step
+    if tm * tn + tm + tn > machine.registers:
+        term *= 4
+    cycles = -(-threads // machine.enough_threads) * term * -(-sizes.terms // (step * parts)) * step
+    return cycles + (KERNEL + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
 
 
 def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
@@ -228,7 +250,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         host = consumer
     planner.placed.update((host, stage))
     planner.placed.update(s[t] for t in stage.op.input_tensors)
-    _tile(s, host, stage, places, config)
+    _tile(s, host, stage, places, config, planner.machine.has_shared)
 
 
 def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
@@ -239,7 +261,9 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     planner.serial(stage, consumer)
 
 
-def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any]) -> None:
+def _tile(
+    s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any], shared: bool
+) -> None:
     (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
     batch, rows, columns = ([host.op.axis[i] for i in places[x]] for x in ("batch", "rows", "columns"))
     host.reorder(*batch, *rows, *columns)
@@ -247,14 +271,14 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, .
     row_block, row = host.split(row, factor=tm * ty)
     column_block, column = host.split(column, factor=tn * tx)
     apart = []
-    if tm > LANES:
+    if tm > LANES and shared:
         group, row = host.split(row, factor=ty * LANES)
         apart.append(group)
-    if tn > LANES:
+    if tn > LANES and shared:
         group, column = host.split(column, factor=tx * LANES)
         apart.append(group)
-    row_thread, row = host.split(row, factor=min(tm, LANES))
-    column_thread, column = host.split(column, factor=min(tn, LANES))
+    row_thread, row = host.split(row, factor=min(tm, LANES) if shared else tm)
+    column_thread, column = host.split(column, factor=min(tn, LANES) if shared else tn)
     host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column)
     for group in apart:
         host.bind(group, te.thread_axis("vthread"))
@@ -278,13 +302,29 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, .
     stage.reorder(outer, inner, *lead, i, j)
     for axis in (inner, i, j):
         stage.unroll(axis)
-    for operand in stage.op.input_tensors:
+    for operand, width in zip(stage.op.input_tensors, (tm, tn)):
         strip = s[operand]
+        if not shared:
+            strip.set_scope("local")
+            strip.compute_at(stage, inner)
+            _read(strip, min(width, LANES))
+            continue
         strip.set_scope("shared")
         strip.compute_at(stage, outer)
         # The next strip is on its way while this one is used.
         strip.double_buffer()
         _fetch(strip, (ty, tx), threads)
+
+
+def _read(strip: Stage, lanes: int) -> None:
+    """Read what one thread needs of an operand for one term, ``lanes`` numbers at a time where they lie together."""
+    last = strip.op.axis[-1]
+    together = all(access.runs_along(x, last.var) == "next" for x in access.loads(strip.op.body))
+    chooses = any(access.is_choosing(n) for b in strip.op.body for n in post_order(b))
+    if together and not chooses and lanes > 1:
+        last, inner = strip.split(last, factor=lanes)
+        strip.vectorize(inner)
+    strip.unroll(last)
 
 
 def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVar]) -> None:
@@ -311,7 +351,7 @@ def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVa
 
 def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],
          dilations: Sequence[int], data_layout: str, kernel_layout: str, out: dict[str, int], dtype: str,
-         name: str) -> Tensor:
+         name: str, workload: tuple[Any, ...] | None = None) -> Tensor:
     """A convolution of ``source`` (padded) as a product: filters by terms and terms by places."""
     spatial = [c for c in data_layout if c not in "NC"]
     area = 1
@@ -351,10 +391,10 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
     others = tuple(i for i in range(len(data_layout)) if i != channel_place)
     if last:
         made = product(image, weights, (), (images * area, filters, terms), dtype, name,
-                       {"batch": (), "rows": others, "columns": (channel_place,)})
+                       {"batch": (), "rows": others, "columns": (channel_place,)}, workload)
     else:
         made = product(weights, image, (), (filters, images * area, terms), dtype, name,
-                       {"batch": (), "rows": (channel_place,), "columns": others})
+                       {"batch": (), "rows": (channel_place,), "columns": others}, workload)
 
     def unfold(*at):
         place: Any = 0
@@ -387,7 +427,8 @@ def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: boo
 
     dims = [*lead, m]
     places = {"batch": (), "rows": tuple(range(len(dims))), "columns": (len(dims),)}
-    made = product(left, right, (), (rows, n, k), dtype, "T_matmul", places)
+    workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
+    made = product(left, right, (), (rows, n, k), dtype, "T_matmul", places, workload)
 
     def unfold(*at):
         row: Any = 0
@@ -412,5 +453,6 @@ def batch_matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_
         return b(0 if one_b else z, *((j, r) if transpose_b else (r, j)))
 
     places = {"batch": (0,), "rows": (1,), "columns": (2,)}
-    made = product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places)
+    workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)
+    made = product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places, workload)
     return te.compute((batch, m, n), lambda *at: made(*at), name="T_batch_matmul", tag="batch_matmul")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import te
 from ...error import TVMError
 from ..gpu import gemm
+from ..gpu.tuned import conv_workload
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
@@ -44,8 +45,10 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
     if groups == 1 and gemm.wanted((source, filt)):
         window_sizes = [get_const_int(weight[c]) for c in names]
         known = {c: get_const_int(v) for c, v in out.items()}
+        workload = conv_workload(name, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
+                                 groups, out_dtype)
         return gemm.conv(source, filt, get_const_int(channels), window_sizes, strides, dilations, data_layout,
-                         kernel_layout, known, out_dtype, name)
+                         kernel_layout, known, out_dtype, name, workload)
     rc = te.reduce_axis((0, weight["I"]), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
     per_group = filters // groups

@@ -1,0 +1,98 @@
+"""The tasks of the templates of GPUs: from the logical arguments of a record to the computation and its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from ... import te
+from ...autotvm.task.task import get_config, register_customized
+from ...error import TVMError
+from ...target import Target
+from ...te.tensor import Tensor
+from ..nn.convolution import conv
+from ..nn.dense import batch_matmul as batch_matmul_compute
+from ..nn.dense import matmul as matmul_compute
+from ..schedule.gpu import schedule_for
+from .tuned import CONVOLUTIONS, has_groups, kernel_layout
+
+Scheduled = tuple[Any, list[Tensor]]
+
+
+def _target(name: str) -> Target:
+    """The current target, which must be a GPU."""
+    target = Target.current(allow_none=True)
+    if target is None or "gpu" not in target.keys:
+        where = "no target is set" if target is None else f"the target is {str(target).strip()}"
+        raise TVMError(f"{name}: the task is one of GPUs, and {where}; make it for a target such as cuda or opencl")
+    return target
+
+
+def _shape(t: Tensor) -> list[int]:
+    return [int(d) for d in t.shape]
+
+
+def _scheduled(target: Target, out: Tensor, inputs: list[Tensor], flop: int) -> Scheduled:
+    get_config().add_flop(flop)
+    return schedule_for([out], target), [*inputs, out]
+
+
+def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
+    """A convolution; the filters of two dimensions lie as constant ones do in a model, the last dimension those of
+    neighbouring threads."""
+
+    def convolution(
+        data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, *rest: Any
+    ) -> Scheduled:
+        groups, dtype = rest if has_groups(task) else (1, *rest)
+        logical = kernel_layout(layout)
+        stored = "HWIO" if name == "conv2d" else logical
+        sizes = dict(zip(logical, _shape(kernel)))
+        filt = te.placeholder([sizes[c] for c in stored], kernel.dtype, name="kernel")
+        target = _target(task)
+        with target:
+            out = conv(data, filt, strides, padding, dilation, groups, layout, stored, dtype, name)
+        terms = prod(sizes[c] for c in logical if c != "O")
+        return _scheduled(target, out, [data, filt], 2 * prod(_shape(out)) * terms)
+
+    return convolution
+
+
+def _dense(task: str) -> Callable[..., Scheduled]:
+    def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
+        """A matrix product with constant weights, which lie with the units last."""
+        units, features = _shape(weight)
+        right = te.placeholder((features, units), weight.dtype, name="weight")
+        target = _target(task)
+        with target:
+            out = matmul_compute(data, right, None, dtype, False, False)
+        return _scheduled(target, out, [data, right], 2 * prod(_shape(out)) * features)
+
+    return dense
+
+
+def matmul(a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool) -> Scheduled:
+    """A matrix product whose operands lie as they are."""
+    target = _target("matmul_default.gpu")
+    with target:
+        out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b)
+    return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[1 if transpose_b else 0])
+
+
+def batch_matmul(
+    a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
+) -> Scheduled:
+    """Products of matrices along the first dimension."""
+    target = _target("batch_matmul.cuda")
+    with target:
+        out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b)
+    return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[2 if transpose_b else 1])
+
+
+for (_operator, _layout), _task in CONVOLUTIONS.items():
+    register_customized(_task, _convolution(_task, _operator, _layout))
+for _task in ("dense_large_batch.gpu", "dense_small_batch.gpu"):
+    register_customized(_task, _dense(_task))
+register_customized("matmul_default.gpu", matmul)
+register_customized("batch_matmul.cuda", batch_matmul)

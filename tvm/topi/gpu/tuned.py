@@ -1,0 +1,93 @@
+"""The link between the templates of GPUs and the tuner.
+
+A template is a module with ``space``, ``valid`` and ``choose`` of what it is asked to do (the sizes of a product) and a
+machine. A workload is the name of a task and the operator's logical arguments: shapes as a model has them, however its
+weights are laid out for the threads. ``tasks`` makes computations of workloads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from ...te.tensor import Tensor
+from ..cpu.tuned import decide, tensor
+from .machine import Machine
+
+# Rows from which on a dense layer is called one of a large batch.
+LARGE_BATCH = 32
+# Convolutions by the operator and the layout of its data.
+CONVOLUTIONS = {
+    ("conv1d", "NCW"): "conv1d_ncw.cuda",
+    ("conv1d", "NWC"): "conv1d_nwc.cuda",
+    ("conv2d", "NCHW"): "conv2d_nchw.cuda",
+    ("conv2d", "NHWC"): "conv2d_nhwc.gpu",
+    ("conv2d", "HWCN"): "conv2d_hwcn.cuda",
+    ("conv3d", "NCDHW"): "conv3d_ncdhw.cuda",
+    ("conv3d", "NDHWC"): "conv3d_ndhwc.cuda",
+    ("group_conv2d", "NCHW"): "group_conv2d_nchw.cuda",
+    ("group_conv2d", "NHWC"): "group_conv2d_nhwc.cuda",
+}
+
+
+def configuration(
+    template: ModuleType, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
+) -> dict[str, Any]:
+    """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
+
+    def usable(values: dict[str, Any]) -> bool:
+        return bool(template.valid(sizes, machine, values))
+
+    def keep(columns: dict[str, Any]) -> list[bool]:
+        rows = zip(*(column.tolist() for column in columns.values()))
+        return [usable(dict(zip(columns, row))) for row in rows]
+
+    picked = template.choose(sizes, machine)
+    return decide(picked, workload, machine.target, lambda: template.space(sizes, machine), keep, usable)
+
+
+def kernel_layout(data_layout: str) -> str:
+    """The layout of a convolution's filters as workloads have it."""
+    spatial = "".join(c for c in data_layout if c not in "NC")
+    return f"OI{spatial}" if data_layout.startswith("NC") else f"{spatial}IO"
+
+
+def conv_workload(
+    name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
+    dilations: Sequence[int], groups: int, dtype: str,
+) -> tuple[Any, ...] | None:
+    """Of a convolution; ``layouts`` are those of the data and of the filters. None where no task is for it."""
+    task = CONVOLUTIONS.get((name, layouts[0]))
+    if task is None:
+        return None
+    shape = [filt.shape[layouts[1].index(c)] for c in kernel_layout(layouts[0])]
+    sides = tensor(data.shape, data.dtype), tensor(shape, filt.dtype)
+    numbers = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
+    return (task, *sides, *numbers, *((groups,) if has_groups(task) else ()), dtype)
+
+
+def has_groups(task: str) -> bool:
+    """Whether the number of groups is an argument of the task."""
+    return task.startswith(("group_", "conv3d"))
+
+
+def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
+    """Of a product of matrices. One whose right operand lies along its columns, as constant weights do, is the dense
+    layer of the units by features that a model has."""
+    left, right = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    if transpose_a or transpose_b:
+        return ("matmul_default.gpu", left, right, None, dtype, bool(transpose_a), bool(transpose_b))
+    rows = 1
+    for d in left[1][:-1]:
+        rows *= d
+    name = "dense_large_batch.gpu" if rows >= LARGE_BATCH else "dense_small_batch.gpu"
+    return (name, left, tensor(right[1][::-1], b.dtype), None, dtype)
+
+
+def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
+    sides = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    return ("batch_matmul.cuda", *sides, None, dtype, bool(transpose_a), bool(transpose_b))
+
+
+__all__ = ["batch_matmul_workload", "configuration", "conv_workload", "has_groups", "kernel_layout", "matmul_workload"]
