@@ -35,6 +35,8 @@ _THIS = sys.modules[__name__]
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
 THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
 STEPS = (8, 16, 32)
+# Where nothing is fetched ahead a step only makes the loop longer, and the code.
+SHORT_STEPS = (2, 4, 8)
 # Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
 # next to each other.
 LANES = 4
@@ -61,8 +63,8 @@ MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
 
 def wanted(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
-    """Whether the target is a GPU whose schedules are ours, all sizes are known, and there are columns enough for tiles;
-    the batch is not larger than a grid."""
+    """Whether the target is a GPU whose schedules are ours, all sizes are known, and there are columns enough for
+    tiles; the batch is not larger than a grid."""
     target = Target.current(allow_none=True)
     if target is None or "gpu" not in target.keys or "cpu" in target.keys or is_by_hand():
         return False
@@ -129,10 +131,11 @@ def product(
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
     k = sizes.terms
+    steps = STEPS if machine.has_shared else SHORT_STEPS
     return {
         "tile": list(THREAD_TILES),
         "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
-        "step": [s for s in STEPS if s <= k] or [STEPS[0]],
+        "step": [s for s in steps if s <= k] or [steps[0]],
         "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p * STEPS[0] <= max(k, STEPS[0])],
     }
 
