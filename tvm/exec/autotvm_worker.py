@@ -41,7 +41,7 @@ _MUCH_FASTER = 0.5
 _PER_ENGINE = 32
 # Milliseconds of a first look at a candidate on a device, and how much slower than the best it may be to get another.
 _GLANCE_MS = 30
-_CLEARLY_SLOWER = 1.3
+_CLEARLY_SLOWER = 1.1
 
 
 class Arguments:

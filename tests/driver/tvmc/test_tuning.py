@@ -7,6 +7,7 @@ import types
 
 import pytest
 
+import tvm
 from tvm import autotvm
 from tvm.autotvm.measure.measure import BuildResult, MeasureResult
 from tvm.autotvm.record import load_from_file
@@ -26,6 +27,9 @@ class World:
         self.seconds_to_run = 0.05
         self.seconds_to_build = 0.1
         self.times: collections.Counter = collections.Counter()
+        self.verified: collections.Counter = collections.Counter()
+        # The configuration whose results differ from the CPU's.
+        self.wrong = -1
         self.cost = lambda size, index, times: size * (1e-6 if index == UNTUNED else 2e-6)
 
     def build(self, builder, inputs) -> list[BuildResult]:
@@ -38,6 +42,11 @@ class World:
             self.now += self.seconds_to_run
             key = (inp.task.args[0], inp.config.index)
             self.times[key] += 1
+            if runner.verify:
+                self.verified[key] += 1
+                if inp.config.index == self.wrong:
+                    results.append(MeasureResult((RuntimeError("other results"),), 5, 0.1, self.now))
+                    continue
             results.append(MeasureResult((self.cost(*key, self.times[key]),), 0, 0.1, self.now))
         return results
 
@@ -139,6 +148,19 @@ def test_only_a_real_gain_replaces_the_choice_without_tuning(world, tmp_path, tr
     assert work.cost <= work.untuned
     best = autotvm.task.ApplyHistoryBest(str(tmp_path / "records.json"))
     assert best.query(work.task.target, work.task.workload).index == work.winner
+
+
+@pytest.mark.parametrize("target", ["opencl", "llvm"])
+def test_leaders_on_a_gpu_are_compared_with_the_cpu(world, tmp_path, capsys, target):
+    """The fastest of all computes something else, the next is right."""
+    world.wrong, right = 3, 4
+    world.cost = lambda size, index, times: {UNTUNED: 1e-3, world.wrong: 2e-4, right: 5e-4}.get(index, 2e-3)
+    task = a_task(64)
+    task.target = tvm.target.Target(target)
+    run = tune(tmp_path, [task], trials=len(task.config_space) - 1, tuner="gridsearch")
+    assert run.work[0].winner == (right if target == "opencl" else world.wrong)
+    said = [line for line in capsys.readouterr().out.splitlines() if "left out: other results" in line]
+    assert len(said) == (target == "opencl") and set(world.verified.values()) == ({1} if said else set())
 
 
 def test_a_gain_that_nobody_had_time_to_confirm_is_not_used(world, tmp_path):

@@ -29,7 +29,9 @@ SEARCH_SHARE, USUAL_TRIAL_SECONDS = 0.75, 0.1
 FIRST_HOPE = 0.2
 # Leaders measured side by side before one is crowned: how many, and how often each, in one heat after the other.
 HEATS = ((8, 3), (3, 6))
-# The same where a time budget leaves less.
+# Milliseconds of a repeat in a heat at most: who is measured many times in turn need not be measured for long.
+HEAT_MS = 100
+# The heats where a time budget leaves less.
 SHORT_HEATS = ((3, 4),)
 # What a configuration must gain over the choice without tuning to replace it.
 MARGIN = 0.02
@@ -137,7 +139,7 @@ class Work:
         """The winner, and what the last heat measured of it and of others."""
         for other, result in results.items():
             middle = result._replace(costs=(_middle(list(result.costs)),))
-            inp = MeasureInput(*self.best[other][0])
+            inp = _copy(self.best[other][0])
             inp.final = other == index
             self.best[other] = (inp, middle)
             if other in self.task.config_space.start:
@@ -307,7 +309,10 @@ class Run:
     def _crowning_seconds(work: Work, heats: tuple[tuple[int, int], ...]) -> float:
         builds = min(heats[0][0], len(work.best)) + 1
         runs = sum((size + 1) * rounds for size, rounds in heats)
-        return builds * work.seconds_per_trial + runs * (work.ran / work.timed if work.timed else 0.02)
+        seconds = work.ran / work.timed if work.timed else 0.02
+        if work.settings.min_repeat_ms > HEAT_MS:
+            seconds *= HEAT_MS / work.settings.min_repeat_ms
+        return builds * work.seconds_per_trial + runs * seconds
 
     def _measure(self, work: Work, indexes: list[int]) -> None:
         """Measure certain configurations: the choice without tuning (a record must beat it to be used), leaders."""
@@ -437,6 +442,7 @@ class Run:
         builder, runner = self.option["builder"], self.option["runner"]
         runner.set_task(work.task)
         builder.set_task(work.task, {})
+        runner.min_repeat_ms = min(self.settings.min_repeat_ms, HEAT_MS)
         order = order[: heats[0][0]] + start
         inputs = [work.best[i][0] for i in order]
         field = {i: pair for i, *pair in zip(order, inputs, builder.build(inputs))}
@@ -457,6 +463,7 @@ class Run:
                         self.display.say(f"{work.prefix} a configuration is left out: {result.costs[0]}")
             runner.verify = False
             costs.update({index: [1e9] for index in wrong})
+        runner.min_repeat_ms = self.settings.min_repeat_ms
         best = min(field, key=lambda i: _middle(costs[i]) * (1 if i in start else 1 + MARGIN))
         results = {i: MeasureResult(tuple(costs[i]), 0, time.time() - began, time.time()) for i in field}
         self._write_winner(work, best, results)
@@ -467,13 +474,20 @@ class Run:
         start = [i for i in work.task.config_space.start if i in results and i != index]
         pairs = []
         for i in (*start, index):
-            inp = MeasureInput(*work.best[i][0])
+            inp = _copy(work.best[i][0])
             inp.final = True
             # The latest final record of a task is its winner.
             earlier = results[i].all_cost if i != index else 0.0
             pairs.append((inp, results[i]._replace(timestamp=results[i].timestamp - earlier)))
         with self.interrupts.held():
             self.log(work.tuner, *zip(*pairs))
+
+
+def _copy(inp: MeasureInput) -> MeasureInput:
+    """The same input, measured where it was."""
+    made = MeasureInput(*inp)
+    made.made_on = inp.made_on or None
+    return made
 
 
 def _verdict(seconds: float, ratio: float, used: int, found: int) -> str:
