@@ -172,7 +172,7 @@ def test_a_task_without_success_and_a_model_without_tasks(tmp_path):
     task = a_task(64)
     failures = [(i, r._replace(error_no=4)) for i, r in records_of(task, 0.0)[:3]]
     text = report.page([Story(1, task, failures)], None)
-    assert "3 trials, none ran" in text and Reader(text).rows[1][3:-1] == ["-"] * 8
+    assert "3 trials, none ran" in text and Reader(text).rows[1][3:-1] == ["-"] * 6
     report.write_report(str(tmp_path / "p.html"), None, [])
     assert "nothing to tune" in (tmp_path / "p.html").read_text()
 
