@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import tvm
+import tvm.testing
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.ir.visit import post_order
 from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
+from tvm.relay.transform.gpu_weights import GPUWeights
 from tvm.topi.cpu import winograd
+from tvm.topi.gpu import winograd as gpu_winograd
 
 # The choice asks for the machine; these tests are about one.
 TARGET = tvm.target.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
@@ -94,3 +97,44 @@ def test_kernels_that_do_not_fit_are_refused(data, kernel, words):
     made = relay.Function([x, k], contrib_conv2d_winograd_nchwc(x, k, 1))
     with pytest.raises(Exception, match=words):
         relay.transform.InferType()(tvm.IRModule.from_expr(made))
+
+
+def planes(rng, channels=8, filters=12, size=13, kernel=3, **options):
+    x = relay.var("x", shape=(1, channels, size, size))
+    values = rng.standard_normal((filters, channels, kernel, kernel)) / np.sqrt(kernel * kernel * channels)
+    y = relay.nn.conv2d(x, relay.const(values.astype("float32")), **options)
+    y = relay.nn.relu(relay.nn.bias_add(y, relay.const(rng.standard_normal(filters).astype("float32"))))
+    return tvm.IRModule.from_expr(relay.Function([x], y))
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("tile", gpu_winograd.TILES)
+@pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 1, 2, 1)])
+def test_results_stay_on_a_gpu(tile, padding, rng, monkeypatch):
+    monkeypatch.setattr(gpu_winograd, "plan", lambda *problem: tile)
+    mod = planes(rng, padding=padding)
+    data = rng.standard_normal((1, 8, 13, 13)).astype("float32")
+    results = []
+    for disabled in ([], ["WinogradConv2D"]):
+        with tvm.transform.PassContext(opt_level=3, disabled_pass=disabled):
+            lib = relay.build(mod, tvm.target.Target("opencl", host="llvm"))
+        assert ("winograd" in lib.get_graph_json()) is not bool(disabled)
+        module = graph_executor.GraphModule(lib["default"](tvm.cl(0)))
+        module.run(x=data)
+        results.append(module.get_output(0).numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=5e-5 * (np.abs(results[1]).max() + 1))
+
+
+@pytest.mark.parametrize("options, wanted", [
+    ({"channels": 256, "filters": 256, "size": 56, "padding": (1, 1)}, True),
+    ({"channels": 256, "filters": 256, "size": 56, "padding": (1, 1), "strides": (2, 2)}, False),
+    ({"channels": 256, "filters": 256, "size": 56, "kernel": 1}, False),
+    ({"channels": 32, "filters": 32, "size": 14, "padding": (1, 1)}, False),
+], ids=str)  # fmt: skip
+def test_which_convolutions_of_a_gpu_are_rewritten(options, wanted, rng):
+    with tvm.target.Target("cuda -arch=sm_90"):
+        mod = relay.transform.InferType()(planes(rng, **options))
+        mod = relay.transform.InferType()(GPUWeights()(mod))
+        got = relay.transform.InferType()(relay.transform.WinogradConv2D()(mod))
+    assert ("nn.contrib_conv2d_winograd_planes" in operators(got)) is wanted
+    assert got["main"].body.checked_type == mod["main"].body.checked_type

@@ -85,15 +85,28 @@ class Sizes(NamedTuple):
     bytes: int
 
 
+class Part(NamedTuple):
+    """A part of a dimension of an operator's result that is divided by ``size``: the quotient, or the rest."""
+
+    axis: int
+    size: int
+    rest: bool
+
+
+# Which dimensions of an operator's result, or parts of them, are the batch, the rows and the columns of a product.
+Places = dict[str, tuple["int | Part", ...]]
+
+
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    dtype: str, name: str, places: dict[str, tuple[int, ...]], workload: tuple[Any, ...] | None = None,
+    dtype: str, name: str, places: Places | None, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms).
 
-    ``places`` says which dimensions of the operator's own result are batch, rows and columns, ``workload`` what tuning
-    records call the operator. Tiles are whole ones: past the edges the operands are nothing, so that the inner loops
-    need not ask where they are."""
+    ``places`` says which dimensions of the operator's own result are batch, rows and columns, None if they are not
+    such: the operator is then a kernel of its own after the product. ``workload`` is what tuning records call the
+    operator. Tiles are whole ones: past the edges the operands are nothing, so that the inner loops need not ask where
+    they are."""
     target = Target.current()
     count = 1
     for d in batch:
@@ -201,6 +214,11 @@ def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     return best[1]
 
 
+def estimate(sizes: Sizes, machine: Machine) -> float:
+    """Estimated cycles of a product as it is picked."""
+    return _cost(sizes, choose(sizes, machine), machine)
+
+
 def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
     """The one operation that reads the product, if it is the operator's result element for element."""
     twin = plain.stage_map[stage.op]
@@ -209,12 +227,19 @@ def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
         return None
     user = users[0].op
     places = stage.op.attrs["places"]
-    if len(user.axis) != sum(map(len, places.values())):
+    if places is None:
         return None
+    if len(user.axis) != len({p.axis if isinstance(p, Part) else p for some in places.values() for p in some}):
+        return None
+    (tm, tn), (ty, tx) = (stage.op.attrs["config"][x] for x in ("tile", "threads"))
+    for which, block in (("rows", tm * ty), ("columns", tn * tx)):
+        # A tile that reaches past its part of a dimension would be taken for one of two parts.
+        if any(isinstance(p, Part) and p.rest and p.size % block for p in places[which]):
+            return None
     analyzer = Analyzer()
     for axis in user.axis:
         analyzer.bind(axis.var, axis.dom)
-    wanted = [user.axis[i].var for i in places["batch"]]
+    wanted = [_joined(user, (i,)) for i in places["batch"]]
     wanted += [_joined(user, places["rows"]), _joined(user, places["columns"])]
     for load in access.loads(user.body):
         if load.producer.op is twin.op and not _reads(load, wanted, analyzer):
@@ -222,11 +247,16 @@ def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
     return next(x for x in planner.s.stages if x.uid == users[0].uid)
 
 
-def _joined(op: ComputeOp, places: tuple[int, ...]):
-    value: Any = 0
-    for i in places:
-        value = value * op.axis[i].dom.extent + op.axis[i].var
-    return value
+def _joined(op: ComputeOp, places: tuple[int | Part, ...]):
+    value: Any = None
+    for place in places:
+        axis = op.axis[place.axis if isinstance(place, Part) else place]
+        here, extent = axis.var, axis.dom.extent
+        if isinstance(place, Part):
+            here = here % place.size if place.rest else here // place.size
+            extent = place.size if place.rest else (extent + place.size - 1) // place.size
+        value = here if value is None else value * extent + here
+    return 0 if value is None else value
 
 
 def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
@@ -264,11 +294,9 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     planner.serial(stage, consumer)
 
 
-def _tile(
-    s: Schedule, host: Stage, stage: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any], shared: bool
-) -> None:
+def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[str, Any], shared: bool) -> None:
     (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
-    batch, rows, columns = ([host.op.axis[i] for i in places[x]] for x in ("batch", "rows", "columns"))
+    batch, rows, columns = _loops(host, places)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     row_block, row = host.split(row, factor=tm * ty)
@@ -288,7 +316,7 @@ def _tile(
     if batch:
         host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
     # Only the first dimension of a grid is practically without limit.
-    count = access.elements([axis.dom.extent for axis in rows])
+    count = access.extent_of(stage.op.axis[-2]) or 1
     row_tag, column_tag = ("y", "x") if count <= MOST_BLOCKS * tm * ty else ("x", "y")
     host.bind(row_block, te.thread_axis(f"blockIdx.{row_tag}"))
     host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
@@ -330,6 +358,14 @@ def _read(strip: Stage, lanes: int) -> None:
     strip.unroll(last)
 
 
+def _loops(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
+    """The loops of the batch, the rows and the columns, those of divided dimensions among them."""
+    divided = {p.axis: p.size for some in places.values() for p in some if isinstance(p, Part)}
+    parts = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}
+    return tuple([parts[p.axis][p.rest] if isinstance(p, Part) else host.op.axis[p] for p in places[x]]
+                 for x in ("batch", "rows", "columns"))
+
+
 def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVar]) -> None:
     """Fetch a strip by all threads of the block, neighbours by neighbours."""
     axes = list(strip.op.axis)
@@ -354,13 +390,14 @@ def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVa
 
 def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],
          dilations: Sequence[int], data_layout: str, kernel_layout: str, out: dict[str, int], dtype: str,
-         name: str, workload: tuple[Any, ...] | None = None) -> Tensor:
-    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places."""
+         name: str, workload: tuple[Any, ...] | None = None, groups: int = 1) -> Tensor:
+    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places, for each of the groups.
+    ``channels`` are those of one group."""
     spatial = [c for c in data_layout if c not in "NC"]
     area = 1
     for c in spatial:
         area *= out[c]
-    filters, images = out["C"], out["N"]
+    filters, images = out["C"] // groups, out["N"]
     terms = channels
     for w in window:
         terms *= w
@@ -376,14 +413,17 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
             at = at // w
         return k % channels, places[::-1]
 
-    def weights(k, o):
+    def weights(*index):
+        *group, k, o = index
         channel, places = term(k)
-        at = {"O": o, "I": channel, **dict(zip(spatial, places))}
+        at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, places))}
         return filt(*[at[c] for c in kernel_layout])
 
-    def image(k, p):
+    def image(*index):
+        *group, k, p = index
         channel, places = term(k)
-        at = {"N": p // area if images > 1 else 0, "C": channel}
+        channel = group[0] * channels + channel if group else channel
+        at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
         rest = p % area if images > 1 else p
         for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
             at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
@@ -392,18 +432,25 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
 
     channel_place = data_layout.index("C")
     others = tuple(i for i in range(len(data_layout)) if i != channel_place)
+    batch, group_place, filter_place = (), (), (channel_place,)
+    if groups > 1:
+        batch, group_place = (groups,), (Part(channel_place, filters, False),)
+        filter_place = (Part(channel_place, filters, True),)
     if last:
-        made = product(image, weights, (), (images * area, filters, terms), dtype, name,
-                       {"batch": (), "rows": others, "columns": (channel_place,)}, workload)
+        made = product(image, weights, batch, (images * area, filters, terms), dtype, name,
+                       {"batch": group_place, "rows": others, "columns": filter_place}, workload)
     else:
-        made = product(weights, image, (), (filters, images * area, terms), dtype, name,
-                       {"batch": (), "rows": (channel_place,), "columns": others}, workload)
+        made = product(weights, image, batch, (filters, images * area, terms), dtype, name,
+                       {"batch": group_place, "rows": filter_place, "columns": others}, workload)
 
     def unfold(*at):
         place: Any = 0
         for i in others:
             place = place * out[data_layout[i]] + at[i]
-        return made(place, at[channel_place]) if last else made(at[channel_place], place)
+        group, o = (), at[channel_place]
+        if groups > 1:
+            group, o = (o // filters,), o % filters
+        return made(*group, place, o) if last else made(*group, o, place)
 
     return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
 

@@ -59,4 +59,4 @@ from .transposed import (
     group_conv2d_transpose_nchw,
 )
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
-from .winograd import conv2d_winograd_NCHWc
+from .winograd import conv2d_winograd_NCHWc, conv2d_winograd_nchw

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ... import te
+from ...dtype import info
 from ...error import TVMError
-from ..gpu import gemm
+from ..gpu import depthwise, gemm
 from ..gpu.tuned import conv_workload
 from ..utils import get_const_int, simplify
 from .pad import pad
@@ -42,13 +43,24 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
         out[c] = simplify((data[c] + lo + hi - k) // s + 1)
         if isinstance(getattr(out[c], "value", None), int) and out[c].value < 1:
             raise TVMError(f"{name}: the kernel ({k} with dilation) is larger than the padded data along {c}")
-    if groups == 1 and gemm.wanted((source, filt)):
+    several = groups == 1 or getattr(weight["I"], "value", 0) > 1
+    if several and gemm.wanted((source, filt), None, te.const(groups, "int32")):
         window_sizes = [get_const_int(weight[c]) for c in names]
         known = {c: get_const_int(v) for c, v in out.items()}
-        workload = conv_workload(name, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
+        task = f"group_{name}" if groups > 1 and name in ("conv1d", "conv2d") else name
+        workload = conv_workload(task, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
                                  groups, out_dtype)
-        return gemm.conv(source, filt, get_const_int(channels), window_sizes, strides, dilations, data_layout,
-                         kernel_layout, known, out_dtype, name, workload)
+        return gemm.conv(source, filt, get_const_int(weight["I"]), window_sizes, strides, dilations, data_layout,
+                         kernel_layout, known, out_dtype, name, workload, groups)
+    if groups > 1 and data_layout in ("NCHW", "NHWC") and getattr(weight["I"], "value", 0) == 1:
+
+        def one_filter(c, y, x):
+            at = {"O": c, "I": 0, "H": y, "W": x}
+            return filt(*[at[letter] for letter in kernel_layout])
+
+        if gemm.wanted((inp, filt)):
+            return _depthwise_on_gpu(inp, one_filter, [weight[c] for c in names], out, before, strides, dilations,
+                                     data_layout, out_dtype, name)
     rc = te.reduce_axis((0, weight["I"]), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
     per_group = filters // groups
@@ -64,6 +76,15 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
         return te.sum(x * filt(*[kernel[c] for c in kernel_layout]).astype(out_dtype), axis=[rc, *window])
 
     return te.compute([out[c] for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
+
+
+def _depthwise_on_gpu(data, weight, window, out: dict, before, strides, dilations, layout: str, dtype: str, name: str):
+    """The template of GPUs; ``weight(channel, y, x)`` reads the filter of a channel of the result."""
+    images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
+    multiplier = channels // get_const_int(data.shape[layout.index("C")])
+    sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
+                            multiplier, layout == "NHWC", info(data.dtype).bytes)
+    return depthwise.conv(data, weight, sizes, before, dilations, layout, dtype, name)
 
 
 def _check_layout(layout: str, wanted: str, name: str) -> None:
@@ -142,8 +163,14 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
     source = pad(Input, (0, 0, *before), (0, 0, *after), name="PaddedInput") if any(before + after) else Input
     oh, ow = [simplify((d + lo + hi - k) // s + 1)
               for d, lo, hi, k, s in zip(Input.shape[2:], before, after, sizes, strides)]
-    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
     one = getattr(multiplier, "value", 0) == 1
+    if gemm.wanted((Input, Filter)):
+        out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
+        return _depthwise_on_gpu(
+            Input, lambda c, y, x: Filter(c, 0, y, x) if one else Filter(c // multiplier, c % multiplier, y, x),
+            (height, width), out, before, strides, dilations, "NCHW", out_dtype, "DepthwiseConv2d",
+        )  # fmt: skip
+    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
 
     def body(b, c, i, j):
         channel = c if one else c // multiplier
@@ -171,14 +198,22 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
     source = pad(Input, (0, *before, 0), (0, *after, 0), name="PaddedInput") if any(before + after) else Input
     oh, ow = [simplify((d + lo + hi - k) // s + 1)
               for d, lo, hi, k, s in zip(Input.shape[1:3], before, after, sizes, strides)]
-    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
     one = getattr(multiplier, "value", 0) == 1
 
-    def body(b, i, j, c):
+    def filter_at(c, y, x):
         channel, which = (c, 0) if one else (c // multiplier, c % multiplier)
+        return Filter[y, x, which, channel] if swap else Filter[y, x, channel, which]
+
+    if gemm.wanted((Input, Filter)):
+        out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
+        return _depthwise_on_gpu(Input, filter_at, (height, width), out, before, strides, dilations, "NHWC", out_dtype,
+                                 "DepthwiseConv2d")
+    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
+
+    def body(b, i, j, c):
+        channel = c if one else c // multiplier
         x = source[b, i * strides[0] + di * dilations[0], j * strides[1] + dj * dilations[1], channel].astype(out_dtype)
-        w = Filter[di, dj, which, channel] if swap else Filter[di, dj, channel, which]
-        return te.sum(x * w.astype(out_dtype), axis=[di, dj])
+        return te.sum(x * filter_at(c, di, dj).astype(out_dtype), axis=[di, dj])
 
     return te.compute((Input.shape[0], oh, ow, channels * multiplier), body, name="DepthwiseConv2d",
                       tag="depthwise_conv2d_nhwc")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import te, tir
 from ...error import TVMError
+from ..gpu import transposed
 from ..utils import get_const_int, simplify
 from .convolution import SPATIAL, _check_layout
 from .utils import pads, spatial
@@ -50,6 +51,10 @@ def conv_transpose(
     out = {"N": data["N"], "C": weight["O"] * groups}
     for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
         out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
+    made = transposed.conv(inp, filt, groups, strides, dilations, before, data_layout, kernel_layout, out, out_dtype,
+                           name)
+    if made is not None:
+        return made
     spread = _spread(inp, data, data_layout, names, strides, lead, {c: out[c] + k - 1 for c, k in zip(names, spans)})
     per_group, filters = simplify(data["C"] // groups), weight["O"]
     rc = te.reduce_axis((0, per_group), name="rc")

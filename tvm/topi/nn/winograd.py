@@ -1,4 +1,4 @@
-"""Convolution 3x3 with stride 1 by Winograd's minimal filtering, over channels in blocks.
+"""Convolution 3x3 with stride 1 by Winograd's minimal filtering, over channels in blocks (CPUs) or planes (GPUs).
 
 The result is cut into tiles of m x m pixels (m is 2 or 4). The m + 2 by m + 2 pixels a tile depends on are transformed,
 multiplied channel by channel with transformed filters, summed over the channels, and transformed back: (m + 2)^2
@@ -12,6 +12,8 @@ from typing import Any
 from ... import te, tir
 from ...error import TVMError
 from ..cpu import tuned
+from ..gpu import gemm
+from ..gpu import winograd as on_gpu
 from ..utils import get_const_int
 from .utils import pads
 
@@ -68,20 +70,32 @@ def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vec
     """A NumPy kernel OIHW as the products want it: (O / (vectors * o), m + 2, m + 2, I / i, i, vectors, o)."""
     import numpy as np
 
-    matrix = np.array(FILTER_TRANSFORM[tile], "float64")
     filters, channels = weight.shape[:2]
     if filters % (vectors * out_block) or channels % in_block:
         raise TVMError(
             f"transform_filters: {filters} filters of {channels} channels do not fit blocks of "
             f"{vectors} x {out_block} and {in_block}"
         )
-    # (a, b) first: one matrix product for each of the two dimensions.
-    rows = np.tensordot(matrix, weight.astype("float64"), (1, 2))
-    both = np.tensordot(matrix, rows, (1, 3))
-    blocks = both.reshape(
+    blocks = _transformed(weight, tile).reshape(
         tile + 2, tile + 2, filters // (vectors * out_block), vectors, out_block, channels // in_block, in_block
     )
     return np.ascontiguousarray(blocks.transpose(2, 1, 0, 5, 6, 3, 4), dtype=weight.dtype)
+
+
+def _transformed(weight: Any, tile: int) -> Any:
+    """Both dimensions of a NumPy kernel OIHW transformed: (b, a, O, I), in double precision."""
+    import numpy as np
+
+    matrix = np.array(FILTER_TRANSFORM[tile], "float64")
+    rows = np.tensordot(matrix, weight.astype("float64"), (1, 2))
+    return np.tensordot(matrix, rows, (1, 3))
+
+
+def transform_filters_in_planes(weight: Any, tile: int) -> Any:
+    """A NumPy kernel OIHW as ``conv2d_winograd_nchw`` wants it: (m + 2, m + 2, I, O)."""
+    import numpy as np
+
+    return np.ascontiguousarray(_transformed(weight, tile).transpose(1, 0, 3, 2), dtype=weight.dtype)
 
 
 def _pick(place, values: list):
@@ -177,3 +191,68 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
         "conv2d_winograd_NCHWc",
         "winograd_result,step",
     )
+
+
+def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
+    """Data NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it. Three kernels of
+    a GPU: the data of all tiles is transformed, the products are a batch, and their sums are transformed back."""
+    if len(data.shape) != 4 or len(kernel.shape) != 4:
+        raise TVMError(
+            f"conv2d_winograd_nchw: data and a kernel of 4 dimensions are wanted, got {len(data.shape)} and "
+            f"{len(kernel.shape)}"
+        )
+    dtype = out_dtype or data.dtype
+    batch, channels, height, width = (get_const_int(d) for d in data.shape)
+    reach, _, _, filters = (get_const_int(d) for d in kernel.shape)
+    tile = reach - 2
+    before, after = pads(padding, (3, 3), 2, "conv2d_winograd_nchw")
+    out_height, out_width = height + before[0] + after[0] - 2, width + before[1] + after[1] - 2
+    rows, columns = -(-out_height // tile), -(-out_width // tile)
+    count = batch * rows * columns
+    data_at, result_at = DATA_TRANSFORM[tile], RESULT_TRANSFORM[tile]
+
+    def pixel(c, p, y, x):
+        n = te.indexdiv(p, rows * columns) if batch > 1 else 0
+        row = te.indexmod(te.indexdiv(p, columns), rows) if batch > 1 else te.indexdiv(p, columns)
+        y, x = row * tile + y - before[0], te.indexmod(p, columns) * tile + x - before[1]
+        inside = tir.all(y >= 0, y < height, x >= 0, x < width)
+        return tir.if_then_else(inside, data(n, c, y, x), tir.const(0, data.dtype))
+
+    image = te.compute((channels, count, reach, reach), pixel, "image", f"{on_gpu.TAG},step")
+    down = te.compute(
+        (channels, count, reach, reach),
+        lambda c, p, a, x: _pick(a, data_at([image(c, p, y, x).astype(dtype) for y in range(reach)])),
+        "data_down",
+        f"{on_gpu.TAG},step",
+    )
+    transformed = te.compute(
+        (reach, reach, channels, count),
+        lambda a, b, c, p: _pick(b, data_at([down(c, p, a, x) for x in range(reach)])),
+        "data_across",
+        on_gpu.DATA,
+    )
+    products = gemm.product(
+        lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
+        (filters, count, channels), dtype, "winograd", {"batch": (0, 1), "rows": (2,), "columns": (3,)},
+    )  # fmt: skip
+    sums = te.compute(
+        (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p), "sums", f"{on_gpu.TAG},step"
+    )
+    back = te.compute(
+        (filters, count, tile, reach),
+        lambda o, p, i, b: _pick(i, result_at([sums(o, p, a, b) for a in range(reach)])),
+        "result_down",
+        f"{on_gpu.TAG},step",
+    )
+
+    def result(n, o, y, x):
+        p = te.indexdiv(y, tile) * columns + te.indexdiv(x, tile)
+        p = n * (rows * columns) + p if batch > 1 else p
+        line = [back(o, p, te.indexmod(y, tile), b) for b in range(reach)]
+        return _pick(te.indexmod(x, tile), result_at(line))
+
+    # Whole tiles, so that no loop inside of one has to ask where it is.
+    pixels = te.compute(
+        (batch, filters, rows * tile, columns * tile), result, "result_across", on_gpu.RESULT, {"tile": tile}
+    )
+    return te.compute((batch, filters, out_height, out_width), lambda *at: pixels(*at), "conv2d_winograd", "winograd")

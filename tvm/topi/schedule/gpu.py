@@ -19,11 +19,16 @@ from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from ..cpu import access
-from ..gpu import extern, gemm, rows
+from ..gpu import depthwise, extern, gemm, rows, winograd
 from ..gpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
-TEMPLATES: dict[str, ModuleType] = {gemm.TAG: gemm}
+TEMPLATES: dict[str, ModuleType] = {
+    gemm.TAG: gemm,
+    depthwise.TAG: depthwise,
+    winograd.DATA: winograd,
+    winograd.RESULT: winograd,
+}
 
 # Threads of a block where nothing else decides.
 THREADS = 256
@@ -65,11 +70,11 @@ class Planner:
                 consumer = access.own_consumer(self.s, stage, plain)
                 if consumer is not None and consumer in live and consumer not in fused.values():
                     fused[stage] = consumer
-        for stage in live:
-            template = TEMPLATES.get(stage.op.tag or "")
-            if template is not None:
-                self.placed.add(stage)
-                template.apply(self, stage, template.consumer(self, stage, plain))
+        # All consumers are found first: what a template does gives operations new names.
+        heavy = [(x, t, t.consumer(self, x, plain)) for x in live if (t := TEMPLATES.get(x.op.tag or "")) is not None]
+        for stage, template, consumer in heavy:
+            self.placed.add(stage)
+            template.apply(self, stage, consumer)
         for stage in live:
             if stage in self.placed:
                 continue
@@ -149,6 +154,18 @@ class Planner:
         while lanes > 1 and (n % lanes or access.work(op) // lanes < self.machine.enough_threads):
             lanes //= 2
         return lanes
+
+    def stores_together(self, op: ComputeOp, lanes: int) -> bool:
+        """Whether ``lanes`` neighbours along the last dimension can be stored at once: they are whole vectors, and all
+        that is read lies side by side or is the same for all."""
+        twin = self.plain_op(op)
+        if op.num_outputs != 1 or lanes not in (2, 4) or (access.extent_of(op.axis[-1]) or 1) % lanes:
+            return False
+        if any(access.is_choosing(node) for b in twin.body for node in post_order(b)):
+            return False
+        if "bool" in [x.dtype for x in (*twin.body, *access.loads(twin.body))]:
+            return False
+        return all(access.runs_along(x, twin.axis[-1].var) != "far" for x in access.loads(twin.body))
 
     def plain_op(self, op: ComputeOp) -> ComputeOp:
         """The operation with what is inlined into it."""

@@ -1,4 +1,4 @@
-"""Winograd convolution over channels in blocks, as ``WinogradConv2D`` makes it."""
+"""Winograd convolution over channels in blocks or in planes, as ``WinogradConv2D`` makes it."""
 
 from __future__ import annotations
 
@@ -38,3 +38,30 @@ def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", lo
     before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
     return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype,
                 logical=logical)
+
+
+def _planes_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    x, k = dims(data), dims(kernel)
+    if len(x) != 4 or len(k) != 4:
+        raise TypeError(f"data NCHW and a transformed kernel of 4 dimensions are wanted, got {x} and {k}")
+    if k[0] != k[1] or k[0] not in (4, 6):
+        raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {k[0]} x {k[1]}")
+    if x[1] != k[2]:
+        raise TypeError(f"the data has {x[1]} channels, the kernel takes {k[2]}")
+    before, after = pads(attrs.padding, (3, 3), 2, "padding")
+    out = [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
+    return TensorType((x[0], k[3], *out), attrs.out_dtype or data.dtype)
+
+
+@op(
+    "nn.contrib_conv2d_winograd_planes",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_planes_type,
+    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_nchw(*inputs, attrs.padding, out.dtype),
+)
+def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
+    """Convolution 3x3 with stride 1 of data NCHW with a transformed kernel: (m + 2, m + 2, channels, filters)."""
+    before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
+    return call("nn.contrib_conv2d_winograd_planes", data, kernel, padding=(*before, *after), out_dtype=out_dtype)

@@ -1,0 +1,326 @@
+"""Depthwise convolution on a GPU: a thread holds a tile of neighbouring results, so that a pixel it has loaded serves
+all of them.
+
+Threads are numbered along the memory of the result, whatever its layout; where channels are last a thread does several
+of them and loads them at once. Pixels come through the cache into registers, or, where windows are large beside the
+tiles, a block fetches its part of the image into shared memory first: padding is then asked about once for each pixel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ... import te
+from ...ir.prim import IterVar
+from ...target import Target
+from ...te.schedule import Schedule, Stage
+from ...te.tensor import Tensor
+from ..cpu import access
+from .gemm import MOST_REGISTERS, MOST_THREADS
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from ..schedule.gpu import Planner
+
+TAG = "gpu_depthwise"
+# Rows and columns of results of a thread.
+TILES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4), (7, 1), (1, 7), (4, 4), (8, 1), (8, 2))
+# Threads along rows and columns of a block with its part of the image in shared memory; (0, 0) for one without.
+PATCHES = ((0, 0), (1, 8), (2, 8), (4, 8), (8, 8), (4, 16), (8, 16), (2, 32), (4, 32), (8, 32), (2, 4), (4, 4))
+THREADS = (128, 256)
+LANES = (1, 2, 4)
+# Products of a thread that are written one by one; tiles in registers have no other way.
+UNROLLED = 1024
+# Instructions: of a thread beside its work, of finding a pixel's place and asking whether it is padding, of reading it
+# from shared memory, of fetching it there. Cycles: until the memory answers, and of waiting for a block's threads.
+START, LOAD, READ, FETCH = 60.0, 6.0, 1.5, 14.0
+LATENCY, BARRIER = 600.0, 300.0
+# Warp instructions a multiprocessor starts in a cycle; cycles between two of one warp.
+ISSUE, DEPENDENT = 4, 3.0
+# Registers of a thread beside its tile, and bytes of an image that all multiprocessors together read in a cycle.
+OTHER_REGISTERS = 40
+MEMORY_RATE = 2500.0
+
+
+class Sizes(NamedTuple):
+    """Of a depthwise convolution: results, window and strides along rows and columns, filters for each channel of the
+    image, whether channels are last, and bytes of a pixel."""
+
+    images: int
+    channels: int
+    rows: int
+    columns: int
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    multiplier: int
+    channels_last: bool
+    bytes: int
+
+
+def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
+    """What may be chosen: results of a thread, channels of it, threads of a block, and its part of the image."""
+    return {
+        "tile": [t for t in TILES if t[0] < 2 * sizes.rows and t[1] < 2 * sizes.columns] or [TILES[0]],
+        "lanes": [n for n in LANES if n == 1 or sizes.channels_last],
+        "threads": [t for t in THREADS if t <= machine.max_threads] or [machine.max_threads],
+        "patch": [p for p in PATCHES if not p[0] or (sizes.multiplier == 1 and machine.has_shared)],
+    }
+
+
+def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+    """Whether channels are whole vectors, and all of a thread's products can be written one by one; whether a block
+    with its part of the image has as many threads as were asked for, and enough shared memory."""
+    (th, tw), lanes, (ph, pw) = (config[x] for x in ("tile", "lanes", "patch"))
+    if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
+        return False
+    products = th * tw * lanes * sizes.window[0] * sizes.window[1]
+    if products > UNROLLED and (th, tw, lanes) != (1, 1, 1):
+        return False
+    if not ph:
+        return True
+    channels = _block_channels(sizes, config)
+    if channels * ph * pw < min(config["threads"], 128):
+        return False
+    return channels * lanes * _patch_pixels(sizes, config) * sizes.bytes <= machine.shared_bytes
+
+
+def _block_channels(sizes: Sizes, config: dict[str, Any]) -> int:
+    """Threads of a block along channels: as many as are left, and whole blocks."""
+    ph, pw = config["patch"]
+    groups, most = sizes.channels // config["lanes"], config["threads"] // (ph * pw)
+    return max((d for d in range(1, max(most, 1) + 1) if groups % d == 0), default=1)
+
+
+def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
+    (th, tw), (ph, pw) = config["tile"], config["patch"]
+    rows, columns = ((n - 1) * s + k for n, s, k in zip((th * ph, tw * pw), sizes.strides, sizes.window))
+    return rows * columns
+
+
+def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
+    """Cycles until the last block is done."""
+    (th, tw), lanes, threads, (ph, pw) = (config[x] for x in ("tile", "lanes", "threads", "patch"))
+    window = sizes.window[0] * sizes.window[1]
+    products = th * tw * lanes * window
+    pixels = ((th - 1) * sizes.strides[0] + sizes.window[0]) * ((tw - 1) * sizes.strides[1] + sizes.window[1])
+    registers = OTHER_REGISTERS + lanes * (th * tw + min(pixels, 32) + min(window, 16))
+    filters = window * (2.0 if lanes > 1 else 1.5)
+    waiting = LATENCY
+    if ph:
+        channels = _block_channels(sizes, config)
+        threads = channels * ph * pw
+        bytes_ = channels * lanes * _patch_pixels(sizes, config) * sizes.bytes
+        fetched = channels * _patch_pixels(sizes, config) * (1 if lanes > 1 else lanes) / threads
+        each = START + FETCH * fetched + READ * pixels * lanes + filters + products
+        blocks = sizes.channels // (lanes * channels) * -(-sizes.rows // (th * ph)) * -(-sizes.columns // (tw * pw))
+        blocks *= sizes.images
+        fit = machine.multiprocessor_shared // (bytes_ + 1024)
+        waiting += BARRIER
+    else:
+        each = START + LOAD * pixels + filters + products
+        count = sizes.images * (sizes.channels // lanes) * -(-sizes.rows // th) * -(-sizes.columns // tw)
+        blocks, fit = -(-count // threads), 32
+    fit = max(min(fit, MOST_THREADS // threads, MOST_REGISTERS // (threads * registers), 32), 1)
+    warps = -(-threads // machine.warp)
+    rounds, rest = divmod(blocks, machine.multiprocessors * fit)
+    cycles = rounds * max(waiting + each * DEPENDENT, each * fit * warps / ISSUE)
+    if rest:
+        cycles += max(waiting + each * DEPENDENT, each * -(-rest // machine.multiprocessors) * warps / ISSUE)
+    results = sizes.images * sizes.channels * sizes.rows * sizes.columns
+    memory = LATENCY + results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.bytes / MEMORY_RATE
+    # Neither is hidden behind the other altogether.
+    return max(cycles, memory) + 0.2 * min(cycles, memory)
+
+
+def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
+    """The pick without measuring: the fewest cycles by estimate."""
+    table = space(sizes, machine)
+    best: tuple[float, dict[str, Any]] | None = None
+    for tile in table["tile"]:
+        for lanes in table["lanes"]:
+            for threads in table["threads"]:
+                for patch in table["patch"]:
+                    config = {"tile": tile, "lanes": lanes, "threads": threads, "patch": patch}
+                    if not valid(sizes, machine, config):
+                        continue
+                    cost = _cost(sizes, config, machine)
+                    if best is None or cost < best[0]:
+                        best = (cost, config)
+    assert best is not None, "a result for each thread is always valid"
+    return best[1]
+
+
+# -- the computation ---------------------------------------------------------------------------------------------------
+
+
+def conv(
+    data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
+    layout: str, dtype: str, name: str,
+) -> Tensor:
+    """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the result. ``before``
+    is the padding in front of rows and columns; what follows them is padding too."""
+    config = choose(sizes, Machine(Target.current()))
+    exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
+    # Tiles are whole ones, so that no loop inside of them has to ask where it is.
+    whole = dict(exact)
+    for letter, tile, patch in zip("HW", config["tile"], config["patch"]):
+        step = tile * max(patch, 1)
+        whole[letter] = -(-exact[letter] // step) * step
+    image = _padded(data, whole, sizes, before, dilations, layout, name)
+    filters = te.compute((*sizes.window, sizes.channels), lambda y, x, c: weight(c, y, x), name=f"{name}_filters",
+                         tag=f"{TAG},step")
+    dy, dx = (te.reduce_axis((0, k), name=n) for k, n in zip(sizes.window, ("dy", "dx")))
+
+    def body(*at):
+        i = dict(zip(layout, at))
+        channel = i["C"] if sizes.multiplier == 1 else te.indexdiv(i["C"], sizes.multiplier)
+        where = {"N": i["N"], "C": channel, "H": i["H"] * sizes.strides[0] + dy * dilations[0],
+                 "W": i["W"] * sizes.strides[1] + dx * dilations[1]}
+        value = image(*[where[c] for c in layout]).astype(dtype)
+        return te.sum(value * filters(dy, dx, i["C"]).astype(dtype), axis=[dy, dx])
+
+    attrs = {"layout": layout, "config": config, "sizes": sizes}
+    sums = te.compute([whole[c] for c in layout], body, name=f"{name}_sum", tag=TAG, attrs=attrs)
+    tag = f"depthwise_conv2d_{layout.lower()}"
+    return te.compute([exact[c] for c in layout], lambda *at: sums(*at), name=name, tag=tag)
+
+
+def _padded(data: Tensor, whole: dict[str, int], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
+            layout: str, name: str) -> Tensor:
+    """The image with nothing around it, as far as whole tiles reach."""
+    reach = {"N": whole["N"], "C": whole["C"] // sizes.multiplier}
+    for letter, s, k, d in zip("HW", sizes.strides, sizes.window, dilations):
+        reach[letter] = (whole[letter] - 1) * s + (k - 1) * d + 1
+    lead = dict(zip("HW", before))
+
+    def pixel(*at):
+        index, inside = [], []
+        for c, i, size in zip(layout, at, data.shape):
+            first = lead.get(c, 0)
+            index.append(i - first if first else i)
+            if first > 0:
+                inside.append(i >= first)
+            if reach[c] > size.value + first:
+                inside.append(i < size + first)
+        value = data(*index)
+        return te.if_then_else(te.all(*inside), value, te.const(0, data.dtype)) if inside else value
+
+    return te.compute([reach[c] for c in layout], pixel, name=f"{name}_image", tag=f"{TAG},step")
+
+
+# -- the schedule ------------------------------------------------------------------------------------------------------
+
+
+def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+    """The one operation that reads the sums element for element."""
+    return access.own_consumer(planner.s, stage, plain)
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    """Blocks, threads, tiles, and what follows element by element done on the tile."""
+    s, attrs = planner.s, stage.op.attrs
+    config, layout, sizes = (attrs[x] for x in ("config", "layout", "sizes"))
+    host = consumer
+    if host is None:
+        host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
+    image, filters = (s[t] for t in stage.op.input_tensors)
+    planner.placed.update((host, stage, image, filters))
+    last, lanes = layout[-1], config["lanes"]
+    steps = {"H": config["tile"][0], "W": config["tile"][1], "C": lanes, "N": 1}
+    axes = dict(zip(layout, host.op.axis))
+    tiles: dict[str, IterVar] = {}
+    for letter, step in steps.items():
+        if step > 1:
+            axes[letter], tiles[letter] = host.split(axes[letter], factor=step)
+    inner = [tiles[c] for c in layout if c in tiles]
+    if config["patch"][0]:
+        block, thread, count = _patches(host, axes, inner, layout, sizes, config)
+    else:
+        host.reorder(*[axes[c] for c in layout], *inner)
+        count = config["threads"]
+        block, thread = host.split(host.fuse(*[axes[c] for c in layout]), factor=count)
+    threads = te.thread_axis((0, count), "threadIdx.x")
+    host.bind(block, te.thread_axis("blockIdx.x"))
+    host.bind(thread, threads)
+    for axis in inner:
+        host.unroll(axis)
+    if last in tiles and planner.stores_together(host.op, steps[last]):
+        host.vectorize(tiles[last])
+    _sum(stage, host, thread)
+    _filters(filters, host, thread, lanes)
+    unrolled = _products(sizes, config) <= UNROLLED
+    if config["patch"][0]:
+        image.set_scope("shared")
+        image.compute_at(host, block)
+        _fetch(image, count, threads, lanes)
+    elif unrolled:
+        image.set_scope("local")
+        image.compute_at(host, thread)
+        _in_registers(image, lanes)
+    else:
+        image.compute_inline()
+
+
+def _products(sizes: Sizes, config: dict[str, Any]) -> int:
+    (th, tw), lanes = config["tile"], config["lanes"]
+    return th * tw * lanes * sizes.window[0] * sizes.window[1]
+
+
+def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes,
+             config: dict[str, Any]) -> tuple[IterVar, IterVar, int]:
+    """Blocks of threads along channels, rows and columns; gives the loops of both and the threads of a block."""
+    counts = {"N": 1, "C": _block_channels(sizes, config), "H": config["patch"][0], "W": config["patch"][1]}
+    blocks, threads = [], []
+    for c in layout:
+        outer, own = host.split(axes[c], factor=counts[c])
+        blocks.append(outer)
+        threads.append(own)
+    host.reorder(*blocks, *threads, *inner)
+    return host.fuse(*blocks), host.fuse(*threads), counts["C"] * counts["H"] * counts["W"]
+
+
+def _sum(stage: Stage, host: Stage, thread: IterVar) -> None:
+    """The tile of a thread in registers, one place of the window after the other."""
+    stage.compute_at(host, thread)
+    stage.set_scope("local")
+    config, sizes = (stage.op.attrs[x] for x in ("config", "sizes"))
+    dy, dx = stage.op.reduce_axis
+    axes = list(stage.op.axis)
+    stage.reorder(dy, dx, *axes)
+    for axis in (dy, dx, *axes) if _products(sizes, config) <= UNROLLED else axes:
+        stage.unroll(axis)
+
+
+def _filters(filters: Stage, host: Stage, thread: IterVar, lanes: int) -> None:
+    """Weights are read where they are used; those of neighbouring channels at once."""
+    axes, loads = list(filters.op.axis), access.loads(filters.op.body)
+    if lanes == 1 or any(access.first_step(x, axes, axes[-1]) != 1 for x in loads):
+        filters.compute_inline()
+        return
+    filters.set_scope("local")
+    filters.compute_at(host, thread)
+    _in_registers(filters, lanes)
+
+
+def _in_registers(stage: Stage, lanes: int) -> None:
+    *axes, last = stage.op.axis
+    for axis in axes:
+        stage.unroll(axis)
+    if lanes > 1:
+        stage.vectorize(last)
+    else:
+        stage.unroll(last)
+
+
+def _fetch(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
+    """The part of a block, by all of its threads, neighbours by neighbours."""
+    fused = image.fuse(*image.op.axis)
+    if lanes > 1:
+        fused, vector = image.split(fused, factor=lanes)
+        image.vectorize(vector)
+    _, thread = image.split(fused, factor=count)
+    image.bind(thread, threads)
+
+
+__all__ = ["Sizes", "apply", "choose", "consumer", "conv", "space", "valid"]

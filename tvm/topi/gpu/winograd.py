@@ -1,0 +1,109 @@
+"""Winograd convolution on a GPU: a thread transforms a tile of one channel, a batch of products follows, and a thread
+transforms the sums of a tile of one filter back, with whatever follows done on its pixels.
+
+Each of the three is a kernel; what goes between them is several times the image, so that only convolutions with many
+products pay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...te.schedule import Schedule, Stage
+from ..cpu import access
+from . import gemm
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from ..schedule.gpu import Planner
+
+TAG = "gpu_winograd"
+DATA, RESULT = f"{TAG}_data,step", f"{TAG}_result,step"
+# Sizes of tiles, in pixels along a side.
+TILES = (2, 4)
+# Threads of a block of the transforms.
+THREADS = 128
+# Bytes that all multiprocessors read or write in a cycle.
+MEMORY_RATE = 1800.0
+# The product must take this much longer than the estimate before Winograd's is used: three kernels for one, on data
+# that is several times the image, have more that can go wrong than the estimate knows.
+MARGIN = 1.5
+
+
+def plan(images: int, channels: int, filters: int, height: int, width: int, machine: Machine) -> int | None:
+    """The size of the tiles of a convolution 3x3 to ``height`` x ``width`` pixels; None where one product is estimated
+    to be about as fast."""
+    direct = gemm.estimate(gemm.Sizes(1, filters, images * height * width, 9 * channels, 4), machine)
+    found = min((cycles(images, channels, filters, height, width, tile, machine), tile) for tile in TILES)
+    return found[1] if found[0] * MARGIN < direct else None
+
+
+def cycles(images: int, channels: int, filters: int, height: int, width: int, tile: int, machine: Machine) -> float:
+    """Estimated cycles of the three kernels."""
+    tiles = images * -(-height // tile) * -(-width // tile)
+    matrices = (tile + 2) ** 2
+    products = gemm.estimate(gemm.Sizes(matrices, filters, tiles, channels, 4), machine)
+    pixels = images * height * width * (channels + filters)
+    moved = 4 * (pixels + matrices * tiles * (channels + filters))
+    # Filters are used for few tiles; where there are very few they come from memory no faster than it gives them.
+    weights = 4 * matrices * channels * filters / MEMORY_RATE
+    return max(products, weights) + moved / MEMORY_RATE + 2 * gemm.KERNEL
+
+
+def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+    """What follows the result element for element; nothing is done with transformed data but multiplying it."""
+    return None if stage.op.tag == DATA else access.own_consumer(planner.s, stage, plain)
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    if stage.op.tag == DATA:
+        _transform(planner, stage)
+    else:
+        _transform_back(planner, stage, consumer)
+
+
+def _transform(planner: Planner, stage: Stage) -> None:
+    """A thread for each channel and tile; its neighbours have the neighbouring tiles."""
+    s = planner.s
+    (down,) = (s[t] for t in stage.op.input_tensors)
+    (image,) = (s[t] for t in down.op.input_tensors)
+    a, b, c, p = stage.op.axis
+    stage.reorder(c, p, a, b)
+    _, thread = planner.spread(stage, stage.fuse(c, p), THREADS)
+    stage.unroll(a)
+    stage.unroll(b)
+    for part in (image, down):
+        _in_registers(part, stage, thread)
+    planner.placed.update((stage, down, image))
+
+
+def _transform_back(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    s, tile = planner.s, stage.op.attrs["tile"]
+    (back,) = (s[t] for t in stage.op.input_tensors)
+    (sums,) = (s[t] for t in back.op.input_tensors)
+    host = consumer
+    if host is None:
+        host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
+    n, o, y, x = host.op.axis
+    row, y = host.split(y, factor=tile)
+    column, x = host.split(x, factor=tile)
+    host.reorder(n, o, row, column, y, x)
+    _, thread = planner.spread(host, host.fuse(n, o, row, column), THREADS)
+    host.unroll(y)
+    if planner.stores_together(host.op, tile):
+        host.vectorize(x)
+    else:
+        host.unroll(x)
+    for part in (sums, back, stage):
+        _in_registers(part, host, thread)
+    planner.placed.update((host, stage, back, sums))
+
+
+def _in_registers(part: Stage, host: Stage, thread) -> None:
+    part.set_scope("local")
+    part.compute_at(host, thread)
+    for axis in part.op.axis:
+        part.unroll(axis)
+
+
+__all__ = ["apply", "consumer", "cycles", "plan"]
