@@ -196,7 +196,7 @@ class Fuzz:
         """An undisturbed run to the end of a budget, and once more, which measures nothing."""
         if self.process is not None:
             self.kill_tuner()
-        size, trials = None, self.measured + 40
+        spent, trials = None, self.measured + 40
         for _ in range(2):
             self.start(trials)
             assert self.process is not None
@@ -205,8 +205,8 @@ class Fuzz:
             check(code == 0, f"the last run ended with {code}:\n{self.said()}")
             check(not self.alive(), f"workers are left behind: {self.alive()}")
             self.check_records()
-            check(size is None or size == len(self.whole), "a budget that was spent is spent again")
-            size = len(self.whole)
+            check(spent is None or spent == self.measured, "a budget that was spent is spent again")
+            spent = self.measured
 
     def table(self) -> str:
         rows = [json.loads(line) for line in self.whole.splitlines()]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..measure.measure import MeasureInput, MeasureResult
+from ..record import is_made_here
 from .tuner import Tuner
 
 # Of what is measured, one in so many is random: the model also has to see what it thinks is slow.
@@ -112,11 +113,14 @@ class ModelBasedTuner(Tuner):
         self.trials = found
 
     def load_history(self, data_set: Iterable, min_seed_records: int = 500) -> None:
-        """Records of this task are taken as measured; those of other tasks of the template teach a base model."""
+        """Records of this task are taken as measured; those of other tasks of the
+        template, or of other machines, teach a base model."""
         records = list(data_set)
-        if not self.xs:
+        others = [pair for pair in records if pair[0].task.workload != self.task.workload
+                  or not is_made_here(pair[0], self.task.target)]  # fmt: skip
+        if others and not self.xs:
             base = self.cost_model.spawn_base_model()
-            if base.fit_log(records, self.plan_size, min_seed_records):
+            if base.fit_log(others, self.plan_size, min_seed_records):
                 self.cost_model.load_basemodel(base)
                 self._plan_from_base()
         super().load_history(records, min_seed_records)

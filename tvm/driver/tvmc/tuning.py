@@ -169,7 +169,8 @@ class Work:
         self.winner = self.winner if self.winner in self.best else None
         self.crowned_at = self.tuned if self.winner is not None else 0
         self.prior = [i for _, i in sorted(others) if i not in self.measured][:PRIOR_LEADERS]
-        self.tuner.load_history([*records, *own], min_seed_records=64)
+        ours = [pair for pair in own if pair[0].task.workload == self.task.workload]
+        self.tuner.load_history([*records, *ours], min_seed_records=64)
 
     def starters(self) -> list[int]:
         """What is measured before any search: the choice without tuning."""
