@@ -1,9 +1,9 @@
 """A model compiled without tuning beside the same compiled with records, in turn, each in its own process.
 
-    python -m benchmarks.tuned_models MODEL.onnx [RECORDS ...] [--rounds 100] [--searched] [--json FILE]
+    python -m benchmarks.tuned_models MODEL.onnx [RECORDS ...] [--searched RECORDS] [--rounds 100] [--json FILE]
 
-``--searched`` leaves out the records of the choice without tuning, so that what a search found by itself is shown.
-The first records are held against no records, further ones against both.
+Records after ``--searched`` are taken without those of the choice that needs no tuning, so that what a search found by
+itself is shown.
 """
 
 from __future__ import annotations
@@ -80,15 +80,16 @@ def main() -> None:
     parser.add_argument("records", nargs="*")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--searched", action="store_true")
+    parser.add_argument("--searched", action="append", default=[])
     parser.add_argument("--json", default="")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         peers = {}
-        for records in ("", *arguments.records):
-            name = os.path.basename(records) or "untuned"
+        for records in ("", *arguments.records, *arguments.searched):
+            alone = records in arguments.searched
+            name = (os.path.basename(records) or "untuned") + (", searched alone" if alone else "")
             spec = {"model": arguments.model, "target": arguments.target, "records": records,
-                    "searched": arguments.searched, "output": os.path.join(folder, f"{name}.npy")}  # fmt: skip
+                    "searched": alone, "output": os.path.join(folder, f"{name}.npy")}  # fmt: skip
             peers[name] = ("benchmarks.tuned_models:program", {_SPEC: json.dumps(spec)})
         results = interleave(peers, arguments.rounds)
         outputs = {name: np.load(os.path.join(folder, f"{name}.npy")) for name in peers}
@@ -108,7 +109,7 @@ def main() -> None:
             raise SystemExit(f"{name}: the outputs differ by {error:.2g}")
     if arguments.json:
         save(arguments.json, {"model": os.path.basename(arguments.model), "commit": commit(), "rows": rows,
-                              "rounds": arguments.rounds, "searched": arguments.searched})  # fmt: skip
+                              "rounds": arguments.rounds})  # fmt: skip
 
 
 if __name__ == "__main__":
