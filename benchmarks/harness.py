@@ -68,7 +68,11 @@ class Peer:
             text=True,
             env=env,
         )
-        self._read("ready")
+        try:
+            self._read("ready")
+        except BaseException:
+            self.close()
+            raise
         self.stop()
 
     def _read(self, what: str) -> str:
@@ -99,8 +103,10 @@ def interleave(
     peers: dict[str, tuple[str, dict[str, str]]], rounds: int = 100, between: Callable[[], object] | None = None
 ) -> dict[str, Result]:
     """Time the peers (name -> function "module:name", environment) in turn; ``between`` runs once a round."""
-    started = [Peer(name, function, environment) for name, (function, environment) in peers.items()]
+    started: list[Peer] = []
     try:
+        for name, (function, environment) in peers.items():
+            started.append(Peer(name, function, environment))
         for peer in started:
             peer.round()
         results = {peer.name: Result(peer.name, []) for peer in started}
