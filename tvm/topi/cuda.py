@@ -21,25 +21,26 @@ from .vision import (
 )
 
 
-def _target() -> Target:
-    """The current target if it is a GPU."""
-    current = Target.current(allow_none=True)
-    return current if current is not None and "gpu" in current.keys else Target("cuda")
+def schedules(default: str) -> dict[str, Callable]:
+    """The schedules by their classic names: of the current target if it is a GPU, else of ``default``."""
+
+    def named(name: str) -> Callable:
+        def schedule(outs, layout="NCHW") -> Schedule:
+            current = Target.current(allow_none=True)
+            target = current if current is not None and "gpu" in current.keys else Target(default)
+            return schedule_for([outs] if isinstance(outs, Tensor) else list(outs), target)
+
+        schedule.__name__ = schedule.__qualname__ = name
+        schedule.__doc__ = "The schedule of the current GPU for the operations that make ``outs``."
+        return schedule
+
+    return {name: named(name) for name in generic.__all__ if name.startswith("schedule_")}
 
 
-def _named(name: str) -> Callable:
-    def schedule(outs, layout="NCHW") -> Schedule:
-        return schedule_for([outs] if isinstance(outs, Tensor) else list(outs), _target())
-
-    schedule.__name__ = schedule.__qualname__ = name
-    schedule.__doc__ = "The schedule of the current GPU for the operations that make ``outs``."
-    return schedule
-
-
-_SCHEDULES = [name for name in generic.__all__ if name.startswith("schedule_")]
-globals().update({name: _named(name) for name in _SCHEDULES})
+_SCHEDULES = schedules("cuda")
+globals().update(_SCHEDULES)
 
 __all__ = [
     *_SCHEDULES, "all_class_non_max_suppression", "conv2d_nchw", "depthwise_conv2d_nchw", "get_valid_counts",
-    "multibox_detection", "multibox_prior", "non_max_suppression", "proposal", "roi_align_nchw",
+    "multibox_detection", "multibox_prior", "non_max_suppression", "proposal", "roi_align_nchw", "schedules",
 ]  # fmt: skip

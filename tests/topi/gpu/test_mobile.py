@@ -95,3 +95,22 @@ def test_other_operators_have_small_blocks_too(device, most, rng):
             out = tvm.nd.array(np.zeros(wanted.shape, "float32"), tvm.cl(0))
             tvm.build(s, [a, made], target)(tvm.nd.array(x, tvm.cl(0)), out)
             np.testing.assert_allclose(out.numpy(), wanted, rtol=1e-4, atol=1e-3)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("compute, schedule", [
+    (topi.mali.dense, topi.mali.schedule_dense),
+    (topi.bifrost.dense, topi.bifrost.schedule_dense),
+    (topi.gpu.dense_large_batch, topi.gpu.schedule_dense_large_batch),
+    (topi.gpu.dense_small_batch, topi.gpu.schedule_dense_small_batch),
+])
+def test_classic_names(compute, schedule, rng):
+    a, b = (rng.standard_normal(t).astype("float32") for t in ((5, 19), (7, 19)))
+    target = tvm.target.Target("opencl -device=mali")
+    with target:
+        data, weight = te.placeholder(a.shape), te.placeholder(b.shape)
+        made = compute(data, weight)
+        s = schedule([made])
+    out = tvm.nd.array(np.zeros((5, 7), "float32"), tvm.cl(0))
+    tvm.build(s, [data, weight, made], target)(tvm.nd.array(a, tvm.cl(0)), tvm.nd.array(b, tvm.cl(0)), out)
+    np.testing.assert_allclose(out.numpy(), a.astype("float64") @ b.T, rtol=1e-4, atol=1e-4)

@@ -7,10 +7,12 @@ weights are laid out for the threads. ``tasks`` makes computations of workloads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from ...target import Target
 from ...te.tensor import Tensor
 from ..cpu.tuned import decide, tensor
 from .machine import Machine
@@ -43,8 +45,14 @@ def configuration(
         rows = zip(*(column.tolist() for column in columns.values()))
         return [usable(dict(zip(columns, row))) for row in rows]
 
-    picked = template.choose(sizes, machine)
+    picked = dict(_picked(template.choose, sizes, machine.target))
     return decide(picked, workload, machine.target, lambda: template.space(sizes, machine), keep, usable)
+
+
+@functools.lru_cache(maxsize=4096)
+def _picked(choose: Callable[[Any, Machine], dict[str, Any]], sizes: Any, target: Target) -> dict[str, Any]:
+    """The pick of a template; a tuner asks for that of the same sizes with every trial."""
+    return choose(sizes, Machine(target))
 
 
 def kernel_layout(data_layout: str) -> str:

@@ -1,0 +1,11 @@
+"""Dense layers by their classic names: what a batch is called decides on the name of its task alone."""
+
+from __future__ import annotations
+
+from ..cuda import schedules
+from ..nn import dense
+
+dense_large_batch = dense_small_batch = dense
+schedule_dense_large_batch = schedule_dense_small_batch = schedules("cuda")["schedule_dense"]
+
+__all__ = ["dense_large_batch", "dense_small_batch", "schedule_dense_large_batch", "schedule_dense_small_batch"]

@@ -1,0 +1,11 @@
+"""The classic names of operators and schedules for Intel's GPUs: those for every GPU."""
+
+from __future__ import annotations
+
+from .cuda import schedules
+from .nn import conv2d_nchw, dense, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
+
+_SCHEDULES = schedules("opencl -device=intel_graphics")
+globals().update(_SCHEDULES)
+
+__all__ = [*_SCHEDULES, "conv2d_nchw", "dense", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
