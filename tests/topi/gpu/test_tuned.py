@@ -155,6 +155,12 @@ SMALL_TASKS = [
     ("conv2d_hwcn.cuda", ((T, (5, 5, 3, 4), F), (T, (1, 1, 3, 8), F), (1, 1), (0, 0, 0, 0), (1, 1), F)),
     ("conv1d_ncw.cuda", ((T, (1, 4, 19), F), (T, (5, 4, 3), F), (1,), (1, 1), (1,), F)),
     ("conv3d_ndhwc.cuda", ((T, (1, 3, 4, 5, 2), F), (T, (2, 2, 2, 2, 6), F), (1, 1, 1), (0,) * 6, (1, 1, 1), 1, F)),
+    ("group_conv2d_nchw.cuda", ((T, (1, 6, 5, 7), F), (T, (9, 2, 3, 3), F), (1, 1), (1, 1, 1, 1), (1, 1), 3, F)),
+    ("depthwise_conv2d_nchw.cuda", ((T, (1, 7, 9, 11), F), (T, (7, 1, 3, 3), F), (2, 1), (1, 1, 1, 1), (1, 1), F)),
+    ("depthwise_conv2d_nhwc.cuda", ((T, (1, 9, 5, 8), F), (T, (5, 3, 8, 1), F), (1, 1), (2, 1, 2, 1), (1, 1), F)),
+    ("conv2d_nchw_winograd.cuda", ((T, (1, 5, 9, 7), F), (T, (6, 5, 3, 3), F), (1, 1, 1, 1), 4, F)),
+    ("conv2d_transpose_nchw.cuda", ((T, (1, 5, 4, 3), F), (T, (5, 6, 3, 2), F), (2, 1), (1, 0, 1, 1), F, (1, 0))),
+    ("conv1d_transpose_ncw.cuda", ((T, (2, 9, 5), F), (T, (9, 4, 3), F), (2,), (1, 1), F, (0,))),
     ("dense_large_batch.gpu", ((T, (37, 41), F), (T, (13, 41), F), None, F)),
     ("dense_small_batch.gpu", ((T, (1, 1, 127), F), (T, (5, 127), F), None, F)),
     ("matmul_default.gpu", ((T, (23, 11), F), (T, (9, 23), F), None, F, True, True)),
@@ -182,4 +188,4 @@ def test_any_configuration_gives_what_the_cpu_gives(name, args, target):
 
 def test_tasks_of_gpus_are_refused_on_a_cpu():
     with pytest.raises(tvm.TVMError, match=r"dense_large_batch\.gpu: the task is one of GPUs, and the target is llvm"):
-        autotvm.task.create("dense_large_batch.gpu", SMALL_TASKS[5][1], "llvm")
+        autotvm.task.create("dense_large_batch.gpu", dict(SMALL_TASKS)["dense_large_batch.gpu"], "llvm")

@@ -27,7 +27,8 @@ TEMPLATES_OF = (cpu_tasks, gpu_tasks)
 
 # The operators a model is written with, by the beginning of the name of their tasks.
 _OPERATORS = (
-    ("conv2d_transpose", "nn.conv2d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
+    ("conv2d_transpose", "nn.conv2d_transpose"), ("conv1d_transpose", "nn.conv1d_transpose"),
+    ("conv3d_transpose", "nn.conv3d_transpose"), ("depthwise_conv2d", "nn.conv2d"), ("conv2d", "nn.conv2d"),
     ("group_conv2d", "nn.conv2d"), ("winograd", "nn.conv2d"), ("conv1d", "nn.conv1d"), ("conv3d", "nn.conv3d"),
     ("dense", "nn.dense"), ("batch_matmul", "nn.batch_matmul"), ("matmul", "nn.dense"),
 )

@@ -8,6 +8,7 @@ tiles, a block fetches its part of the image into shared memory first: padding i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import Tensor
 from ..cpu import access
+from . import tuned
 from .gemm import MOST_REGISTERS, MOST_THREADS
 from .machine import Machine
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
 TAG = "gpu_depthwise"
+# This module is a template: what is asked of templates is asked of it.
+_THIS = sys.modules[__name__]
 # Rows and columns of results of a thread.
 TILES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4), (7, 1), (1, 7), (4, 4), (8, 1), (8, 2))
 # Threads along rows and columns of a block with its part of the image in shared memory; (0, 0) for one without.
@@ -156,11 +160,12 @@ def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
 
 def conv(
     data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
-    layout: str, dtype: str, name: str,
+    layout: str, dtype: str, name: str, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the result. ``before``
-    is the padding in front of rows and columns; what follows them is padding too."""
-    config = choose(sizes, Machine(Target.current()))
+    is the padding in front of rows and columns; what follows them is padding too. ``workload`` is what tuning records
+    call the operator."""
+    config = tuned.configuration(_THIS, sizes, Machine(Target.current()), workload)
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
     # Tiles are whole ones, so that no loop inside of them has to ask where it is.
     whole = dict(exact)
@@ -181,6 +186,7 @@ def conv(
         return te.sum(value * filters(dy, dx, i["C"]).astype(dtype), axis=[dy, dx])
 
     attrs = {"layout": layout, "config": config, "sizes": sizes}
+    attrs |= {"workload": workload} if workload is not None else {}
     sums = te.compute([whole[c] for c in layout], body, name=f"{name}_sum", tag=TAG, attrs=attrs)
     tag = f"depthwise_conv2d_{layout.lower()}"
     return te.compute([exact[c] for c in layout], lambda *at: sums(*at), name=name, tag=tag)

@@ -11,11 +11,13 @@ from ...autotvm.task.task import get_config, register_customized
 from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
-from ..nn.convolution import conv
+from ..nn.convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from ..nn.dense import batch_matmul as batch_matmul_compute
 from ..nn.dense import matmul as matmul_compute
+from ..nn.transposed import conv_transpose
+from ..nn.winograd import conv2d_winograd_nchw
 from ..schedule.gpu import schedule_for
-from .tuned import CONVOLUTIONS, has_groups, kernel_layout
+from .tuned import CONVOLUTIONS, DEPTHWISE, TRANSPOSED, WINOGRAD, has_groups, kernel_layout
 
 Scheduled = tuple[Any, list[Tensor]]
 
@@ -59,6 +61,45 @@ def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
     return convolution
 
 
+def _depthwise(task: str, layout: str) -> Callable[..., Scheduled]:
+    compute = {"NCHW": depthwise_conv2d_nchw, "NHWC": depthwise_conv2d_nhwc}[layout]
+
+    def depthwise(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> Scheduled:
+        """A convolution of each channel by itself."""
+        target = _target(task)
+        with target:
+            out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype)
+        window = _shape(kernel)[2:] if layout == "NCHW" else _shape(kernel)[:2]
+        return _scheduled(target, out, [data, kernel], 2 * prod(_shape(out)) * prod(window))
+
+    return depthwise
+
+
+def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
+    """A convolution 3x3 by transforms of tiles; operations are counted as those of the direct one."""
+    filters, channels = _shape(kernel)[:2]
+    transformed = te.placeholder((tile + 2, tile + 2, channels, filters), kernel.dtype, name="kernel")
+    target = _target(WINOGRAD)
+    with target:
+        out = conv2d_winograd_nchw(data, transformed, padding, dtype)
+    return _scheduled(target, out, [data, transformed], 2 * prod(_shape(out)) * channels * 9)
+
+
+def _transposed(task: str, name: str) -> Callable[..., Scheduled]:
+    def transposed(
+        data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
+    ) -> Scheduled:
+        """A transposed convolution; operations are those without the zeros between the data."""
+        spatial = {3: "W", 4: "HW", 5: "DHW"}[len(data.shape)]
+        target = _target(task)
+        with target:
+            out = conv_transpose(
+                data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding, dtype, name)
+        return _scheduled(target, out, [data, kernel], 2 * prod(_shape(data)) * prod(_shape(kernel)[1:]))
+
+    return transposed
+
+
 def _dense(task: str) -> Callable[..., Scheduled]:
     def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
         """A matrix product with constant weights, which lie with the units last."""
@@ -92,6 +133,11 @@ def batch_matmul(
 
 for (_operator, _layout), _task in CONVOLUTIONS.items():
     register_customized(_task, _convolution(_task, _operator, _layout))
+for _layout, _task in DEPTHWISE.items():
+    register_customized(_task, _depthwise(_task, _layout))
+for _operator, _task in TRANSPOSED.items():
+    register_customized(_task, _transposed(_task, _operator))
+register_customized(WINOGRAD, winograd)
 for _task in ("dense_large_batch.gpu", "dense_small_batch.gpu"):
     register_customized(_task, _dense(_task))
 register_customized("matmul_default.gpu", matmul)

@@ -22,6 +22,7 @@ FEW_TERMS = 8
 def conv(
     data: Tensor, filt: Tensor, groups: int, strides: Sequence[int], dilations: Sequence[int], before: Sequence[int],
     data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str,
+    workload: tuple[Any, ...] | None = None,
 ) -> Tensor | None:
     """The transposed convolution with ``before`` cut away in front; None where the target, unknown sizes, short sums
     or dilations that share a factor with their stride do not allow a product."""
@@ -47,7 +48,7 @@ def conv(
     if terms < FEW_TERMS or count > gemm.MOST_BLOCKS:
         return None
     product = _Product(data, filt, data_layout, kernel_layout, names, axes, groups, per_group, filters, sizes["N"])
-    return product.make(batch, terms, sizes, dtype, name)
+    return product.make(batch, terms, sizes, dtype, name, workload)
 
 
 class _Axis:
@@ -132,7 +133,8 @@ class _Product:
         rows, columns = (pixels, filters) if last else (filters, pixels)
         return {"batch": groups, "rows": rows, "columns": columns}
 
-    def make(self, batch: list[int], terms: int, sizes: dict[str, int], dtype: str, name: str) -> Tensor:
+    def make(self, batch: list[int], terms: int, sizes: dict[str, int], dtype: str, name: str,
+             workload: tuple[Any, ...] | None) -> Tensor:
         layout, columns = self.data_layout, self.images * self.area
         last = layout.endswith("C")
         of_image, of_weights = (columns, self.image), (self.filters, self.weights)
@@ -140,7 +142,8 @@ class _Product:
         strided = any(axis.stride > 1 for axis in self.axes)
         # Results of a phase lie apart, a tile of them is no box; they are put to their places afterwards.
         places = None if strided else self.places(last)
-        made = gemm.product(rows[1], across[1], batch, (rows[0], across[0], terms), dtype, name, places)
+        made = gemm.product(rows[1], across[1], batch, (rows[0], across[0], terms), dtype, name, places,
+                            workload)
         stride = dict(zip(self.names, (axis.stride for axis in self.axes)))
 
         def unfold(*at):

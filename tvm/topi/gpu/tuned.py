@@ -14,7 +14,7 @@ from typing import Any
 
 from ...target import Target
 from ...te.tensor import Tensor
-from ..cpu.tuned import decide, tensor
+from ..cpu.tuned import decide, is_known, tensor
 from .machine import Machine
 
 # Rows from which on a dense layer is called one of a large batch.
@@ -30,6 +30,13 @@ CONVOLUTIONS = {
     ("conv3d", "NDHWC"): "conv3d_ndhwc.cuda",
     ("group_conv2d", "NCHW"): "group_conv2d_nchw.cuda",
     ("group_conv2d", "NHWC"): "group_conv2d_nhwc.cuda",
+}
+DEPTHWISE = {"NCHW": "depthwise_conv2d_nchw.cuda", "NHWC": "depthwise_conv2d_nhwc.cuda"}
+WINOGRAD = "conv2d_nchw_winograd.cuda"
+TRANSPOSED = {
+    "conv1d_transpose": "conv1d_transpose_ncw.cuda",
+    "conv2d_transpose": "conv2d_transpose_nchw.cuda",
+    "conv3d_transpose": "conv3d_transpose_ncdhw.cuda",
 }
 
 
@@ -80,6 +87,39 @@ def has_groups(task: str) -> bool:
     return task.startswith(("group_", "conv3d"))
 
 
+def depthwise_workload(
+    data: Tensor, layout: str, window: Sequence[int], multiplier: int, strides: Sequence[int], padding: Sequence[int],
+    dilations: Sequence[int], dtype: str,
+) -> tuple[Any, ...]:
+    """Of a convolution of each channel by itself; the filters are (channels, multiplier) and the window."""
+    left = tensor(data.shape, data.dtype)
+    of_channels = left[1][layout.index("C")], multiplier
+    shape = (*of_channels, *window) if layout == "NCHW" else (*window, *of_channels)
+    numbers = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
+    return (DEPTHWISE[layout], left, tensor(shape, data.dtype), *numbers, dtype)
+
+
+def winograd_workload(
+    data: Tensor, filters: int, kind: str, padding: Sequence[int], tile: int, dtype: str
+) -> tuple[Any, ...]:
+    """Of a convolution 3x3 by Winograd's algorithm with tiles of a size."""
+    left = tensor(data.shape, data.dtype)
+    return (WINOGRAD, left, tensor((filters, left[1][1], 3, 3), kind), tuple(int(x) for x in padding), tile, dtype)
+
+
+def transposed_workload(
+    name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
+    dilations: Sequence[int], groups: int, dtype: str, output_padding: Sequence[int],
+) -> tuple[Any, ...] | None:
+    """Of a transposed convolution with channels first; None where no task is for it."""
+    is_usual = layouts[0].startswith("NC") and layouts[1].startswith("IO") and groups == 1 and set(dilations) == {1}
+    if name not in TRANSPOSED or not is_usual or not is_known(data.shape, filt.shape):
+        return None
+    sides = tensor(data.shape, data.dtype), tensor(filt.shape, filt.dtype)
+    steps, around, extra = (tuple(int(x) for x in values) for values in (strides, padding, output_padding))
+    return (TRANSPOSED[name], *sides, steps, around, dtype, extra)
+
+
 def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
     """Of a product of matrices. One whose right operand lies along its columns, as constant weights do, is the dense
     layer of the units by features that a model has."""
@@ -98,4 +138,7 @@ def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, t
     return ("batch_matmul.cuda", *sides, None, dtype, bool(transpose_a), bool(transpose_b))
 
 
-__all__ = ["batch_matmul_workload", "configuration", "conv_workload", "has_groups", "kernel_layout", "matmul_workload"]
+__all__ = [
+    "batch_matmul_workload", "configuration", "conv_workload", "depthwise_workload", "has_groups", "kernel_layout",
+    "matmul_workload", "transposed_workload", "winograd_workload",
+]

@@ -6,7 +6,7 @@ from ... import te
 from ...dtype import info
 from ...error import TVMError
 from ..gpu import depthwise, gemm
-from ..gpu.tuned import conv_workload
+from ..gpu.tuned import conv_workload, depthwise_workload
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
@@ -59,8 +59,8 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
             return filt(*[at[letter] for letter in kernel_layout])
 
         if gemm.wanted((inp, filt)):
-            return _depthwise_on_gpu(inp, one_filter, [weight[c] for c in names], out, before, strides, dilations,
-                                     data_layout, out_dtype, name)
+            return _depthwise_on_gpu(inp, one_filter, [weight[c] for c in names], out, (before, after), strides,
+                                     dilations, data_layout, out_dtype, name)
     rc = te.reduce_axis((0, weight["I"]), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
     per_group = filters // groups
@@ -78,13 +78,16 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
     return te.compute([out[c] for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
 
 
-def _depthwise_on_gpu(data, weight, window, out: dict, before, strides, dilations, layout: str, dtype: str, name: str):
-    """The template of GPUs; ``weight(channel, y, x)`` reads the filter of a channel of the result."""
+def _depthwise_on_gpu(data, weight, window, out: dict, around, strides, dilations, layout: str, dtype: str, name: str):
+    """The template of GPUs; ``weight(channel, y, x)`` reads the filter of a channel of the result, ``around`` is the
+    padding before and after."""
     images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
     multiplier = channels // get_const_int(data.shape[layout.index("C")])
     sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
                             multiplier, layout == "NHWC", info(data.dtype).bytes)
-    return depthwise.conv(data, weight, sizes, before, dilations, layout, dtype, name)
+    workload = depthwise_workload(data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]), dilations,
+                                  dtype)
+    return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, workload)
 
 
 def _check_layout(layout: str, wanted: str, name: str) -> None:
@@ -168,7 +171,7 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
         out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
         return _depthwise_on_gpu(
             Input, lambda c, y, x: Filter(c, 0, y, x) if one else Filter(c // multiplier, c % multiplier, y, x),
-            (height, width), out, before, strides, dilations, "NCHW", out_dtype, "DepthwiseConv2d",
+            (height, width), out, (before, after), strides, dilations, "NCHW", out_dtype, "DepthwiseConv2d",
         )  # fmt: skip
     di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
 
@@ -206,8 +209,8 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
 
     if gemm.wanted((Input, Filter)):
         out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
-        return _depthwise_on_gpu(Input, filter_at, (height, width), out, before, strides, dilations, "NHWC", out_dtype,
-                                 "DepthwiseConv2d")
+        return _depthwise_on_gpu(Input, filter_at, (height, width), out, (before, after), strides, dilations, "NHWC",
+                                 out_dtype, "DepthwiseConv2d")
     di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
 
     def body(b, i, j, c):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import te, tir
 from ...error import TVMError
 from ..gpu import transposed
+from ..gpu.tuned import transposed_workload
 from ..utils import get_const_int, simplify
 from .convolution import SPATIAL, _check_layout
 from .utils import pads, spatial
@@ -51,8 +52,10 @@ def conv_transpose(
     out = {"N": data["N"], "C": weight["O"] * groups}
     for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
         out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
+    workload = transposed_workload(name, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
+                                   groups, out_dtype, extra)
     made = transposed.conv(inp, filt, groups, strides, dilations, before, data_layout, kernel_layout, out, out_dtype,
-                           name)
+                           name, workload)
     if made is not None:
         return made
     spread = _spread(inp, data, data_layout, names, strides, lead, {c: out[c] + k - 1 for c, k in zip(names, spans)})

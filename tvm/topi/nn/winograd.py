@@ -14,6 +14,7 @@ from ...error import TVMError
 from ..cpu import tuned
 from ..gpu import gemm
 from ..gpu import winograd as on_gpu
+from ..gpu.tuned import winograd_workload
 from ..utils import get_const_int
 from .utils import pads
 
@@ -234,6 +235,7 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
     products = gemm.product(
         lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
         (filters, count, channels), dtype, "winograd", {"batch": (0, 1), "rows": (2,), "columns": (3,)},
+        winograd_workload(data, filters, kernel.dtype, (*before, *after), tile, dtype),
     )  # fmt: skip
     sums = te.compute(
         (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p), "sums", f"{on_gpu.TAG},step"
