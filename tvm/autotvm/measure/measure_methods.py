@@ -18,6 +18,9 @@ from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 from .workers import Failure, Job, shared_pool
 
+# How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
+_TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
+
 
 def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
     error = error if isinstance(error, BaseException) else RuntimeError(error)
@@ -204,7 +207,8 @@ class LocalRunner(Runner):
             a, b = (np.frombuffer(x[at : at + size], dtype=kind).astype("float64") for x in (got, wanted))
             at += size
             scale = max(float(np.abs(b).max(initial=0.0)), 1e-6)
-            if not np.allclose(a, b, rtol=1e-3, atol=1e-4 * scale):
+            relative, absolute = _TOLERANCES.get(dtype, (1e-3, 1e-4))
+            if not np.allclose(a, b, rtol=relative, atol=absolute * scale):
                 return f"results differ from the plain schedule's by up to {float(np.abs(a - b).max()):g}"
         return None
 
