@@ -168,10 +168,8 @@ SMALL_TASKS = [
 ]
 
 
-@tvm.testing.requires_opencl
-@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
-@pytest.mark.parametrize("name, args", SMALL_TASKS, ids=lambda x: x if isinstance(x, str) else "")
-def test_any_configuration_gives_what_the_cpu_gives(name, args, target):
+def check_some_configurations(name, args, target, count):
+    """The pick and some configurations that are drawn compute what the plain loops do on the CPU."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     random.seed(seed)
@@ -180,10 +178,23 @@ def test_any_configuration_gives_what_the_cpu_gives(name, args, target):
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=120, verify=True)
     measure = autotvm.measure.create_measure_batch(
         task, autotvm.measure_option(autotvm.LocalBuilder(timeout=120, n_parallel=2), runner))
-    indexes = [*space.start, *space.sample_ints(2)]
+    indexes = [*space.start, *space.sample_ints(count)]
     results = measure([autotvm.MeasureInput(task.target, task, space.get(i)) for i in indexes])
     for index, result in zip(indexes, results):
-        assert result.error_no == 0, (seed, space.get(index), result.costs)
+        assert result.error_no == 0, (name, seed, space.get(index), result.costs)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
+@pytest.mark.parametrize("name, args", SMALL_TASKS, ids=lambda x: x if isinstance(x, str) else "")
+def test_any_configuration_gives_what_the_cpu_gives(name, args, target):
+    check_some_configurations(name, args, target, 2)
+
+
+@pytest.mark.skipif(not tvm.cuda(0).exist, reason="needs an NVIDIA GPU")
+def test_any_configuration_gives_what_the_cpu_gives_on_cuda():
+    for name, args in SMALL_TASKS:
+        check_some_configurations(name, args, "cuda", 8)
 
 
 def test_tasks_of_gpus_are_refused_on_a_cpu():
