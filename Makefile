@@ -19,8 +19,15 @@ test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat r
 test-opencl: setup ## the operator tests on OpenCL; writes the table in docs/opencl_tests.md
 	TVM_TEST_ON=opencl TVM_TEST_TABLE=docs/opencl_tests.md $(BIN)/python -m pytest tests/topi tests/relay/op -q -n $(JOBS)
 
-test-cuda: setup ## the operator tests compiled for CUDA (ARCH=sm_90), and run where there is a GPU
-	TVM_TEST_ON="cuda -arch=$(or $(ARCH),sm_90)" $(BIN)/python -m pytest tests/topi tests/relay/op -q -n $(JOBS)
+ARCHITECTURES := $(if $(filter all,$(ARCH)),sm_75 sm_80 sm_90,$(or $(ARCH),sm_90))
+test-cuda: setup ## the operator tests compiled for CUDA (ARCH=sm_90, or all), run where there is a GPU; docs/cuda_tests.md
+	@set -e; for arch in $(ARCHITECTURES); do \
+	  TVM_TEST_ON="cuda -arch=$$arch" TVM_TEST_TABLE=docs/cuda_tests.md $(BIN)/python -m pytest tests/topi tests/relay/op \
+	    -q -n $(JOBS); done
+
+test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator of a GPU
+	TVM_TEST_ON="cuda -arch=$(or $(ARCH),sm_80)" TVM_TEST_TABLE=docs/cuda_tests.md $(BIN)/python -m tests.cuda_emulator \
+	  pytest tests/topi tests/relay/op -q -n $(JOBS)
 
 fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
@@ -81,5 +88,5 @@ $(VENV)/.stamp: pyproject.toml tools/environment.py
 	@$(PYTHON) tools/environment.py $(VENV) dev
 	@touch $@
 
-.PHONY: help demo test test-opencl test-cuda fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
 .DEFAULT_GOAL := help

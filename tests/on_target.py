@@ -1,14 +1,19 @@
 """The target that operator tests run on: ``TVM_TEST_ON=opencl`` runs them there, otherwise they run on ``llvm``. What
 has no device here (``TVM_TEST_ON="cuda -arch=sm_80"``) is compiled, and its results are made on ``llvm``.
 
-With ``TVM_TEST_SAMPLE=20`` a run keeps 20 of the tests it collects, chosen by its seed; with ``TVM_TEST_TABLE=path`` it
-writes what came of each file of tests as a table.
+``TVM_TEST_ON=cuda python -m tests.cuda_emulator pytest ...`` runs them on the emulator of a GPU.
+
+With ``TVM_TEST_SAMPLE=20`` a run keeps 20 of the tests it collects, chosen by its seed, in an order that is drawn too,
+and with ``TVM_TEST_SECONDS=30`` it begins no test after that time. With ``TVM_TEST_TABLE=path`` it writes what came of
+each file of tests as a table: one for each target the file is about.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +26,8 @@ ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/te
 OF_GPUS = ("tests/topi/gpu/", "tests/topi/test_gpu_schedule.py", "tests/topi/test_on_gpu.py")
 
 COLUMNS = ("passed", "failed", "xfailed", "skipped", "seconds")
+
+
 def target() -> tvm.target.Target:
     """The target under test, with code for the host by LLVM."""
     name = os.environ.get("TVM_TEST_ON", "llvm")
@@ -41,13 +48,43 @@ def is_cpu() -> bool:
     return os.environ.get("TVM_TEST_ON", "llvm") == "llvm"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("TVM_CUDA_EMULATED"):
+        from tests import cuda_emulator
+
+        cuda_emulator.install()
+    elif not is_cpu() and target().kind.name == "cuda":
+        compile_once()
+
+
+def compile_once() -> None:
+    """Many tests make the same kernels: each text is compiled once in a process."""
+    from tvm.codegen import nvrtc
+
+    nvrtc.compile_all = cache(nvrtc.compile_all)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not is_cpu():
         items[:] = [i for i in items if not i.nodeid.startswith(ONLY_CPU + OF_GPUS)]
     sample = int(os.environ.get("TVM_TEST_SAMPLE", "0"))
     if 0 < sample < len(items):
         chosen = set(random.Random(int(os.environ["TVM_TEST_SEED"])).sample([i.nodeid for i in items], sample))
-        items[:] = [i for i in items if i.nodeid in chosen]
+        items[:] = sorted((i for i in items if i.nodeid in chosen), key=lambda i: hash_of(i.nodeid))
+
+
+def hash_of(name: str) -> float:
+    """A number drawn for a name."""
+    return random.Random(name + os.environ["TVM_TEST_SEED"]).random()
+
+
+_started = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = os.environ.get("TVM_TEST_SECONDS")
+    if limit and time.monotonic() - _started > float(limit):
+        pytest.skip(f"the {limit} seconds of TVM_TEST_SECONDS are over")
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
@@ -65,5 +102,17 @@ def pytest_terminal_summary(terminalreporter) -> None:
     lines = ["| tests | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name, row in files.items():
         lines.append("| " + " | ".join([name, *(f"{row[c]:.0f}" for c in COLUMNS)]) + " |")
-    head = f"# Operator tests on {target().kind.name}\n\nWritten by `make test-opencl`; seconds are of one process.\n\n"
-    Path(path).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+    write_section(Path(path), str(os.environ["TVM_TEST_ON"]), "\n".join(lines))
+
+
+def write_section(path: Path, title: str, table: str) -> None:
+    """Put the table of one target in place of the one a file has for it."""
+    kind = target().kind.name
+    parts = path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else []
+    sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+    where = ", on the emulator" if os.environ.get("TVM_CUDA_EMULATED") else ", compiled" if only_compiles() else ""
+    sections[title + where] = table
+    text = f"# Operator tests on {kind}\n\nWritten by `make test-{kind}`; seconds are of one process.\n"
+    for name in sorted(sections):
+        text += f"\n## {name}\n\n{sections[name]}\n"
+    path.write_text(text, encoding="utf-8")

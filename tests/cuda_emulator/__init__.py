@@ -129,11 +129,16 @@ def compile_callback(text: str, target: Any) -> bytearray:
     return bytearray(compiled(str(text), str(target.attrs.get("arch") or "sm_75")))
 
 
+def install() -> None:
+    """From now on modules for cuda are built for the emulator."""
+    tvm.register_func("tvm_callback_cuda_compile", compile_callback, override=True)
+
+
 class building:
     """Within it, modules for cuda are built for the emulator."""
 
     def __enter__(self) -> None:
-        tvm.register_func("tvm_callback_cuda_compile", compile_callback, override=True)
+        install()
 
     def __exit__(self, *error: object) -> None:
         from tvm.runtime.registry import remove_global_func

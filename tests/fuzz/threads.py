@@ -8,6 +8,7 @@ import random
 import numpy as np
 
 import tvm
+from tests import cuda_emulator
 from tests.fuzz import oracle
 from tests.fuzz.generator import Program
 from tvm import te
@@ -181,7 +182,7 @@ class ThreadSchedule:
 
 
 class ThreadCase:
-    """The outcome of one seed on a device: "ok" or "refused"."""
+    """The outcome of one seed on a device ("cuda" is the emulator of one): "ok" or "refused"."""
 
     def __init__(self, seed: int, target: str = "opencl"):
         rng = random.Random(seed)
@@ -202,21 +203,33 @@ class ThreadCase:
         if self.made is None:
             return "refused"
         p = self.program
-        try:
-            built = tvm.build(self.made.schedule, p.inputs + p.outputs + list(p.sizes), self.target, name="case")
-        except ScheduleError as refusal:
-            self.refusal = str(refusal)
-            return "refused"
         numbers = np.random.RandomState(self.seed % (2**32))
         data = {t: numbers.randint(-5, 6, [self.size(d) for d in t.shape]).astype(t.dtype) for t in p.inputs}
         want = oracle.evaluate(p.outputs, data, p.sizes)
-        device = tvm.device(self.target.kind.name, 0)
         # Old values no kernel should let through: a missed element shows.
-        outs = [tvm.nd.array(np.full(w.shape, -77).astype(w.dtype), device) for w in want]
-        built(*[tvm.nd.array(data[t], device) for t in p.inputs], *outs, *p.sizes.values())
-        for got, expected, tensor in zip(outs, want, p.outputs):
-            oracle.assert_near(got.numpy(), expected, f"seed {self.seed}, output {tensor.name}")
+        outs = [np.full(w.shape, -77).astype(w.dtype) for w in want]
+        try:
+            results = self.execute([*data.values(), *outs])
+        except ScheduleError as refusal:
+            self.refusal = str(refusal)
+            return "refused"
+        for got, expected, tensor in zip(results, want, p.outputs):
+            oracle.assert_near(got, expected, f"seed {self.seed}, output {tensor.name}")
         return "ok"
+
+    def execute(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The outputs after the program has run on inputs and old outputs."""
+        p = self.program
+        args = p.inputs + p.outputs + list(p.sizes)
+        sizes = list(p.sizes.values())
+        if self.target.kind.name == "cuda":
+            results = cuda_emulator.run(self.made.schedule, args, [*arrays, *sizes], str(self.target.attrs["arch"]))
+            return results[len(p.inputs) :]
+        built = tvm.build(self.made.schedule, args, self.target, name="case")
+        device = tvm.device(self.target.kind.name, 0)
+        held = [tvm.nd.array(x, device) for x in arrays]
+        built(*held, *sizes)
+        return [x.numpy() for x in held[len(p.inputs) :]]
 
 
 __all__ = ["ThreadCase", "ThreadSchedule"]

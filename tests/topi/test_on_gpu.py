@@ -1,19 +1,23 @@
-"""Operators on GPUs: a part of the operator tests, another one in each run, done on OpenCL as they are on the CPU, and
-compiled for CUDA."""
+"""Operators on GPUs: a part of the operator tests, another one in each run, done on OpenCL as they are on the CPU, compiled
+for CUDA by NVRTC, and run as CUDA on the emulator of a GPU."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 import tvm.testing
+from tests import cuda_emulator
 from tvm.codegen import nvrtc
 
-# ``make test-opencl`` and ``make test-cuda`` run all of them.
-SAMPLE = "10"
+# As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
+# ``make test-cuda`` run all of them.
+SAMPLE, SECONDS = "60", "20"
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
 @tvm.testing.requires_opencl
@@ -25,13 +29,22 @@ def test_a_sample_of_the_operator_tests_on_opencl(root, seed):
     not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
 )
 def test_a_sample_of_the_operator_tests_compiles_for_cuda(root, seed):
-    sample(root, seed + 1, "cuda -arch=" + ("sm_75", "sm_80", "sm_90")[seed % 3])
+    sample(root, seed + 1, f"cuda -arch={ARCHITECTURES[seed % 3]}")
 
 
-def sample(root, seed: int, target: str) -> None:
-    environment = {**os.environ, "TVM_TEST_ON": target, "TVM_TEST_SAMPLE": SAMPLE, "TVM_TEST_SEED": str(seed)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/topi", "tests/relay/op"]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    repeat = f"TVM_TEST_ON='{target}' TVM_TEST_SAMPLE={SAMPLE} TVM_TEST_SEED={seed}"
-    assert done.returncode == 0, f"{repeat}\n{done.stdout[-6000:]}"
-    assert any(x in done.stdout for x in (f"{SAMPLE} passed", "skipped", "xfailed")), done.stdout[-2000:]
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+def test_a_sample_of_the_operator_tests_on_the_emulator_of_a_gpu(root, seed):
+    sample(root, seed + 2, f"cuda -arch={ARCHITECTURES[(seed + 1) % 3]}", "tests.cuda_emulator")
+
+
+def sample(root, seed: int, target: str, runner: str = "") -> None:
+    chosen = {"TVM_TEST_ON": target, "TVM_TEST_SAMPLE": SAMPLE, "TVM_TEST_SEED": str(seed)}
+    command = [sys.executable, "-m", *filter(None, [runner]), "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, **chosen, "TVM_TEST_SECONDS": SECONDS}
+    done = subprocess.run(
+        [*command, "tests/topi", "tests/relay/op"], cwd=root, env=environment, capture_output=True, text=True
+    )
+    repeat = " ".join(f"{name}='{value}'" for name, value in chosen.items())
+    assert done.returncode == 0, f"{repeat} python {' '.join(command[1:])}\n{done.stdout[-6000:]}"
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed and int(passed.group(1)) >= 3, done.stdout[-2000:]

@@ -65,9 +65,10 @@ class Loops:
         else:
             variable = axis.var
         self.variables[axis] = variable
-        if _is(r.extent, 1):
+        if _is(r.extent, 1) and axis not in self.uneven:
             value = r.min
         else:
+            # A loop of one iteration on a wider thread axis keeps the thread's number: its guard is about it.
             value = variable.astype(axis.var.dtype)
             value = value if _is(r.min, 0) else value + r.min
         if variable is not axis.var and not self.suffix:
@@ -291,6 +292,7 @@ class Lowering:
 
         if is_cross_thread(self, stage):
             return cross_thread_reduction(self, stage)
+        self._check_sharing(stage)
         main = Loops(self, stage)
         first, inner_data = reduction_split(stage)
         update = self.update(stage, main)
@@ -307,6 +309,19 @@ class Lowering:
         start = guarded(init.guards(skip_reduction=True), self._predicated(stage, self.init(stage, init)))
         start = self.nest(stage, init, inner_data, start, attached=False)
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
+
+    def _check_sharing(self, stage: Stage) -> None:
+        """Threads that all compute the same sum in memory they share would add to each other's."""
+        if not self.attach.scope(stage).startswith("shared"):
+            return
+        own = {t.thread_tag for a in stage.leaf_iter_vars if (t := self.attach.bound_thread(stage, a)) is not None}
+        for tag, thread in self.threads_around(stage).items():
+            extent = self.bounds.ranges[thread].extent
+            if tag.startswith("threadIdx.") and tag not in own and not _is(extent, 1):
+                raise ScheduleError(
+                    f"stage {stage.name} is a reduction in scope shared inside {tag}, whose {extent} threads would all "
+                    f"add to the same elements; bind one of its axes to {tag}, or compute it outside of {tag}"
+                )
 
     def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
         """The initialisation inside the loops, done at the first step of the reduction: loops that hold data and

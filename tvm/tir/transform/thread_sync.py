@@ -103,7 +103,8 @@ class SyncPlanner:
         return False
 
     def varies(self, index: PrimExpr) -> bool:
-        return any(isinstance(n, Var) and n not in self.threads for n in post_order(index))
+        """Whether an index may be another one in the next iteration of the loop just left; loops around it stand."""
+        return any(isinstance(n, Var) and n not in self.threads and n not in self.loops for n in post_order(index))
 
     # Statements -----------------------------------------------------------------------------------------------
     def visit(self, node: Stmt) -> tuple[Stmt, Summary]:
