@@ -7,6 +7,7 @@ import pytest
 
 import tvm
 from tvm import te, tir
+from tvm.error import ScheduleError
 from tvm.ir.visit import post_order
 
 
@@ -56,3 +57,35 @@ def test_aligned_strides_reach_the_memory():
     s[b].storage_align(b.op.axis[0], 8, 1)
     sizes = [n.extents[0].value for n in post_order(tvm.lower(s, [a, c])["main"].body) if isinstance(n, tir.Allocate)]
     assert sizes == [8 * 17]
+
+
+def test_a_loop_of_one_iteration_on_a_wider_thread_axis_runs_once():
+    a = te.placeholder((5, 1), name="A")
+    k = te.reduce_axis((0, 1), name="k")
+    b = te.compute((5,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].bind(b.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[b].bind(k, te.thread_axis((0, 4), "threadIdx.x"))
+    text = str(tvm.lower(s, [a, b], simple_mode=True))
+    assert "T.tvm_thread_allreduce(T.uint32(1), T.if_then_else(threadIdx_x < 1, " in text
+
+
+def test_a_reduction_in_shared_memory_by_every_thread_is_refused():
+    a = te.placeholder((8, 16), name="A")
+    k = te.reduce_axis((0, 16), name="k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((8,), lambda i: b[i] + b[7 - i], name="C")
+
+    def scheduled(bound: bool):
+        s = te.create_schedule(c.op)
+        thread = te.thread_axis("threadIdx.x")
+        s[c].bind(c.op.axis[0], thread)
+        s[b].compute_at(s[c], c.op.axis[0])
+        s[b].set_scope("shared")
+        if bound:
+            s[b].bind(b.op.axis[0], thread)
+        return s
+
+    with pytest.raises(ScheduleError, match="stage B is a reduction in scope shared inside threadIdx.x, whose 8 "):
+        tvm.lower(scheduled(False), [a, c])
+    assert tvm.lower(scheduled(True), [a, c])

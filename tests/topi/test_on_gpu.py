@@ -1,5 +1,5 @@
-"""Operators on GPUs: a part of the operator tests, another one in each run, done on OpenCL as they are on the CPU, compiled
-for CUDA by NVRTC, and run as CUDA on the emulator of a GPU."""
+"""Operators on GPUs: a part of the operator tests, another one in each run, done on OpenCL as they are on the CPU,
+compiled for CUDA by NVRTC, and run as CUDA on the emulator of a GPU."""
 
 from __future__ import annotations
 

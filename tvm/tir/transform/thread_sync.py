@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ...error import TVMError
+from ...error import ScheduleError
 from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.structural import structural_equal
@@ -139,7 +139,7 @@ class SyncPlanner:
             new, summary = self.visit(child)
             if self.conflict(pending, summary.first):
                 if self.uniform:
-                    raise TVMError(
+                    raise ScheduleError(
                         "threads of a block exchange data under a condition that differs between them; no barrier can "
                         "stand there: move the exchange out of the condition"
                     )
@@ -171,8 +171,10 @@ class SyncPlanner:
             first, summary.last = ([replace(a, ahead=False) for a in x] for x in (first, summary.last))
         if conflict:
             if self.uniform:
-                raise TVMError("a loop under a condition that differs between threads carries shared data; no barrier "
-                               "can stand in it")
+                raise ScheduleError(
+                    "a loop under a condition that differs between threads carries shared data; no barrier can stand in "
+                    "it: move the loop out of the condition, or bind axes whose extents the threads divide"
+                )
             body = seq(self.barrier(), body)
             return node.replace(body=body), Summary(header, list(summary.last), True)
         new = node if body is node.body else node.replace(body=body)
