@@ -172,8 +172,8 @@ class SyncPlanner:
         if conflict:
             if self.uniform:
                 raise ScheduleError(
-                    "a loop under a condition that differs between threads carries shared data; no barrier can stand in "
-                    "it: move the loop out of the condition, or bind axes whose extents the threads divide"
+                    "a loop under a condition that differs between threads carries shared data; no barrier can stand "
+                    "in it: move the loop out of the condition, or bind axes whose extents the threads divide"
                 )
             body = seq(self.barrier(), body)
             return node.replace(body=body), Summary(header, list(summary.last), True)
