@@ -37,9 +37,8 @@ def test_blocks_are_small_and_picks_valid(device, most, sizes):
     config = gemm.choose(known, machine)
     assert gemm.valid(known, machine, config) and prod(config["threads"]) <= most
     assert all(prod(t) <= most for t in gemm.space(known, machine)["threads"])
-    if not machine.has_shared:
-        tm, tn = config["tile"]
-        assert tm * tn + tm + tn <= machine.registers
+    tm, tn = config["tile"]
+    assert tm * tn + tm + tn + gemm.FEW_REGISTERS <= machine.registers
 
 
 def test_mali_reads_vectors_and_has_no_shared_memory():
@@ -52,6 +51,39 @@ def test_mali_reads_vectors_and_has_no_shared_memory():
     assert "__local" in texts[""] and "__local" in texts["-device=adreno"]
     # The right operand lies along the columns of a thread's tile.
     assert "vload4(0, b + " in texts["-device=mali"], texts["-device=mali"]
+
+
+INNER_LOOP_ON_MALI = """
+    for (int k_inner = 0; k_inner < 8; ++k_inner) { /* k.inner */
+      float T_matmul_left[8] __attribute__((aligned(16)));
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        T_matmul_left[i] = a[((((blockIdx_y * 4096) + (threadIdx_y * 512)) + (k_outer * 8)) + k_inner) + (i * 64)];
+      }
+      float T_matmul_right[4] __attribute__((aligned(16)));
+      float v[4] __attribute__((aligned(16)));
+      vstore4(vload4(0, b + ((((blockIdx_x * 32) + (threadIdx_x * 4)) + (k_outer * 4096)) + (k_inner * 512))), 0, v);
+      #pragma unroll
+      for (int lane = 0; lane < 4; ++lane) {
+        T_matmul_right[lane] = v[lane];
+      }
+      #pragma unroll
+      for (int i0 = 0; i0 < 8; ++i0) {
+        #pragma unroll
+        for (int i1 = 0; i1 < 4; ++i1) {
+          T_matmul_product[(i0 * 4) + i1] = T_matmul_product[(i0 * 4) + i1] + (T_matmul_left[i0] * T_matmul_right[i1]);
+        }
+      }
+    }
+"""
+
+
+def test_the_inner_loop_on_mali():
+    target = tvm.target.Target("opencl -device=mali")
+    s, args = lowered(target, 256, 512, 64)
+    text = tvm.build(s, args, target).imported_modules[0].get_source()
+    assert "reqd_work_group_size(8, 8, 1)" in text
+    assert INNER_LOOP_ON_MALI in text, text
 
 
 def test_the_kernel_of_a_product_on_mali():

@@ -53,6 +53,8 @@ RATE = 128
 READ, FETCH, SHOWN = 2.6, 3.0, 0.25
 # Where threads read memory themselves: a load, and what a step of the loop costs beside its terms.
 LOAD, LOOP = 4.0, 8.0
+# Registers a thread needs beside its tile at least, and how much longer it takes where there are not as many.
+FEW_REGISTERS, SPILLED = 16, 4.0
 # Registers of a thread beside its tile, and bytes of parts added up in a cycle.
 OTHER_REGISTERS = 42
 SUM_RATE = 2000.0
@@ -178,20 +180,24 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     cycles = rounds * max(work * fit, waiting)
     if rest:
         cycles += max(work * -(-rest // machine.multiprocessors), waiting)
-    cycles *= -(-sizes.terms // (step * parts))
+    cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
     if parts > 1:
         cycles += KERNEL + (parts + 1) * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
     return cycles
 
 
+def _spilling(config: dict[str, Any], machine: Machine) -> float:
+    """How much longer it takes where a tile is larger than the registers: it goes to memory and back."""
+    tm, tn = config["tile"]
+    return SPILLED if tm * tn + tm + tn + FEW_REGISTERS > machine.registers else 1.0
+
+
 def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles where each thread reads what it multiplies: loads of four numbers count as much as the multiplications
-    they stand beside, and a tile that is larger than the registers goes to memory and back."""
+    they stand beside."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     threads = sizes.batch * -(-sizes.rows // (tm * ty)) * -(-sizes.columns // (tn * tx)) * parts * ty * tx
-    term = tm * tn + LOAD * (-(-tm // LANES) + -(-tn // LANES)) + LOOP / step
-    if tm * tn + tm + tn > machine.registers:
-        term *= 4
+    term = (tm * tn + LOAD * (-(-tm // LANES) + -(-tn // LANES)) + LOOP / step) * _spilling(config, machine)
     cycles = -(-threads // machine.enough_threads) * term * -(-sizes.terms // (step * parts)) * step
     return cycles + (KERNEL + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
 

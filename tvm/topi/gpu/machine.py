@@ -26,7 +26,7 @@ class Family(NamedTuple):
 _FAMILIES = {
     "mali": Family(64, False, 12, 64),
     "bifrost": Family(64, False, 12, 64),
-    "adreno": Family(128, True, 4, 96),
+    "adreno": Family(128, True, 4, 80),
 }
 
 
