@@ -1,9 +1,10 @@
 """Whole models on an NVIDIA GPU beside PyTorch with a captured CUDA graph: outputs compared, then timed in turn.
 
-    python -m benchmarks.gpu.models [MODEL ...] [--rounds 100] [--json FILE] [--profile]
+    python -m benchmarks.gpu.models [MODEL ...] [--dtype float16] [--rounds 100] [--json FILE] [--profile]
 
 Needs torch, torchvision and onnx. Weights come from a seed. Both programs hold their input on the GPU and replay a
-captured graph; a round is one inference of each, and the figure is the 20th percentile of the rounds.
+captured graph; a round is one inference of each, and the figure is the 20th percentile of the rounds. With float16 or
+bfloat16 ours is the float32 model after ToMixedPrecision, PyTorch's is `.half()` or `.bfloat16()`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 from .. import zoo
 
 MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
+# How far outputs may be from those in double precision, by the type of the numbers.
+ERRORS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
 
 def build(name: str) -> tuple[Any, Any]:
@@ -64,13 +67,17 @@ def as_onnx(model: Any, case: zoo.Case) -> Any:
 
 
 class Ours:
-    def __init__(self, graph: Any, feeds: dict[str, np.ndarray], target: str):
+    def __init__(self, graph: Any, feeds: dict[str, np.ndarray], target: str, dtype: str):
         import tvm
         from tvm import relay
         from tvm.contrib import graph_executor
 
         started = time.perf_counter()
         mod, params = relay.frontend.from_onnx(graph)
+        if dtype != "float32":
+            mod["main"] = relay.build_module.bind_params_by_name(mod["main"], params)
+            mod, params = relay.transform.InferType()(mod), {}
+            mod = relay.transform.ToMixedPrecision(dtype)(mod)
         with tvm.transform.PassContext(opt_level=3):
             library = relay.build(mod, target, params=params)
         self.compile_seconds = time.perf_counter() - started
@@ -82,7 +89,7 @@ class Ours:
 
     def output(self) -> np.ndarray:
         self.module.run()
-        return self.module.get_output(0).numpy()
+        return self.module.get_output(0).numpy().astype("float32")
 
     def once(self) -> float:
         self.device.sync()
@@ -93,15 +100,17 @@ class Ours:
 
 
 class Torch:
-    def __init__(self, model: Any, feeds: dict[str, np.ndarray], channels_last: bool):
+    def __init__(self, model: Any, feeds: dict[str, np.ndarray], channels_last: bool, dtype: str):
         import torch
 
         torch.backends.cudnn.benchmark = True
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         self.torch = torch
         layout = torch.channels_last if channels_last else torch.contiguous_format
-        model = copy.deepcopy(model).float().cuda().to(memory_format=layout)
+        kind = getattr(torch, dtype)
+        model = copy.deepcopy(model).to(kind).cuda().to(memory_format=layout)
         inputs = [torch.from_numpy(v).cuda() for v in feeds.values()]
+        inputs = [v.to(kind) if v.is_floating_point() else v for v in inputs]
         inputs = [v.to(memory_format=layout) if v.dim() == 4 else v for v in inputs]
         self.graph = torch.cuda.CUDAGraph()
         with torch.inference_mode():
@@ -131,7 +140,7 @@ def error(got: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.linalg.norm(got.astype("float64") - wanted) / np.linalg.norm(wanted))
 
 
-def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any]:
+def measure(name: str, rounds: int, target: str, dtype: str, profile: bool) -> dict[str, Any]:
     import torch
 
     case = zoo.Case(name)
@@ -140,13 +149,13 @@ def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any
         wide = [torch.from_numpy(v).double() if v.dtype == "float32" else torch.from_numpy(v) for v in feeds.values()]
         wanted = model.double()(*wide).numpy()
     model = model.float()
-    ours = Ours(as_onnx(model, case), feeds, target)
+    ours = Ours(as_onnx(model, case), feeds, target, dtype)
     mistake = error(ours.output(), wanted)
-    if not mistake <= 1e-3:
+    if not mistake <= ERRORS[dtype]:
         raise SystemExit(f"{name}: the outputs differ by {mistake:.2g}")
     if profile:
         show_profile(ours, feeds)
-    peers = {layout: Torch(fast, feeds, layout == "NHWC") for layout in ("NCHW", "NHWC")}
+    peers = {layout: Torch(fast, feeds, layout == "NHWC", dtype) for layout in ("NCHW", "NHWC")}
     programs = {"ours": ours, **peers}
     for program in programs.values():
         for _ in range(10):
@@ -157,7 +166,7 @@ def measure(name: str, rounds: int, target: str, profile: bool) -> dict[str, Any
             times[key].append(program.once())
     best = {key: float(np.percentile(row, 20)) * 1e3 for key, row in times.items()}
     theirs = min(best["NCHW"], best["NHWC"])
-    row = {"model": name, "ours_ms": best["ours"], "torch_ms": theirs, "ratio": best["ours"] / theirs,
+    row = {"model": name, "dtype": dtype, "ours_ms": best["ours"], "torch_ms": theirs, "ratio": best["ours"] / theirs,
            "error": mistake, "torch_error": error(peers["NCHW"].output(), wanted), "compile_s": ours.compile_seconds}
     print(f"| {name} | {row['ours_ms']:.3f} | {theirs:.3f} | {row['ratio']:.2f} | {mistake:.1e} | "
           f"{row['compile_s']:.1f} |", flush=True)
@@ -188,11 +197,13 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--target", default="cuda")
+    parser.add_argument("--dtype", default="float32", choices=list(ERRORS))
     parser.add_argument("--json", help="a file for the rows")
     parser.add_argument("--profile", action="store_true", help="show the slowest kernels of each model")
     arguments = parser.parse_args()
     print("| model | ours, ms | PyTorch, ms | ratio | error | compile, s |\n| --- | --- | --- | --- | --- | --- |")
-    rows = [measure(name, arguments.rounds, arguments.target, arguments.profile) for name in arguments.models]
+    settings = arguments.rounds, arguments.target, arguments.dtype, arguments.profile
+    rows = [measure(name, *settings) for name in arguments.models]
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

@@ -13,6 +13,7 @@ from ..dtype import element, info
 from ..error import TVMError
 from ..ir.prim import Call, IntImm, PrimExpr, StringImm, Var
 from ..ir.visit import pre_order
+from . import cuda_fragments
 from .c_names import bare
 
 if TYPE_CHECKING:
@@ -179,12 +180,8 @@ def _copy_bulk(p: Cuda, node: Call) -> str:
 # mma and ldmatrix: fragments whose layout the program knows
 
 
-def _ldmatrix(p: Cuda, node: Call) -> str:
-    transposed, count, kind, local, local_offset, shared, shared_offset = node.args[:7]
-    number = number_of(count, "the number of matrices of ptx_ldmatrix")
-    flip = bool(number_of(transposed, "trans of ptx_ldmatrix"))
-    kind = text_of(kind, "the type of ptx_ldmatrix").lstrip(".")
-    dtype = element(node.dtype)
+def ldmatrix_helper(p: Cuda, number: int, flip: bool, kind: str) -> str:
+    """The name of the function that loads ``number`` matrices of 8 x 8."""
     name = f"tvm_ldmatrix_x{number}{'_trans' if flip else ''}"
     results = [f'"=r"(y[{i}])' for i in range(number)]
     p.source.add_helper(name, _INLINE + f"""void {name}(unsigned* y, const void* shared) {{
@@ -193,6 +190,16 @@ def _ldmatrix(p: Cuda, node: Call) -> str:
 [%{number}];"
                : {', '.join(results)} : "r"(place));
 }}""")
+    return name
+
+
+def _ldmatrix(p: Cuda, node: Call) -> str:
+    transposed, count, kind, local, local_offset, shared, shared_offset = node.args[:7]
+    number = number_of(count, "the number of matrices of ptx_ldmatrix")
+    flip = bool(number_of(transposed, "trans of ptx_ldmatrix"))
+    kind = text_of(kind, "the type of ptx_ldmatrix").lstrip(".")
+    dtype = element(node.dtype)
+    name = ldmatrix_helper(p, number, flip, kind)
     places = (pointer_to(p, local, dtype, local_offset), pointer_to(p, shared, dtype, shared_offset))
     p.line(f"{name}((unsigned*){places[0]}, {bare(places[1])});")
     return "0"
@@ -233,16 +240,18 @@ def _shape(p: Cuda, node: PrimExpr) -> tuple[str, int, int, int]:
         raise TVMError(f"{p.name}: a matrix product has a shape like m16n8k16, got '{text}'") from None
 
 
-def _mma(p: Cuda, node: Call) -> str:
-    sparse = node.op.name == "tir.ptx_mma_sp"
-    shape, m, n, k = _shape(p, node.args[0])
-    layouts = [text_of(a, "the layout of a matrix") for a in node.args[1:3]]
-    kinds = [_ptx_type(p, a) for a in node.args[3:6]]
-    rest = node.args[12:]
-    a, b, c = (
-        registers(size, kind) for size, kind in zip((m * k // (2 if sparse else 1), k * n, m * n), kinds)
-    )
-    saturate, operator = _mma_options(p, rest, sparse)
+def _mma_registers(shape: tuple[str, int, int, int], kinds: list[str], sparse: bool) -> list[Operands]:
+    _, m, n, k = shape
+    return [registers(size, kind) for size, kind in zip((m * k // (2 if sparse else 1), k * n, m * n), kinds)]
+
+
+def _mma_function(
+    p: Cuda, known: tuple[str, int, int, int], layouts: list[str], kinds: list[str], saturate: str, operator: str,
+    selector: int | None,
+) -> str:
+    """The name of the function for one product."""
+    sparse, shape = selector is not None, known[0]
+    a, b, c = _mma_registers(known, kinds, sparse)
     pa, pb, pc = (_PTX_TYPES[kind][0] for kind in kinds)
     head = f"mma{'.sp' if sparse else ''}.sync.aligned.{shape}.{layouts[0]}.{layouts[1]}{saturate}.{pc}.{pa}.{pb}.{pc}"
     name = "tvm_" + (head + operator).replace(".sync.aligned", "").replace(".", "_")
@@ -253,13 +262,30 @@ def _mma(p: Cuda, node: Call) -> str:
     operands += _list(results, 0)
     more = ", unsigned e" if sparse else ""
     if sparse:
-        operands += f", %{at_b + b.count}, {number_of(rest[2], 'the selector of a sparse product')}"
+        operands += f", %{at_b + b.count}, {selector}"
         inputs.append('"r"(e)')
     p.source.add_helper(name, _INLINE + f"""void {name}({c.type}* c, const {a.type}* a, const {b.type}* b{more}) {{
   asm("{head}{operator} {operands};"
       : {', '.join(results)}
       : {', '.join(inputs)});
 }}""")
+    return name
+
+
+def mma_helper(p: Cuda, text: str, *kinds: str) -> str:
+    """The name of the function for a product of matrices that are not sparse, row times column."""
+    return _mma_function(p, _shape(p, StringImm(text)), ["row", "col"], list(kinds), "", "", None)
+
+
+def _mma(p: Cuda, node: Call) -> str:
+    sparse = node.op.name == "tir.ptx_mma_sp"
+    layouts = [text_of(a, "the layout of a matrix") for a in node.args[1:3]]
+    kinds = [_ptx_type(p, a) for a in node.args[3:6]]
+    rest = node.args[12:]
+    shape = _shape(p, node.args[0])
+    selector = number_of(rest[2], "the selector of a sparse product") if sparse else None
+    name = _mma_function(p, shape, layouts, kinds, *_mma_options(p, rest, sparse), selector)
+    a, b, c = _mma_registers(shape, kinds, sparse)
     texts = []
     for position, kind in ((10, c), (6, a), (8, b)):
         pointer, _ = p.pointer(node.args[position])
@@ -330,6 +356,8 @@ class Fragment(NamedTuple):
     layout: str
     dtype: str
     registers: Operands
+    # Whether the layout among threads is that of mma.
+    known: bool = False
 
     @property
     def elements(self) -> int:
@@ -367,6 +395,10 @@ def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
         known = out.get(var)
         if known is None or name == "tir.tvm_load_matrix_sync":
             out[var] = Fragment(use, (m, n, k), layout, dtype, fragment_registers(use, (m, n, k), dtype))
+    if out and cuda_fragments.are_known(p, body, out):
+        for var, fragment in out.items():
+            count = Operands(8, "f", "float") if fragment.use == "c" else Operands(4, "r", "unsigned")
+            out[var] = fragment._replace(known=True, registers=count)
     return out
 
 
@@ -393,6 +425,10 @@ def _wmma_shape(fragment: Fragment) -> str:
 
 def _load_matrix(p: Cuda, node: Call) -> str:
     fragment, place = _fragment(p, node.args[0], node.args[4])
+    if fragment.known:
+        pointer, _ = p.pointer(node.args[5])
+        cuda_fragments.load(p, fragment, place, pointer, p.value(node.args[6]))
+        return "0"
     kind, count = _PTX_TYPES[fragment.dtype][0], fragment.registers.count
     head = f"wmma.load.{fragment.use}.sync.aligned.{fragment.layout}.{_wmma_shape(fragment)}.{kind}"
     name = "tvm_" + head.replace(".sync.aligned", "").replace(".", "_")
@@ -410,6 +446,10 @@ def _store_matrix(p: Cuda, node: Call) -> str:
     fragment, place = _fragment(p, node.args[0], node.args[4])
     kind, count = _PTX_TYPES[fragment.dtype][0], fragment.registers.count
     layout = text_of(node.args[7], "the layout of a matrix").removesuffix("_major")
+    if fragment.known:
+        pointer, _ = p.pointer(node.args[5])
+        cuda_fragments.store(p, place, pointer, p.value(node.args[6]), layout)
+        return "0"
     head = f"wmma.store.d.sync.aligned.{layout}.{_wmma_shape(fragment)}.{kind}"
     name = "tvm_" + head.replace(".sync.aligned", "").replace(".", "_")
     inputs = [f'"{fragment.registers.letter}"(x[{i}])' for i in range(count)]
@@ -437,6 +477,9 @@ def _fill_fragment(p: Cuda, node: Call) -> str:
 
 def _mma_sync(p: Cuda, node: Call) -> str:
     d, a, b, c = (_fragment(p, node.args[i], node.args[i + 1]) for i in (0, 2, 4, 6))
+    if a[0].known:
+        cuda_fragments.multiply(p, a[0].dtype, (d[1], a[1], b[1], c[1]))
+        return "0"
     kinds = [_PTX_TYPES[x[0].dtype][0] for x in (d, a, b, c)]
     types = f"{kinds[0]}.{kinds[3]}" if kinds[1] == "f16" else ".".join(kinds)
     head = f"wmma.mma.sync.aligned.{a[0].layout}.{b[0].layout}.{_wmma_shape(a[0])}.{types}"

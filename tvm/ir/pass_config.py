@@ -234,6 +234,7 @@ def _declare_known() -> None:
         ("tir.usmp.enable", False, "unified static memory planning"),
         ("tir.usmp.use_workspace_io", False, "inputs and outputs in the workspace"),
         ("te.keep_schedule_record", False, "record the steps of a schedule"),
+        ("topi.allow_tf32", False, "float32 products on tensor cores, whose operands have ten bits of mantissa"),
         ("testing.immutable_module", False, "refuse changes of a module in place"),
         ("relay.backend.use_auto_scheduler", False, "schedules from the auto-scheduler"),
         ("relay.backend.use_meta_schedule", False, "schedules from meta-schedule"),

@@ -13,6 +13,7 @@ from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.gpu_layout import GPULayout
 from .transform.gpu_weights import GPUWeights
 from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
@@ -38,6 +39,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     CanonicalizeCast(),
     FoldConstant(),
     AlterOpLayout(),
+    GPULayout(),
     GPUWeights(),
     PackDense(),
     FoldConstant(),

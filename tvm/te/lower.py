@@ -219,7 +219,7 @@ class Lowering:
             else:
                 region = tuple(Range(min=const(0, d.dtype), extent=d) for d in tensor.shape)
             if stage.double_buffered and index == 0:
-                body = AttrStmt(tensor, "double_buffer_scope", const(1), body)
+                body = AttrStmt(tensor, "double_buffer_scope", const(stage.double_buffered - 1), body)
             body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
             # Strides are asked for before the memory is made.
             for dim, axis in enumerate(op.axis if isinstance(op, BaseComputeOp) else ()):

@@ -86,7 +86,8 @@ class Stage:
         self.attach_stage: Stage | None = None
         self.scope = ""
         self.is_output = False
-        self.double_buffered = False
+        # Pieces of memory that take turns; 0 where there is one.
+        self.double_buffered = 0
         self.rolling = False
         self.env_thread_axes: list[IterVar] = []
         self.store_predicate: PrimExpr | None = None
@@ -364,12 +365,15 @@ class Stage:
         attrs.dim_align_factor, attrs.dim_align_offset = int(factor), int(offset)
         self._record("storage_align", axis, factor, offset)
 
-    def double_buffer(self) -> None:
+    def double_buffer(self, stages: int = 2) -> None:
+        """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns."""
         self._require_compute("double_buffer")
+        if int(stages) < 2:
+            self._fail("double_buffer", f"at least two pieces of memory take turns, got {stages}")
         if self.is_output:
             self._fail("double_buffer", "it is an output: its memory belongs to the caller")
-        self.double_buffered = True
-        self._record("double_buffer")
+        self.double_buffered = int(stages)
+        self._record("double_buffer", stages)
 
     def rolling_buffer(self) -> None:
         self._require_compute("rolling_buffer")

@@ -64,12 +64,12 @@ DEVICE: tuple[Pass, ...] = (
     transform.LowerThreadAllreduce(),
     transform.AnnotateDeviceRegions(),
     transform.SplitHostDevice(),
+    transform.MergeDynamicSharedMemoryAllocations(),
 )
 
 # ... and then on the kernels and on the functions that launch them.
 KERNELS: tuple[Pass, ...] = (
     transform.InjectPTXAsyncCopy(),
-    transform.MergeDynamicSharedMemoryAllocations(),
     transform.LowerWarpMemory(),
     transform.Simplify(),
     transform.LowerDeviceStorageAccessInfo(),

@@ -52,7 +52,7 @@ class LayoutConfig:
         LayoutConfig.current = self._outer
 
 
-class _Desired:
+class Desired:
     """The layout asked for, operator by operator."""
 
     def __init__(self, desired: Mapping[str, Any]):
@@ -103,7 +103,7 @@ def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="ConvertLayout", required=["InferType"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        new = Layouts(_Desired(desired_layouts)).run(func)
+        new = Layouts(Desired(desired_layouts)).run(func)
         return func if new is func else infer_function(new, mod)
 
     return convert

@@ -8,8 +8,15 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...target import Target
 from ..expr import Call, Constant, Function
+from ..infer import dims
 from ..op.nn.dense import matmul
+from ..op.nn.space import pad
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
+
+
+def filling(channels: int) -> int:
+    """Channels of zeros that make copies of whole pieces of memory possible."""
+    return -channels % (4 if channels < 4 else 8) if channels % 2 else 0
 
 
 class Rearranged:
@@ -20,14 +27,31 @@ class Rearranged:
 
     def __call__(self, node) -> Call | None:
         if is_call(node, "nn.conv2d") and isinstance(node.args[1], Constant):
-            attrs = node.attrs
-            if attrs.groups != 1 or attrs.kernel_layout != "OIHW" or attrs.data_layout not in ("NCHW", "NHWC"):
-                return None
-            weight = self.turned(node.args[1], (2, 3, 1, 0))
-            return node.replace(args=(node.args[0], weight), attrs=attrs.replace(kernel_layout="HWIO"))
+            return self.convolution(node)
         if is_call(node, "nn.dense") and isinstance(node.args[1], Constant):
             return matmul(node.args[0], self.turned(node.args[1], (1, 0)), node.attrs.units, node.attrs.out_dtype)
         return None
+
+    def convolution(self, node: Call) -> Call | None:
+        attrs, (data, weight) = node.attrs, node.args
+        if attrs.groups != 1 or attrs.data_layout not in ("NCHW", "NHWC"):
+            return None
+        if attrs.kernel_layout == "OIHW":
+            weight = self.turned(weight, (2, 3, 1, 0))
+        elif attrs.kernel_layout != "HWIO":
+            return None
+        shape = dims(node.args[0].checked_type_)
+        missing = filling(shape[-1]) if attrs.data_layout == "NHWC" and weight.data.dtype == "float16" else 0
+        if missing:
+            data = pad(data, ((0, 0), (0, 0), (0, 0), (0, missing)))
+            weight = self.filled(weight, missing)
+        elif attrs.kernel_layout == "HWIO":
+            return None
+        return node.replace(args=(data, weight), attrs=attrs.replace(kernel_layout="HWIO"))
+
+    def filled(self, weight: Constant, missing: int) -> Constant:
+        """Filters with channels of zeros after their own."""
+        return Constant(np.pad(weight.data.numpy(), ((0, 0), (0, 0), (0, missing), (0, 0))))
 
     def turned(self, weight: Constant, order: tuple[int, ...]) -> Constant:
         key = (id(weight), order)

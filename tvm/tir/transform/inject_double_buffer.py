@@ -1,8 +1,12 @@
-"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two halves, so that the next
-iteration's data are on their way while the present ones are used.
+"""InjectDoubleBuffer: memory filled and used in each iteration of a loop gets two pieces or more, so that the data of
+the next iterations are on their way while the present ones are used.
 
-    for i: fill(t); use(t)   ->   fill(t half 0)
-                                  for i: if i + 1 < n: fill(t half (i + 1) % 2); use(t half i % 2)
+    for i: fill(t); use(t)   ->   fill(t piece 0)
+                                  for i: if i + 1 < n: fill(t piece (i + 1) % 2); use(t piece i % 2)
+
+The value of ``double_buffer_scope`` says how many iterations the fills are ahead. What fills for the first iterations
+is marked with a count from one (``double_buffer_write``), and a loop whose fills are further ahead than one iteration
+is annotated with how far.
 """
 
 from __future__ import annotations
@@ -24,18 +28,20 @@ from .storage_flatten import product
 from .unroll_loop import rename_bound
 
 SCOPE = "double_buffer_scope"
+# Annotation of a loop: iterations by which its fills are ahead.
+AHEAD = "double_buffer_ahead"
 
 
-class HalfShifter(StmtRewriter):
-    """Accesses of one allocation go to the half that ``which`` (0 or 1) names."""
+class PieceShifter(StmtRewriter):
+    """Accesses of one allocation go to the piece that ``which`` names."""
 
-    def __init__(self, data: Var, size: PrimExpr, which: PrimExpr, buffers: dict[Buffer, Buffer]):
-        self.data, self.size, self.which, self.buffers = data, size, which, buffers
+    def __init__(self, data: Var, size: PrimExpr, which: PrimExpr, pieces: int, buffers: dict[Buffer, Buffer]):
+        self.data, self.size, self.which, self.pieces, self.buffers = data, size, which, pieces, buffers
 
     def buffer(self, buffer: Buffer) -> Buffer:
         got = self.buffers.get(buffer)
         if got is None:
-            got = self.buffers[buffer] = buffer.replace(shape=(buffer.shape[0] * 2,))
+            got = self.buffers[buffer] = buffer.replace(shape=(buffer.shape[0] * self.pieces,))
         return got
 
     def shift(self, index: PrimExpr) -> PrimExpr:
@@ -65,13 +71,16 @@ class DoubleBuffers(StmtRewriter):
 
 
 def all_double_buffered(loop: For) -> Stmt:
-    """The loop with each allocation in two halves that is to have them."""
+    """The loop with each allocation in pieces that is to have them."""
     loop = loop.replace(body=allocations_first(loop.body))
     for found in find_allocations(loop.body):
         made = double_buffered(loop, *found)
         if made is not None:
             allocation, first, rest = made
             return allocation.replace(body=seq(first, all_double_buffered(rest)))
+    annotations = loop.annotations or {}
+    if annotations.get(AHEAD) == 1:
+        return loop.replace(annotations={k: v for k, v in annotations.items() if k != AHEAD})
     return loop
 
 
@@ -132,7 +141,8 @@ def parts(body: Stmt, data: Var) -> Parts | None:
 
 
 def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tuple[Allocate, Stmt, For] | None:
-    """The allocation with two halves, what fills the first, and the loop then; None when its form does not allow it."""
+    """The allocation in pieces, what fills the first of them, and the loop then; None when its form does not allow
+    it."""
     data, size = allocation.buffer_var, product(allocation.extents)
     split = parts(allocation.body, data)
     if split is None:
@@ -147,23 +157,44 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
         return None
     if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
         return None
-    var = loop.loop_var
-    buffers: dict[Buffer, Buffer] = {}
+    var, distance = loop.loop_var, ahead_of(allocation.body, data)
+    if int_value(loop.extent) is not None:
+        distance = min(distance, max(int_value(loop.extent) - 1, 1))
+    pieces, buffers = distance + 1, {}
     step = var - loop.min
-    two = const(2, var.dtype)
     fill_stmt = seq(*fill)
-    first = HalfShifter(data, size, const(0, var.dtype), buffers).stmt(substitute(fill_stmt, {var: loop.min}))
-    ahead = substitute(fill_stmt, {var: var + 1})
-    ahead = rename_bound(HalfShifter(data, size, primop.floormod(step + 1, two), buffers).stmt(ahead))
-    ahead = IfThenElse(likely(step + 1 < loop.extent), AttrStmt(data, "double_buffer_write", const(1, "int32"), ahead))
-    used = HalfShifter(data, size, primop.floormod(step, two), buffers).stmt(seq(*use))
-    body = seq(*before, ahead, used)
+
+    def moved(statement: Stmt, which: PrimExpr) -> Stmt:
+        return PieceShifter(data, size, which, pieces, buffers).stmt(statement)
+
+    first = [first_fill(loop, data, i, moved(substitute(fill_stmt, {var: loop.min + i}), const(i, var.dtype)))
+             for i in range(distance)]
+    count = const(pieces, var.dtype)
+    ahead = rename_bound(moved(substitute(fill_stmt, {var: var + distance}), primop.floormod(step + distance, count)))
+    ahead = AttrStmt(data, "double_buffer_write", const(1, "int32"), ahead)
+    ahead = IfThenElse(likely(step + distance < loop.extent), ahead)
+    body = seq(*before, ahead, moved(seq(*use), primop.floormod(step, count)))
     for statement in reversed([*around, *inner]):
         body = statement.replace(body=body)
-    doubled: Stmt = AttrStmt(data, "double_buffer_write", const(1, "int32"), first)
+    # Waiting for the fill that is the least ahead is waiting for all of them.
+    known = min(distance, (loop.annotations or {}).get(AHEAD, distance))
+    annotations = {**(loop.annotations or {}), AHEAD: known}
+    return allocation.replace(extents=(size * pieces,)), seq(*first), loop.replace(body=body, annotations=annotations)
+
+
+def ahead_of(body: Stmt, data: Var) -> int:
+    """Iterations by which the memory is to be filled before it is used."""
+    return next(n.value.value for n in post_order(body)
+                if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
+
+
+def first_fill(loop: For, data: Var, index: int, fill: Stmt) -> Stmt:
+    """The fill for one of the first iterations, if the loop has as many. Its mark stands whether or not it has."""
+    if index:
+        fill = rename_bound(fill)
     if int_value(loop.extent) is None:
-        doubled = IfThenElse(likely(loop.extent > 0), doubled)
-    return allocation.replace(extents=(size * 2,)), doubled, loop.replace(body=body)
+        fill = IfThenElse(likely(loop.extent > index), fill)
+    return AttrStmt(data, "double_buffer_write", const(index + 1, "int32"), fill)
 
 
 def likely(condition: PrimExpr) -> PrimExpr:

@@ -2,7 +2,8 @@
 
 A store of what a load of global memory gives, 4, 8 or 16 aligned bytes at once, becomes ``ptx_cp_async``, which moves
 the bytes without holding up the thread; a load under a condition, with zero otherwise, becomes a copy of nothing that
-fills with zeros. Every barrier first waits for the copies of its thread, so that behind it they are there for all.
+fills with zeros. Every barrier first waits for the copies of its thread, so that behind it they are there for all;
+at the head of a loop whose fills are several iterations ahead it waits for those of this iteration only.
 
 That serves double buffering, whose fills for the next iteration are changed wherever the device can (sm_80 and newer);
 other fills are changed when ``tir.use_async_copy`` is set.
@@ -16,11 +17,13 @@ from ...arith import Analyzer
 from ...dtype import element, info
 from ...ir.op import Op
 from ...ir.prim import Broadcast, BufferLoad, Call, FloatImm, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.primop import logical_and
 from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ..function import PrimFunc
-from ..stmt import AttrStmt, BufferStore, Evaluate, Stmt, seq
-from .statement import StmtRewriter, is_call
+from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, LetStmt, SeqStmt, Stmt, seq
+from .inject_double_buffer import AHEAD
+from .statement import StmtRewriter, int_value, is_call
 from .storage_rewrite import scope_of
 
 _SIZES = (4, 8, 16)
@@ -41,6 +44,9 @@ class AsyncCopies(StmtRewriter):
         self.wanted = before or node.attr_key == "double_buffer_write"
         new = self.keep(node)
         self.wanted = before
+        if node.attr_key == "double_buffer_write" and int_value(node.value) > 1:
+            # What is for a later iteration is waited for later.
+            return seq(Evaluate(Call("void", Op.get("tir.ptx_commit_group"), ())), new)
         return new
 
     def on_BufferStore(self, node: BufferStore) -> Stmt:
@@ -80,11 +86,23 @@ class AsyncCopies(StmtRewriter):
 class Waits(StmtRewriter):
     """Every barrier waits for the copies before it."""
 
+    def __init__(self):
+        self.heads: dict[int, int] = {}
+
+    def on_For(self, node: For) -> Stmt:
+        ahead = (node.annotations or {}).get(AHEAD)
+        first = node.body
+        while isinstance(first, (SeqStmt, AttrStmt, Allocate, LetStmt)):
+            first = first.seq[0] if isinstance(first, SeqStmt) else first.body
+        if ahead is not None:
+            self.heads[id(first)] = ahead - 1
+        return self.keep(node)
+
     def on_Evaluate(self, node: Evaluate) -> Stmt:
         if not is_call(node.value, "tir.tvm_storage_sync"):
             return node
         commit = Call("void", Op.get("tir.ptx_commit_group"), ())
-        wait = Call("void", Op.get("tir.ptx_wait_group"), (const(0, "int32"),))
+        wait = Call("void", Op.get("tir.ptx_wait_group"), (const(self.heads.get(id(node), 0), "int32"),))
         return seq(Evaluate(commit), Evaluate(wait), node)
 
 
@@ -94,8 +112,9 @@ def source_of(value: PrimExpr) -> tuple[BufferLoad | None, PrimExpr | None]:
         return value, None
     if is_call(value, "tir.if_then_else"):
         condition, yes, no = value.args
-        if isinstance(yes, BufferLoad) and is_zero(no) and info(condition.dtype).lanes == 1:
-            return yes, condition
+        if is_zero(no) and info(condition.dtype).lanes == 1:
+            load, further = source_of(yes)
+            return load, condition if further is None else logical_and(condition, further)
     return None, None
 
 

@@ -1,21 +1,23 @@
 """MergeDynamicSharedMemoryAllocations: a kernel has one piece of dynamic shared memory; its buffers are parts of it.
 
-Storage sharing has been decided before; here each buffer that is left gets its own place.
+Buffers used by different statements of the kernel, none of which repeats, share a part. Between them stands a barrier:
+threads that are done with one must not write the other while some still read.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ...dtype import info
 from ...error import TVMError
 from ...ir.op import Op
-from ...ir.prim import BufferLoad, Call, Var, const
+from ...ir.prim import BufferLoad, Call, StringImm, Var, const
 from ...ir.type import PointerType, PrimType
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import Allocate, AttrStmt, BufferStore, Stmt
+from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
 from .statement import StmtRewriter, is_call
 from .storage_rewrite import constant_bytes, scope_of
 
@@ -24,10 +26,17 @@ ALIGNMENT = 16
 
 
 class Merger(StmtRewriter):
-    def __init__(self, merged: Var, offsets: dict[Var, int], total: int):
+    def __init__(self, merged: Var, offsets: dict[Var, int], total: int, before: set[int]):
         self.merged, self.offsets, self.total = merged, offsets, total
+        self.before = before  # statements that have to wait for all threads
         self.buffers: dict[Buffer, Buffer] = {}
         self.placed = False
+
+    def stmt(self, node: Stmt) -> Stmt:
+        new = StmtRewriter.stmt(self, node)
+        if id(node) not in self.before:
+            return new
+        return seq(Evaluate(Call("int32", Op.get("tir.tvm_storage_sync"), (StringImm("shared"),))), new)
 
     def buffer(self, buffer: Buffer) -> Buffer:
         got = self.buffers.get(buffer)
@@ -74,19 +83,81 @@ class Merger(StmtRewriter):
         )
 
 
-def merge_dynamic_shared_memory_allocations(func: PrimFunc) -> PrimFunc:
-    found = [n for n in post_order(func.body) if isinstance(n, Allocate) and scope_of(n.buffer_var) == SCOPE]
-    if len(found) < 2:
-        return func
-    offsets: dict[Var, int] = {}
-    total = 0
+@dataclass(slots=True)
+class Life:
+    """A buffer: its bytes, the first and the last statement that use it, and its place."""
+
+    data: Var
+    size: int
+    first: int = -1
+    last: int = -1
+    offset: int = 0
+
+    def meets(self, other: Life) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+    def overlaps(self, other: Life) -> bool:
+        return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
+
+def statements_of(body: Stmt) -> list[Stmt]:
+    """What a kernel does one after the other; loops and conditions are one statement."""
+    if isinstance(body, SeqStmt):
+        return [x for s in body.seq for x in statements_of(s)]
+    return statements_of(body.body) if isinstance(body, (AttrStmt, Allocate, LetStmt)) else [body]
+
+
+def lives_of(found: list[Allocate], statements: list[Stmt]) -> list[Life]:
+    lives = {}
     for node in found:
         size = constant_bytes(node)
         if size is None:
             raise TVMError(
                 f"{node.buffer_var.name}: a kernel with several pieces of dynamic shared memory needs their sizes known"
             )
-        offsets[node.buffer_var] = total
-        total += -(-size // ALIGNMENT) * ALIGNMENT
+        lives[node.buffer_var] = Life(node.buffer_var, -(-size // ALIGNMENT) * ALIGNMENT)
+    for at, statement in enumerate(statements):
+        for node in post_order(statement):
+            data = node.buffer.data if isinstance(node, (BufferLoad, BufferStore)) else node
+            life = lives.get(data) if isinstance(data, Var) else None
+            if life is not None:
+                life.first, life.last = at if life.first < 0 else life.first, at
+    return sorted(lives.values(), key=lambda life: life.first)
+
+
+def place(lives: list[Life]) -> int:
+    """Give each buffer the first place that no buffer alive with it has; the bytes of all."""
+    total = 0
+    for i, life in enumerate(lives):
+        rivals = sorted((x for x in lives[:i] if x.meets(life)), key=lambda x: x.offset)
+        for rival in rivals:
+            if life.overlaps(rival):
+                life.offset = rival.offset + rival.size
+        total = max(total, life.offset + life.size)
+    return total
+
+
+def waits(lives: list[Life], statements: list[Stmt]) -> set[int]:
+    """The statements before which all threads have to be done with what had the memory before."""
+    out: set[int] = set()
+    for later in lives:
+        before = [x.last for x in lives if x.last < later.first and x.overlaps(later)]
+        if before and not any(is_barrier(s) for s in statements[max(before) + 1 : later.first]):
+            out.add(id(statements[later.first]))
+    return out
+
+
+def is_barrier(node: Stmt) -> bool:
+    return isinstance(node, Evaluate) and is_call(node.value, "tir.tvm_storage_sync")
+
+
+def merge_dynamic_shared_memory_allocations(func: PrimFunc) -> PrimFunc:
+    found = [n for n in post_order(func.body) if isinstance(n, Allocate) and scope_of(n.buffer_var) == SCOPE]
+    if len(found) < 2:
+        return func
+    statements = statements_of(func.body)
+    lives = lives_of(found, statements)
+    total = place(lives)
     merged = Var("buf_dyn_shmem", PointerType(PrimType("uint8"), SCOPE))
-    return func.replace(body=Merger(merged, offsets, total).stmt(func.body))
+    offsets = {life.data: life.offset for life in lives}
+    return func.replace(body=Merger(merged, offsets, total, waits(lives, statements)).stmt(func.body))

@@ -109,6 +109,11 @@ def product(
     such: the operator is then a kernel of its own after the product. ``workload`` is what tuning records call the
     operator. Tiles are whole ones: past the edges the operands are nothing, so that the inner loops need not ask where
     they are."""
+    from . import tensor_cores
+
+    start = [0] * (len(batch) + 2)
+    if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype):
+        return tensor_cores.product(left, right, batch, sizes, name, places, workload)
     target = Target.current()
     count = 1
     for d in batch:
@@ -456,7 +461,7 @@ def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], str
         group, o = (), at[channel_place]
         if groups > 1:
             group, o = (o // filters,), o % filters
-        return made(*group, place, o) if last else made(*group, o, place)
+        return (made(*group, place, o) if last else made(*group, o, place)).astype(dtype)
 
     return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
 
@@ -490,7 +495,7 @@ def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: boo
         row: Any = 0
         for i, d in zip(at, dims):
             row = row * d + i
-        return made(row, at[-1])
+        return made(row, at[-1]).astype(dtype)
 
     return te.compute((*dims, n), unfold, name="T_matmul", tag="matmul")
 
@@ -511,4 +516,4 @@ def batch_matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_
     places = {"batch": (0,), "rows": (1,), "columns": (2,)}
     workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)
     made = product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places, workload)
-    return te.compute((batch, m, n), lambda *at: made(*at), name="T_batch_matmul", tag="batch_matmul")
+    return te.compute((batch, m, n), lambda *at: made(*at).astype(dtype), name="T_batch_matmul", tag="batch_matmul")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...codegen import cuda
 from ...dtype import info
 from ...target import Target
 
@@ -44,10 +45,12 @@ class Machine:
         self.has_shared = family is None or family.has_shared
         self.registers = 255 if family is None else family.registers
         self.shared_bytes = features.shared_bytes or 16384
-        # What all blocks of a multiprocessor have together.
-        self.multiprocessor_shared = max(self.shared_bytes, (228 if arch.startswith("sm_90") else 96) << 10)
         self.vector_bytes = max(features.vector_bits, 32) // 8
         self.is_cuda = "cuda" in target.keys
+        # What a block may ask for at its launch.
+        self.dynamic_shared = cuda.limits_of(target).dynamic if self.is_cuda else self.shared_bytes
+        # What all blocks of a multiprocessor have together.
+        self.multiprocessor_shared = max(self.dynamic_shared, (228 if arch.startswith("sm_90") else 96) << 10)
         self.multiprocessors = _MULTIPROCESSORS.get(arch, 80 if self.is_cuda else 16)
         if family is not None:
             self.max_threads = min(self.max_threads, family.threads)

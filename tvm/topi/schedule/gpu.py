@@ -19,12 +19,14 @@ from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from ..cpu import access
-from ..gpu import depthwise, extern, gemm, rows, winograd
+from ..gpu import depthwise, extern, gemm, rows, tensor_cores, winograd
 from ..gpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
     gemm.TAG: gemm,
+    tensor_cores.TAG: tensor_cores,
+    tensor_cores.SUM_TAG: tensor_cores,
     depthwise.TAG: depthwise,
     winograd.DATA: winograd,
     winograd.RESULT: winograd,

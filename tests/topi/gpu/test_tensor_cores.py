@@ -1,0 +1,168 @@
+"""Products on tensor cores: what is chosen, the text of the main loop, and that every configuration compiles."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tvm
+from tvm import te, topi
+from tvm.codegen import nvrtc
+from tvm.topi.gpu import gemm, tensor_cores
+from tvm.topi.gpu.gemm import Sizes
+from tvm.topi.gpu.machine import Machine
+
+needs_compiler = pytest.mark.skipif(
+    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
+)
+
+
+def cuda(arch: str = "sm_90") -> tvm.target.Target:
+    return tvm.target.Target(f"cuda -arch={arch}", host="llvm")
+
+
+def source_of(outs, args, target) -> str:
+    with target:
+        schedule = topi.schedule.schedule_for(outs, target)
+    return tvm.build(schedule, args, target).imported_modules[0].get_source()
+
+
+def a_configuration(**given):
+    config = {"tile": (32, 32), "warps": (2, 2), "step": 32, "stages": 3, "parts": 1, **given}
+    return lambda sizes, machine: config
+
+
+@pytest.mark.parametrize("arch, dtype, out, wanted", [
+    ("sm_90", "float16", "float16", True), ("sm_90", "float16", "float32", True), ("sm_75", "float16", "float16", True),
+    ("sm_70", "float16", "float16", False), ("sm_80", "bfloat16", "float32", True),
+    ("sm_75", "bfloat16", "float32", False), ("sm_90", "float32", "float32", False), ("sm_90", "int8", "int32", False),
+    ("sm_90", "float16", "float64", False), ("sm_90a", "float16", "float16", True),
+])  # fmt: skip
+def test_which_products_go_to_tensor_cores(arch, dtype, out, wanted):
+    with cuda(arch):
+        assert tensor_cores.fits({dtype}, out) == wanted
+    with tvm.target.Target("opencl"):
+        assert not tensor_cores.fits({dtype}, out)
+
+
+def test_float32_goes_there_only_when_it_is_allowed():
+    with cuda(), tvm.transform.PassContext(config={"topi.allow_tf32": True}):
+        assert tensor_cores.fits({"float32"}, "float32")
+
+
+def sides(*args):
+    with cuda():
+        return tensor_cores.operand(*args)
+
+
+def test_operands_are_copied_along_the_way_they_lie():
+    a = te.placeholder((64, 48), "float16")
+    assert sides(lambda k, i: a(i, k), (), 64, 48) == (True, 8)
+    assert sides(lambda k, i: a(k, i), (), 48, 64) == (False, 8)
+    odd = te.placeholder((64, 20), "float16")
+    assert sides(lambda k, i: odd(i, k), (), 64, 20) == (True, 4)
+    prime = te.placeholder((64, 7), "float16")
+    assert sides(lambda k, i: prime(i, k), (), 64, 7).lanes == 1
+    wide = te.placeholder((64, 48), "float32")
+    assert sides(lambda k, i: wide(i, k), (), 64, 48) == (True, 4)
+
+
+def test_padding_around_channels_leaves_copies_whole():
+    data = te.placeholder((1, 14, 14, 32), "float16")
+    padded = topi.nn.pad(data, (0, 1, 1, 0), (0, 1, 1, 0))
+
+    def image(k, p):
+        return padded(0, p // 14 + k // 96, p % 14 + k // 32 % 3, k % 32)
+
+    assert sides(image, (), 196, 288) == (True, 8)
+    first = topi.nn.pad(te.placeholder((1, 32, 14, 14), "float16"), (0, 0, 1, 1), (0, 0, 1, 1))
+    assert sides(lambda k, p: first(0, k % 32, p // 14 + k // 96, p % 14 + k // 32 % 3), (), 196, 288).lanes == 1
+
+
+@pytest.mark.parametrize("sizes", [
+    Sizes(1, 4096, 4096, 4096, 2), Sizes(1, 49, 512, 4608, 2), Sizes(1, 3136, 64, 64, 2), Sizes(12, 128, 128, 64, 2),
+    Sizes(1, 1, 1000, 2048, 2), Sizes(1, 7, 5, 3, 2),
+])  # fmt: skip
+def test_the_pick_is_one_of_the_space(sizes):
+    for arch in ("sm_75", "sm_80", "sm_90"):
+        machine = Machine(cuda(arch))
+        config = tensor_cores.choose(sizes, machine)
+        table = tensor_cores.space(sizes, machine)
+        assert tensor_cores.valid(sizes, machine, config)
+        assert all(config[key] in table[key] for key in table)
+
+
+def test_large_products_have_large_tiles_and_small_ones_are_divided():
+    machine = Machine(cuda())
+    large = tensor_cores.choose(Sizes(1, 4096, 4096, 4096, 2), machine)
+    assert large["tile"] == (64, 64) and large["parts"] == 1
+    small = tensor_cores.choose(Sizes(1, 49, 512, 4608, 2), machine)
+    assert small["parts"] > 1
+
+
+def test_strips_larger_than_the_shared_memory_are_not_valid():
+    machine = Machine(cuda("sm_75"))
+    sizes = Sizes(1, 512, 512, 512, 2)
+    config = {"tile": (64, 64), "warps": (2, 2), "step": 64, "stages": 4, "parts": 1}
+    assert not tensor_cores.valid(sizes, machine, config)
+    assert tensor_cores.valid(sizes, machine, {**config, "tile": (32, 32)})
+
+
+@needs_compiler
+def test_the_loop_over_the_sum_waits_for_what_it_needs_only(monkeypatch):
+    monkeypatch.setattr(tensor_cores, "choose", a_configuration())
+    target = cuda()
+    with target:
+        a, b = te.placeholder((64, 256), "float16", "a"), te.placeholder((256, 64), "float16", "b")
+        made = topi.nn.matmul(a, b)
+    text = source_of([made], [a, b, made], target)
+    kernel = text[text.index('extern "C"') :]
+    loop = kernel[kernel.index("for (int k_outer") :]
+    # One barrier an iteration; copies of one later iteration stay on their way.
+    assert loop.index("tvm_copy_async_commit();") < loop.index("tvm_copy_async_wait_1();") < loop.index("__syncthreads")
+    before = kernel[: kernel.index("for (int k_outer")]
+    assert before.count("tvm_copy_async_commit();") == 2
+    assert re.search(r"tvm_fragment_a_row_float16\(", loop) and re.search(r"tvm_fragment_b_row_float16\(", loop)
+    assert "tvm_fragment_product_float16(" in loop
+
+
+@needs_compiler
+@pytest.mark.parametrize("arch, dtype", [("sm_75", "float16"), ("sm_80", "float16"), ("sm_90", "bfloat16"),
+                                         ("sm_80", "float32")])  # fmt: skip
+def test_products_compile_without_local_memory(arch, dtype, monkeypatch):
+    monkeypatch.setattr(tensor_cores, "choose", a_configuration(stages=2 if arch == "sm_75" else 3))
+    target = cuda(arch)
+    with target, tvm.transform.PassContext(config={"topi.allow_tf32": True}):
+        a, b = te.placeholder((70, 96), dtype, "a"), te.placeholder((72, 96), dtype, "b")
+        made = topi.nn.relu(topi.nn.dense(a, b, out_dtype=dtype))
+        schedule = topi.schedule.schedule_for([made], target)
+        ptx = tvm.build(schedule, [a, b, made], target).imported_modules[0].get_source("ptx")
+    assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in ptx and "mma.sync.aligned.m16n8k" in ptx
+    assert ".local" not in ptx
+    assert ("cp.async.cg.shared.global" in ptx) == (arch != "sm_75")
+
+
+@needs_compiler
+def test_any_configuration_compiles(rng, monkeypatch):
+    target = cuda("sm_80")
+
+    def drawn(sizes, machine):
+        table = tensor_cores.space(sizes, machine)
+        while True:
+            config = {name: values[rng.integers(len(values))] for name, values in table.items()}
+            if tensor_cores.valid(sizes, machine, config):
+                print(config)
+                return config
+
+    monkeypatch.setattr(tensor_cores, "choose", drawn)
+    with target:
+        data, filters = te.placeholder((1, 9, 9, 24), "float16"), te.placeholder((3, 3, 24, 40), "float16")
+        made = topi.nn.relu(topi.nn.conv2d(data, filters, 2, 1, 1, data_layout="NHWC", kernel_layout="HWIO"))
+    assert "mma" in source_of([made], [data, filters, made], target)
+
+
+def test_the_tag_has_a_template():
+    from tvm.topi.schedule.gpu import TEMPLATES
+
+    assert TEMPLATES[tensor_cores.TAG] is tensor_cores and TEMPLATES[gemm.TAG] is gemm

@@ -1,0 +1,439 @@
+"""Products of matrices on the tensor cores of NVIDIA GPUs, and convolutions as such products.
+
+A block of warps computes a tile of results. Strips of both operands come into shared memory by asynchronous copies,
+several steps ahead of their use; each warp loads fragments of them and multiplies them into accumulators, which hold
+its part of the tile as float32. At the end the tile goes through shared memory, so that what follows element by element
+reads and writes rows. Where tiles are too few to occupy the machine, the sum is divided among blocks, and the parts are
+added up afterwards.
+
+Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.allow_tf32`` of the PassContext is set.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ... import te
+from ...arith import Analyzer
+from ...dtype import info
+from ...ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Var, const
+from ...ir.subst import substitute
+from ...ir.transform import PassContext
+from ...ir.visit import post_order
+from ...target import Target
+from ...te.schedule import Schedule, Stage
+from ...te.tensor import ComputeOp, Tensor
+from ..cpu import access
+from . import fragments, gemm
+from .gemm import Sizes
+from .machine import Machine
+
+if TYPE_CHECKING:
+    from ..schedule.gpu import Planner
+
+TAG = "gpu_tensor_cores"
+SUM_TAG = "gpu_tensor_cores_sum"
+# Results of a warp, and how many warps a block has along rows and columns.
+TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
+WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
+STEPS = (64, 32, 16)
+STAGES = (2, 3, 4)
+PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
+# The newest operands of each type need so new a device.
+_OLDEST = {"float16": 75, "bfloat16": 80, "float32": 80}
+# Bytes of one copy.
+COPY = 16
+# Cycles: of a multiprocessor's tensor cores for so many multiplications of halves, between asking the memory and having
+# the data, of a barrier and the address arithmetic of a step, of loading fragments before the first product, of a block
+# that begins and ends, and of a kernel more than one.
+RATE = 1200.0
+LATENCY, STEP, LOAD, BLOCK, KERNEL = 700.0, 60.0, 35.0, 1500.0, 3500.0
+# Bytes in a cycle: of shared memory, of what a multiprocessor gets from the second cache, and of parts added up.
+SHARED_RATE, FETCH_RATE, SUM_RATE = 128.0, 32.0, 2000.0
+# Registers of a thread beside its accumulators and fragments.
+OTHER_REGISTERS = 40
+MOST_REGISTERS = 255
+
+
+def fits(dtypes: set[str], out_dtype: str) -> bool:
+    """Whether the target has tensor cores for operands of these types, and may use them."""
+    target = Target.current(allow_none=True)
+    if target is None or target.kind.name != "cuda" or len(dtypes) != 1:
+        return False
+    (dtype,) = dtypes
+    digits = str(target.attrs.get("arch") or "").removeprefix("sm_").rstrip("af")
+    if dtype not in _OLDEST or not digits.isdigit() or int(digits) < _OLDEST[dtype]:
+        return False
+    if out_dtype not in (dtype, "float32"):
+        return False
+    return dtype != "float32" or bool(PassContext.current().get_config("topi.allow_tf32"))
+
+
+class Operand(NamedTuple):
+    """How an operand lies in memory: whether its neighbours go along the sum, and how many of them one copy takes."""
+
+    along: bool
+    lanes: int
+
+
+def operand(read: Callable[..., Any], batch: Sequence[int], size: int, terms: int) -> Operand:
+    lead = [Var(f"b{i}", "int32") for i in range(len(batch))]
+    k, i = Var("k", "int32"), Var("i", "int32")
+    analyzer = Analyzer()
+    for var, extent in zip([*lead, k, i], [*batch, terms, size]):
+        analyzer.bind(var, Range(min=const(0, "int32"), extent=const(extent, "int32")))
+    value = _through_padding(read(*lead, k, i))
+    most = COPY // info(value.dtype).bytes
+    rows, columns = (_lanes(value, var, extent, most, analyzer) for var, extent in ((k, terms), (i, size)))
+    return Operand(rows >= columns, max(rows, columns))
+
+
+def _through_padding(value: PrimExpr) -> PrimExpr:
+    """What is read, with the padding around it."""
+    while True:
+        made = value.producer.op if type(value) is ProducerLoad else None
+        if not isinstance(made, ComputeOp) or not (made.tag or "").endswith(",pad"):
+            return value
+        value = substitute(made.body[0], {a.var: x for a, x in zip(made.axis, value.indices)})
+
+
+def _lanes(value: PrimExpr, var: Var, extent: int, most: int, analyzer: Analyzer) -> int:
+    """How many neighbours along ``var`` lie side by side, aligned, and are all there or all not."""
+    for lanes in (x for x in (8, 4, 2) if x <= most and extent % x == 0):
+        group, lane = Var("group", "int32"), Var("lane", "int32")
+        analyzer.bind(group, Range(min=const(0, "int32"), extent=const(extent // lanes, "int32")))
+        analyzer.bind(lane, Range(min=const(0, "int32"), extent=const(lanes, "int32")))
+        if _runs(substitute(value, {var: group * lanes + lane}), lane, lanes, analyzer):
+            return lanes
+    return 1
+
+
+def _runs(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
+    if access.is_choosing(value):
+        condition = analyzer.simplify(value.args[0])
+        return not any(n is lane for n in post_order(condition)) and _runs(value.args[1], lane, lanes, analyzer)
+    if type(value) is not ProducerLoad:
+        return False
+    place: Any = const(0, "int32")
+    for index, size in zip(value.indices, value.producer.shape):
+        place = place * size + index
+    place = analyzer.simplify(place)
+    if access.stride_along(place, lane) != 1:
+        return False
+    start = analyzer.modular_set(analyzer.simplify(substitute(place, {lane: const(0, "int32")})))
+    return start.coeff % lanes == 0 and start.base % lanes == 0
+
+
+def product(
+    left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    name: str, places: dict[str, tuple[int, ...]],
+) -> Tensor:
+    """As ``gemm.product``; sums are float32."""
+    rows, columns, terms = sizes
+    sides = operand(left, batch, rows, terms), operand(right, batch, columns, terms)
+    dtype = left(*[0] * (len(batch) + 2)).dtype
+    count = 1
+    for d in batch:
+        count *= d
+    config = choose(Sizes(count, *sizes, info(dtype).bytes), Machine(Target.current()))
+    parts = config["parts"]
+    blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
+    whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]
+
+    def strips(read: Callable[..., Any], side: Operand, size: int, padded: int, word: str) -> Tensor:
+        def body(*at):
+            *lead, i, k = at if side.along else (*at[:-2], at[-1], at[-2])
+            value = read(*lead, k, i)
+            inside = [_below(x, n, side.lanes if (x is k) == side.along else 1)
+                      for x, n, all_of in ((k, terms, whole[2]), (i, size, padded)) if n != all_of]
+            return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
+
+        shape = (padded, whole[2]) if side.along else (whole[2], padded)
+        return te.compute((*batch, *shape), body, name=f"{name}_{word}", tag=f"{TAG},step")
+
+    a = strips(left, sides[0], rows, whole[0], "left")
+    b = strips(right, sides[1], columns, whole[1], "right")
+    share = whole[2] // parts
+    r = te.reduce_axis((0, share), name="k")
+
+    def term(lead, k, i, j):
+        x = a(*lead, *((i, k) if sides[0].along else (k, i)))
+        y = b(*lead, *((j, k) if sides[1].along else (k, j)))
+        return te.sum(x.astype(fragments.SUM) * y.astype(fragments.SUM), axis=r)
+
+    attrs = {"places": places, "config": {**config, "dtype": dtype}, "sides": sides}
+    shape = (*batch, *whole[:2])
+    if parts == 1:
+        return te.compute(shape, lambda *at: term(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG, attrs=attrs)
+    partial = te.compute((parts, *shape), lambda p, *at: term(at[:-2], p * share + r, *at[-2:]),
+                         name=f"{name}_part", tag=TAG, attrs=attrs)
+    p = te.reduce_axis((0, parts), name="p")
+    return te.compute(shape, lambda *at: te.sum(partial(p, *at), axis=p), name=f"{name}_product", tag=SUM_TAG,
+                      attrs={"places": places})
+
+
+def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
+    """x < limit, the same for all lanes of a copy."""
+    return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
+
+
+# What may be chosen
+
+
+def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
+    """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum."""
+    k = max(sizes.terms, STEPS[-1])
+    return {
+        "tile": list(TILES),
+        "warps": [w for w in WARPS if w[0] * w[1] * machine.warp <= machine.max_threads],
+        "step": [s for s in STEPS if s <= k and s * sizes.bytes <= 128],
+        "stages": list(STAGES),
+        "parts": [p for p in PARTS if p * STEPS[-1] <= k],
+    }
+
+
+def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
+    """Of the strips, or of the tile of results that takes their place."""
+    bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
+    gap = 32 // sizes.bytes
+    strips = config["stages"] * sum(max((x + gap) * config["step"], x * (config["step"] + gap)) for x in (bm, bn))
+    return max(strips * sizes.bytes, bm * (bn + 32) * 4)
+
+
+def registers(config: dict[str, Any]) -> int:
+    tm, tn = config["tile"]
+    return tm * tn // 32 + (tm + tn) // 2 + OTHER_REGISTERS
+
+
+def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+    """Whether the strips fit the shared memory, the grid is not too large, and parts are not mostly filling."""
+    step, parts = config["step"], config["parts"]
+    if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > gemm.MOST_BLOCKS:
+        return False
+    if registers(config) > MOST_REGISTERS:
+        return False
+    steps = -(-sizes.terms // (step * parts))
+    if config["stages"] > max(steps, STAGES[0]):
+        return False
+    return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
+
+
+def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
+    """Cycles until the last block is done."""
+    (tm, tn), (wm, wn), step, stages, parts = (config[x] for x in ("tile", "warps", "step", "stages", "parts"))
+    bm, bn, warps = tm * wm, tn * wn, wm * wn
+    blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
+    used = -(-registers(config) // 8) * 8 * warps * machine.warp
+    fit = min(gemm.MOST_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
+    fit = max(min(fit, gemm.MOST_THREADS // (warps * machine.warp)), 1)
+    rate = RATE * 2 / sizes.bytes
+    strips = (bm + bn) * step * sizes.bytes
+    # Busy cycles of a step of one block, and how long it takes when it is alone.
+    busy = max(bm * bn * step / rate, (warps * (tm + tn) * step * sizes.bytes + strips) / SHARED_RATE,
+               strips / FETCH_RATE)
+    products = tm * tn * step / (rate / 4) * -(-warps // 4)
+    alone = max(STEP + step * sizes.bytes / 32 * LOAD + products, LATENCY / (stages - 1), busy)
+    ends = BLOCK + bm * bn * 12 / SHARED_RATE
+    steps = -(-sizes.terms // (step * parts))
+    rounds, rest = divmod(blocks, machine.multiprocessors * fit)
+    cycles = rounds * (max(busy * fit, alone) * steps + ends)
+    if rest:
+        cycles += max(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
+    if parts > 1:
+        cycles += KERNEL + (parts + 1) * sizes.batch * sizes.rows * sizes.columns * 4 / SUM_RATE
+    return cycles
+
+
+def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
+    """The pick without measuring: the fewest cycles by estimate."""
+    table = space(sizes, machine)
+    best: tuple[float, dict[str, Any]] | None = None
+    for tile in table["tile"]:
+        for warps in table["warps"]:
+            for step in table["step"]:
+                for stages in table["stages"]:
+                    for parts in table["parts"]:
+                        config = {"tile": tile, "warps": warps, "step": step, "stages": stages, "parts": parts}
+                        if not valid(sizes, machine, config):
+                            continue
+                        cost = _cost(sizes, config, machine)
+                        if best is None or cost < best[0]:
+                            best = (cost, config)
+    assert best is not None, "the smallest tile always fits"
+    return best[1]
+
+
+# The schedule
+
+consumer = gemm.consumer
+
+
+class Threads(NamedTuple):
+    """The threads of a block: warps along rows, warps along columns, and the threads of a warp."""
+
+    rows: IterVar
+    columns: IterVar
+    lanes: IterVar
+    counts: tuple[int, int, int]
+
+
+def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    """Blocks, warps, strips and fragments; what follows element by element is done on the tile."""
+    s = planner.s
+    if stage.op.tag == SUM_TAG:
+        planner.placed.add(stage)
+        if consumer is not None:
+            planner.placed.add(consumer)
+        planner.serial(stage, consumer)
+        return
+    attrs = stage.op.attrs
+    config, places = attrs["config"], attrs["places"]
+    threads = Threads(*(te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", (*config["warps"], 32))),
+                      (*config["warps"], 32))
+    sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
+    planner.placed.update((stage, sums))
+    if consumer is None:
+        warp = _whole_tiles(stage, config, threads)
+    else:
+        planner.placed.add(consumer)
+        stage.compute_at(consumer, _elements(planner, consumer, places, config, threads))
+        stage.set_scope("shared.dyn")
+        # Rows of neighbouring threads are in different banks.
+        stage.storage_align(stage.op.axis[-2], 32, 8)
+        warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
+    sums.compute_at(stage, warp)
+    planner.placed.update(s[t] for t in sums.op.input_tensors)
+    _multiply(s, sums, attrs, threads)
+
+
+def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, rows: int, tile: int) -> None:
+    if batch:
+        host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
+    # Only the first dimension of a grid is practically without limit.
+    row_tag, column_tag = ("y", "x") if rows <= gemm.MOST_BLOCKS * tile else ("x", "y")
+    host.bind(row, te.thread_axis(f"blockIdx.{row_tag}"))
+    host.bind(column, te.thread_axis(f"blockIdx.{column_tag}"))
+
+
+def _whole_tiles(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:
+    """Sums go to memory as they are."""
+    *batch, i, j = stage.op.axis
+    bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
+    row, i = stage.split(i, factor=bm)
+    column, j = stage.split(j, factor=bn)
+    stage.reorder(*batch, row, column, i, j)
+    rows = access.extent_of(stage.op.axis[-2]) or 0
+    _blocks(stage, batch, row, column, rows, bm)
+    return _warp_tiles(stage, [i, j], config, threads)
+
+
+def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threads: Threads) -> IterVar:
+    """Divide a tile among warps, which store their fragments; the loop around what a warp does."""
+    (tm, tn), (i, j) = config["tile"], axes
+    wi, i = stage.split(i, factor=tm)
+    wj, j = stage.split(j, factor=tn)
+    io, ii = stage.split(i, factor=fragments.SIDE)
+    jo, ji = stage.split(j, factor=fragments.SIDE)
+    stage.reorder(wi, wj, io, jo, ii, ji)
+    stage.bind(wi, threads.rows)
+    stage.bind(wj, threads.columns)
+    stage.unroll(io)
+    stage.unroll(jo)
+    stage.tensorize(ii, fragments.store(config["dtype"]))
+    return wj
+
+
+def _elements(
+    planner: Planner, host: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any], threads: Threads
+) -> IterVar:
+    """Divide what follows the product among blocks, and a block's tile among its threads; the loop around a tile."""
+    bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
+    batch, rows, columns = ([host.op.axis[i] for i in places[x]] for x in ("batch", "rows", "columns"))
+    lanes = _host_lanes(planner, host, columns)
+    host.reorder(*batch, *rows, *columns)
+    row, column = host.fuse(*rows), host.fuse(*columns)
+    column, lane = host.split(column, factor=lanes)
+    row_block, row = host.split(row, factor=bm)
+    column_block, column = host.split(column, factor=bn // lanes)
+    host.reorder(*batch, row_block, column_block, row, column, lane)
+    _blocks(host, batch, row_block, column_block, access.elements([a.dom.extent for a in rows]), bm)
+    _spread(host, host.fuse(row, column), threads, bm * bn // lanes)
+    host.vectorize(lane)
+    return column_block
+
+
+def _spread(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
+    """Carry a loop of ``count`` iterations by all threads of a block, neighbours by neighbours."""
+    for thread, n in zip((threads.lanes, threads.columns, threads.rows), reversed(threads.counts)):
+        axis, inner = stage.split(axis, factor=n)
+        stage.bind(inner, thread)
+        count = -(-count // n)
+    if count > 4 and count % 4 == 0:
+        _, axis = stage.split(axis, factor=4)
+    stage.unroll(axis)
+
+
+def _host_lanes(planner: Planner, host: Stage, columns: list[IterVar]) -> int:
+    """Elements a thread takes at once: they lie side by side in the result and in what is read with it."""
+    last = host.op.axis[-1]
+    op = planner.plain_op(host.op)
+    extent = access.extent_of(last)
+    if not columns or columns[-1] is not last or extent is None or host.op.num_outputs != 1:
+        return 1
+    loads = [x for x in access.loads(op.body) if x.producer.op.tag != TAG]
+    if any(access.is_choosing(n) for b in op.body for n in post_order(b)):
+        return 1
+    if any(access.runs_along(x, op.axis[-1].var) == "far" for x in loads):
+        return 1
+    kinds = [op.body[0].dtype, *(x.dtype for x in loads)]
+    lanes = min(COPY // max(info(kind).bytes, 1) for kind in kinds)
+    while extent % lanes:
+        lanes //= 2
+    return 1 if "bool" in kinds else min(lanes, 8)
+
+
+def _multiply(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
+    """The loop over the sum: strips for several steps ahead, fragments, products."""
+    config, sides = attrs["config"], attrs["sides"]
+    dtype, step = config["dtype"], config["step"]
+    terms = fragments.TERMS[dtype]
+    *lead, i, j = sums.op.axis
+    (k,) = sums.op.reduce_axis
+    operands = list(sums.op.input_tensors)
+    io, ii = sums.split(i, factor=fragments.SIDE)
+    jo, ji = sums.split(j, factor=fragments.SIDE)
+    ko, ki = sums.split(k, factor=step)
+    ki, kk = sums.split(ki, factor=terms)
+    sums.reorder(ko, ki, *lead, io, jo, ii, ji, kk)
+    for axis in (ki, io, jo):
+        sums.unroll(axis)
+    sums.tensorize(ii, fragments.multiply(sides[0].along, sides[1].along, dtype))
+    for tensor, side, use, tile, warps in zip(operands, sides, "ab", config["tile"], config["warps"]):
+        held = s[s.cache_read(tensor, f"wmma.matrix_{use}", [sums.op.output(0)])]
+        held.compute_at(sums, ki)
+        *_, r, c = held.op.axis
+        ro, ri = held.split(r, factor=fragments.SIDE if side.along else terms)
+        co, ci = held.split(c, factor=terms if side.along else fragments.SIDE)
+        held.reorder(ro, co, ri, ci)
+        held.unroll(ro)
+        held.unroll(co)
+        held.tensorize(ri, fragments.load(use, side.along, dtype))
+        _fetch(s[tensor], side, threads, tile * warps * step)
+        s[tensor].compute_at(sums, ko)
+        s[tensor].double_buffer(config["stages"])
+
+
+def _fetch(strip: Stage, side: Operand, threads: Threads, elements: int) -> None:
+    """Bring a strip into shared memory by all threads of the block. A gap of 16 bytes between its rows keeps the eight
+    rows that ldmatrix reads at once in different banks."""
+    strip.set_scope("shared.dyn")
+    *lead, r, c = strip.op.axis
+    if info(strip.op.output(0).dtype).bytes == 2:
+        strip.storage_align(r, 16, 8)
+    else:
+        strip.storage_align(r, *((8, 4) if side.along else (32, 8)))
+    co, lanes = strip.split(c, factor=side.lanes)
+    strip.vectorize(lanes)
+    _spread(strip, strip.fuse(*lead, r, co), threads, elements // side.lanes)
