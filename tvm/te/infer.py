@@ -24,6 +24,7 @@ from ..ir.prim import (
     Sub,
     const,
 )
+from ..ir.primop import floordiv, floormod
 from ..ir.subst import substitute
 from ..ir.visit import post_order
 from . import axes as algebra
@@ -72,7 +73,8 @@ class Bounds:
                 for i, region in enumerate(self._touched(stage, tensor, reader)):
                     needed[i] = region if needed[i] is None else sets.union([needed[i], region], self.analyzer)
         for axis, region in zip(op.axis, needed):
-            self.ranges[axis] = self._range_of(stage, axis, region)
+            attrs, found = stage.peek(axis), self._range_of(stage, axis, region)
+            self.ranges[axis] = self._aligned(found, attrs.region_factor) if attrs and attrs.region_factor else found
         if isinstance(op, TensorComputeOp):
             for axis in op.axis[op.schedulable_ndim :]:
                 self.ranges[axis] = axis.dom
@@ -98,6 +100,14 @@ class Bounds:
                 extent = const(max(bound.max_value, 0), extent.dtype)
         return Range(min=low, extent=extent)
 
+    def _aligned(self, found: Range, factor: int) -> Range:
+        """A range from a multiple of ``factor`` to a multiple of it."""
+        simplify, whole = self.analyzer.simplify, const(factor, found.min.dtype)
+        if self.analyzer.can_prove_equal(floormod(found.min, whole), 0):
+            return Range(min=found.min, extent=simplify(floordiv(found.extent + (factor - 1), whole) * whole))
+        low = simplify(floordiv(found.min, whole) * whole)
+        return Range(min=low, extent=simplify(floordiv(found.extent + 2 * (factor - 1), whole) * whole))
+
     def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list:
         """The region of ``tensor`` that ``reader`` touches while the loops around ``stage`` stand still."""
         path = self.attach.path(stage)
@@ -120,13 +130,22 @@ class Bounds:
         dom_map = {axis.var: s for axis, s in doms.items()}
         for i, index in self._indices_of(reader, tensor):
             got = linear(index) if linear is not None else None
-            if got is None:
-                got = sets.eval_set(index, dom_map, self.analyzer)
+            apart = None if got is not None and got[1] else sets.eval_set(index, dom_map, self.analyzer)
+            got = apart if got is None else got[0] if apart is None else self._smaller(got[0], apart)
             if relax:
                 got = self._relax(got, relax)
             got = self._clip(got, tensor.shape[i])
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
+
+    def _smaller(self, one: sets.IntSet, two: sets.IntSet) -> sets.IntSet:
+        """Of two sets that both hold all values, the one that is known to be smaller."""
+        if not one.has_lower_bound() or not one.has_upper_bound():
+            return two
+        if not two.has_lower_bound() or not two.has_upper_bound():
+            return one
+        sizes = [self.analyzer.const_int_bound(self.analyzer.simplify(x.max_value - x.min_value)) for x in (one, two)]
+        return one if sizes[0].max_value < sizes[1].max_value else two
 
     def _indices_of(self, reader: Stage, tensor: Tensor) -> list[tuple[int, PrimExpr]]:
         """Dimension and index of every read of ``tensor``, each once; of a region its first and last."""
@@ -190,9 +209,10 @@ class Bounds:
             return self.ranges[axis]
         return self.ranges[thread]
 
-    def _linear(self, reader: Stage, state: dict) -> Callable[[PrimExpr], sets.IntSet | None] | None:
-        """The exact set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
-        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows."""
+    def _linear(self, reader: Stage, state: dict) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
+        """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
+        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. With it goes whether it
+        is exact."""
         if not any(isinstance(r, algebra.Fuse) for r in reader.relations):
             return None
         values = {axis: _value(axis, self.ranges[axis]) for axis in state}
@@ -200,17 +220,16 @@ class Bounds:
         roots = {axis.var: values[axis] for axis in (*reader.op.axis, *reader.op.reduce_axis) if axis in values}
         loops = {axis.var: region for axis, region in state.items()}
 
-        def exact(index: PrimExpr) -> sets.IntSet | None:
+        def exact(index: PrimExpr) -> tuple[sets.IntSet, bool] | None:
             if not isinstance(index, (Add, Sub)):
                 return None
             joined = substitute(index, roots)
             if all(region.is_single_point() for region in state.values()):
                 # As the reader will write it, so that the difference of both is plainly nothing.
-                return sets.IntSet.single_point(joined)
+                return sets.IntSet.single_point(joined), True
             joined = self.analyzer.simplify(joined)
-            if any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(joined)):
-                return None
-            return sets.eval_set(joined, loops, self.analyzer)
+            divided = any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(joined))
+            return sets.eval_set(joined, loops, self.analyzer), not divided
 
         return exact
 

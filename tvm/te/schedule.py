@@ -42,6 +42,7 @@ class AxisAttributes:
 
     __slots__ = (
         "iter_type", "bind_thread", "prefetch", "tensor_intrin", "dim_align_factor", "dim_align_offset", "pragmas",
+        "region_factor",
     )
 
     def __init__(self):
@@ -51,6 +52,7 @@ class AxisAttributes:
         self.tensor_intrin: Any = None
         self.dim_align_factor = 0
         self.dim_align_offset = 0
+        self.region_factor = 0
         self.pragmas: list[tuple[str, Any]] = []
 
     def copy(self) -> AxisAttributes:
@@ -364,6 +366,17 @@ class Stage:
         attrs = self.attributes(axis)
         attrs.dim_align_factor, attrs.dim_align_offset = int(factor), int(offset)
         self._record("storage_align", axis, factor, offset)
+
+    def align_bounds(self, axis, factor) -> None:
+        """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read."""
+        self._require_compute("align_bounds")
+        axis = self._require_axis(axis, "align_bounds")
+        if axis not in self.op.axis:
+            self._fail("align_bounds", f"axis {axis.var.name} is not an axis of the operation itself")
+        if int(factor) < 1:
+            self._fail("align_bounds", f"the factor must be at least 1, got {factor}")
+        self.attributes(axis).region_factor = int(factor)
+        self._record("align_bounds", axis, factor)
 
     def double_buffer(self, stages: int = 2) -> None:
         """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns."""

@@ -12,7 +12,7 @@ from typing import Any
 from ...dtype import info
 from ...error import TVMError
 from ...ir.op import Op
-from ...ir.prim import BufferLoad, Call, StringImm, Var, const
+from ...ir.prim import BufferLoad, Call, Ramp, StringImm, Var, const
 from ...ir.type import PointerType, PrimType
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
@@ -45,18 +45,25 @@ class Merger(StmtRewriter):
         return got
 
     def place(self, data: Var, dtype: str, index):
-        return index + const(self.offsets[data] // (info(dtype).bytes * info(dtype).lanes), index.dtype)
+        offset = self.offsets[data] // (info(dtype).bytes * info(dtype).lanes)
+        if isinstance(index, Ramp):
+            return Ramp(index.base + offset, index.stride, index.lanes)
+        return index + const(offset, index.dtype)
 
     def expr(self, node: Any) -> Any:
-        return rewrite(node, self.after)
+        return rewrite(node, self.after, self.pointer)
+
+    def pointer(self, node: Any):
+        """A pointer keeps its form; its variable alone would become one."""
+        if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.offsets:
+            offset = self.place(node.args[1], node.args[0].dtype, self.expr(node.args[2]))
+            return Call(node.dtype, node.op, (node.args[0], self.merged, offset, *node.args[3:]))
+        return None
 
     def after(self, node: Any):
         if type(node) is BufferLoad and node.buffer.data in self.offsets:
             index = self.place(node.buffer.data, node.buffer.dtype, node.indices[0])
             return BufferLoad(self.buffer(node.buffer), (index,))
-        if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.offsets:
-            offset = self.place(node.args[1], node.args[0].dtype, node.args[2])
-            return Call(node.dtype, node.op, (node.args[0], self.merged, offset, *node.args[3:]))
         if isinstance(node, Var) and node in self.offsets:
             parent = Buffer(self.merged, "uint8", (const(self.total, "int32"),), (), const(0, "int32"), "buf_dyn_shmem")
             load = BufferLoad(parent, (const(self.offsets[node], "int32"),))

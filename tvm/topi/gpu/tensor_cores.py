@@ -294,6 +294,8 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
                       (*config["warps"], 32))
     sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
     planner.placed.update((stage, sums))
+    for axis, tile, warps in zip(stage.op.axis[-2:], config["tile"], config["warps"]):
+        stage.align_bounds(axis, tile * warps)
     if consumer is None:
         warp = _whole_tiles(stage, config, threads)
     else:
@@ -382,7 +384,7 @@ def _host_lanes(planner: Planner, host: Stage, columns: list[IterVar]) -> int:
     extent = access.extent_of(last)
     if not columns or columns[-1] is not last or extent is None or host.op.num_outputs != 1:
         return 1
-    loads = [x for x in access.loads(op.body) if x.producer.op.tag != TAG]
+    loads = [x for x in access.loads(op.body) if "sides" not in (x.producer.op.attrs or {})]
     if any(access.is_choosing(n) for b in op.body for n in post_order(b)):
         return 1
     if any(access.runs_along(x, op.axis[-1].var) == "far" for x in loads):
