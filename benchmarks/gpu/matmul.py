@@ -13,7 +13,8 @@ import numpy as np
 
 # Type of the matrices, and how far results may be from those in double precision.
 KINDS = {
-    "float32": ("float32", 1e-5), "tf32": ("float32", 2e-3), "float16": ("float16", 2e-3), "bfloat16": ("bfloat16", 1e-2),
+    "float32": ("float32", 1e-5), "tf32": ("float32", 2e-3), "float16": ("float16", 2e-3),
+    "bfloat16": ("bfloat16", 1e-2),
 }  # fmt: skip
 
 

@@ -116,7 +116,8 @@ def multiply(p: Cuda, dtype: str, places: tuple[str, str, str, str]) -> None:
     parts = SHAPES[dtype][2] // p.known_terms.get(dtype, SHAPES[dtype][2])
     name = f"tvm_fragment_product_{dtype}"
     lines = [f"    {whole}(d + 4 * i, a + {2 * k}, b + 2 * i + {k});" for k in range(parts)]
-    p.source.add_helper(name, _INLINE + f"""void {name}(float* d, const unsigned* a, const unsigned* b, const float* c) {{
+    head = f"void {name}(float* d, const unsigned* a, const unsigned* b, const float* c)"
+    p.source.add_helper(name, _INLINE + f"""{head} {{
   #pragma unroll
   for (int i = 0; i < 8; ++i) d[i] = c[i];
   #pragma unroll

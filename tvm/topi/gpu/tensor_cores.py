@@ -11,7 +11,6 @@ Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
