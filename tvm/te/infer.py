@@ -228,10 +228,32 @@ class Bounds:
                 # As the reader will write it, so that the difference of both is plainly nothing.
                 return sets.IntSet.single_point(joined), True
             joined = self.analyzer.simplify(joined)
-            divided = any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(joined))
-            return sets.eval_set(joined, loops, self.analyzer), not divided
+            if not _divides(joined):
+                return sets.eval_set(joined, loops, self.analyzer), True
+            # Fused axes may be divided and fused again further on: what counts is whether they come out whole.
+            whole = self.analyzer.simplify(substitute(index, over_fused))
+            return sets.eval_set(whole, fused, self.analyzer), not _divides(whole)
 
+        over_fused, fused = self._over_fused(reader, state)
         return exact
+
+    def _over_fused(self, reader: Stage, state: dict) -> tuple[dict, dict]:
+        """The root axes of a reader as digits of the axes they are fused into, and the values of those."""
+        whole, fuses = dict.fromkeys((*reader.op.axis, *reader.op.reduce_axis)), []
+        for r in reader.relations:
+            if isinstance(r, algebra.Fuse) and r.outer in whole and r.inner in whole:
+                fuses.append(r)
+                del whole[r.outer], whole[r.inner]
+                whole[r.fused] = None
+        full = dict(state)
+        algebra.pass_up_domain(reader.relations, self.ranges, full, self.analyzer)
+        values = {axis: _value(axis, self.ranges[axis]) for axis in whole if axis in full}
+        regions = {axis.var: full[axis] for axis in values}
+        for axis in values:
+            self.analyzer.bind(axis.var, self.ranges[axis])
+        algebra.pass_up_index(fuses, self.ranges, values)
+        roots = (*reader.op.axis, *reader.op.reduce_axis)
+        return {axis.var: values[axis] for axis in roots if axis in values}, regions
 
     def _reader_domains(self, leaves: dict, reader: Stage) -> dict:
         """The values of the reader's root axes."""
@@ -305,6 +327,10 @@ class Bounds:
                 f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, "
                 f"but {thread.thread_tag} has only {known.extent} threads"
             )
+
+
+def _divides(e: PrimExpr) -> bool:
+    return any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(e))
 
 
 def _value(axis: IterVar, domain: Range) -> PrimExpr:
