@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import tvm
+from tests import cuda_emulator as emulator
+from tests.topi.gpu.test_gemm import convolved
 from tvm import te, topi
 from tvm.codegen import nvrtc
 from tvm.topi.gpu import gemm, tensor_cores
@@ -16,6 +20,8 @@ from tvm.topi.gpu.machine import Machine
 needs_compiler = pytest.mark.skipif(
     not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
 )
+
+needs_emulator = pytest.mark.skipif(emulator.compiler() is None, reason="no C++ compiler for the emulator of CUDA")
 
 
 def cuda(arch: str = "sm_90") -> tvm.target.Target:
@@ -143,23 +149,89 @@ def test_products_compile_without_local_memory(arch, dtype, monkeypatch):
     assert ("cp.async.cg.shared.global" in ptx) == (arch != "sm_75")
 
 
-@needs_compiler
-def test_any_configuration_compiles(rng, monkeypatch):
-    target = cuda("sm_80")
+def any_configuration(rng):
+    """In place of the pick: any valid configuration."""
 
-    def drawn(sizes, machine):
+    def choose(sizes, machine):
         table = tensor_cores.space(sizes, machine)
         while True:
             config = {name: values[rng.integers(len(values))] for name, values in table.items()}
             if tensor_cores.valid(sizes, machine, config):
-                print(config)
+                print(sizes, config)
                 return config
 
-    monkeypatch.setattr(tensor_cores, "choose", drawn)
-    with target:
-        data, filters = te.placeholder((1, 9, 9, 24), "float16"), te.placeholder((3, 3, 24, 40), "float16")
-        made = topi.nn.relu(topi.nn.conv2d(data, filters, 2, 1, 1, data_layout="NHWC", kernel_layout="HWIO"))
-    assert "mma" in source_of([made], [data, filters, made], target)
+    return choose
+
+
+def run(outs, args, values, wanted, arch: str = "sm_80", **config):
+    """Compare with what the emulated device computes; halves are rounded once more than double precision."""
+    target = cuda(arch)
+    with target, tvm.transform.PassContext(config=config):
+        schedule = topi.schedule.schedule_for(outs, target)
+        with emulator.building():
+            built = tvm.build(schedule, args, target, name="f")
+        assert "tvm_fragment_product" in built.imported_modules[0].get_source()
+    kind = np.dtype(getattr(ml_dtypes, outs[0].dtype, outs[0].dtype))
+    got = emulator.call(built, [*values, np.zeros(wanted.shape, kind)], "f")[-1]
+    close = {"float16": 3e-3, "bfloat16": 2e-2, "float32": 2e-3 if values[0].dtype == "float32" else 1e-5}[outs[0].dtype]
+    limit = close * float(np.abs(wanted).max())
+    np.testing.assert_allclose(got.astype("float64"), wanted, rtol=close, atol=limit)
+
+
+def drawn(rng, shape, dtype="float16"):
+    return rng.standard_normal(shape).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+
+
+@needs_emulator
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("dtype, out, arch", [("float16", "float16", "sm_75"), ("float16", "float32", "sm_80"),
+                                              ("bfloat16", "bfloat16", "sm_90"), ("float32", "float32", "sm_80")])
+def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
+    monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+    m, n, k = (int(x) for x in rng.integers(1, 80, 3))
+    n = max(n, gemm.FEW_COLUMNS)
+    x, y = drawn(rng, (k, m) if transpose_a else (m, k), dtype), drawn(rng, (n, k) if transpose_b else (k, n), dtype)
+    with cuda(arch), tvm.transform.PassContext(config={"topi.allow_tf32": True}):
+        a, b = te.placeholder(x.shape, dtype), te.placeholder(y.shape, dtype)
+        made = topi.nn.relu(topi.nn.matmul(a, b, None, out, transpose_a, transpose_b))
+    left, right = x.astype("float64"), y.astype("float64")
+    wanted = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
+    run([made], [a, b, made], [x, y], np.maximum(wanted, 0), arch, **{"topi.allow_tf32": True})
+
+
+@needs_emulator
+def test_a_batch_of_products(rng, monkeypatch):
+    monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+    x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
+    with cuda():
+        a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
+        made = topi.nn.batch_matmul(a, b)
+    run([made], [a, b, made], [x, y], x.astype("float64") @ y.astype("float64").transpose(0, 2, 1))
+
+
+@needs_emulator
+@pytest.mark.parametrize("case", [
+    # images, channels, size, filters, window, stride, padding, layout
+    (1, 16, 9, 24, 3, 1, 1, "NHWC"), (2, 32, 7, 40, 1, 1, 0, "NHWC"), (2, 4, 12, 17, 7, 2, 3, "NHWC"),
+    (2, 5, 6, 9, 3, 2, 1, "NHWC"), (1, 16, 9, 12, 3, 1, 1, "NCHW"), (2, 8, 8, 33, 1, 1, 0, "NCHW"),
+])  # fmt: skip
+@pytest.mark.parametrize("free", [False, True])
+def test_convolution_with_an_epilogue(case, free, rng, monkeypatch):
+    if free:
+        monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+    n, channels, size, filters, window, stride, padding, layout = case
+    last = layout == "NHWC"
+    x, w = drawn(rng, (n, channels, size, size)), drawn(rng, (filters, channels, window, window))
+    bias = drawn(rng, (filters,) if last else (filters, 1, 1))
+    values = [x.transpose(0, 2, 3, 1) if last else x, w.transpose(2, 3, 1, 0), bias]
+    with cuda():
+        d, k, b = (te.placeholder(v.shape, "float16") for v in values)
+        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
+        r = topi.nn.relu(topi.add(topi.cast(made, "float16"), b))
+    wanted = convolved(x.astype("float64"), w.astype("float64"), stride, padding)
+    wanted = np.maximum((wanted.transpose(0, 2, 3, 1) if last else wanted) + bias.astype("float64"), 0)
+    run([r], [d, k, b, r], [np.ascontiguousarray(v) for v in values], wanted)
 
 
 def test_the_tag_has_a_template():
