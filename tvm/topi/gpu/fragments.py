@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from ... import te, tir
+from ...ir.prim import PrimExpr
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
@@ -32,6 +34,10 @@ def _number(buffer: Buffer):
     return at // (rows * columns) + at % (rows * columns) // columns
 
 
+def _call(name: str, *args: Any) -> PrimExpr:
+    return tir.call_intrin("handle", f"tir.{name}", *args)
+
+
 @functools.cache
 def load(use: str, along: bool, dtype: str) -> TensorIntrin:
     """Fill a fragment of the left ("a") or right ("b") operand from shared memory; ``along`` where rows of memory go
@@ -45,9 +51,8 @@ def load(use: str, along: bool, dtype: str) -> TensorIntrin:
     layout = "row_major" if along == (use == "a") else "col_major"
 
     def body(ins, outs):
-        return tir.tvm_load_matrix_sync(
-            outs[0].data, SIDE, SIDE, terms, _number(outs[0]), ins[0].access_ptr("r"), ins[0].strides[0], layout
-        )
+        held = outs[0].data, SIDE, SIDE, terms, _number(outs[0])
+        return _call("tvm_load_matrix_sync", *held, ins[0].access_ptr("r"), ins[0].strides[0], layout)
 
     return te.decl_tensor_intrin(y.op, body, f"load_{use}", binds={x: source, y: target})
 
@@ -74,9 +79,9 @@ def multiply(left_along: bool, right_along: bool, dtype: str) -> TensorIntrin:
 
     def body(ins, outs):
         total = outs[0]
-        start = tir.tvm_fill_fragment(total.data, SIDE, SIDE, terms, _number(total), tir.const(0, SUM))
+        start = _call("tvm_fill_fragment", total.data, SIDE, SIDE, terms, _number(total), tir.const(0, SUM))
         places = [x for y in (total, *ins, total) for x in (y.data, _number(y))]
-        step = tir.tvm_mma_sync(*places)
+        step = _call("tvm_mma_sync", *places)
         return tir.SeqStmt([tir.Evaluate(start), tir.Evaluate(step)]), start, step
 
     return te.decl_tensor_intrin(c.op, body, "multiply", binds=binds)
@@ -90,9 +95,7 @@ def store(dtype: str) -> TensorIntrin:
     source, target = _held((SIDE, SIDE), SUM, "source", "wmma.accumulator"), _memory((SIDE, SIDE), SUM, "target")
 
     def body(ins, outs):
-        return tir.tvm_store_matrix_sync(
-            ins[0].data, SIDE, SIDE, TERMS[dtype], _number(ins[0]), outs[0].access_ptr("w"), outs[0].strides[0],
-            "row_major",
-        )
+        held = ins[0].data, SIDE, SIDE, TERMS[dtype], _number(ins[0])
+        return _call("tvm_store_matrix_sync", *held, outs[0].access_ptr("w"), outs[0].strides[0], "row_major")
 
     return te.decl_tensor_intrin(y.op, body, "store", binds={x: source, y: target})

@@ -289,8 +289,9 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         return
     attrs = stage.op.attrs
     config, places = attrs["config"], attrs["places"]
-    threads = Threads(*(te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", (*config["warps"], 32))),
-                      (*config["warps"], 32))
+    counts = (*config["warps"], planner.machine.warp)
+    rows, columns, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
+    threads = Threads(rows, columns, lanes, counts)
     sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
     planner.placed.update((stage, sums))
     for axis, tile, warps in zip(stage.op.axis[-2:], config["tile"], config["warps"]):
