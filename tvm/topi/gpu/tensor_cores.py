@@ -11,6 +11,7 @@ Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,7 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access
-from . import fragments, gemm
+from . import fragments, gemm, tuned
 from .gemm import Sizes
 from .machine import Machine
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TAG = "gpu_tensor_cores"
 SUM_TAG = "gpu_tensor_cores_sum"
+# This module is a template: what is asked of templates is asked of it.
+_THIS = sys.modules[__name__]
 # Results of a warp, and how many warps a block has along rows and columns.
 TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
@@ -127,7 +130,7 @@ def _runs(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
 
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    name: str, places: dict[str, tuple[int, ...]],
+    name: str, places: dict[str, tuple[int, ...]], workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """As ``gemm.product``; sums are float32."""
     rows, columns, terms = sizes
@@ -136,7 +139,10 @@ def product(
     count = 1
     for d in batch:
         count *= d
-    config = choose(Sizes(count, *sizes, info(dtype).bytes), Machine(Target.current()))
+    # Records of float32 are of products that are exact.
+    workload = None if dtype == "float32" else workload
+    known = Sizes(count, *sizes, info(dtype).bytes)
+    config = tuned.configuration(_THIS, known, Machine(Target.current()), workload)
     parts = config["parts"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
     whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]
@@ -163,6 +169,8 @@ def product(
         return te.sum(x.astype(fragments.SUM) * y.astype(fragments.SUM), axis=r)
 
     attrs = {"places": places, "config": {**config, "dtype": dtype}, "sides": sides}
+    if workload is not None:
+        attrs["workload"] = workload
     shape = (*batch, *whole[:2])
     if parts == 1:
         return te.compute(shape, lambda *at: term(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG, attrs=attrs)
