@@ -242,8 +242,9 @@ def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
         return None
     if len(user.axis) != len({p.axis if isinstance(p, Part) else p for some in places.values() for p in some}):
         return None
-    (tm, tn), (ty, tx) = (stage.op.attrs["config"][x] for x in ("tile", "threads"))
-    for which, block in (("rows", tm * ty), ("columns", tn * tx)):
+    config = stage.op.attrs["config"]
+    blocks = [tile * count for tile, count in zip(config["tile"], config.get("threads") or config["warps"])]
+    for which, block in zip(("rows", "columns"), blocks):
         # A tile that reaches past its part of a dimension would be taken for one of two parts.
         if any(isinstance(p, Part) and p.rest and p.size % block for p in places[which]):
             return None
@@ -307,7 +308,7 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
 
 def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[str, Any], shared: bool) -> None:
     (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
-    batch, rows, columns = _loops(host, places)
+    batch, rows, columns = loops_of(host, places)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     row_block, row = host.split(row, factor=tm * ty)
@@ -369,7 +370,7 @@ def _read(strip: Stage, lanes: int) -> None:
     strip.unroll(last)
 
 
-def _loops(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
+def loops_of(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
     """The loops of the batch, the rows and the columns, those of divided dimensions among them."""
     divided = {p.axis: p.size for some in places.values() for p in some if isinstance(p, Part)}
     parts = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}

@@ -27,7 +27,7 @@ from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access
 from . import fragments, gemm, tuned
-from .gemm import Sizes
+from .gemm import Part, Places, Sizes
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _runs(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
 
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    name: str, places: dict[str, tuple[int, ...]], workload: tuple[Any, ...] | None = None,
+    name: str, places: Places | None, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """As ``gemm.product``; sums are float32."""
     rows, columns, terms = sizes
@@ -178,7 +178,7 @@ def product(
                          name=f"{name}_part", tag=TAG, attrs=attrs)
     p = te.reduce_axis((0, parts), name="p")
     return te.compute(shape, lambda *at: te.sum(partial(p, *at), axis=p), name=f"{name}_product", tag=SUM_TAG,
-                      attrs={"places": places})
+                      attrs={"places": places, "config": config})
 
 
 def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
@@ -308,7 +308,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         warp = _whole_tiles(stage, config, threads)
     else:
         planner.placed.add(consumer)
-        stage.compute_at(consumer, _elements(planner, consumer, places, config, threads))
+        stage.compute_at(consumer, _elements(planner, stage, consumer, places, config, threads))
         stage.set_scope("shared.dyn")
         # Rows of neighbouring threads are in different banks.
         stage.storage_align(stage.op.axis[-2], 32, 8)
@@ -356,19 +356,19 @@ def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threa
 
 
 def _elements(
-    planner: Planner, host: Stage, places: dict[str, tuple[int, ...]], config: dict[str, Any], threads: Threads
+    planner: Planner, stage: Stage, host: Stage, places: Places, config: dict[str, Any], threads: Threads
 ) -> IterVar:
     """Divide what follows the product among blocks, and a block's tile among its threads; the loop around a tile."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
-    batch, rows, columns = ([host.op.axis[i] for i in places[x]] for x in ("batch", "rows", "columns"))
-    lanes = _host_lanes(planner, host, columns)
+    lanes = _host_lanes(planner, host, places["columns"])
+    batch, rows, columns = gemm.loops_of(host, places)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     column, lane = host.split(column, factor=lanes)
     row_block, row = host.split(row, factor=bm)
     column_block, column = host.split(column, factor=bn // lanes)
     host.reorder(*batch, row_block, column_block, row, column, lane)
-    _blocks(host, batch, row_block, column_block, access.elements([a.dom.extent for a in rows]), bm)
+    _blocks(host, batch, row_block, column_block, access.extent_of(stage.op.axis[-2]) or 1, bm)
     _spread(host, host.fuse(row, column), threads, bm * bn // lanes)
     host.vectorize(lane)
     return column_block
@@ -385,12 +385,12 @@ def _spread(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
     stage.unroll(axis)
 
 
-def _host_lanes(planner: Planner, host: Stage, columns: list[IterVar]) -> int:
+def _host_lanes(planner: Planner, host: Stage, columns: tuple[int | Part, ...]) -> int:
     """Elements a thread takes at once: they lie side by side in the result and in what is read with it."""
-    last = host.op.axis[-1]
-    op = planner.plain_op(host.op)
-    extent = access.extent_of(last)
-    if not columns or columns[-1] is not last or extent is None or host.op.num_outputs != 1:
+    op, last = planner.plain_op(host.op), columns[-1]
+    is_part = isinstance(last, Part)
+    extent = last.size if is_part else access.extent_of(host.op.axis[last])
+    if (last.axis if is_part else last) != len(host.op.axis) - 1 or extent is None or host.op.num_outputs != 1:
         return 1
     loads = [x for x in access.loads(op.body) if "sides" not in (x.producer.op.attrs or {})]
     if any(access.is_choosing(n) for b in op.body for n in post_order(b)):

@@ -154,7 +154,7 @@ class _Product:
             for c, axis in zip(self.names, self.axes):
                 place = place * axis.count + (i[c] // axis.stride if axis.stride > 1 else i[c])
             o = i["C"] % self.filters if self.groups > 1 else i["C"]
-            return made(*index, place, o) if last else made(*index, o, place)
+            return (made(*index, place, o) if last else made(*index, o, place)).astype(dtype)
 
         return te.compute([sizes[c] for c in layout], unfold, name=name, tag=f"{name}_{layout.lower()}")
 

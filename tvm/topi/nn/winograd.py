@@ -238,7 +238,8 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
         winograd_workload(data, filters, kernel.dtype, (*before, *after), tile, dtype),
     )  # fmt: skip
     sums = te.compute(
-        (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p), "sums", f"{on_gpu.TAG},step"
+        (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p).astype(dtype), "sums",
+        f"{on_gpu.TAG},step",
     )
     back = te.compute(
         (filters, count, tile, reach),
