@@ -13,6 +13,7 @@ import tvm
 from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
 from tvm import tir
+from tvm.codegen import nvrtc
 from tvm.error import TVMError
 
 pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
@@ -148,13 +149,16 @@ def test_the_result_of_two_products_is_stored_as_a_tile(rng):
     np.testing.assert_array_equal(got["out"], x)
 
 
+LAYOUTS = [("row", "row", "row"), ("row", "col", "row"), ("col", "row", "col"), ("col", "col", "row")]
+
+
 @pytest.mark.parametrize(
     ("dtype", "result", "shape"),
     [("float16", "float32", (16, 16, 16)), ("float16", "float16", (32, 8, 16)), ("float16", "float32", (8, 32, 16)),
      ("int8", "int32", (16, 16, 16)), ("uint8", "int32", (16, 16, 16)), ("bfloat16", "float32", (16, 16, 16)),
      ("bfloat16", "float32", (8, 32, 16))],
 )  # fmt: skip
-@pytest.mark.parametrize("layouts", list(itertools.product(("row", "col"), repeat=3)), ids="-".join)
+@pytest.mark.parametrize("layouts", LAYOUTS, ids="-".join)
 def test_fragments_multiply(dtype, result, shape, layouts, rng):
     m, n, k = shape
     a, b, c = (numbers(rng, t, *s) for t, s in ((dtype, (m, k)), (dtype, (k, n)), (result, (m, n))))
@@ -288,6 +292,23 @@ def test_shuffles_move_values_of_every_size(dtype, rng):
     np.testing.assert_array_equal(got["at"], x[lane // 16 * 16 + 5])
     np.testing.assert_array_equal(got["up"], x[np.where(lane % 16 >= 5, lane - 5, lane)])
     np.testing.assert_array_equal(got["down"], x[np.where(lane % 16 + 5 < 16, lane + 5, lane)])
+
+
+# Text of the user's
+
+
+def test_functions_of_imported_c_text_are_called():
+    text = "int twice_plus(int x, int y) { return 2 * x + y; }\n"
+
+    def body(b, buffers, thread):
+        b.scope_attr(thread, "pragma_import_c", tir.StringImm(text))
+        buffers["x"][thread] = tir.call_pure_extern("int32", "twice_plus", buffers["x"][thread], thread)
+
+    got = run({"x": np.arange(32, dtype="int32")}, body)["x"]
+    np.testing.assert_array_equal(got, 3 * np.arange(32))
+    if nvrtc.library() is not None:
+        built = tvm.build(programs.by_hand({"x": ((32,), "int32")}, body), target="cuda -arch=sm_80")
+        assert text in built.imported_modules[0].get_source()
 
 
 # What ends a kernel

@@ -16,7 +16,7 @@ from tvm.codegen import nvrtc
 
 # As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
 # ``make test-cuda`` run all of them.
-SAMPLE, SECONDS = "60", "20"
+SAMPLE, SECONDS = "60", "15"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 

@@ -113,7 +113,9 @@ def _by_library(text: str, arch: str, options: Sequence[str]) -> dict[str, bytes
     try:
         # Kernels of a module are optimized side by side.
         parallel = ("--split-compile=0",) if version() >= (12, 9) else ()
-        flags = [f"--gpu-architecture={arch}".encode(), *(x.encode() for x in (*_FLAGS, *parallel, *options))]
+        # Functions of C text that pragma import_c brings say nothing of devices.
+        fixed = ("--device-as-default-execution-space", *_FLAGS, *parallel)
+        flags = [f"--gpu-architecture={arch}".encode(), *(x.encode() for x in (*fixed, *options))]
         status = nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
         if status:
             log = _read(nvrtc, program, "ProgramLog").rstrip(b"\0").decode("utf-8", "replace")
