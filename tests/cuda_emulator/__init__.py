@@ -41,6 +41,8 @@ SOURCES = ("machine.cpp", "matrix.cpp", "driver.cpp")
 # Aliasing as in CUDA C, where bytes are looked at as anything; accesses are checked.
 FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
          "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all")  # fmt: skip
+# Whether ``run`` uses a GPU in place of the emulator.
+REAL = bool(os.environ.get("TVM_CUDA_REAL"))
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\(")
 _SHARED = re.compile(r"^(\s*)__shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[(\d+)\]"
                      r"(?: __attribute__\(\(aligned\(\d+\)\)\))?;", re.MULTILINE)  # fmt: skip
@@ -209,7 +211,14 @@ def run(
 ) -> list[np.ndarray]:
     """Build a schedule with its arguments (or a PrimFunc or IRModule) for cuda and call it: all arrays afterwards.
 
-    ``values`` are NumPy arrays, in the order of the arguments, outputs too (whatever they hold), and numbers."""
+    ``values`` are NumPy arrays, in the order of the arguments, outputs too (whatever they hold), and numbers. With
+    ``TVM_CUDA_REAL=1`` it is the machine's GPU that runs it, whatever ``arch`` says: a test of the emulator."""
+    if REAL:
+        device = tvm.cuda(0)
+        target = tvm.target.Target(f"cuda -arch=sm_{device.compute_version.replace('.', '')}", host="llvm")
+        held = [tvm.nd.array(v, device) if isinstance(v, np.ndarray) else v for v in values]
+        tvm.build(program, args, target, name=name)(*held)
+        return [h.numpy() for h in held if isinstance(h, tvm.nd.NDArray)]
     with building():
         built = tvm.build(program, args, tvm.target.Target(f"cuda -arch={arch}", host="llvm"), name=name)
     return call(built, values, name)
