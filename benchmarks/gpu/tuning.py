@@ -1,6 +1,6 @@
 """Tuning on the GPU of this machine: trials a second, what fails, and what is gained over the choice without tuning.
 
-    python -m benchmarks.gpu.tuning [--target cuda] [--seconds 60] [--records tuning.json]
+    python -m benchmarks.gpu.tuning [--target cuda] [--dtype float32] [--seconds 60] [--records tuning.json]
 
 The tasks are layers of ResNet-50 and of a BERT of 128 words; all leaders are compared with the CPU.
 """
@@ -11,28 +11,34 @@ import argparse
 import collections
 import time
 
-T, F = "TENSOR", "float32"
+T = "TENSOR"
 
 
-def _conv(channels: int, size: int, filters: int, window: int, stride: int = 1) -> tuple:
-    pad = (window // 2,) * 4
-    data, kernel = (T, (1, channels, size, size), F), (T, (filters, channels, window, window), F)
-    return ("conv2d_nchw.cuda", (data, kernel, (stride, stride), pad, (1, 1), F))
+def _conv(dtype: str, channels: int, size: int, filters: int, window: int, stride: int = 1) -> tuple:
+    rest = ((stride, stride), (window // 2,) * 4, (1, 1), "float32")
+    if dtype == "float32":
+        data, kernel = (T, (1, channels, size, size), dtype), (T, (filters, channels, window, window), dtype)
+        return ("conv2d_nchw.cuda", (data, kernel, *rest))
+    data, kernel = (T, (1, size, size, channels), dtype), (T, (window, window, channels, filters), dtype)
+    return ("conv2d_nhwc.gpu", (data, kernel, *rest))
 
 
-# A task and how often the model computes it.
-TASKS = [
-    (_conv(3, 224, 64, 7, 2), 1),
-    (_conv(64, 56, 64, 3), 3),
-    (_conv(128, 28, 128, 3), 4),
-    (_conv(256, 14, 256, 3), 6),
-    (_conv(512, 7, 512, 3), 3),
-    (_conv(256, 14, 1024, 1), 6),
-    (_conv(1024, 14, 256, 1), 5),
-    (("dense_small_batch.gpu", ((T, (1, 2048), F), (T, (1000, 2048), F), None, F)), 1),
-    (("dense_large_batch.gpu", ((T, (128, 768), F), (T, (3072, 768), F), None, F)), 12),
-    (("batch_matmul.cuda", ((T, (12, 128, 64), F), (T, (12, 128, 64), F), None, F, False, True)), 12),
-]
+def layers(dtype: str) -> list[tuple[tuple, int]]:
+    """Tasks, and how often a model computes each."""
+    first = 3 if dtype == "float32" else 4
+    left, right = (T, (12, 128, 64), dtype), (T, (12, 128, 64), dtype)
+    return [
+        (_conv(dtype, first, 224, 64, 7, 2), 1),
+        (_conv(dtype, 64, 56, 64, 3), 3),
+        (_conv(dtype, 128, 28, 128, 3), 4),
+        (_conv(dtype, 256, 14, 256, 3), 6),
+        (_conv(dtype, 512, 7, 512, 3), 3),
+        (_conv(dtype, 256, 14, 1024, 1), 6),
+        (_conv(dtype, 1024, 14, 256, 1), 5),
+        (("dense_small_batch.gpu", ((T, (1, 2048), dtype), (T, (1000, 2048), dtype), None, "float32")), 1),
+        (("dense_large_batch.gpu", ((T, (128, 768), dtype), (T, (3072, 768), dtype), None, "float32")), 12),
+        (("batch_matmul.cuda", (left, right, None, "float32", False, True)), 12),
+    ]
 
 
 def main() -> None:
@@ -40,6 +46,7 @@ def main() -> None:
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--records", default="tuning.json")
+    parser.add_argument("--dtype", choices=["float32", "float16"], default="float32")
     parser.add_argument("--min-repeat-ms", type=int, default=100)
     arguments = parser.parse_args()
     import tvm
@@ -50,7 +57,7 @@ def main() -> None:
 
     target = tvm.target.Target(arguments.target)
     tasks = []
-    for (name, args), count in TASKS:
+    for (name, args), count in layers(arguments.dtype):
         task = autotvm.task.create(name, args, target)
         task.count = count
         tasks.append(task)

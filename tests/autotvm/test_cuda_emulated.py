@@ -78,6 +78,9 @@ def test_after_a_fault_cuda_refuses_everything_and_the_next_worker_goes_on():
     ("conv2d_nchw.cuda", [["TENSOR", [1, 5, 6, 7], "float32"], ["TENSOR", [6, 5, 3, 3], "float32"], [1, 1],
                           [1, 1, 1, 1], [1, 1], "float32"]),
     ("dense_small_batch.gpu", [["TENSOR", [3, 40], "float32"], ["TENSOR", [9, 40], "float32"], None, "float32"]),
+    ("dense_large_batch.gpu", [["TENSOR", [33, 48], "float16"], ["TENSOR", [20, 48], "float16"], None, "float32"]),
+    ("conv2d_nhwc.gpu", [["TENSOR", [1, 5, 6, 8], "float16"], ["TENSOR", [3, 3, 8, 16], "float16"], [1, 1],
+                         [1, 1, 1, 1], [1, 1], "float32"]),
 ])
 def test_any_configuration_gives_what_the_cpu_gives(name, args):
     rows = measured(name, args)
