@@ -112,7 +112,8 @@ def write_section(path: Path, title: str, table: str) -> None:
     sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
     where = ", on the emulator" if os.environ.get("TVM_CUDA_EMULATED") else ", compiled" if only_compiles() else ""
     sections[title + where] = table
-    text = f"# Operator tests on {kind}\n\nWritten by `make test-{kind}`; seconds are of one process.\n"
+    makers = "`make test-cuda` and `make test-emulated`" if kind == "cuda" else f"`make test-{kind}`"
+    text = f"# Operator tests on {kind}\n\nWritten by {makers}; seconds are of one process.\n"
     for name in sorted(sections):
         text += f"\n## {name}\n\n{sections[name]}\n"
     path.write_text(text, encoding="utf-8")
