@@ -19,7 +19,7 @@ from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from ..cpu import access
-from ..gpu import depthwise, extern, gemm, rows, tensor_cores, winograd
+from ..gpu import depthwise, extern, gemm, rows, tensor_cores, transpose, winograd
 from ..gpu.machine import Machine
 
 # Operators with a schedule of their own, by the tag of their computation.
@@ -84,7 +84,7 @@ class Planner:
                 self.reduction(stage, fused[stage])
             elif stage.op.reduce_axis:
                 self.reduction(stage, None)
-            elif stage not in fused.values():
+            elif stage not in fused.values() and not (live == [stage] and transpose.plan(self, stage)):
                 self.injective(stage)
 
     # -- statements ------------------------------------------------------------------------------------------------
