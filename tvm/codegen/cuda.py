@@ -121,7 +121,8 @@ class Cuda(GpuLike):
         f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"
     }
     barriers: ClassVar[dict[str, str]] = {
-        "shared": "__syncthreads();", "shared.dyn": "__syncthreads();", "warp": "__syncwarp();",
+        "shared": "__syncthreads();", "shared.dyn": "__syncthreads();", "global": "__syncthreads();",
+        "warp": "__syncwarp();",
     }  # fmt: skip
     math_functions: ClassVar[dict[str, str]] = {
         **GpuLike.math_functions,

@@ -122,6 +122,7 @@ class OpenCL(GpuLike):
     barriers: ClassVar[dict[str, str]] = {
         "shared": "barrier(CLK_LOCAL_MEM_FENCE);",
         "shared.dyn": "barrier(CLK_LOCAL_MEM_FENCE);",
+        "global": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
         "warp": "",
     }
     math_functions: ClassVar[dict[str, str]] = {**{name: name for name in _FUNCTIONS}, "nearbyint": "rint"}

@@ -10,6 +10,7 @@ from .math import *
 from .reduction import *
 from .transform import *
 from .scan import *
+from .compaction import *
 from .signal import *
 
 # These files have the name of a function of theirs; the function is what the name means.

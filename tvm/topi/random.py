@@ -19,6 +19,7 @@ from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import tag, utils
 from .broadcast import broadcast_index
 from .scan import cumsum
+from .scatter import INDEPENDENT, on_gpu
 from .utils import check_tensor
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -96,8 +97,11 @@ def threefry_generate(gen, out_shape):
     def statement(ins, outs):
         ib = create()
         state, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
-        drawing = _drawing(ib, state)
-        with ib.for_range(0, blocks, name="block") as block:
+        drawing = None if on_gpu() else _drawing(ib, state)
+        apart = {INDEPENDENT: 1} if on_gpu() else None
+        with ib.for_range(0, blocks, name="block", annotations=apart) as block:
+            # Threads have no memory that outlives the loop: each mixes the key itself.
+            drawing = drawing or _drawing(ib, state)
             drawing.block([state[9] + primop.cast("uint64", block), state[8], _word(0), _word(0)])
             for n in range(4):
                 place = block * 4 + n

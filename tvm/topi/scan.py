@@ -1,4 +1,8 @@
-"""Running sums and products along an axis."""
+"""Running sums and products along an axis.
+
+On a GPU few long lines are cut into chunks, a thread for each: first the chunks are summed up, then the sums of chunks
+are run along in the same way, and each chunk goes on from what is before it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,14 @@ from ..dtype import canonical
 from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
-from ..tir.ir_builder import create
+from ..tir.ir_builder import BufferVar, IRBuilder, create
 from .scatter import nest, on_gpu
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
+
+# Elements of a chunk, and lines from which on a thread for each is enough.
+_CHUNK = 64
+_MANY_LINES = 8192
 
 
 def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None):
@@ -58,7 +66,17 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
             first = start if exclusive else value
             result[at(outer, k, rest)] = te.if_then_else(k > 0, binop(before, value), first)
 
-        if on_gpu():
+        if on_gpu() and _is_long(data.shape, n):
+
+            def read(k, rest):
+                return primop.cast(dtype, source[at(rest[:axis], k, rest[axis:])])
+
+            def write(k, rest, value):
+                result[at(rest[:axis], k, rest[axis:])] = value
+
+            lines = [*data.shape[:axis], *inner]
+            _run_in_chunks(ib, read, write, n.value, lines, binop, start, bool(exclusive))
+        elif on_gpu():
             # A thread for each line.
             nest(ib, [n, *data.shape[:axis], *inner], element, together=range(1, len(data.shape)))
         else:
@@ -68,6 +86,52 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
     if isinstance(n, IntImm) and n.value == 0:
         return te.compute(data.shape, lambda *i: start, name=op_name)
     return te.extern([tuple(data.shape)], [data], statement, dtype=dtype, name=op_name, tag=op_name)
+
+
+def _is_long(shape: Any, n: Any) -> bool:
+    """Whether lines are few, and long enough to be cut."""
+    if not all(isinstance(d, IntImm) for d in shape) or n.value <= _CHUNK:
+        return False
+    return prod(d.value for d in shape) // n.value < _MANY_LINES
+
+
+def _run_in_chunks(
+    ib: IRBuilder, read: Callable, write: Callable, n: int, lines: list, binop: Callable, start: PrimExpr,
+    exclusive: bool,
+) -> None:
+    """Run along ``n`` elements of each line: ``read(k, line)`` gives them, ``write(k, line, value)`` takes the results
+    (which may take the place of the elements)."""
+    count = -(-n // _CHUNK)
+    before: BufferVar | None = None
+    if count > 1:
+        before = ib.allocate(start.dtype, (count, *lines), name="before")
+        totals = before
+
+        def add_up(i):
+            value = ib.allocate(start.dtype, (1,), name="value", scope="local")
+            value[0] = start
+            with ib.for_range(0, te.min(_CHUNK, n - i[0] * _CHUNK), name="k") as k:
+                value[0] = binop(value[0], read(i[0] * _CHUNK + k, i[1:]))
+            totals[tuple(i)] = value[0]
+
+        def put(k, line, value):
+            totals[(k, *line)] = value
+
+        nest(ib, [count, *lines], add_up, together=True)
+        _run_in_chunks(ib, lambda k, line: totals[(k, *line)], put, count, lines, binop, start, True)
+
+    def go_on(i):
+        value, element = (ib.allocate(start.dtype, (1,), name=name, scope="local") for name in ("value", "element"))
+        value[0] = start if before is None else before[tuple(i)]
+        with ib.for_range(0, te.min(_CHUNK, n - i[0] * _CHUNK), name="k") as k:
+            element[0] = read(i[0] * _CHUNK + k, i[1:])
+            if exclusive:
+                write(i[0] * _CHUNK + k, i[1:], value[0])
+            value[0] = binop(value[0], element[0])
+            if not exclusive:
+                write(i[0] * _CHUNK + k, i[1:], value[0])
+
+    nest(ib, [count, *lines], go_on, together=True)
 
 
 def _flag(exclusive: Any) -> bool:

@@ -258,35 +258,4 @@ def invert_permutation(data):
     return _extern(data, [], statement, "invert_permutation")
 
 
-def argwhere(output_shape, condition):
-    """The indices of the elements that are not zero, a row for each, in row-major order. ``output_shape`` (a shape, or
-    a tensor that has it) says how many rows there are."""
-    check_tensor(condition, "argwhere")
-    shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
-    if len(shape) != 2:
-        raise ExprValueError(f"argwhere: the result has rows of indices, so 2 dimensions, not {len(shape)}")
-
-    def statement(ins, out):
-        ib = create()
-        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(out)
-        count = ib.allocate("int32", (1,), name="count", scope="local")
-        count[0] = 0
-
-        def body(i):
-            value = source[tuple(i)]
-            found = tir.all(primop.not_equal(value, const(0, value.dtype)), count[0] < out.shape[0])
-            with ib.if_scope(found):
-                for place, index in enumerate(i):
-                    result[count[0], place] = primop.cast("int32", index)
-                count[0] = count[0] + 1
-
-        nest(ib, condition.shape, body)
-        return ib.get()
-
-    return te.extern(
-        [tuple(shape)], [condition], lambda ins, outs: statement(ins, outs[0]), dtype="int32", name="argwhere",
-        tag="argwhere",
-    )  # fmt: skip
-
-
-__all__ = ["argwhere", "invert_permutation", "scatter_elements", "scatter_nd", "sparse_to_dense"]
+__all__ = ["invert_permutation", "scatter_elements", "scatter_nd", "sparse_to_dense"]

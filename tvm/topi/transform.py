@@ -16,7 +16,7 @@ from ..target.layout import bijective_layout
 from . import tag, utils
 from .broadcast import _truth, broadcast_index, broadcast_shape
 from .indexing import adv_index, gather, gather_nd, matrix_set_diag, one_hot, sequence_mask, take, trilu, unravel_index
-from .scatter import argwhere, invert_permutation, scatter_elements, scatter_nd, sparse_to_dense
+from .scatter import invert_permutation, scatter_elements, scatter_nd, sparse_to_dense
 from .slicing import dynamic_strided_slice, strided_set, strided_slice
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axes, normalize_axis, ravel_index, same_dim
 
@@ -523,7 +523,7 @@ def tensordot(a, b, axes):
 
 
 __all__ = [
-    "adv_index", "arange", "argwhere", "concatenate", "dynamic_strided_slice", "expand_dims", "expand_like", "eye",
+    "adv_index", "arange", "concatenate", "dynamic_strided_slice", "expand_dims", "expand_like", "eye",
     "flip", "gather", "gather_nd", "invert_permutation", "layout_transform", "matmul", "matrix_set_diag",
     "meshgrid", "ndarray_size", "one_hot", "repeat", "reshape", "reverse_sequence", "scatter_elements",
     "scatter_nd", "sequence_mask", "shape", "sliding_window", "sparse_to_dense", "split", "squeeze", "stack",

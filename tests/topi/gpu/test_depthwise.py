@@ -10,7 +10,7 @@ import pytest
 import tvm
 import tvm.testing
 from tvm import te, topi
-from tvm.topi.gpu import depthwise
+from tvm.topi.gpu import depthwise, tasks
 from tvm.topi.gpu.machine import Machine
 
 CASES = [
@@ -130,3 +130,13 @@ def test_what_is_not_valid():
     assert not depthwise.valid(sizes._replace(channels=1), machine, {**config, "patch": (2, 4)}), "8 threads for 128"
     wide = sizes._replace(window=(9, 99), strides=(1, 16), channels=512)
     assert not depthwise.valid(wide, machine, {**config, "patch": (8, 16)}), "too much shared memory"
+
+
+@pytest.mark.parametrize("layout, shape", [("NCHW", (8, 1, 3, 3)), ("NHWC", (3, 3, 8, 1))])
+def test_tasks_have_the_space_of_the_pick(layout, shape):
+    target = tvm.target.Target("cuda -arch=sm_90", host="llvm")
+    data = ("TENSOR", (1, 8, 20, 20) if layout == "NCHW" else (1, 20, 20, 8), "float32")
+    args = (data, ("TENSOR", shape, "float32"), (1, 1), (1, 1, 1, 1), (1, 1), "float32")
+    task = tvm.autotvm.task.create(f"depthwise_conv2d_{layout.lower()}.cuda", args, target)
+    assert set(tasks.DEPTHWISE) == {"NCHW", "NHWC"} and task.flop == 2 * 8 * 400 * 9
+    assert list(task.config_space.space_map) == ["tile", "lanes", "threads", "patch"] and len(task.config_space) > 20

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ... import te, tir
 from ...error import ExprValueError
 from ...ir import primop
-from ...ir.prim import PrimExpr, const, convert
+from ...ir.prim import IterVar, PrimExpr, StringImm, const, convert
+from ...target import Target
 from ...tir.ir_builder import BufferVar, IRBuilder
+from ..scatter import INDEPENDENT, on_gpu
 from ..utils import equal_const_int
+
+# Threads of a block that look at boxes together.
+_THREADS = 256
 
 
 class Numbers:
@@ -61,22 +67,85 @@ def overlap(a: Sequence[PrimExpr], b: Sequence[PrimExpr], extra: float = 0.0) ->
     return tir.Select(union <= zero, zero, common / tir.Select(union <= zero, const(1, dtype), union))
 
 
+class Crew:
+    """Who does the work of one item (an image, say): one thread, or on GPUs a block of them. All threads of a block go
+    through the same program; what is written in ``each`` is divided among them, what is in ``one`` is done once."""
+
+    def __init__(self, ib: IRBuilder, items: Any, thread: IterVar | None, count: int):
+        self.ib, self.items, self.thread, self.count = ib, items, thread, count
+
+    @contextmanager
+    def item(self) -> Iterator[PrimExpr]:
+        """The loop over items; a block has one of its own."""
+        if self.thread is None:
+            with self.ib.for_range(0, self.items, name="b", annotations={INDEPENDENT: 1}) as b:
+                yield b
+            return
+        block = te.thread_axis("blockIdx.x")
+        self.ib.scope_attr(block, "thread_extent", self.items)
+        self.ib.scope_attr(self.thread, "thread_extent", self.count)
+        yield block.var
+
+    @contextmanager
+    def each(self, n: Any, name: str) -> Iterator[PrimExpr]:
+        """A loop whose iterations may run at once."""
+        if self.thread is None:
+            with self.ib.for_range(0, n, name=name) as i:
+                yield i
+            return
+        with self.ib.for_range(0, te.ceildiv(n, self.count), name=name) as turn:
+            i = turn * self.count + self.thread.var
+            with self.ib.if_scope(i < n):
+                yield i
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        if self.thread is None:
+            yield
+            return
+        with self.ib.if_scope(self.thread.var < 1):
+            yield
+
+    def wait(self) -> None:
+        """Until all have written what they have to."""
+        if self.thread is not None:
+            self.ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", StringImm("global")))
+
+
+def alone(ib: IRBuilder, items: Any = 1) -> Crew:
+    """One thread for an item."""
+    return Crew(ib, items, None, 1)
+
+
+def crew(ib: IRBuilder, items: Any) -> Crew:
+    """A block for each of the items on GPUs, a thread elsewhere."""
+    target = Target.current(allow_none=True)
+    if not on_gpu() or target is None:
+        return alone(ib, items)
+    return Crew(ib, items, te.thread_axis("threadIdx.x"), min(_THREADS, target.features.max_threads or _THREADS))
+
+
 def suppress(
-    ib: IRBuilder, n: PrimExpr, alive: BufferVar, limit: PrimExpr | None, overlaps: Callable, on_keep: Callable
+    ib: IRBuilder, n: PrimExpr, alive: BufferVar, limit: PrimExpr | None, overlaps: Callable, on_keep: Callable,
+    workers: Crew | None = None, row: tuple = (),
 ) -> BufferVar:
-    """Of ``n`` candidates in order, keep those that are ``alive`` and that no kept one before ``overlaps``: greedily,
-    at most ``limit`` (all if negative or None). ``on_keep(candidate, number)`` is told; the number kept is returned."""
+    """Of ``n`` candidates in order, keep those that are ``alive`` (those of ``row``) and that no kept one before
+    ``overlaps``: greedily, at most ``limit`` (all if negative or None). ``on_keep(candidate, number)`` is told; the
+    number kept is returned. All workers come to the same decisions: none is made before all have written."""
+    workers = workers or alone(ib)
     kept = ib.allocate("int32", (1,), name="kept", scope="local")
     kept[0] = 0
     with ib.for_range(0, n, name="candidate") as i:
-        wanted = primop.not_equal(alive[i], 0)
+        wanted = primop.not_equal(alive[(*row, i)], 0)
         room = None if limit is None else tir.any(limit < 0, kept[0] < limit)
         with ib.if_scope(wanted if room is None else tir.all(wanted, room)):
-            on_keep(i, kept[0])
+            with workers.one():
+                on_keep(i, kept[0])
             kept[0] = kept[0] + 1
-            with ib.for_range(0, n - i - 1, name="later") as step:
+            with workers.each(n - i - 1, "later") as step:
                 j = i + 1 + step
-                with ib.if_scope(primop.not_equal(alive[j], 0)):
+                with ib.if_scope(primop.not_equal(alive[(*row, j)], 0)):
                     with ib.if_scope(overlaps(i, j)):
-                        alive[j] = 0
+                        alive[(*row, j)] = 0
+            workers.wait()
     return kept

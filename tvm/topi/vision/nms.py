@@ -9,10 +9,11 @@ from ...error import ExprTypeError, ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
-from ..scatter import INDEPENDENT
+from ..scan import cumsum
+from ..scatter import INDEPENDENT, nest, on_gpu
 from ..sort import argsort, merge_sort
 from ..utils import check_tensor, get_const_int, simplify
-from .boxes import Numbers, overlap, suppress
+from .boxes import Numbers, alone, crew, overlap, suppress
 
 
 def _check_boxes(data: Any, what: str, least: int) -> None:
@@ -27,6 +28,8 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
     _check_boxes(data, "get_valid_counts", 1)
     batch, n, width = data.shape
     numbers = Numbers({"score_threshold": (score_threshold, data.dtype)}, "get_valid_counts")
+    if on_gpu():
+        return _valid_counts_together(data, numbers, id_index, score_index)
 
     def statement(ins, outs):
         ib = create()
@@ -58,6 +61,56 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
     )  # fmt: skip
 
 
+def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: int):
+    """The same, where each box finds its place by itself: it is the number of valid ones before it."""
+    batch, n, width = data.shape
+
+    def mark(ins, outs):
+        ib = create()
+        source, valid = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        threshold = numbers.read(ib, ins[1:])["score_threshold"]
+
+        def one(i):
+            good = source[(*i, score_index)] > threshold
+            if id_index >= 0:
+                good = tir.all(good, source[(*i, id_index)] >= const(0, data.dtype))
+            valid[tuple(i)] = primop.cast("int32", good)
+
+        nest(ib, (batch, n), one, together=True)
+        return ib.get()
+
+    inputs = [data, *numbers.tensors.values()]
+    valid = te.extern([(batch, n)], inputs, mark, dtype="int32", name="valid", tag="valid")
+    before = cumsum(valid, 1)
+
+    def put(ins, outs):
+        ib = create()
+        source, marks, numbers_to = (ib.buffer_ptr(b) for b in ins)
+        counts, boxes, places = (ib.buffer_ptr(out) for out in outs)
+
+        def one(i):
+            b, box = i
+            found = numbers_to[b, n - 1]
+            with ib.if_scope(primop.not_equal(marks[b, box], 0)):
+                with ib.for_range(0, width, name="v") as v:
+                    boxes[b, numbers_to[b, box] - 1, v] = source[b, box, v]
+                places[b, numbers_to[b, box] - 1] = box
+            with ib.if_scope(box >= found):
+                with ib.for_range(0, width, name="v") as v:
+                    boxes[b, box, v] = const(-1, data.dtype)
+                places[b, box] = -1
+            with ib.if_scope(box < 1):
+                counts[b] = found
+
+        nest(ib, (batch, n), one, together=True)
+        return ib.get()
+
+    return te.extern(
+        [(batch,), tuple(data.shape), (batch, n)], [data, valid, before], put,
+        dtype=["int32", data.dtype, "int32"], name="get_valid_counts", tag="get_valid_counts",
+    )  # fmt: skip
+
+
 def non_max_suppression(
     data, valid_count, indices, max_output_size=-1, iou_threshold=0.5, force_suppress=False, top_k=-1, coord_start=2,
     score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False,
@@ -85,21 +138,24 @@ def non_max_suppression(
         results = [ib.buffer_ptr(out) for out in outs]
         given = numbers.read(ib, ins[4:])
         limit = tir.Select(given["max_output_size"] > 0, given["max_output_size"], const(-1, "int32"))
-        with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
-            alive = ib.allocate("int32", (n,), name="alive")
+        alive = ib.allocate("int32", (batch, n), name="alive")
+        workers = crew(ib, batch)
+        with workers.item() as b:
             total = te.max(te.min(primop.cast("int32", counts[b]), n), 0)
             considered = te.min(total, top_k) if top_k > 0 else total
-            with ib.for_range(0, n, name="i") as i:
+            with workers.each(n, "i") as i:
                 box = sequence[b, i]
                 valid = boxes[b, box, score_index] > const(0, data.dtype)
                 if id_index >= 0:
                     valid = tir.all(valid, boxes[b, box, id_index] >= const(0, data.dtype))
-                alive[i] = primop.cast("int32", tir.all(i < considered, valid))
+                alive[b, i] = primop.cast("int32", tir.all(i < considered, valid))
                 if return_indices:
                     results[0][b, i] = -1
                 else:
                     with ib.for_range(0, width, name="v") as v:
                         results[0][b, i, v] = const(-1, data.dtype)
+
+            workers.wait()
 
             def corners(i):
                 return [boxes[b, sequence[b, i], coord_start + side] for side in range(4)]
@@ -118,9 +174,10 @@ def non_max_suppression(
                 with ib.for_range(0, width, name="v") as v:
                     results[0][b, number if front else i, v] = boxes[b, sequence[b, i], v]
 
-            kept = suppress(ib, considered, alive, limit, overlaps, keep)
+            kept = suppress(ib, considered, alive, limit, overlaps, keep, workers, (b,))
             if return_indices:
-                results[1][b, 0] = kept[0]
+                with workers.one():
+                    results[1][b, 0] = kept[0]
         return ib.get()
 
     shapes = [(batch, n), (batch, 1)] if return_indices else [tuple(data.shape)]
@@ -159,14 +216,20 @@ def all_class_non_max_suppression(
     return build(boxes, scores, order, numbers)
 
 
-def _each_class(ib, ins, scores: te.Tensor, numbers: Numbers, b: PrimExpr, c: PrimExpr, on_keep) -> Any:
-    """Suppression in one class; ``on_keep(box, score, number)`` is told what is kept."""
+def _each_class(
+    ib, ins, scores: te.Tensor, numbers: Numbers, b: PrimExpr, c: PrimExpr, on_keep, alive=None, workers=None
+) -> Any:
+    """Suppression in one class; ``on_keep(box, score, number)`` is told what is kept. ``alive`` is memory for all boxes
+    of all classes where ``workers`` do it together."""
     boxes, values, sequence = (ib.buffer_ptr(buffer) for buffer in ins[:3])
     given = numbers.read(ib, ins[3:])
     n = scores.shape[2]
-    alive = ib.allocate("int32", (n,), name="alive")
-    with ib.for_range(0, n, name="i") as i:
-        alive[i] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
+    row = () if alive is None else (b, c)
+    alive = ib.allocate("int32", (n,), name="alive") if alive is None else alive
+    workers = workers or alone(ib)
+    with workers.each(n, "i") as i:
+        alive[(*row, i)] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
+    workers.wait()
 
     def corners(i):
         return [boxes[b, sequence[b, c, i], side] for side in range(4)]
@@ -180,10 +243,65 @@ def _each_class(ib, ins, scores: te.Tensor, numbers: Numbers, b: PrimExpr, c: Pr
 
     # A count of boxes may be given as more than there are numbers of boxes.
     limit = primop.cast("int32", te.min(te.max(given["limit"], 0), primop.cast("int64", n)))
-    return suppress(ib, n, alive, limit, overlaps, keep)
+    return suppress(ib, n, alive, limit, overlaps, keep, workers, row)
+
+
+def _onnx_together(boxes, scores, order, numbers: Numbers):
+    """Boxes of a class are looked at by a block of threads; then all know how many are before them."""
+    batch, classes, n = scores.shape
+    lines, rows = simplify(batch * classes), simplify(batch * classes * n)
+
+    def choose(ins, outs):
+        ib = create()
+        chosen, counts = (ib.buffer_ptr(out) for out in outs)
+        alive = ib.allocate("int32", (batch, classes, n), name="alive")
+        workers = crew(ib, lines)
+        with workers.item() as line:
+            b, c = te.indexdiv(line, classes), te.indexmod(line, classes)
+
+            def keep(box, score, number):
+                chosen[b, c, number] = box
+
+            kept = _each_class(ib, ins, scores, numbers, b, c, keep, alive, workers)
+            with workers.one():
+                counts[b, c] = kept[0]
+        return ib.get()
+
+    inputs = [boxes, scores, order, *numbers.tensors.values()]
+    chosen, counts = te.extern(
+        [tuple(scores.shape), (batch, classes)], inputs, choose, dtype=["int32", "int32"], name="chosen", tag="chosen"
+    )
+    through = cumsum(counts)
+
+    def put(ins, outs):
+        ib = create()
+        kept, own, ends = (ib.buffer_ptr(b) for b in ins)
+        result, total = (ib.buffer_ptr(out) for out in outs)
+
+        def one(i):
+            b, c, number = i
+            line, found = b * classes + c, ends[lines - 1]
+            with ib.if_scope(number < own[b, c]):
+                for place, value in enumerate((b, c, kept[b, c, number])):
+                    result[ends[line] - own[b, c] + number, place] = primop.cast("int64", value)
+            with ib.if_scope(line * n + number >= found):
+                for place in range(3):
+                    result[line * n + number, place] = const(-1, "int64")
+            with ib.if_scope(line + number < 1):
+                total[0] = primop.cast("int64", found)
+
+        nest(ib, (batch, classes, n), one, together=True)
+        return ib.get()
+
+    return te.extern(
+        [(rows, 3), (1,)], [chosen, counts, through], put, dtype=["int64", "int64"],
+        name="all_class_non_max_suppression", tag="all_class_non_max_suppression",
+    )  # fmt: skip
 
 
 def _onnx_result(boxes, scores, order, numbers: Numbers):
+    if on_gpu():
+        return _onnx_together(boxes, scores, order, numbers)
     batch, classes, n = scores.shape
     rows = simplify(batch * classes * n)
 

@@ -1,0 +1,219 @@
+"""Operators on a GPU by their own templates and by the plan for anything: results compared, then timed.
+
+    python -m benchmarks.gpu.operators [FAMILY ...] [--target cuda] [--drawn 4] [--json FILE]
+
+Families: depthwise, grouped, transposed, winograd, transpose, together. ``--drawn`` also times so many other
+configurations of a template, drawn at random, beside its pick. Times are of one call in microseconds, by the device's
+own clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tvm
+from tvm import te, topi
+from tvm.topi.gpu import depthwise, gemm, transpose, transposed
+from tvm.topi.nn.winograd import transform_filters_in_planes
+
+# Depthwise convolutions of MobileNetV2, EfficientNet and ConvNeXt: channels, size, window, stride.
+DEPTHWISE = [(32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (192, 28, 3, 1), (384, 14, 3, 1), (960, 7, 3, 1),
+             (240, 28, 5, 2), (672, 14, 5, 1), (96, 56, 7, 1), (384, 14, 7, 1)]
+# Convolutions 3x3 of VGG and ResNet: images, channels, filters, size.
+WINOGRAD = [(1, 64, 64, 224), (1, 128, 128, 112), (1, 256, 256, 56), (1, 512, 512, 28), (1, 512, 512, 14),
+            (1, 64, 64, 56), (1, 128, 128, 28), (1, 256, 256, 14), (8, 64, 64, 56), (8, 256, 256, 14)]
+# ResNeXt: channels, size, groups, stride. Decoders: channels, filters, size, window, stride.
+GROUPED = [(128, 56, 32, 1), (256, 28, 32, 1), (512, 14, 32, 1), (1024, 7, 32, 1)]
+TRANSPOSED = [(512, 256, 8, 4, 2), (256, 128, 16, 4, 2), (128, 64, 32, 4, 2), (64, 64, 56, 2, 2)]
+TRANSPOSES = [((4096, 4096), (1, 0)), ((12, 128, 64), (0, 2, 1)), ((1, 256, 56, 56), (0, 2, 3, 1)),
+              ((1, 56, 56, 256), (0, 3, 1, 2))]
+
+
+class Case(NamedTuple):
+    """Shapes of the inputs, their type, what is made of them, and who takes part."""
+
+    name: str
+    shapes: list[tuple[int, ...]]
+    dtype: str
+    make: Callable[..., Any]
+    plain: Any
+    template: Any
+
+
+@contextmanager
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+@contextmanager
+def without_templates() -> Iterator[None]:
+    with replaced(gemm, "wanted", lambda *a: False), replaced(transpose, "plan", lambda *a: False):
+        with replaced(transposed, "conv", lambda *a: None):
+            yield
+
+
+def cases(families: list[str]) -> Iterator[Case]:
+    if "depthwise" in families:
+        for channels, size, window, stride in DEPTHWISE:
+            for dtype in ("float32", "float16"):
+                for layout in ("NCHW", "NHWC"):
+                    yield depthwise_case(channels, size, window, stride, layout, dtype)
+    if "grouped" in families:
+        for channels, size, groups, stride in GROUPED:
+            shapes = [(1, channels, size, size), (channels, channels // groups, 3, 3)]
+            make = lambda d, k, s=stride, g=groups: topi.nn.group_conv2d_nchw(d, k, s, 1, 1, g)
+            yield Case(f"grouped {channels}x{size} /{groups}", shapes, "float32", make, without_templates, None)
+    if "transposed" in families:
+        for channels, filters, size, window, stride in TRANSPOSED:
+            shapes = [(1, channels, size, size), (channels, filters, window, window)]
+            pad = (window - stride) // 2
+            make = lambda d, k, s=stride, p=pad: topi.nn.conv_transpose(d, k, s, p, 1, 1, "NCHW", "IOHW")
+            yield Case(f"transposed {channels}>{filters} {size}", shapes, "float32", make, without_templates, None)
+    if "transpose" in families:
+        for shape, order in TRANSPOSES:
+            make = lambda x, o=order: topi.transpose(x, o)
+            yield Case(f"transpose {shape} {order}", [shape], "float32", make, without_templates, None)
+    if "together" in families:
+        for shape, axis in (((1_000_000,), 0), ((64, 16384), 1), ((16384, 64), 0)):
+            make = lambda x, a=axis: topi.cumsum(x, a)
+            yield Case(f"cumsum {shape}", [shape], "float32", make, None, None)
+        yield Case("topk 5 of 50000", [(1, 50_000)], "float32", lambda x: topi.topk(x, 5), None, None)
+        yield Case("sort 8 x 4096", [(8, 4096)], "float32", lambda x: topi.sort(x), None, None)
+
+
+def depthwise_case(channels: int, size: int, window: int, stride: int, layout: str, dtype: str) -> Case:
+    if layout == "NCHW":
+        shapes = [(1, channels, size, size), (channels, 1, window, window), (channels, 1, 1)]
+        conv = topi.nn.depthwise_conv2d_nchw
+    else:
+        shapes = [(1, size, size, channels), (window, window, channels, 1), (channels,)]
+        conv = topi.nn.depthwise_conv2d_nhwc
+
+    def make(d, k, b):
+        return topi.nn.relu(topi.add(conv(d, k, stride, window // 2, 1), b))
+
+    name = f"depthwise {channels}x{size} {window}x{window}/{stride} {layout} {dtype}"
+    return Case(name, shapes, dtype, make, without_templates, depthwise)
+
+
+class Runner:
+    def __init__(self, target: str):
+        self.target = tvm.target.Target(target, host="llvm")
+        self.device = tvm.device(self.target.kind.name, 0)
+        self.rng = np.random.default_rng(0)
+
+    def built(self, make: Callable[..., Any], inputs: list[np.ndarray]) -> tuple[Any, list[Any]]:
+        """A function and its arguments, the results last."""
+        with self.target:
+            tensors = [te.placeholder(v.shape, str(v.dtype)) for v in inputs]
+            made = make(*tensors)
+            outs = list(made) if isinstance(made, (list, tuple)) else [made]
+            function = tvm.build(topi.schedule.schedule_for(outs, self.target), [*tensors, *outs], self.target)
+        arrays = [tvm.nd.array(v, self.device) for v in inputs]
+        arrays += [tvm.nd.array(np.zeros([int(d) for d in o.shape], o.dtype), self.device) for o in outs]
+        return function, arrays
+
+    def time(self, function: Any, arrays: list[Any]) -> float:
+        """Microseconds of one call."""
+        timer = function.time_evaluator(function.entry_name, self.device, number=20, repeat=5)
+        function(*arrays)
+        return float(min(timer(*arrays).results)) * 1e6
+
+    def measure(self, case: Case, drawn: int) -> dict[str, Any]:
+        inputs = [self.rng.standard_normal(s).astype(case.dtype) for s in case.shapes]
+        function, arrays = self.built(case.make, inputs)
+        row: dict[str, Any] = {"name": case.name, "ours_us": self.time(function, arrays)}
+        if case.plain is not None:
+            with case.plain():
+                plain, others = self.built(case.make, inputs)
+            row["plain_us"] = self.time(plain, others)
+            row["error"] = error(arrays[-1].numpy(), others[-1].numpy())
+        if case.template is not None and drawn:
+            row["drawn"] = [self.drawn(case, inputs) for _ in range(drawn)]
+        return row
+
+    def drawn(self, case: Case, inputs: list[np.ndarray]) -> dict[str, Any]:
+        """Another configuration, and its time."""
+        chosen: dict[str, Any] = {}
+
+        def choose(sizes, machine):
+            table = case.template.space(sizes, machine)
+            while True:
+                config = {name: values[self.rng.integers(len(values))] for name, values in table.items()}
+                if case.template.valid(sizes, machine, config):
+                    chosen.update(config)
+                    return config
+
+        with replaced(case.template, "choose", choose):
+            function, arrays = self.built(case.make, inputs)
+        return {"config": chosen, "us": self.time(function, arrays)}
+
+    def winograd(self, images: int, channels: int, filters: int, size: int) -> dict[str, Any]:
+        """Tiles of both sizes beside one product."""
+        x = self.rng.standard_normal((images, channels, size, size)).astype("float32")
+        w = self.rng.standard_normal((filters, channels, 3, 3)).astype("float32")
+        plain = np.ascontiguousarray(w.transpose(2, 3, 1, 0))
+        function, arrays = self.built(
+            lambda d, k: topi.nn.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"), [x, plain]
+        )
+        row: dict[str, Any] = {"name": f"winograd {images} {channels}>{filters} {size}",
+                               "plain_us": self.time(function, arrays)}
+        for tile in (2, 4):
+            made, others = self.built(
+                lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1), [x, transform_filters_in_planes(w, tile)]
+            )
+            row[f"tiles_{tile}_us"] = self.time(made, others)
+            row[f"error_{tile}"] = error(others[-1].numpy(), arrays[-1].numpy())
+        return row
+
+
+def error(got: np.ndarray, wanted: np.ndarray) -> float:
+    """Relative, by the Frobenius norm."""
+    wanted = wanted.astype("float64")
+    return float(np.linalg.norm(got.astype("float64") - wanted) / max(np.linalg.norm(wanted), 1e-30))
+
+
+def shown(row: dict[str, Any]) -> str:
+    cells = []
+    for key, value in row.items():
+        if key == "drawn":
+            best = min(value, key=lambda x: x["us"])
+            cells.append(f"best drawn {best['us']:.1f} {best['config']}")
+        else:
+            cells.append(f"{key} {value:.3g}" if isinstance(value, float) else str(value))
+    return " | ".join(cells)
+
+
+def main() -> None:
+    families = ["depthwise", "grouped", "transposed", "winograd", "transpose", "together"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", default=families)
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--json", help="a file for the rows")
+    arguments = parser.parse_args()
+    runner, rows = Runner(arguments.target), []
+    for case in cases(arguments.families):
+        rows.append(runner.measure(case, arguments.drawn))
+        print(shown(rows[-1]), flush=True)
+    for shape in WINOGRAD if "winograd" in arguments.families else ():
+        rows.append(runner.winograd(*shape))
+        print(shown(rows[-1]), flush=True)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
