@@ -49,7 +49,7 @@ MEMORY_RATE = 2500.0
 
 class Sizes(NamedTuple):
     """Of a depthwise convolution: results, window and strides along rows and columns, filters for each channel of the
-    image, whether channels are last, and bytes of a pixel."""
+    image, whether channels are last, bytes of a pixel, and steps between the places of the window."""
 
     images: int
     channels: int
@@ -60,6 +60,7 @@ class Sizes(NamedTuple):
     multiplier: int
     channels_last: bool
     bytes: int
+    dilations: tuple[int, int] = (1, 1)
 
 
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
@@ -75,7 +76,7 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
 def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     """Whether channels are whole vectors, and all of a thread's products can be written one by one; whether a block
     with its part of the image has as many threads as were asked for, and enough shared memory."""
-    (th, tw), lanes, (ph, pw) = (config[x] for x in ("tile", "lanes", "patch"))
+    (th, tw), lanes, (ph, pw) = config["tile"], config["lanes"], _patch(sizes, config)
     if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
         return False
     products = th * tw * lanes * sizes.window[0] * sizes.window[1]
@@ -89,25 +90,35 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     return channels * lanes * _patch_pixels(sizes, config) * sizes.bytes <= machine.shared_bytes
 
 
+def _patch(sizes: Sizes, config: dict[str, Any]) -> tuple[int, int]:
+    """Threads of a block along rows and columns: no more than there are tiles, so that each has one."""
+    (th, tw), (ph, pw) = config["tile"], config["patch"]
+    return min(ph, -(-sizes.rows // th)), min(pw, -(-sizes.columns // tw))
+
+
 def _block_channels(sizes: Sizes, config: dict[str, Any]) -> int:
     """Threads of a block along channels: as many as are left, and whole blocks."""
-    ph, pw = config["patch"]
+    ph, pw = _patch(sizes, config)
     groups, most = sizes.channels // config["lanes"], config["threads"] // (ph * pw)
     return max((d for d in range(1, max(most, 1) + 1) if groups % d == 0), default=1)
 
 
 def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
-    (th, tw), (ph, pw) = config["tile"], config["patch"]
-    rows, columns = ((n - 1) * s + k for n, s, k in zip((th * ph, tw * pw), sizes.strides, sizes.window))
+    (th, tw), (ph, pw) = config["tile"], _patch(sizes, config)
+    rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in
+                     zip((th * ph, tw * pw), sizes.strides, sizes.window, sizes.dilations))
     return rows * columns
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
-    (th, tw), lanes, threads, (ph, pw) = (config[x] for x in ("tile", "lanes", "threads", "patch"))
+    (th, tw), lanes, threads = (config[x] for x in ("tile", "lanes", "threads"))
+    ph, pw = _patch(sizes, config)
     window = sizes.window[0] * sizes.window[1]
     products = th * tw * lanes * window
     pixels = ((th - 1) * sizes.strides[0] + sizes.window[0]) * ((tw - 1) * sizes.strides[1] + sizes.window[1])
+    if sizes.dilations != (1, 1):
+        pixels = th * tw * window
     registers = OTHER_REGISTERS + lanes * (th * tw + min(pixels, 32) + min(window, 16))
     filters = window * (2.0 if lanes > 1 else 1.5)
     waiting = LATENCY
@@ -169,7 +180,7 @@ def conv(
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
     # Tiles are whole ones, so that no loop inside of them has to ask where it is.
     whole = dict(exact)
-    for letter, tile, patch in zip("HW", config["tile"], config["patch"]):
+    for letter, tile, patch in zip("HW", config["tile"], _patch(sizes, config)):
         step = tile * max(patch, 1)
         whole[letter] = -(-exact[letter] // step) * step
     image = _padded(data, whole, sizes, before, dilations, layout, name)
@@ -260,7 +271,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         image.set_scope("shared")
         image.compute_at(host, block)
         _fetch(image, count, threads, lanes)
-    elif unrolled:
+    elif unrolled and sizes.dilations == (1, 1):
         image.set_scope("local")
         image.compute_at(host, thread)
         _in_registers(image, lanes)
@@ -276,7 +287,8 @@ def _products(sizes: Sizes, config: dict[str, Any]) -> int:
 def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes,
              config: dict[str, Any]) -> tuple[IterVar, IterVar, int]:
     """Blocks of threads along channels, rows and columns; gives the loops of both and the threads of a block."""
-    counts = {"N": 1, "C": _block_channels(sizes, config), "H": config["patch"][0], "W": config["patch"][1]}
+    rows, columns = _patch(sizes, config)
+    counts = {"N": 1, "C": _block_channels(sizes, config), "H": rows, "W": columns}
     blocks, threads = [], []
     for c in layout:
         outer, own = host.split(axes[c], factor=counts[c])

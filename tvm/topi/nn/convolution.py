@@ -84,7 +84,7 @@ def _depthwise_on_gpu(data, weight, window, out: dict, around, strides, dilation
     images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
     multiplier = channels // get_const_int(data.shape[layout.index("C")])
     sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
-                            multiplier, layout == "NHWC", info(data.dtype).bytes)
+                            multiplier, layout == "NHWC", info(data.dtype).bytes, tuple(dilations))
     workload = depthwise_workload(data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]), dilations,
                                   dtype)
     return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, workload)
