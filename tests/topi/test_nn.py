@@ -285,6 +285,21 @@ def test_refusals():
     assert topi.nn is nn
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_averages_of_short_numbers_are_summed_up_in_long_ones(rng, dtype):
+    import ml_dtypes
+
+    kind = np.float16 if dtype == "float16" else ml_dtypes.bfloat16
+    # A sum of them is beyond what float16 can hold.
+    data = rng.uniform(4000, 6000, (2, 3, 7, 7)).astype(kind)
+    wanted = data.astype("float64").mean(axis=(2, 3))
+    cases = lambda x: [  # noqa: E731
+        topi.nn.global_pool(x, "avg"), topi.nn.adaptive_pool(x, (1, 1), "avg"), topi.mean(x, axis=[2, 3]),
+    ]
+    for got in evaluate([data], cases, [dtype]):
+        np.testing.assert_allclose(got.astype("float64").reshape(2, 3), wanted, rtol=1e-2, atol=1)
+
+
 @pytest.mark.parametrize("kind", ["max", "avg"])
 @pytest.mark.parametrize("pads, ceil_mode, include", [((0, 0, 0, 0), False, True), ((1, 0, 1, 1), False, False)])
 def test_gradients_of_pools(rng, kind, pads, ceil_mode, include):

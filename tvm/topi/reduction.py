@@ -18,6 +18,11 @@ def least(dtype: str) -> PrimExpr:
     return -tir.infinity(dtype) if info(dtype).is_float else te.min_value(dtype)
 
 
+def wide(dtype: str) -> str:
+    """The type in which numbers of a type are summed up for an average: sums of short ones leave their range."""
+    return "float32" if info(dtype).is_float and info(dtype).bits < 32 else dtype
+
+
 def greatest(dtype: str) -> PrimExpr:
     return tir.infinity(dtype) if info(dtype).is_float else te.max_value(dtype)
 
@@ -158,11 +163,17 @@ def argmin(data, axis=None, keepdims=False, select_last_index=False):
 
 def mean(data, axis=None, keepdims=False):
     """The mean over some axes."""
-    total = sum(data, axis, keepdims)
+    kind = wide(data.dtype)
+    source = data
+    if kind != data.dtype:
+        source = te.compute(data.shape, lambda *i: data(*i).astype(kind), name="T_wide", tag=tag.ELEMWISE)
+    total = sum(source, axis, keepdims)
     axes = normalize_axes(axis, len(data.shape), "mean")
-    count = primop.cast(data.dtype, convert(utils.prod(data.shape[a] for a in axes)))
+    count = primop.cast(kind, convert(utils.prod(data.shape[a] for a in axes)))
     # Means of integers are cut towards zero, as their quotients are.
-    return te.compute(total.shape, lambda *i: te.div(total(*i), count), name="T_mean", tag=tag.ELEMWISE)
+    return te.compute(
+        total.shape, lambda *i: te.div(total(*i), count).astype(data.dtype), name="T_mean", tag=tag.ELEMWISE
+    )
 
 
 def collapse_sum(data, target_shape):

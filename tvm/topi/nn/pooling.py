@@ -52,7 +52,10 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
             shape, lambda *at: reduction.largest(padded(*where(at)), axis=window), name="pool_max", tag="pool_max"
         )
     padded = _padded(data, lo, hi, tir.const(0, data.dtype))
-    total = te.compute(shape, lambda *at: te.sum(padded(*where(at)), axis=window), name="pool_sum", tag="pool_sum")
+    kind = reduction.wide(data.dtype)
+    total = te.compute(
+        shape, lambda *at: te.sum(padded(*where(at)).astype(kind), axis=window), name="pool_sum", tag="pool_sum"
+    )
 
     def average(*at):
         count = tir.const(1, "int32")
@@ -70,7 +73,7 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
             count = count * te.max((last - first + dilation[i] - 1) // dilation[i], 1)
         if data.dtype.startswith(("int", "uint")):
             return te.div(total(*at), count.astype(data.dtype))
-        return total(*at) / count.astype(data.dtype)
+        return (total(*at) / count.astype(kind)).astype(data.dtype)
 
     return te.compute(shape, average, name="pool_avg", tag="elemwise")
 
@@ -131,9 +134,11 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
 
         return te.compute(shape, largest, name="adaptive_pool_max", tag="adaptive_pool_max")
 
+    kind = reduction.wide(data.dtype)
+
     def summed(*at):
         value, inside = element(at)
-        return te.sum(tir.Select(inside, value, tir.const(0, data.dtype)), axis=window)
+        return te.sum(tir.Select(inside, value, tir.const(0, data.dtype)).astype(kind), axis=window)
 
     total = te.compute(shape, summed, name="adaptive_pool_sum", tag="adaptive_pool_sum")
 
@@ -142,7 +147,7 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
         for i in range(len(places)):
             start, end = bounds(at, i)
             count = count * (end - start)
-        return te.div(total(*at), count.astype(data.dtype))
+        return te.div(total(*at), count.astype(kind)).astype(data.dtype)
 
     return te.compute(shape, average, name="adaptive_pool_avg", tag="elemwise")
 
