@@ -20,10 +20,13 @@ def evaluate(arrays, function, dtypes=None, schedule_for=None):
     else:
         with on_target.target():
             made = function(*inputs)
-    return run(inputs, made, arrays, schedule_for=schedule_for)
+    # What is made for a GPU may be a program for its threads, which no CPU runs.
+    plain = function(*inputs) if on_target.only_compiles() else None
+    return run(inputs, made, arrays, schedule_for=schedule_for, plain=plain)
 
 
-def run(inputs, made, arrays, shapes=None, schedule_for=None):
+def run(inputs, made, arrays, shapes=None, schedule_for=None, plain=None):
+    """``plain`` is the same, made for a CPU: it gives the results where code for the target can only be compiled."""
     single = isinstance(made, te.Tensor)
     outputs = [made] if single else list(made)
     target, device = on_target.target(), on_target.device()
@@ -35,8 +38,10 @@ def run(inputs, made, arrays, shapes=None, schedule_for=None):
         schedule = schedule_for(outputs, target)
     function = tvm.build(schedule, [*inputs, *outputs], target)
     if on_target.only_compiles():
-        plain = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
-        function, device = tvm.build(plain, [*inputs, *outputs], "llvm"), tvm.cpu(0)
+        made = made if plain is None else plain
+        outputs = [made] if single else list(made)
+        schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
+        function, device = tvm.build(schedule, [*inputs, *outputs], "llvm"), tvm.cpu(0)
     shapes = shapes or [tuple(int(d) for d in t.shape) for t in outputs]
     given = [tvm.nd.array(array, device) for array in arrays]
     results = [tvm.nd.empty(shape, t.dtype, device) for shape, t in zip(shapes, outputs)]
