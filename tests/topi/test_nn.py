@@ -293,9 +293,10 @@ def test_averages_of_short_numbers_are_summed_up_in_long_ones(rng, dtype):
     # A sum of them is beyond what float16 can hold.
     data = rng.uniform(4000, 6000, (2, 3, 7, 7)).astype(kind)
     wanted = data.astype("float64").mean(axis=(2, 3))
-    cases = lambda x: [  # noqa: E731
-        topi.nn.global_pool(x, "avg"), topi.nn.adaptive_pool(x, (1, 1), "avg"), topi.mean(x, axis=[2, 3]),
-    ]
+
+    def cases(x):
+        return topi.nn.global_pool(x, "avg"), topi.nn.adaptive_pool(x, (1, 1), "avg"), topi.mean(x, axis=[2, 3])
+
     for got in evaluate([data], cases, [dtype]):
         np.testing.assert_allclose(got.astype("float64").reshape(2, 3), wanted, rtol=1e-2, atol=1)
 
