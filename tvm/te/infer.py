@@ -250,7 +250,9 @@ class Bounds:
         values = {axis: _value(axis, self.ranges[axis]) for axis in whole if axis in full}
         regions = {axis.var: full[axis] for axis in values}
         for axis in values:
-            self.analyzer.bind(axis.var, self.ranges[axis])
+            # Of a loop it is known already how far it runs: threads that carry it may be more.
+            if axis not in state:
+                self.analyzer.bind(axis.var, self.ranges[axis])
         algebra.pass_up_index(fuses, self.ranges, values)
         roots = (*reader.op.axis, *reader.op.reduce_axis)
         return {axis.var: values[axis] for axis in roots if axis in values}, regions
