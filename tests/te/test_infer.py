@@ -7,6 +7,7 @@ import pytest
 
 import tvm
 from tvm import te
+from tvm.error import ScheduleError
 from tvm.te.infer import infer_bound
 
 
@@ -56,3 +57,31 @@ def test_threads_past_the_end_of_an_axis_find_what_they_read():
     s[strip].compute_at(s[total], s[total].op.reduce_axis[0])
     ranges = infer_bound(s.normalize())
     assert [int(r.extent) for axis, r in ranges.items() if axis.var.name == "j"] == [49, 4, 64]
+
+
+def a_shared_strip(shared_inside_moving_loop: bool):
+    a = te.placeholder((5, 8), "int32", name="a")
+    k = te.reduce_axis((0, 5), name="k")
+    b = te.compute((8,), lambda i: te.sum(a[k, i], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    local = s.cache_write(b, "local")
+    outer, _ = s[b].split(b.op.axis[0], factor=2)
+    s[b].bind(outer, te.thread_axis("threadIdx.x"))
+    s[local].compute_at(s[b], outer)
+    shared = s.cache_read(a, "shared", [local])
+    (i,), (k,) = s[local].op.axis, s[local].op.reduce_axis
+    s[local].reorder(*((i, k) if shared_inside_moving_loop else (k, i)))
+    s[shared].compute_at(s[local], k)
+    return s
+
+
+def test_a_loop_that_starts_elsewhere_in_every_thread_holds_nothing_shared():
+    with pytest.raises(ScheduleError, match="computed inside loop i.c of b.local, which starts elsewhere in every"):
+        infer_bound(a_shared_strip(True))
+
+
+def test_the_same_outside_of_that_loop_is_whole():
+    s = a_shared_strip(False)
+    ranges = infer_bound(s)
+    shared = next(stage for stage in s.stages if stage.op.name == "a.shared")
+    assert [int(ranges[axis].extent) for axis in shared.op.axis] == [1, 8]

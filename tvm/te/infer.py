@@ -126,17 +126,37 @@ class Bounds:
             if (a not in fixed or self.attach.shares(stage, p, a)) and not self._same_thread(stage, p, a)
         ]
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
+        moving = self._moving(path, relax)
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         for i, index in self._indices_of(reader, tensor):
             got = linear(index) if linear is not None else None
             apart = None if got is not None and got[1] else sets.eval_set(index, dom_map, self.analyzer)
             got = apart if got is None else got[0] if apart is None else self._smaller(got[0], apart)
+            if moving:
+                self._check_still(stage, got, moving)
             if relax:
                 got = self._relax(got, relax)
             got = self._clip(got, tensor.shape[i])
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
+
+    def _moving(self, path: list, relax: dict) -> dict:
+        """Loops around a stage that start elsewhere in every thread, by their variables."""
+        return {axis.var: (parent, axis) for parent, axis in path
+                if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))}
+
+    def _check_still(self, stage: Stage, region: sets.IntSet, moving: dict) -> None:
+        """What threads share must be the same for all of them."""
+        ends = [region.min_value] if region.has_lower_bound() else []
+        ends += [region.max_value] if region.has_upper_bound() else []
+        for node in (n for end in ends for n in post_order(end)):
+            if node in moving:
+                parent, axis = moving[node]
+                raise ScheduleError(
+                    f"stage {stage.name} is shared by threads, but is computed inside loop {axis.var.name} of "
+                    f"{parent.name}, which starts elsewhere in every thread; compute it outside of that loop"
+                )
 
     def _smaller(self, one: sets.IntSet, two: sets.IntSet) -> sets.IntSet:
         """Of two sets that both hold all values, the one that is known to be smaller."""
