@@ -352,7 +352,8 @@ def test_a_barrier_some_threads_do_not_reach_is_an_error():
 def test_memory_beyond_an_allocation_is_not_written():
     def body(b, buffers, thread):
         data = tir.decl_buffer((1 << 20,), "float32", data=buffers["x"]._buffer.data)
-        b.emit(tir.BufferStore(data, tir.const(1, "float32"), [thread + 4096]))
+        # Right behind the 512 bytes that the pool gives; further on there may be another allocation.
+        b.emit(tir.BufferStore(data, tir.const(1, "float32"), [thread * 0 + 128]))
 
-    with pytest.raises(TVMError, match="outside of a device allocation of 512 bytes, at byte 16384|belongs to nothing"):
+    with pytest.raises(TVMError, match="outside of a device allocation of 512 bytes, at byte 512"):
         run({"x": np.zeros(32, "float32")}, body)
