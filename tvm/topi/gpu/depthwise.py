@@ -150,20 +150,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
 
 def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     """The pick without measuring: the fewest cycles by estimate."""
-    table = space(sizes, machine)
-    best: tuple[float, dict[str, Any]] | None = None
-    for tile in table["tile"]:
-        for lanes in table["lanes"]:
-            for threads in table["threads"]:
-                for patch in table["patch"]:
-                    config = {"tile": tile, "lanes": lanes, "threads": threads, "patch": patch}
-                    if not valid(sizes, machine, config):
-                        continue
-                    cost = _cost(sizes, config, machine)
-                    if best is None or cost < best[0]:
-                        best = (cost, config)
-    assert best is not None, "a result for each thread is always valid"
-    return best[1]
+    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
 
 
 # -- the computation ---------------------------------------------------------------------------------------------------

@@ -209,20 +209,7 @@ def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) ->
 
 def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     """The pick without measuring: the fewest cycles by estimate."""
-    table = space(sizes, machine)
-    best: tuple[float, dict[str, Any]] | None = None
-    for tile in table["tile"]:
-        for threads in table["threads"]:
-            for step in table["step"]:
-                for parts in table["parts"]:
-                    config = {"tile": tile, "threads": threads, "step": step, "parts": parts}
-                    if not valid(sizes, machine, config):
-                        continue
-                    cost = _cost(sizes, config, machine)
-                    if best is None or cost < best[0]:
-                        best = (cost, config)
-    assert best is not None, "the smallest tile always fits"
-    return best[1]
+    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
 
 
 def estimate(sizes: Sizes, machine: Machine) -> float:

@@ -256,21 +256,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
 
 def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     """The pick without measuring: the fewest cycles by estimate."""
-    table = space(sizes, machine)
-    best: tuple[float, dict[str, Any]] | None = None
-    for tile in table["tile"]:
-        for warps in table["warps"]:
-            for step in table["step"]:
-                for stages in table["stages"]:
-                    for parts in table["parts"]:
-                        config = {"tile": tile, "warps": warps, "step": step, "stages": stages, "parts": parts}
-                        if not valid(sizes, machine, config):
-                            continue
-                        cost = _cost(sizes, config, machine)
-                        if best is None or cost < best[0]:
-                            best = (cost, config)
-    assert best is not None, "the smallest tile always fits"
-    return best[1]
+    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
 
 
 # The schedule

@@ -8,6 +8,7 @@ weights are laid out for the threads. ``tasks`` makes computations of workloads 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -38,6 +39,14 @@ TRANSPOSED = {
     "conv2d_transpose": "conv2d_transpose_nchw.cuda",
     "conv3d_transpose": "conv3d_transpose_ncdhw.cuda",
 }
+
+
+def cheapest(
+    table: dict[str, list[Any]], is_valid: Callable[[dict[str, Any]], bool], cost: Callable[[dict[str, Any]], float]
+) -> dict[str, Any]:
+    """The valid configuration of a space with the least cost, the first of equal ones."""
+    configurations = (dict(zip(table, values)) for values in itertools.product(*table.values()))
+    return min(filter(is_valid, configurations), key=cost)
 
 
 def configuration(
