@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from ..arith import Analyzer
 from ..dtype import element, info, int_range
-from ..error import TVMError
+from ..error import ScheduleError, TVMError
 from ..ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ..ir.visit import pre_order
 from ..target.target import Target
@@ -440,7 +440,7 @@ def check_limits(name: str, kernel: Kernel, dynamic: int, limits: Limits) -> Non
     ]
     for asked, allowed, what, option, remedy in over:
         if asked > allowed:
-            raise TVMError(
+            raise ScheduleError(
                 f"kernel {name} takes {asked} {what}, but the target allows {allowed} ({option}); use {remedy}, or "
                 f"give the target -{option}={asked} if the device has as much"
             )
