@@ -1,0 +1,229 @@
+"""Configurations of a large matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
+
+    python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--dtype float32] [--target "cuda -arch=sm_90"]
+        [--seconds 55] [--records search.json]
+
+Each size begins with what the template picks; then the configuration of the least estimated cost of each tile and
+number of threads comes, then the second of each, and so on until the time is over. Products that differ from double
+precision are listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import importlib
+import itertools
+import json
+import multiprocessing
+import os
+import pathlib
+import statistics
+import tempfile
+import time
+from typing import Any, NamedTuple
+
+# Type of the matrices, how far results may be from those in double precision, and the template of their products.
+KINDS = {
+    "float32": ("float32", 1e-5, "gemm"),
+    "tf32": ("float32", 2e-3, "tensor_cores"),
+    "float16": ("float16", 2e-3, "tensor_cores"),
+    "bfloat16": ("bfloat16", 1e-2, "tensor_cores"),
+}
+# Parts of the sum that are worth a try for products as large as these.
+MOST_PARTS = 4
+# Lines of the table of one size.
+SHOWN = 25
+
+
+class Candidate(NamedTuple):
+    """A configuration to try; ``cost`` is what the template estimates, in cycles."""
+
+    size: int
+    cost: float
+    config: dict[str, Any]
+
+
+class Timed(NamedTuple):
+    """A candidate's milliseconds; ``note`` says why there are none."""
+
+    candidate: Candidate
+    milliseconds: float | None
+    note: str
+
+
+def template_of(kind: str) -> Any:
+    return importlib.import_module(f"tvm.topi.gpu.{KINDS[kind][2]}")
+
+
+def candidates(size: int, kind: str, target_text: str) -> list[Candidate]:
+    """All valid configurations, the pick first, then those of different tiles in turn."""
+    import tvm
+    from tvm.dtype import info
+    from tvm.topi.gpu.gemm import Sizes
+    from tvm.topi.gpu.machine import Machine
+
+    template, machine = template_of(kind), Machine(tvm.target.Target(target_text))
+    sizes = Sizes(1, size, size, size, info(KINDS[kind][0]).bytes)
+    table = template.space(sizes, machine)
+    groups: dict[tuple[Any, ...], list[Candidate]] = {}
+    for values in itertools.product(*table.values()):
+        config = dict(zip(table, values))
+        if template.valid(sizes, machine, config) and config["parts"] <= MOST_PARTS:
+            shape = config["tile"], config.get("threads") or config["warps"]
+            groups.setdefault(shape, []).append(Candidate(size, template._cost(sizes, config, machine), config))
+    turns = [(turn, c.cost, c) for some in groups.values() for turn, c in enumerate(sorted(some, key=lambda c: c.cost))]
+    made = [c for _, _, c in sorted(turns, key=lambda x: x[:2])]
+    picked = template.choose(sizes, machine)
+    return [Candidate(size, template._cost(sizes, picked, machine), picked), *(c for c in made if c.config != picked)]
+
+
+def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None = None) -> Any:
+    """The product of two square matrices, with a configuration in place of the template's pick."""
+    import tvm
+    from tvm import te, topi
+
+    target, dtype = tvm.target.Target(target_text), KINDS[kind][0]
+    template = template_of(kind)
+    pick = template.choose
+    if config is not None:
+        template.choose = lambda sizes, machine: config
+    try:
+        with target, tvm.transform.PassContext(config={"topi.allow_tf32": kind == "tf32"}):
+            a, b = te.placeholder((size, size), dtype, name="a"), te.placeholder((size, size), dtype, name="b")
+            c = topi.nn.matmul(a, b)
+            schedule = topi.schedule.schedule_for([c], target)
+            return tvm.build(schedule, [a, b, c], target)
+    finally:
+        template.choose = pick
+
+
+def built(job: tuple[Candidate, str, str, str]) -> str:
+    """Build a candidate into a file. What went wrong comes back as text: not every error can go to another process."""
+    candidate, kind, target_text, path = job
+    try:
+        build(candidate.size, kind, target_text, candidate.config).export_library(path)
+    except Exception as error:
+        return (str(error).strip() or type(error).__name__).splitlines()[0][:90]
+    return ""
+
+
+class Bench:
+    """The matrices of one size on the device, and what cuBLAS does with them."""
+
+    def __init__(self, size: int, kind: str):
+        import torch
+
+        import tvm
+
+        dtype, self.allowed, _ = KINDS[kind]
+        torch.manual_seed(0)
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+        self.torch, self.device = torch, tvm.cuda(0)
+        self.left, self.right = (torch.randn((size, size), device="cuda").to(getattr(torch, dtype)) for _ in range(2))
+        self.result = torch.zeros_like(self.left)
+        # The same memory for both.
+        views = (tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(x)) for x in (self.left, self.right, self.result))
+        self.arguments = list(views)
+        self.wanted = self.left.double() @ self.right.double()
+        # A measurement is about fifteen milliseconds.
+        self.number = max(1, int(15e-3 / (2 * size**3 / 4e13)))
+        torch.cuda.synchronize()
+
+    def cublas(self) -> float:
+        """Milliseconds of a product by cuBLAS."""
+        event = self.torch.cuda.Event
+        times = []
+        for _ in range(4):
+            start, end = event(enable_timing=True), event(enable_timing=True)
+            start.record()
+            for _ in range(self.number):
+                self.torch.mm(self.left, self.right)
+            end.record()
+            self.torch.cuda.synchronize()
+            times.append(start.elapsed_time(end) / self.number)
+        return statistics.median(times[1:])
+
+    def time(self, candidate: Candidate, path: str) -> Timed:
+        import tvm
+
+        try:
+            library = tvm.runtime.load_module(path)
+            self.result.fill_(float("nan"))
+            self.torch.cuda.synchronize()
+            library(*self.arguments)
+            self.device.sync()
+            error = float((self.result.double() - self.wanted).norm() / self.wanted.norm())
+            if not error <= self.allowed:
+                return Timed(candidate, None, f"wrong: {error:.1e}")
+            times = library.time_evaluator(library.entry_name, self.device, number=self.number, repeat=3)
+            return Timed(candidate, statistics.median(times(*self.arguments).results) * 1e3, "")
+        except (tvm.TVMError, RuntimeError) as error:
+            return Timed(candidate, None, str(error).strip().splitlines()[0][:100])
+
+
+def measure(jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float) -> list[Timed]:
+    """Build in all cores but one, and time what is built until the time is over."""
+    done: list[Timed] = []
+    workers = max(1, (os.cpu_count() or 2) - 1)
+    # A process that has a device open cannot be copied.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+        # No more at once than are being built: what is not begun when the time is over is not built at all.
+        ahead, waiting = iter(jobs), {}
+        while time.monotonic() < until:
+            for job in itertools.islice(ahead, 2 * workers - len(waiting)):
+                waiting[pool.submit(built, job)] = job[0], job[3]
+            if not waiting:
+                break
+            ready, _ = concurrent.futures.wait(waiting, 1.0, concurrent.futures.FIRST_COMPLETED)
+            for future in ready:
+                candidate, path = waiting.pop(future)
+                if problem := future.result():
+                    done.append(Timed(candidate, None, f"not built: {problem}"))
+                else:
+                    done.append(benches[candidate.size].time(candidate, path))
+        pool.shutdown(wait=True, cancel_futures=True)
+    return done
+
+
+def table(rows: list[Timed], size: int, reference: float) -> list[str]:
+    """Lines of one size, the fastest first. The first column says how the template's own estimate ranks them."""
+    work = 2 * size**3
+    some = [row for row in rows if row.candidate.size == size]
+    ranks = {id(row): i for i, row in enumerate(sorted(some, key=lambda row: row.candidate.cost), start=1)}
+    good = sorted(((row.milliseconds, i, row) for i, row in enumerate(some) if row.milliseconds is not None))
+    lines = [f"{size}: cuBLAS {reference:.3f} ms, {work / reference / 1e6:.0f} GFLOP/s; {len(good)} of {len(some)} "
+             "configurations timed",
+             f"{'rank':>5} {'kilocycles':>10} {'ms':>8} {'GFLOP/s':>9} {'ratio':>6}  configuration"]
+    for milliseconds, _, row in good[:SHOWN]:
+        knobs = " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}"
+                         for k, v in row.candidate.config.items())
+        lines.append(f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.3f} "
+                     f"{work / milliseconds / 1e6:9.0f} {reference / milliseconds:6.2f}  {knobs}")
+    notes: dict[str, int] = {}
+    for row in some:
+        if row.milliseconds is None:
+            notes[row.note] = notes.get(row.note, 0) + 1
+    return [*lines, *(f"  {count} x {note}" for note, count in sorted(notes.items(), key=lambda x: -x[1])[:5])]
+
+
+def search(sizes: list[int], kind: str, target_text: str, seconds: float, records: str | None) -> None:
+    import tvm
+
+    started = time.monotonic()
+    # The architecture that is found here, for those who build.
+    target_text = str(tvm.target.Target(target_text))
+    lists = [candidates(size, kind, target_text) for size in sizes]
+    benches = {size: Bench(size, kind) for size in sizes}
+    references = {size: bench.cublas() for size, bench in benches.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        in_turn = [c for some in itertools.zip_longest(*lists) for c in some if c is not None]
+        jobs = [(c, kind, target_text, str(pathlib.Path(folder) / f"{i}.so")) for i, c in enumerate(in_turn)]
+        rows = measure(jobs, benches, started + seconds)
+    if records is not None:
+        plain = [{**c._asdict(), "kind": kind, "cublas": references[c.size], "milliseconds": milliseconds, "note": note}
+                 for c, milliseconds, note in rows]
+        pathlib.Path(records).write_text(json.dumps(plain, indent=1))
+    for size in sizes:
+        print("\n".join(table(rows, size, references[size])), end="\n\n")
+    print(f"{kind}, {target_text}: {len(rows)} configurations of {len(jobs)} in {time.monotonic() - started:.0f} s")
