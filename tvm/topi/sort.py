@@ -11,15 +11,15 @@ from ..dtype import canonical, info
 from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
+from ..target import Target
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
+from .gpu.sort import Lines, sort_lines
 from .scatter import nest, on_gpu
 from .utils import check_tensor, normalize_axis
 
 # Fewer elements than this are sorted sooner by one thread than threads are woken.
 _PARALLEL = 1 << 15
-# Up to so many comparisons lines are sorted on GPUs by counting: each element is compared with all of its line at once.
-_COMPARED = 1 << 32
 
 
 def comes_before(a: PrimExpr, b: PrimExpr, ascend: bool) -> PrimExpr:
@@ -74,8 +74,8 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
     n = data.shape[axis]
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
     shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
-    if on_gpu() and all(isinstance(d, IntImm) for d in data.shape) and _comparisons(data.shape, n) <= _COMPARED:
-        return _sorted_by_counting(data, axis, ascend, shape, outputs, valid_count, name)
+    if on_gpu() and _fits_threads(data.shape):
+        return _sorted_together(data, axis, ascend, shape, outputs, valid_count, name)
 
     def statement(ins, outs):
         ib = create()
@@ -111,59 +111,57 @@ def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None
     return made if isinstance(made, list) else [made]
 
 
-def _sorted_by_counting(
+def _sorted_together(
     data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str
 ) -> list[te.Tensor]:
-    """The same, each element at the place that is the number of those before it."""
-    n = data.shape[axis]
-    other = te.reduce_axis((0, n), name="other")
-
-    def length(indices):
-        if valid_count is None:
-            return n
-        outer = tuple(i for place, i in enumerate(indices) if place != axis)[: len(valid_count.shape)]
-        return te.max(te.min(primop.cast("int32", valid_count(*outer)), n), 0)
-
-    def before(*i):
-        mine, theirs = data(*i), data(*i[:axis], other, *i[axis + 1 :])
-        earlier = tir.all(other < i[axis], primop.logical_not(comes_before(mine, theirs, ascend)))
-        first = tir.any(comes_before(theirs, mine, ascend), earlier)
-        if valid_count is not None:
-            first = tir.all(first, other < length(i))
-        return te.sum(primop.cast("int32", first), axis=other)
-
-    places = te.compute(data.shape, before, name=f"{name}_places", tag="comm_reduce")
+    """The same by many threads of a GPU."""
+    target = Target.current()
+    others = [dim for place, dim in enumerate(data.shape) if place != axis]
 
     def statement(ins, outs):
         ib = create()
-        source, numbers = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1])
+        source = ib.buffer_ptr(ins[0])
         results = {kind: ib.buffer_ptr(out) for kind, out in zip(outputs, outs)}
 
-        def put(i):
-            at = tuple(i)
-            place = numbers[at]
-            if valid_count is not None:
-                # Beyond the valid ones every element stays where it is.
-                own = ib.buffer_ptr(ins[2])[tuple(x for p, x in enumerate(i) if p != axis)[: len(valid_count.shape)]]
-                place = tir.Select(i[axis] < te.max(te.min(primop.cast("int32", own), n), 0), place, i[axis])
-            to = (*at[:axis], place, *at[axis + 1 :])
-            with ib.if_scope(place < shape[axis]):
-                if "values" in results:
-                    results["values"][to] = source[at]
-                if "indices" in results:
-                    results["indices"][to] = primop.cast(outputs["indices"], i[axis])
+        def at(line, i):
+            indices = _unfold(line, others)
+            return (*indices[:axis], i, *indices[axis:])
 
-        nest(ib, data.shape, put, together=True)
+        def length(line):
+            return primop.cast("int32", ib.buffer_ptr(ins[1])[tuple(_unfold(line, others)[: len(valid_count.shape)])])
+
+        def write(line, i, key, place):
+            if "values" in results:
+                results["values"][at(line, i)] = key
+            if "indices" in results:
+                results["indices"][at(line, i)] = primop.cast(outputs["indices"], place)
+
+        lines = Lines(
+            utils.simplify(utils.prod(others)), data.shape[axis], shape[axis], data.dtype,
+            lambda a, b: comes_before(a, b, ascend), lambda line, i: source[at(line, i)], write,
+            None if valid_count is None else length, "indices" in outputs,
+        )  # fmt: skip
+        sort_lines(ib, lines, target)
         return ib.get()
 
-    inputs = [data, places, *([] if valid_count is None else [valid_count])]
+    inputs = [data] if valid_count is None else [data, valid_count]
     shapes, dtypes = [tuple(shape)] * len(outputs), list(outputs.values())
     made = te.extern(shapes, inputs, statement, dtype=dtypes, name=name, tag=name)
     return made if isinstance(made, list) else [made]
 
 
-def _comparisons(shape: Any, n: Any) -> int:
-    return utils.prod(d.value for d in shape) * n.value
+def _unfold(number: PrimExpr, shape: list) -> list[PrimExpr]:
+    """The indices of the ``number``-th element of a shape."""
+    indices = []
+    for place, dim in reversed(list(enumerate(shape))):
+        indices.append(te.indexmod(number, dim) if place else number)
+        number = te.indexdiv(number, dim)
+    return indices[::-1]
+
+
+def _fits_threads(shape: Any) -> bool:
+    """Whether the places of all elements, of which there are some, are numbers of 32 bits."""
+    return all(isinstance(dim, IntImm) for dim in shape) and 0 < utils.prod(dim.value for dim in shape) < 1 << 30
 
 
 def _worth_threads(shape: Any, others: list) -> bool:
