@@ -137,7 +137,7 @@ def _sorted_together(
                 results["indices"][at(line, i)] = primop.cast(outputs["indices"], place)
 
         lines = Lines(
-            utils.simplify(utils.prod(others)), data.shape[axis], shape[axis], data.dtype,
+            utils.simplify(utils.prod(others)), data.shape[axis], te.min(shape[axis], data.shape[axis]), data.dtype,
             lambda a, b: comes_before(a, b, ascend), lambda line, i: source[at(line, i)], write,
             None if valid_count is None else length, "indices" in outputs,
         )  # fmt: skip
@@ -160,8 +160,8 @@ def _unfold(number: PrimExpr, shape: list) -> list[PrimExpr]:
 
 
 def _fits_threads(shape: Any) -> bool:
-    """Whether the places of all elements, of which there are some, are numbers of 32 bits."""
-    return all(isinstance(dim, IntImm) for dim in shape) and 0 < utils.prod(dim.value for dim in shape) < 1 << 30
+    """Whether, as far as is known, there are elements and all of their places are numbers of 32 bits."""
+    return 0 < utils.prod(dim.value for dim in shape if isinstance(dim, IntImm)) < 1 << 30
 
 
 def _worth_threads(shape: Any, others: list) -> bool:

@@ -29,7 +29,7 @@ def results(values, make):
 
 
 def threads_of(made) -> list[int]:
-    """Threads of all blocks of each kernel."""
+    """Threads of all blocks of each kernel; of one where their number is not known."""
     outs = list(made) if isinstance(made, (list, tuple)) else [made]
     device = tvm.target.Target("cuda", host="llvm")
     inputs = _placeholders(outs)
@@ -40,7 +40,7 @@ def threads_of(made) -> list[int]:
         count = 1
         for node in pre_order(kernel.body):
             if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
-                count *= node.value.value
+                count *= getattr(node.value, "value", 1)
         counts.append(count)
     return counts
 

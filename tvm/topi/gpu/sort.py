@@ -23,8 +23,8 @@ from .machine import Machine
 # Elements of a thread: odd, so that neighbours begin in different banks of shared memory.
 _OWN = 7
 _THREADS = 256
-# Runs of 2**31 elements are longer than any line.
-_LEVELS = 31
+# Lines of unknown length are merged until runs have half as many elements as places of 32 bits can name.
+_BITS = 31
 
 
 @dataclass
@@ -82,6 +82,8 @@ class _Sort:
         self.run = self.crew * _OWN
         self.single = isinstance(lines.n, IntImm) and lines.n.value <= self.run
         self.tiles = const(1, "int32") if self.single else _ceildiv(self.n, self.run)
+        # Only where no loop goes over a thread's own elements are they registers; OpenCL's compilers unroll loops.
+        self.unrolled = "opencl" not in target.keys
         self.scratch: list[BufferVar] = []
         self.room: PrimExpr = const(0, "int32")
 
@@ -89,13 +91,13 @@ class _Sort:
         if self.single:
             self.sort_runs()
             return
-        # Runs go from one half of the memory into the other. A run of ``2**k`` shorter ones takes no more room than they.
+        # Runs go from one half of the memory into the other, where they have no need of more room than before.
         self.room = self.tiles * te.min(self.count, _int(self.run))
         kinds = [(self.lines.dtype, "sorted_keys"), *([("int32", "sorted_places")] if self.lines.places else [])]
         self.scratch = [self.ib.allocate(dtype, (2, self.number * self.room), name=name) for dtype, name in kinds]
         self.sort_runs()
         known = self.lines.n.value if isinstance(self.lines.n, IntImm) else None
-        levels = _LEVELS if known is None else (-(-known // self.run) - 1).bit_length()
+        levels = _BITS - self.run.bit_length() if known is None else (-(-known // self.run) - 1).bit_length()
         with self.ib.for_range(0, levels, name="level") as level:
             if known is not None:
                 self.merge_runs(level)
@@ -187,22 +189,37 @@ class _Sort:
         """A thread's own elements by comparing neighbours; those beyond ``present`` stay."""
         ib = self.ib
         first = thread * _OWN
-        for i in range(_OWN):
+        held = [ib.allocate(mine.dtype, (1,), name="held", scope="local") for mine in own]
+
+        def take(i):
             with ib.if_scope(present > i):
                 for mine, all_of in zip(own, memory):
                     mine[i] = all_of[first + i]
-        held = [ib.allocate(mine.dtype, (1,), name="held", scope="local") for mine in own]
-        for turn in range(_OWN):
-            for i in range(turn % 2, _OWN - 1, 2):
-                with ib.if_scope(present > i + 1):
-                    with ib.if_scope(self.lines.before(own[0][i + 1], own[0][i])):
-                        for mine, other in zip(own, held):
-                            other[0], mine[i] = mine[i], mine[i + 1]
-                            mine[i + 1] = other[0]
-        for i in range(_OWN):
-            with ib.if_scope(present > i):
-                for mine, all_of in zip(own, memory):
-                    all_of[first + i] = mine[i]
+
+        def swap(turn, pair):
+            i = turn % 2 + pair * 2
+            with ib.if_scope(present > i + 1):
+                with ib.if_scope(self.lines.before(own[0][i + 1], own[0][i])):
+                    for mine, other in zip(own, held):
+                        other[0], mine[i] = mine[i], mine[i + 1]
+                        mine[i + 1] = other[0]
+
+        self.each_of(_OWN, take)
+        self.each_of(_OWN, lambda turn: self.each_of(_OWN // 2, lambda pair: swap(turn, pair)))
+        self.each_of(_OWN, lambda i: self.give(memory, own, first, present, i))
+
+    def give(self, memory: list, own: list, first: PrimExpr, present: PrimExpr, i: Any) -> None:
+        with self.ib.if_scope(present > i):
+            for mine, all_of in zip(own, memory):
+                all_of[first + i] = mine[i]
+
+    def each_of(self, count: int, body: Callable) -> None:
+        if self.unrolled:
+            for i in range(count):
+                body(i)
+            return
+        with self.ib.for_range(0, count, name="e") as i:
+            body(i)
 
     # -- merging -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +249,8 @@ class _Sort:
         here[0], there[0] = left + low[0], right + at - low[0]
         left_end, right_end = ib.let("left_end", left + left_size), ib.let("right_end", right + right_size)
         present = ib.let("present", left_size + right_size - at)
-        for i in range(_OWN):
+
+        def step(i):
             with ib.if_scope(present > i):
                 right_first = te.if_then_else(
                     here[0] >= left_end,
@@ -249,11 +267,10 @@ class _Sort:
                     for mine, all_of in zip(own, memory):
                         mine[i] = all_of[here[0]]
                     here[0] = here[0] + 1
+
+        self.each_of(_OWN, step)
         self.wait()
-        for i in range(_OWN):
-            with ib.if_scope(present > i):
-                for mine, all_of in zip(own, memory):
-                    all_of[left + at + i] = mine[i]
+        self.each_of(_OWN, lambda i: self.give(memory, own, left + at, present, i))
 
     def merge_runs(self, level: PrimExpr) -> None:
         """Two runs of the line become one: a block writes as many elements as it has room for."""
@@ -299,7 +316,7 @@ class _Sort:
                 self.merged(memory, source, line, length, pair, wide, pairs, total, start + slot, slot)
 
     def merged(self, memory, source, line, length, pair, wide, pairs, total, place, slot) -> None:
-        """An element of a merged run goes into the other half of the memory, or is a result if there is no other run."""
+        """An element of a merged run goes into the other half of the memory; of the last run it is a result."""
         ib = self.ib
         with ib.if_scope(pairs > 1):
             with ib.if_scope(place < total):
