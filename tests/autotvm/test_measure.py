@@ -14,8 +14,9 @@ import pytest
 import tvm
 from tvm import autotvm, te, tir
 from tvm.autotvm.measure import measure_methods, workers
+from tvm.autotvm.measure.candidate import Code
 from tvm.autotvm.measure.measure import create_measure_batch
-from tvm.exec.autotvm_worker import machine_memory
+from tvm.runtime.measure_worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
 
 # Candidates by name: what happens to the process that runs them.
@@ -124,7 +125,7 @@ def test_runner_asks_for_what_its_options_say(monkeypatch):
     monkeypatch.setattr(measure_methods, "shared_pool", lambda size: pool)
     task, target = get_sample_task(16)
     built = measure_methods.BuildResult(None, [((16, 16), "float32")], None, 0.5)
-    built.code = measure_methods.Code(b"", (), "default_function")
+    built.code = Code(b"", (), "default_function")
     inputs = [autotvm.MeasureInput(target, task, task.config_space.get(i)) for i in range(2)]
     runner = autotvm.LocalRunner(
         timeout=7, number=5, repeat=2, min_repeat_ms=30, cooldown_interval=0.25, enable_cpu_cache_flush=True
@@ -273,8 +274,8 @@ def test_worker_ends_with_its_parent(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, time\n"
-        "from tvm.autotvm.measure.workers import Pool\n"
-        "pool = Pool(1)\n"
+        "from tvm.autotvm.measure.workers import new_pool\n"
+        "pool = new_pool(1)\n"
         "print(pool.workers[0].process.pid, flush=True)\n"
         "time.sleep(60)\n"
     )

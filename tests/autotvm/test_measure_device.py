@@ -13,8 +13,8 @@ import tvm
 from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
-from tvm.autotvm.measure.workers import Failure, Job, Pool
-from tvm.exec import autotvm_worker
+from tvm.autotvm.measure.workers import Failure, Job, Pool, new_pool
+from tvm.runtime import measure_worker
 from tvm.testing import requires_opencl
 
 N = 256
@@ -80,7 +80,7 @@ def answers(pool: Pool, message: dict, payload: bytes = b"") -> object:
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="a device that does not work is wanted; this machine has one that does")
 def test_a_worker_whose_device_no_longer_works_is_replaced():
     # A machine without CUDA answers as one whose CUDA refuses everything after a fault: whatever is asked fails.
-    pool = Pool(1)
+    pool = new_pool(1)
     try:
         before = pool.workers[0].process.pid
         build = {"action": "build", "triple": "", "cpu": "", "features": "", "opt_level": 3, "imports": []}
@@ -99,8 +99,8 @@ def test_a_worker_whose_device_no_longer_works_is_replaced():
 def test_a_candidate_that_fails_leaves_a_device_that_works():
     device = tvm.cl(0)
     message = {"action": "run", "device": (device.device_type, 0), "filename": "/no/file.so"}
-    found, _ = autotvm_worker.answer(message, b"")
-    assert "error" in found and "unusable" not in found and autotvm_worker.is_usable(device)
+    found, _ = measure_worker.answer(message, b"")
+    assert "error" in found and "unusable" not in found and measure_worker.is_usable(device)
 
 
 class Timed:
@@ -118,7 +118,7 @@ class Timed:
 def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks):
     module = Timed(glance, 0.9)
     message = {"entry": "f", "flush": False, "best": 1.0, "number": 5, "repeat": 3, "min_repeat_ms": 1000}
-    costs = autotvm_worker._timed(module, message, tvm.cl(0), [])
+    costs = measure_worker._timed(module, message, tvm.cl(0), [])
     assert costs == ([2.0] if looks == 1 else [0.9])
     assert module.asked[1:] == [(5, 3, 1000)][: looks - 1] and module.asked[0][2] < 100
 

@@ -8,7 +8,6 @@ out when reading and taken away when appending.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import io
 import itertools
@@ -18,11 +17,11 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from .._ffi.libinfo import __version__
 from ..error import TVMError
+from ..runtime.record_file import RecordFile
 from ..target import Target
 from .measure.measure import MeasureInput, MeasureResult
 from .task.dispatcher import ApplyHistoryBest, Unread, keep_best
@@ -162,80 +161,6 @@ def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tupl
                 yield from load_from_file(item, unread)
             else:
                 yield item
-
-
-class RecordFile:
-    """Appends lines so that a crash at any moment leaves whole lines, and says clearly when it cannot write."""
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-
-    def append(self, lines: Iterable[str]) -> None:
-        data = "".join(line + "\n" for line in lines).encode()
-        try:
-            if self.path.parent != Path("."):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                with _alone_with(descriptor):
-                    self._append(descriptor, data)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise TVMError(
-                f"tuning records cannot be written to '{self.path}': {error.strerror}; what was written before is kept"
-            ) from None
-
-    @staticmethod
-    def _append(descriptor: int, data: bytes) -> None:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            data = _mend(descriptor) + data
-        try:
-            # One write for a batch of lines: it takes a crash in the middle of it to leave a line half written.
-            while data:
-                data = data[os.write(descriptor, data):]
-        except OSError:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                _mend(descriptor)
-            raise
-
-
-_OWN_LINE = b'{"input": '
-_TAIL = 1 << 20
-
-
-def _mend(descriptor: int) -> bytes:
-    """Take away a record that was cut short at the end of a file. What is not ours stays; the result ends its line."""
-    size = os.fstat(descriptor).st_size
-    start = max(size - _TAIL, 0)
-    tail = os.pread(descriptor, size - start, start)
-    if not tail or tail.endswith(b"\n"):
-        return b""
-    cut = tail[tail.rfind(b"\n") + 1 :]
-    try:
-        json.loads(cut)
-        return b"\n"
-    except ValueError:
-        if not cut.startswith(_OWN_LINE[: len(cut)]):
-            return b"\n"
-    os.ftruncate(descriptor, size - len(cut))
-    return b""
-
-
-@contextlib.contextmanager
-def _alone_with(descriptor: int) -> Iterator[None]:
-    """Keep other writers of the file waiting. A file system without locks has one writer."""
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except (ImportError, OSError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def split_workload(in_file: str, clean: bool = True) -> None:

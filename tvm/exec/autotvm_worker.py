@@ -1,129 +1,22 @@
 """The process that compiles and runs candidates for a tuner: ``python -m tvm.exec.autotvm_worker``.
 
-It reads messages from its standard input and answers each on its standard output (see autotvm.measure.workers). Text
-that code prints goes to the standard error stream. It ends when its parent does.
+How it speaks and measures is in ``tvm.runtime.measure_worker``.
 """
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import resource
-import select
-import signal
-import statistics
-import sys
-import threading
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from ..autotvm.measure.workers import HEAD, pack
 from ..codegen import llvm_jit, nvrtc
 from ..codegen.device_module import Image
 from ..codegen.device_module import pack as pack_module
 from ..codegen.gpu_like import Kernel
 from ..codegen.llvm_module import CONTEXT, TABLE
-from ..runtime import Device, load_module, ndarray
+from ..runtime import load_module, measure_worker
 from ..runtime.module import Module, from_jit, load_device_module
 
-_WATCH_SECONDS = 1
-# The share of the machine's memory that one worker may use.
-_MEMORY_SHARE = 0.75
-# What the copies of a task's arguments take together: more than the second-level caches, less than a third.
-_MANY_BYTES = 16 << 20
-_MOST_COPIES = 64
-# A candidate that takes less than this share of the reference's time is the reference from then on.
-_MUCH_FASTER = 0.5
 # Candidates that share a JIT.
 _PER_ENGINE = 32
-# Milliseconds of a first look at a candidate on a device, and how much slower than the best it may be to get another.
-_GLANCE_MS = 30
-_CLEARLY_SLOWER = 1.1
-
-
-class Arguments:
-    """The arguments candidates run on, kept for the next candidate of the same task.
-
-    In a model a kernel finds its input where the kernel before it left it, but its weights were last read a whole
-    inference ago. So runs take turns on several copies of all arguments but the first, together more than the caches
-    of single cores hold: what is fastest on hot weights is often not the fastest in the model.
-    """
-
-    def __init__(self):
-        self.key = ""
-        self.sets: list[list[ndarray.NDArray]] = []
-        self.turn = 0
-
-    def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
-        """Arrays of these shapes and dtypes; ``fresh`` where the last ones may have been written to."""
-        key = json.dumps([info, device.device_type, device.device_id])
-        if fresh or key != self.key:
-            values = [example(shape, dtype, i) for i, (shape, dtype) in enumerate(info)]
-            first, *rest = values
-            size = sum(value.nbytes for value in rest)
-            copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
-            # A device's clock is started and stopped around many runs, which then are on the same arguments.
-            copies = copies if device.device_type == Device.kDLCPU else 1
-            kept = ndarray.array(first, device)
-            self.sets = [[kept, *(ndarray.array(value, device) for value in rest)] for _ in range(copies)]
-            self.key, self.turn = key, 0
-
-    def next(self) -> list[ndarray.NDArray]:
-        self.turn += 1
-        return self.sets[self.turn % len(self.sets)]
-
-    def time(self, function: Callable[..., Any]) -> float:
-        """Seconds of a call."""
-        arguments = self.next()
-        start = time.perf_counter()
-        function(*arguments)
-        return time.perf_counter() - start
-
-
-class Reference:
-    """The first candidate of a task, or one much faster, run before every single run of the others.
-
-    Neighbours on the same hardware slow everything down, for milliseconds or for minutes; what they take from a run
-    they take from the reference's run beside it. So the ratio of the two is what is measured, and the median of ratios
-    counts: on a machine whose speed varies by a half, two measurements of 150 configurations then agree at a rank
-    correlation of 0.92 instead of 0.66. Costs are given as if the reference always took the same time, the one of its
-    own measurement, so those of minutes ago compare with those of now.
-    """
-
-    def __init__(self):
-        self.key = ""
-        self.function: Any = None
-        self.seconds = 0.0
-
-    def adjusted(self, function: Callable[..., Any], number: int, repeat: int) -> list[float]:
-        """Seconds of each repeat of a function."""
-        if ARGUMENTS.key != self.key:
-            self.key, self.function = ARGUMENTS.key, function
-            self.seconds = statistics.median(ARGUMENTS.time(function) for _ in range(number * repeat))
-        costs = []
-        for _ in range(repeat):
-            costs.append(self.seconds * statistics.median(self._ratio(function) for _ in range(number)))
-        if statistics.median(costs) < self.seconds * _MUCH_FASTER:
-            self.function, self.seconds = function, statistics.median(costs)
-        return costs
-
-    def _ratio(self, function: Callable[..., Any]) -> float:
-        before = ARGUMENTS.time(self.function)
-        return ARGUMENTS.time(function) / before
-
-
-def example(shape: list[int], dtype: str, seed: int) -> Any:
-    """Numbers to run on; the same for the same argument in every process."""
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-    if "float" in dtype:
-        return random.uniform(-1, 1, shape).astype(ndarray.numpy_dtype(dtype))
-    high = 2 if dtype == "bool" else 127
-    return random.integers(0, high, shape).astype(ndarray.numpy_dtype(dtype))
 
 
 def build(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -173,169 +66,15 @@ class Engines:
 
 
 ENGINES = Engines()
-ARGUMENTS = Arguments()
-REFERENCE = Reference()
 
 
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Run an object: seconds of each repeat, and its outputs where they are asked for."""
-    module = _module(message, payload)
-    device = Device(*message["device"])
-    ARGUMENTS.prepare(message["args"], message["outputs"], device)
-    arguments = ARGUMENTS.sets[0]
-    function = module[message["entry"]]
-    first = _seconds(function, arguments, device)
-    outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
-    limit = message.get("limit")
-    if limit and first > limit:
-        # The first call also warms caches and threads: a second one decides.
-        second = _seconds(function, arguments, device)
-        if second > limit:
-            return {"costs": [second], **_name_of(device)}, outputs
-    # A device has its own clock and no noisy neighbours.
-    if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
-        costs = _timed(module, message, device, arguments)
-    else:
-        costs = REFERENCE.adjusted(function, message["number"], message["repeat"])
-    if message["cooldown"]:
-        time.sleep(message["cooldown"])
-    return {"costs": costs, **_name_of(device)}, outputs
+    """Measure an object, or a library in a file."""
+    return measure_worker.measure(_module(message, payload), message)
 
 
-def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
-    """What one call takes until the device is done."""
-    start = time.perf_counter()
-    function(*arguments)
-    device.sync()
-    return time.perf_counter() - start
-
-
-def _timed(module: Module, message: dict[str, Any], device: Device, arguments: list[ndarray.NDArray]) -> list[float]:
-    """Seconds of each repeat by the clock of the device."""
-
-    def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
-        evaluator = module.time_evaluator(
-            message["entry"], device, number=number, repeat=repeat, min_repeat_ms=milliseconds,
-            f_preproc="cache_flush_cpu_non_first_arg" if message["flush"] else "",
-        )
-        return list(evaluator(*arguments).results)
-
-    best = message.get("best")
-    if best and device.device_type != Device.kDLCPU and message["min_repeat_ms"] > _GLANCE_MS:
-        # Only what may be among the best is worth a long look.
-        glance = evaluate(1, 1, _GLANCE_MS)
-        if glance[0] > _CLEARLY_SLOWER * best:
-            return glance
-    return evaluate(message["number"], message["repeat"], message["min_repeat_ms"])
-
-
-def _name_of(device: Device) -> dict[str, Any]:
-    """What kind of device this is, for records; nothing for the CPU, which its target tells."""
-    return {} if device.device_type == Device.kDLCPU else {"device": str(device.device_name or "")}
-
-
-def is_usable(device: Device) -> bool:
-    """Whether a device still works. After a fault in a kernel CUDA refuses everything its process asks for."""
-    try:
-        device.sync()
-        return ndarray.array(example([1], "float32", 0), device).numpy().size == 1
-    except Exception:
-        return False
-
-
-ACTIONS: dict[str, Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]] = {"build": build, "run": run}
-
-
-def answer(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    try:
-        return ACTIONS[message["action"]](message, payload)
-    except MemoryError:
-        text = "out of memory"
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"[:2000]
-    found: dict[str, Any] = {"error": text}
-    if message.get("device") and message["action"] == "run":
-        # Whatever went wrong, the arguments may have been written to.
-        ARGUMENTS.key = ""
-        if not is_usable(Device(*message["device"])):
-            found["unusable"] = True
-    return found, b""
-
-
-def serve(inlet: BinaryIO, outlet: BinaryIO) -> None:
-    """Answer messages until there are no more."""
-    outlet.write(pack({"ready": True}))
-    outlet.flush()
-    while True:
-        head = inlet.read(HEAD.size)
-        if len(head) < HEAD.size:
-            return
-        text_size, data_size = HEAD.unpack(head)
-        message = json.loads(inlet.read(text_size))
-        payload = inlet.read(data_size)
-        outlet.write(pack(*answer(message, payload)))
-        outlet.flush()
-        del message, payload
-        gc.collect(0)
-
-
-def _end_with(parent: int) -> None:
-    """End when the parent is gone, also in the middle of a candidate that never returns.
-
-    Its end closes the pipe it speaks through. Whoever it started may hold a copy of that pipe, so it is asked for too.
-    """
-    gone = select.poll()
-    gone.register(0, 0)
-    while os.getppid() == parent and not gone.poll(1000 * _WATCH_SECONDS):
-        pass
-    os._exit(0)
-
-
-def _be_first_to_go() -> None:
-    """When memory runs out, Linux should take this process, not the tuner."""
-    try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")
-    except OSError:
-        pass
-
-
-def machine_memory() -> int:
-    """Bytes this process and its group may have at most."""
-    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")
-        return min(most, int(text))
-    except (OSError, ValueError):
-        return most
-
-
-def _limit_memory() -> None:
-    """What asks for more memory than the machine can give is refused, where the system would end a process."""
-    limit = int(machine_memory() * _MEMORY_SHARE)
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    if most == resource.RLIM_INFINITY or limit < most:
-        try:
-            resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
-        except (OSError, ValueError):
-            pass
-
-
-def main() -> None:
-    # Ctrl-C is the tuner's to handle: it stops between candidates.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _be_first_to_go()
-    _limit_memory()
-    if len(sys.argv) > 1:
-        threading.Thread(target=_end_with, args=(int(sys.argv[1]),), daemon=True).start()
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    try:
-        serve(sys.stdin.buffer, answers)
-    except BrokenPipeError:
-        # The tuner has gone while a candidate ran.
-        os._exit(0)
+ACTIONS: measure_worker.Actions = {"build": build, "run": run}
 
 
 if __name__ == "__main__":
-    main()
+    measure_worker.main(ACTIONS)

@@ -1,26 +1,38 @@
 """Measuring candidates of a tuner that were built elsewhere: ``python -m tvm.runtime.measure_files FOLDER``.
 
-``tvm.autotvm.measure.folder.write_candidates`` makes the folder; only the runtime is needed here. Results are records
-as ``tvmc compile --tuning-records`` reads them, appended to ``FOLDER/records.json``; candidates that have one are left
-out. Each runs in a child process: one that crashes or hangs costs only itself.
+``tvmc tune --build-only FOLDER`` makes the folder; only the runtime is needed here. ``candidates.json`` has one JSON
+object on a line: the library's file, its arguments, how to measure, the record it will be, and the file with what the
+arguments hold after a run, where results are to be compared. Results are records as ``tvmc compile --tuning-records``
+reads them, appended as they are made; candidates that have one are left out, so the same command goes on after it was
+stopped. Candidates run in a worker process: one that crashes or hangs costs only itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import select
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..error import TVMError
+from .measure_worker import request
+from .ndarray import numpy_dtype
+from .record_file import RecordFile
+from .worker_pool import Failure, Job, Pool
 
 LIST, RECORDS = "candidates.json", "records.json"
+CANDIDATE_BEGIN = '{"file": '
 # Numbers of autotvm's MeasureErrorNo, and the cost classic records give to what failed.
-_RUNTIME_DEVICE, _RUN_TIMEOUT, _FAILED_COST = 4, 7, 1e9
-_START_SECONDS = 120.0
+RUNTIME_DEVICE, WRONG_ANSWER, RUN_TIMEOUT = 4, 5, 7
+FAILED_COST = 1e9
+# How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
+_TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
+_WORKER = "tvm.runtime.measure_worker"
+_INTERRUPTED = 130
 
 
 def key_of(record: dict[str, Any]) -> str:
@@ -28,147 +40,297 @@ def key_of(record: dict[str, Any]) -> str:
     return json.dumps([record["input"], record["config"].get("entity")])
 
 
-def read_lines(path: str) -> Iterator[dict[str, Any]]:
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                if line.strip():
-                    yield json.loads(line)
+class Candidate(NamedTuple):
+    """A line of the list."""
+
+    file: str
+    entry: str
+    args: list[tuple[list[int], str]]
+    device: int
+    record: dict[str, Any]
+    measure: dict[str, Any]
+    outputs: str | None
+    flop: float
+
+    @property
+    def task(self) -> str:
+        return json.dumps(self.record["input"])
 
 
-class Child:
-    """A process that measures one candidate after the other, until one of them takes it along."""
+def read_candidate(line: str) -> Candidate:
+    """A line of the list; a ValueError says why it is none."""
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("it is no object")
+    missing = [name for name in ("file", "entry", "args", "device", "record") if name not in row]
+    if missing:
+        raise ValueError(f"it has no {missing[0]}")
+    try:
+        key_of(row["record"])
+        args = [([int(d) for d in shape], str(dtype)) for shape, dtype in row["args"]]
+        measure = {str(name): value for name, value in row.get("measure", {}).items()}
+        outputs, flop = row.get("outputs"), float(row.get("flop") or 0)
+        device = int(row["device"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"its {type(error).__name__}: {error}") from None
+    for name in (row["file"], *([outputs] if outputs is not None else [])):
+        if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
+            raise ValueError(f"{name!r} is no name of a file in the folder")
+    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, flop)
 
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tvm.runtime.measure_files", "--worker"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, bufsize=0,
-        )  # fmt: skip
-        self._receive(_START_SECONDS)
 
-    def _receive(self, seconds: float) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        until, text = time.monotonic() + seconds, b""
-        while not text.endswith(b"\n"):
-            if not select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0))[0]:
-                return {"error": f"the candidate took longer than {seconds:g} s", "number": _RUN_TIMEOUT}
-            part = os.read(self.process.stdout.fileno(), 1 << 16)
-            if not part:
-                code = self.process.wait()
-                return {"error": f"the candidate ended its process (exit code {code})", "number": _RUNTIME_DEVICE}
-            text += part
-        return json.loads(text)
-
-    def ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
-        assert self.process.stdin is not None
+def read_candidates(folder: str, complain: bool = True) -> list[Candidate]:
+    """The list of a folder, without lines that cannot be read."""
+    found = []
+    for number, line in _lines(os.path.join(folder, LIST)):
         try:
-            self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        except OSError:
-            return {"error": "the candidate before ended the process", "number": _RUNTIME_DEVICE}
-        return self._receive(seconds)
+            found.append(read_candidate(line))
+        except ValueError as error:
+            if complain:
+                print(f"{LIST}: line {number} is left out, {error}", file=sys.stderr)
+    return found
+
+
+def known_records(path: str) -> set[str]:
+    """Keys of the records of a file. Lines that are none say nothing."""
+    known = set()
+    for _, line in _lines(path):
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            known.add(key_of(json.loads(line)))
+    return known
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip() and not line.startswith("#"):
+                    yield number, line
+
+
+def difference(info: Sequence[tuple[Sequence[int], str]], got: bytes, wanted: bytes) -> str | None:
+    """How arguments after a run differ from those wanted; None if they do not."""
+    import numpy as np
+
+    at = 0
+    for shape, dtype in info:
+        kind = numpy_dtype(dtype)
+        size = int(np.prod(shape)) * kind.itemsize
+        a, b = (np.frombuffer(x[at : at + size], dtype=kind).astype("float64") for x in (got, wanted))
+        at += size
+        scale = max(float(np.abs(b).max(initial=0.0)), 1e-6)
+        relative, absolute = _TOLERANCES.get(dtype, (1e-3, 1e-4))
+        if not np.allclose(a, b, rtol=relative, atol=absolute * scale):
+            return f"results differ from the plain schedule's by up to {float(np.abs(a - b).max()):g}"
+    return None
+
+
+class Count(NamedTuple):
+    """What came of a folder: candidates measured, those of them that failed, and those whose file is not there."""
+
+    measured: int = 0
+    failed: int = 0
+    missing: int = 0
+
+
+class Folder:
+    """A folder that is being measured. ``options`` replace what its list says about measuring."""
+
+    def __init__(self, path: str, output: str | None = None, timeout: float = 30.0, **options: Any):
+        self.path, self.timeout, self.options = path, timeout, options
+        self.records = output or os.path.join(path, RECORDS)
+        self.file = RecordFile(self.records)
+        self.best: dict[str, float] = {}
+        self.reference: tuple[str, bytes] = ("", b"")
+        self.count = Count()
+
+    def todo(self) -> list[Candidate]:
+        """What has no record yet and whose file is there."""
+        known = known_records(self.records) | known_records(os.path.join(self.path, RECORDS))
+        waiting = [c for c in read_candidates(self.path) if key_of(c.record) not in known]
+        found = [c for c in waiting if os.path.isfile(os.path.join(self.path, c.file))]
+        self.count = self.count._replace(missing=len(waiting) - len(found))
+        if len(found) < len(waiting):
+            first = next(c.file for c in waiting if c not in found)
+            print(f"{self.count.missing} candidates are left out: their file is not there ({first})", file=sys.stderr)
+        return found
+
+    def measure(self, seconds: float | None = None) -> Count:
+        """Measure what has no record yet; begin no candidate after so many seconds."""
+        # A file that cannot be written to is found out before anything is measured.
+        self.file.append(())
+        todo = self.todo()
+        end = float("inf") if seconds is None else time.monotonic() + seconds
+        progress = Progress(todo)
+        pool = Pool(1, _WORKER) if todo else None
+        try:
+            for device in dict.fromkeys(c.device for c in todo):
+                assert pool is not None
+                self._find(pool, device)
+            for candidate in todo:
+                if time.monotonic() > end:
+                    break
+                assert pool is not None
+                problem, costs = self._measure_one(pool, candidate)
+                self.count = self.count._replace(
+                    measured=self.count.measured + 1, failed=self.count.failed + bool(problem)
+                )
+                progress.show(candidate, problem, costs)
+        finally:
+            progress.end()
+            if pool is not None:
+                pool.close()
+        return self.count
+
+    def _find(self, pool: Pool, device: int) -> None:
+        answer = _ask(pool, {"action": "device", "device": (device, 0)}, 120.0)
+        if isinstance(answer, Failure) or not answer[0]["exist"]:
+            name = answer if isinstance(answer, Failure) else answer[0]["name"]
+            raise TVMError(f"the candidates are for a device this machine does not have ({name})")
+
+    def _measure_one(self, pool: Pool, candidate: Candidate) -> tuple[str, list[float]]:
+        """Measure a candidate and write its record: what went wrong, or its seconds."""
+        start = time.time()
+        best = self.best.get(candidate.task)
+        message = request(
+            candidate.args, candidate.device, candidate.entry, best=best, outputs=candidate.outputs is not None,
+            filename=os.path.join(self.path, candidate.file), **{**candidate.measure, **self.options},
+        )
+        answer = _ask(pool, message, self.timeout)
+        record, number, problem, costs = dict(candidate.record), 0, "", [FAILED_COST]
+        if isinstance(answer, Failure):
+            number = RUN_TIMEOUT if answer.kind == "timeout" else RUNTIME_DEVICE
+            problem = str(answer) if answer.kind == "error" else f"the candidate {answer}"
+        else:
+            found, outputs = answer
+            if "device" in found:
+                record["made_on"] = {"device": found["device"]}
+            problem = self._wrong(candidate, outputs) or ""
+            number = WRONG_ANSWER if problem else 0
+            if not problem:
+                costs = [float(cost) for cost in found["costs"]]
+                mean = sum(costs) / len(costs)
+                self.best[candidate.task] = mean if best is None else min(best, mean)
+        record["result"] = [costs, number, time.time() - start, time.time()]
+        self.file.append([json.dumps(record)])
+        return problem, costs
+
+    def _wrong(self, candidate: Candidate, got: bytes) -> str | None:
+        """How results differ from those of the plain schedule, where the folder has them."""
+        if candidate.outputs is None:
+            return None
+        if self.reference[0] != candidate.outputs:
+            try:
+                with open(os.path.join(self.path, candidate.outputs), "rb") as file:
+                    self.reference = (candidate.outputs, file.read())
+            except OSError:
+                print(f"{candidate.outputs} is not there: results of its task are not compared", file=sys.stderr)
+                self.reference = (candidate.outputs, b"")
+        wanted = self.reference[1]
+        if len(wanted) != len(got):
+            return f"{candidate.outputs} has {len(wanted)} bytes, not {len(got)}" if wanted else None
+        return difference(candidate.args, got, wanted)
+
+
+def _ask(pool: Pool, message: dict[str, Any], seconds: float) -> Any:
+    box: list[Any] = []
+    pool.submit(Job(message, b"", seconds, box.append))
+    pool.finish()
+    return box[0]
+
+
+class Progress:
+    """One line that stays in place on a terminal; elsewhere one line for each task when it is done."""
+
+    def __init__(self, todo: Sequence[Candidate]):
+        self.total, self.left = len(todo), [c.task for c in todo]
+        self.is_terminal = sys.stdout.isatty()
+        self.begin = time.monotonic()
+        self.done = self.failed = self.failed_here = self.here = 0
+        self.best = float("inf")
+        self.width = 0
+
+    def show(self, candidate: Candidate, problem: str, costs: list[float]) -> None:
+        self.done, self.here = self.done + 1, self.here + 1
+        if problem:
+            self.failed, self.failed_here = self.failed + 1, self.failed_here + 1
+            self._clear()
+            print(f"{candidate.file}: {problem}", file=sys.stderr, flush=True)
+        else:
+            self.best = min(self.best, sum(costs) / len(costs))
+        is_last = self.done == self.total or self.left[self.done] != candidate.task
+        if self.is_terminal:
+            self._replace(self._text(candidate))
+        elif is_last:
+            print(self._text(candidate), flush=True)
+        if is_last:
+            self.here, self.failed_here, self.best = 0, 0, float("inf")
+
+    def _text(self, candidate: Candidate) -> str:
+        best = ""
+        if self.best < float("inf"):
+            speed = f", {candidate.flop / self.best / 1e9:.1f} GFLOPS" if candidate.flop else ""
+            best = f", best {self.best * 1e3:.4g} ms{speed}"
+        failed = f", {self.failed_here} failed" if self.failed_here else ""
+        spent = time.monotonic() - self.begin
+        left = spent / self.done * (self.total - self.done)
+        name = str(candidate.record["input"][1])
+        return f"[{self.done}/{self.total}] {name}: {self.here} measured{failed}{best}; about {left:.0f} s left"
+
+    def _replace(self, text: str) -> None:
+        sys.stdout.write("\r" + text.ljust(self.width))
+        sys.stdout.flush()
+        self.width = len(text)
+
+    def _clear(self) -> None:
+        if self.is_terminal and self.width:
+            sys.stdout.write("\r" + " " * self.width + "\r")
+            sys.stdout.flush()
+            self.width = 0
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        if self.is_terminal and self.width:
+            sys.stdout.write("\n")
 
 
 def measure_folder(
-    folder: str, number: int = 10, repeat: int = 3, min_repeat_ms: int = 20, timeout: float = 30.0,
-    seconds: float | None = None,
-) -> tuple[int, int]:
-    """Measure what has no record yet, for at most ``seconds``: how many were measured, and how many of them failed."""
-    records = os.path.join(folder, RECORDS)
-    known = {key_of(row) for row in read_lines(records)}
-    todo = [row for row in read_lines(os.path.join(folder, LIST)) if key_of(row["record"]) not in known]
-    child: Child | None = None
-    done = failed = 0
-    end = None if seconds is None else time.monotonic() + seconds
-    with open(records, "a", encoding="utf-8") as file:
-        for row in todo:
-            if end is not None and time.monotonic() > end:
-                break
-            child = child or Child()
-            message = {
-                "file": os.path.join(folder, row["file"]), "entry": row["entry"], "args": row["args"],
-                "device": row["device"], "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms,
-            }  # fmt: skip
-            start = time.time()
-            answer = child.ask(message, timeout)
-            problem = answer.get("error")
-            costs = [_FAILED_COST] if problem else answer["costs"]
-            result = [costs, answer.get("number", _RUNTIME_DEVICE) if problem else 0, time.time() - start, time.time()]
-            file.write(json.dumps({**row["record"], "result": result}) + "\n")
-            file.flush()
-            done, failed = done + 1, failed + bool(problem)
-            if problem:
-                # A device that reported an error may be lost to the process.
-                print(f"{row['file']}: {problem}", file=sys.stderr)
-                child.end()
-                child = None
-    if child is not None:
-        child.end()
-    return done, failed
+    folder: str, output: str | None = None, timeout: float = 30.0, seconds: float | None = None, **options: Any
+) -> Count:
+    """Measure what has no record yet. ``options`` (number, repeat, min_repeat_ms) replace what the list says."""
+    return Folder(folder, output, timeout, **options).measure(seconds)
 
 
-def _example(shape: list[int], dtype: str, seed: int) -> Any:
-    import numpy as np
-
-    from .ndarray import numpy_dtype
-
-    random = np.random.default_rng(seed)
-    values = random.uniform(-1, 1, shape) if "float" in dtype else random.integers(0, 2, shape)
-    return values.astype(numpy_dtype(dtype))
-
-
-def _measure(message: dict[str, Any]) -> dict[str, Any]:
-    from . import ndarray
-    from .devices import Device
-    from .module import load_module
-
-    device = Device(message["device"], 0)
-    arrays = [ndarray.array(_example(s, t, i), device) for i, (s, t) in enumerate(message["args"])]
-    module = load_module(message["file"])
-    evaluator = module.time_evaluator(
-        message["entry"], device, message["number"], message["repeat"], message["min_repeat_ms"]
-    )
-    return {"costs": list(evaluator(*arrays).results)}
-
-
-def _work() -> None:
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what code prints is no answer
-    answers.write("{}\n")
-    for line in sys.stdin:
-        try:
-            answer = _measure(json.loads(line))
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"[:2000], "number": _RUNTIME_DEVICE}
-        answers.write(json.dumps(answer) + "\n")
-
-
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m tvm.runtime.measure_files", description="Measure built candidates.")
-    parser.add_argument("folder", nargs="?", help="what write_candidates made")
-    parser.add_argument("--number", type=int, default=10, help="runs whose mean is one time")
-    parser.add_argument("--repeat", type=int, default=3, help="times of a candidate")
-    parser.add_argument("--min-repeat-ms", type=int, default=20, help="each time is of runs that take this long")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds of a candidate at most")
-    parser.add_argument("--seconds", type=float, help="start no candidate after this many seconds")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.worker:
-        _work()
-        return
-    if not args.folder or not os.path.isfile(os.path.join(args.folder, LIST)):
+    parser.add_argument("folder", help="what tvmc tune --build-only made")
+    parser.add_argument("-o", "--output", help=f"the file to append records to (default: {RECORDS} in the folder)")
+    parser.add_argument("--number", type=int, help="runs whose mean is one time (default: as the list says)")
+    parser.add_argument("--repeat", type=int, help="times of a candidate (default: as the list says)")
+    parser.add_argument("--min-repeat-ms", type=int, help="each time is of runs that take this long")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds of a candidate at most (default: 30)")
+    parser.add_argument("--seconds", type=float, help="begin no candidate after this many seconds")
+    args = parser.parse_args(argv)
+    if not os.path.isfile(os.path.join(args.folder, LIST)):
         parser.error(f"'{args.folder}' is no folder of candidates: there is no {LIST} in it")
-    done, failed = measure_folder(
-        args.folder, args.number, args.repeat, args.min_repeat_ms, args.timeout, args.seconds
-    )
-    print(f"{done} candidates measured, {failed} of them failed; records: {os.path.join(args.folder, RECORDS)}")
+    options = {"number": args.number, "repeat": args.repeat, "min_repeat_ms": args.min_repeat_ms}
+    for name, value in options.items():
+        if value is not None and value < (0 if name == "min_repeat_ms" else 1):
+            parser.error(f"--{name.replace('_', '-')} is too small: {value}")
+    folder = Folder(args.folder, args.output, args.timeout, **{n: v for n, v in options.items() if v is not None})
+    try:
+        folder.measure(args.seconds)
+    except TVMError as error:
+        print(f"measure_files: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"stopped; the records are in {folder.records}, the same command goes on from there", file=sys.stderr)
+        return _INTERRUPTED
+    count = folder.count
+    print(f"{count.measured} candidates measured, {count.failed} of them failed; records: {folder.records}")
+    return 0
 
+
+__all__ = ["Candidate", "Count", "Folder", "difference", "key_of", "known_records", "measure_folder", "read_candidates"]
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

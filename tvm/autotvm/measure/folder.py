@@ -4,59 +4,123 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
 
-from ...driver.build_module import build
 from ...error import TVMError
-from ...runtime.measure_files import LIST, RECORDS, key_of, read_lines
+from ...runtime.measure_files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, read_candidates
+from ...runtime.module import Module, from_code, load_device_module, load_module
+from ...runtime.record_file import RecordFile
 from ..record import encode
-from ..task.entity import InstantiationError
-from .candidate import ENTRY, argument_info, instantiate
-from .measure import MeasureErrorNo, MeasureInput, MeasureResult
+from .candidate import ENTRY, Code
+from .measure import BuildResult, MeasureErrorNo, MeasureInput, MeasureResult
+from .measure_methods import LocalBuilder
+from .plain import plain_outputs
+from .workers import shared_pool
+
+_NOT_MEASURED = MeasureResult((0.0,), MeasureErrorNo.NO_ERROR, 0.0, 0.0)
 
 
-def write_candidates(inputs: Iterable[MeasureInput], folder: str | os.PathLike) -> tuple[int, int]:
-    """Build each input as a library in ``folder``; how many were built, and how many could not be.
+class FolderWriter:
+    """Builds candidates in worker processes and keeps them in a folder, with how to measure them.
 
-    Those that could not are in the folder's records at once. What the folder has already is not built again.
+    ``measure`` are number, repeat and min_repeat_ms. With ``verify`` the folder also has what the plain schedule of
+    each task computes, so that wrong results are found where the candidates are measured.
     """
-    path = os.fspath(folder)
-    os.makedirs(path, exist_ok=True)
-    rows = list(read_lines(os.path.join(path, LIST)))
-    known = {key_of(row["record"]) for row in rows} | {key_of(r) for r in read_lines(os.path.join(path, RECORDS))}
-    built = failed = 0
-    with (
-        open(os.path.join(path, LIST), "a", encoding="utf-8") as candidates,
-        open(os.path.join(path, RECORDS), "a", encoding="utf-8") as records,
+
+    def __init__(
+        self, folder: str | os.PathLike, measure: dict[str, Any] | None = None, verify: bool = True,
+        builder: LocalBuilder | None = None,
     ):
+        self.path, self.verify = os.fspath(folder), verify
+        self.measure = measure or {}
+        self.builder = builder or LocalBuilder(timeout=60)
+        if self.builder.build_func != "default":
+            raise TVMError("FolderWriter: the builder's build_func is the default one; libraries are linked here")
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except OSError as error:
+            raise TVMError(f"candidates cannot be written to '{self.path}': {error.strerror}") from None
+        self.list = RecordFile(os.path.join(self.path, LIST), CANDIDATE_BEGIN)
+        self.records = RecordFile(os.path.join(self.path, RECORDS))
+        self.list.append(())
+        rows = read_candidates(self.path, complain=False)
+        self.known = {key_of(row.record) for row in rows} | known_records(os.path.join(self.path, RECORDS))
+        self.outputs = {row.task: row.outputs for row in rows}
+        names = [row.file for row in rows]
+        self.number = 1 + max((int(n.split(".")[0]) for n in names if n.split(".")[0].isdigit()), default=-1)
+
+    def write(self, inputs: Iterable[MeasureInput], tell: Callable[[int, int], None] | None = None) -> tuple[int, int]:
+        """Build what the folder has not: how many were built, and how many could not be. Those that could not are in
+        the folder's records at once. ``tell`` hears of both numbers after each batch."""
+        built = failed = 0
+        waiting = iter(self._new(inputs))
+        while batch := list(islice(waiting, 8 * self.builder.n_parallel)):
+            made = self.builder.build([inp for inp, _ in batch])
+            for (inp, record), result in zip(batch, made):
+                is_built = self._keep(inp, record, result)
+                built, failed = built + is_built, failed + (not is_built)
+            if tell is not None:
+                tell(built, failed)
+        return built, failed
+
+    def _new(self, inputs: Iterable[MeasureInput]) -> Iterable[tuple[MeasureInput, dict[str, Any]]]:
         for inp in inputs:
-            record = json.loads(encode(inp, MeasureResult((0.0,), MeasureErrorNo.NO_ERROR, 0.0, 0.0)))
-            if key_of(record) in known:
-                continue
-            known.add(key_of(record))
-            name = f"{len(rows) + built:06d}.so"
-            try:
-                arguments = _write_one(inp, os.path.join(path, name))
-            except (TVMError, InstantiationError, ValueError, RuntimeError) as error:
-                kind = MeasureErrorNo.INSTANTIATION_ERROR
-                records.write(encode(inp, MeasureResult((error,), kind, 0.0, 0.0)) + "\n")
-                failed += 1
-                continue
-            assert inp.target is not None
-            device = inp.target.get_target_device_type()
-            row = {"file": name, "entry": ENTRY, "args": arguments, "device": device, "record": record}
-            candidates.write(json.dumps(row) + "\n")
-            built += 1
-    return built, failed
+            record = json.loads(encode(inp, _NOT_MEASURED))
+            if key_of(record) not in self.known:
+                self.known.add(key_of(record))
+                yield inp, record
+
+    def _keep(self, inp: MeasureInput, record: dict[str, Any], made: Any) -> bool:
+        """Write a candidate's files and then its line: a line without its file is never seen."""
+        if isinstance(made, MeasureResult):
+            self.records.append([encode(inp, made)])
+            return False
+        assert inp.target is not None
+        name = f"{self.number:06d}.so"
+        self.number += 1
+        _library(made).export_library(os.path.join(self.path, name))
+        task = json.dumps(record["input"])
+        if task not in self.outputs:
+            self.outputs[task] = self._write_outputs(inp, name, made.arg_info) if self.verify else None
+        row = {
+            "file": name, "entry": ENTRY, "args": made.arg_info, "device": inp.target.get_target_device_type(),
+            "measure": self.measure, "outputs": self.outputs[task], "flop": inp.task.flop or 0, "record": record,
+        }  # fmt: skip
+        self.list.append([json.dumps(row)])
+        return True
+
+    def _write_outputs(self, inp: MeasureInput, name: str, arg_info: Sequence[Any]) -> str:
+        outputs = f"{os.path.splitext(name)[0]}.outputs"
+        data = plain_outputs(shared_pool(max(self.builder.n_parallel, 2)), inp, arg_info)
+        with open(os.path.join(self.path, outputs), "wb") as file:
+            file.write(data)
+        return outputs
 
 
-def _write_one(inp: MeasureInput, path: str) -> list[tuple[tuple[int, ...], str]]:
-    schedule, args = instantiate(inp)
-    assert inp.target is not None
-    with inp.target:
-        library = build(schedule, args, target=inp.target, name=ENTRY)
-    library.export_library(path)
-    return argument_info(args)
+def _library(made: BuildResult) -> Module:
+    """What a builder made, as a module to export."""
+    if made.filename is not None:
+        return load_module(made.filename)
+    code: Code = made.code
+
+    def save(path: str, format: str) -> None:
+        with open(path, "wb") as file:
+            file.write(code.object)
+
+    module = from_code(None, code.names, save=save)
+    if code.device:
+        module.import_module(load_device_module(code.device))
+    return module
 
 
-__all__ = ["write_candidates"]
+def write_candidates(
+    inputs: Iterable[MeasureInput], folder: str | os.PathLike, measure: dict[str, Any] | None = None,
+    verify: bool = True, builder: LocalBuilder | None = None,
+) -> tuple[int, int]:
+    """Build each input as a library in ``folder``; how many were built, and how many could not be."""
+    return FolderWriter(folder, measure, verify, builder).write(inputs)
+
+
+__all__ = ["FolderWriter", "write_candidates"]

@@ -10,28 +10,17 @@ from typing import Any
 
 from ...driver.build_module import build
 from ...error import TVMError
-from ...target import Target
-from ...te.schedule import create_schedule
-from ...te.tensor import ComputeOp
+from ...runtime.measure_files import difference
 from ..task.entity import InstantiationError
-from .candidate import ENTRY, Code, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
+from .candidate import ENTRY, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
+from .plain import code_of, plain_outputs, run_built
 from .workers import Failure, Job, shared_pool
-
-# How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
-_TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
 
 
 def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
     error = error if isinstance(error, BaseException) else RuntimeError(error)
     return MeasureResult((error,), error_no, time.time() - start, time.time())
-
-
-def _code(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Code:
-    """What a worker has compiled."""
-    message, payload = answer
-    size = message["object"]
-    return Code(payload[:size], names, ENTRY, payload[size:])
 
 
 class LocalBuilder(Builder):
@@ -92,7 +81,7 @@ class LocalBuilder(Builder):
                 results[number] = _failed(kind, f"the compiler {answer}" if answer.kind != "error" else answer, start)
                 return
             made = BuildResult(None, info, None, time.time() - start)
-            made.code = _code(answer, names)
+            made.code = code_of(answer, names)
             results[number] = made
 
         pool.submit(Job(message, text, self.timeout, done))
@@ -161,7 +150,7 @@ class LocalRunner(Runner):
         best = self._best.get(key)
         assert inp.target is not None
         device = inp.target.get_target_device_type()
-        answer = self._run_code(pool, device, built, best, self.verify)
+        answer = self._run_code(pool, device, built, best)
         if isinstance(answer, Failure):
             kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
             return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
@@ -177,72 +166,20 @@ class LocalRunner(Runner):
             self._best[key] = mean
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
 
-    def _run_code(self, pool: Any, device: int, built: BuildResult, best: float | None, outputs: bool) -> Any:
-        code = built.code
-        message = {
-            "action": "run", "args": built.arg_info, "number": self.number, "repeat": self.repeat,
-            "min_repeat_ms": self.min_repeat_ms, "cooldown": self.cooldown_interval,
-            "best": best, "limit": best and best * self.slow_factor, "object": len(code.object) if code else 0,
-            "flush": self.enable_cpu_cache_flush, "outputs": outputs, "filename": built.filename,
-            "names": code.names if code else (), "entry": ENTRY, "device": (device, 0),
+    def _run_code(self, pool: Any, device: int, built: BuildResult, best: float | None) -> Any:
+        options = {
+            "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
+            "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
+            "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
         }
-        box: list[Any] = []
-        pool.submit(Job(message, code.object + code.device if code else b"", self.timeout, box.append))
-        pool.finish()
-        return box[0]
+        return run_built(pool, device, built, self.timeout, options)
 
     def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
         """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
-        import numpy as np
-
-        from ...runtime.ndarray import numpy_dtype
-
         key = inp.task.workload
         if key not in self._reference:
-            self._reference[key] = self._plain_outputs(pool, inp, built)
-        wanted, at = self._reference[key], 0
-        for shape, dtype in built.arg_info or ():
-            kind = numpy_dtype(dtype)
-            size = int(np.prod(shape)) * kind.itemsize
-            a, b = (np.frombuffer(x[at : at + size], dtype=kind).astype("float64") for x in (got, wanted))
-            at += size
-            scale = max(float(np.abs(b).max(initial=0.0)), 1e-6)
-            relative, absolute = _TOLERANCES.get(dtype, (1e-3, 1e-4))
-            if not np.allclose(a, b, rtol=relative, atol=absolute * scale):
-                return f"results differ from the plain schedule's by up to {float(np.abs(a - b).max()):g}"
-        return None
-
-    def _plain_outputs(self, pool: Any, inp: MeasureInput, built: BuildResult) -> bytes:
-        schedule, args = instantiate(inp)
-        assert inp.target is not None
-        plain = create_schedule(_original_outputs(schedule))
-        for stage in plain.stages:
-            if isinstance(stage.op, ComputeOp) and stage.op.axis:
-                stage.parallel(stage.op.axis[0])
-        # Without a schedule there are no threads: what devices compute is checked against the CPU.
-        target = inp.target if inp.target.kind.name == "llvm" else Target("llvm")
-        message, text, names = lower_to_text(plain, args, target)
-        box: list[Any] = []
-        pool.submit(Job(message, text, 60.0, box.append))
-        pool.finish()
-        if isinstance(box[0], Failure):
-            raise TVMError(f"the plain schedule to verify with does not compile: {box[0]}")
-        reference = BuildResult(None, built.arg_info, None, 0.0)
-        reference.code = _code(box[0], names)
-        number, repeat, timeout = self.number, self.repeat, self.timeout
-        self.number, self.repeat, self.timeout = 1, 1, 600.0
-        try:
-            answer = self._run_code(pool, target.get_target_device_type(), reference, 1e-9, True)
-        finally:
-            self.number, self.repeat, self.timeout = number, repeat, timeout
-        if isinstance(answer, Failure):
-            raise TVMError(f"the plain schedule to verify with does not run: {answer}")
-        return answer[1]
-
-
-def _original_outputs(schedule: Any) -> list[Any]:
-    """The operations as the template made them, before caches were put between."""
-    return [stage.origin_op for stage in schedule.stages if stage.is_output]
+            self._reference[key] = plain_outputs(pool, inp, built.arg_info or ())
+        return difference(built.arg_info or (), got, self._reference[key])
 
 
 class RPCRunner(Runner):

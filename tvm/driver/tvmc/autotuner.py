@@ -66,7 +66,9 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
     add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
-    add("-o", "--output", required=True, help="the file to append records to; a file with records is gone on with")
+    add("-o", "--output", help="the file to append records to; a file with records is gone on with")
+    add("--build-only", metavar="FOLDER",
+        help="measure nothing: build candidates into a folder, for python -m tvm.runtime.measure_files elsewhere")
     add_verbose(parser)
     add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
@@ -136,8 +138,10 @@ def _tune_as(args) -> None:
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
     from .tuning import MANY_TRIALS
 
+    if not (args.output or args.build_only):
+        raise TVMCException("say where records go (-o FILE), or where candidates go (--build-only FOLDER)")
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
-    trials = args.trials if args.trials is not None else MANY_TRIALS if budget else 1000
+    trials = args.trials if args.trials is not None else MANY_TRIALS if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
     _refuse_what_is_missing(args.enable_autoscheduler, args.rpc_key, hostname)
     _check_prior(args.tuning_records)
@@ -150,7 +154,7 @@ def _tune_as(args) -> None:
         trials=trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
         early_stopping=args.early_stopping, timeout=args.timeout, repeat=args.repeat, number=args.number,
         parallel=args.parallel, additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
-        time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start,
+        time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start, build_only=args.build_only,
         **parse_graph_transform_args(args),
     )
 
@@ -237,8 +241,12 @@ def tune_model(
     desired_layout_ops: Any = None, mixed_precision: bool = False, mixed_precision_ops: Any = None,
     mixed_precision_calculation_type: Any = None, mixed_precision_acc_type: Any = None, *,
     time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
+    build_only: str | None = None,
 ) -> str | None:
-    """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for."""
+    """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for.
+
+    With ``build_only`` nothing is measured: candidates are built into that folder, which is the result.
+    """
     begin = time.monotonic()
     _refuse_what_is_missing(enable_autoscheduler, rpc_key, hostname)
     _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
@@ -246,7 +254,7 @@ def tune_model(
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
-    if tasks_filter not in ("list", "help"):
+    if tasks_filter not in ("list", "help") and not build_only:
         _check_machine(where)
     transforms = {
         "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
@@ -272,6 +280,10 @@ def tune_model(
 
     if min_repeat_ms is None:
         min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
+    if build_only:
+        measure = {"number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
+        _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
+        return build_only
     records = tuning_records or tvmc_model.default_tuning_records_path()
     settings = Settings(
         records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
@@ -323,6 +335,19 @@ def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
     from .report import write_report
 
     write_report(path, records, tasks)
+
+
+def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
+    """Build candidates; what stops it leaves those that are done."""
+    from .candidates import build_candidates
+
+    try:
+        build_candidates(tasks, folder, *choices)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped; what was built is in {folder}, the same command adds to it\n")
+        raise Interrupted from None
 
 
 def _tune(tasks: list[Any], settings: Settings, report: str | None, model: WholeModel) -> None:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tvm.exec import autotvm_worker
-from tvm.exec.autotvm_worker import Reference
+from tvm.runtime import measure_worker
+from tvm.runtime.measure_worker import Reference
 
 
 class Machine:
@@ -28,7 +28,7 @@ def machine(monkeypatch):
     seed = random.randrange(1 << 30)
     print("seed", seed)
     made = Machine(seed)
-    monkeypatch.setattr(autotvm_worker, "ARGUMENTS", made)
+    monkeypatch.setattr(measure_worker, "ARGUMENTS", made)
     return made
 
 

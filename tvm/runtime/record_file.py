@@ -1,0 +1,90 @@
+"""Files of lines that several processes append to and that a crash does not spoil: tuning records and candidates."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..error import TVMError
+
+RECORD_BEGIN = '{"input": '
+_TAIL = 1 << 20
+
+
+class RecordFile:
+    """Appends lines so that a crash at any moment leaves whole lines, and says clearly when it cannot write.
+
+    ``begin`` is how each line of such a file begins: one that was cut short is known by it.
+    """
+
+    def __init__(self, path: str | os.PathLike, begin: str = RECORD_BEGIN):
+        self.path, self.begin = Path(path), begin.encode()
+
+    def append(self, lines: Iterable[str]) -> None:
+        data = "".join(line + "\n" for line in lines).encode()
+        try:
+            if self.path.parent != Path("."):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                with _alone_with(descriptor):
+                    self._append(descriptor, data)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise TVMError(
+                f"tuning records cannot be written to '{self.path}': {error.strerror}; what was written before is kept"
+            ) from None
+
+    def _append(self, descriptor: int, data: bytes) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            data = _mend(descriptor, self.begin) + data
+        try:
+            # One write for a batch of lines: it takes a crash in the middle of it to leave a line half written.
+            while data:
+                data = data[os.write(descriptor, data):]
+        except OSError:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                _mend(descriptor, self.begin)
+            raise
+
+
+def _mend(descriptor: int, begin: bytes) -> bytes:
+    """Take away a record that was cut short at the end of a file. What is not ours stays; the result ends its line."""
+    size = os.fstat(descriptor).st_size
+    start = max(size - _TAIL, 0)
+    tail = os.pread(descriptor, size - start, start)
+    if not tail or tail.endswith(b"\n"):
+        return b""
+    cut = tail[tail.rfind(b"\n") + 1 :]
+    try:
+        json.loads(cut)
+        return b"\n"
+    except ValueError:
+        if not cut.startswith(begin[: len(cut)]):
+            return b"\n"
+    os.ftruncate(descriptor, size - len(cut))
+    return b""
+
+
+@contextlib.contextmanager
+def _alone_with(descriptor: int) -> Iterator[None]:
+    """Keep other writers of the file waiting. A file system without locks has one writer."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+__all__ = ["RECORD_BEGIN", "RecordFile"]

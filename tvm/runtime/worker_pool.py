@@ -1,0 +1,245 @@
+"""Worker processes: persistent children that compile and run candidates.
+
+A worker is ``python -m MODULE`` (see measure_worker), never a copy of this process: a user's script is not run again.
+It gets a message, answers it, and waits. When a candidate crashes its worker or takes too long, only that worker ends;
+the others are warm and a new one starts beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..error import TVMError
+
+HEAD = struct.Struct("<IQ")
+# Longer than starting a worker ever takes, also on a busy machine.
+START_SECONDS = 120.0
+_PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
+
+
+def pack(message: dict[str, Any], payload: bytes = b"") -> bytes:
+    """A message: the lengths of its two parts, JSON, bytes."""
+    text = json.dumps(message).encode()
+    return HEAD.pack(len(text), len(payload)) + text + payload
+
+
+class Failure(Exception):
+    """A worker could not do a job. ``kind`` is "timeout", "crash" or "error"."""
+
+    def __init__(self, kind: str, text: str):
+        super().__init__(text)
+        self.kind = kind
+
+
+class Job:
+    """One message for a worker and what to do with the answer."""
+
+    __slots__ = ("deadline", "done", "message", "payload", "retried", "seconds")
+
+    def __init__(self, message: dict[str, Any], payload: bytes, seconds: float, done: Callable[[Any], None]):
+        self.message, self.payload, self.seconds, self.done = message, payload, seconds, done
+        self.deadline = 0.0
+        self.retried = False
+
+
+class Worker:
+    """One child process."""
+
+    def __init__(self, module: str):
+        environment = dict(os.environ)
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE_FOLDER), *([known] if known else [])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, str(os.getpid())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
+            # Ctrl-C on a terminal is for the tuner, also while a worker is starting.
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.inlet = self.process.stdin.fileno()
+        self.outlet = self.process.stdout.fileno()
+        self.buffer = bytearray()
+        self.job: Job | None = None
+        self.ready = False
+        self.started = time.monotonic()
+
+    def send(self, job: Job) -> None:
+        self.job = job
+        job.deadline = time.monotonic() + job.seconds
+        data = memoryview(pack(job.message, job.payload))
+        while data:
+            data = data[os.write(self.inlet, data):]
+
+    def read(self) -> tuple[dict[str, Any], bytes] | None:
+        """Take in what has come; a whole answer, or None while part of it is missing."""
+        chunk = os.read(self.outlet, 1 << 20)
+        if not chunk:
+            raise EOFError
+        self.buffer += chunk
+        if len(self.buffer) < HEAD.size:
+            return None
+        text_size, data_size = HEAD.unpack_from(self.buffer)
+        end = HEAD.size + text_size + data_size
+        if len(self.buffer) < end:
+            return None
+        message = json.loads(self.buffer[HEAD.size : HEAD.size + text_size])
+        data = bytes(self.buffer[HEAD.size + text_size : end])
+        del self.buffer[:end]
+        return message, data
+
+    def end(self) -> int | None:
+        """Stop the process; its exit code."""
+        try:
+            self.process.kill()
+        except OSError:
+            pass
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                pass
+        try:
+            return self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+class Pool:
+    """Some workers that run ``module``. ``submit`` gives a job to one that is free; ``poll`` takes in answers."""
+
+    def __init__(self, size: int, module: str):
+        self.size, self.module = max(size, 1), module
+        self.workers: list[Worker] = []
+        self.selector = selectors.DefaultSelector()
+        self.owner = os.getpid()
+        self.failed_starts = 0
+        # Jobs whose worker was killed from outside; each gets one more chance.
+        self.again: list[Job] = []
+        while len(self.workers) < self.size:
+            self._start()
+
+    def _start(self) -> None:
+        worker = Worker(self.module)
+        self.workers.append(worker)
+        self.selector.register(worker.outlet, selectors.EVENT_READ, worker)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.again) or any(w.job is not None for w in self.workers)
+
+    def submit(self, job: Job) -> None:
+        """Give the job to a free worker; waits until there is one."""
+        while not self._give(job):
+            self.poll(0.5)
+
+    def _give(self, job: Job) -> bool:
+        """Give the job to a worker that is free now; False if there is none."""
+        for worker in [w for w in self.workers if w.ready and w.job is None]:
+            try:
+                worker.send(job)
+                return True
+            except OSError:
+                # It died while it was waiting: the job is not to blame.
+                worker.job = None
+                self._lose(worker)
+        return False
+
+    def finish(self) -> None:
+        """Wait until no job is left."""
+        while self.busy:
+            self.poll(0.5)
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Take in answers, and end workers whose time is up."""
+        before = time.monotonic()
+        events = self.selector.select(seconds)
+        slept = time.monotonic() - before
+        if slept > seconds + 1:
+            # This process stood still (a machine that slept): so did the workers, and their time did not run.
+            for worker in self.workers:
+                worker.started += slept - seconds
+                if worker.job is not None:
+                    worker.job.deadline += slept - seconds
+        for key, _ in events:
+            self._take(key.data)
+        now = time.monotonic()
+        for worker in list(self.workers):
+            if worker.job is not None and now > worker.job.deadline:
+                self._lose(worker, Failure("timeout", f"took longer than {worker.job.seconds:g} s"))
+            elif not worker.ready and now - worker.started > START_SECONDS:
+                self._lose(worker)
+        while self.again and self._give(self.again[0]):
+            self.again.pop(0)
+
+    def _take(self, worker: Worker) -> None:
+        try:
+            answer = worker.read()
+        except (EOFError, OSError):
+            self._lose(worker, Failure("crash", ""))
+            return
+        except ValueError as error:
+            self._lose(worker, Failure("crash", f"wrote what is no answer: {error}"))
+            return
+        if answer is None:
+            return
+        if not worker.ready:
+            worker.ready = True
+            self.failed_starts = 0
+            return
+        job, worker.job = worker.job, None
+        if job is not None:
+            message, data = answer
+            if message.get("unusable"):
+                # Before the job is done, so that whoever waits for it finds the next worker starting.
+                self._lose(worker)
+            job.done(Failure("error", message["error"]) if "error" in message else (message, data))
+
+    def _lose(self, worker: Worker, why: Failure | None = None) -> None:
+        """Replace a worker; its job, if it had one, fails."""
+        job, worker.job = worker.job, None
+        self.selector.unregister(worker.outlet)
+        self.workers.remove(worker)
+        code = worker.end()
+        if not worker.ready:
+            self.failed_starts += 1
+            if self.failed_starts > 2 * self.size:
+                raise TVMError(f"worker processes of the tuner do not start (exit code {code}); see the lines above")
+        self._start()
+        if job is not None and code == -signal.SIGKILL and why is not None and why.kind == "crash" and not job.retried:
+            job.retried = True
+            self.again.append(job)
+        elif job is not None:
+            if why is None or why.kind == "crash" and not str(why):
+                why = Failure("crash", f"the process ended{_signal_name(code)}")
+            job.done(why)
+
+    def close(self) -> None:
+        if os.getpid() != self.owner:
+            return
+        for worker in self.workers:
+            worker.end()
+        self.workers = []
+        self.selector.close()
+
+
+def _signal_name(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f" with exit code {code}"
+    try:
+        return f" by {signal.Signals(-code).name}"
+    except ValueError:
+        return f" by signal {-code}"
+
+
+__all__ = ["HEAD", "START_SECONDS", "Failure", "Job", "Pool", "Worker", "pack"]
