@@ -77,6 +77,7 @@ def test_both_wheels_work_in_empty_environments(root: Path, tmp_path: Path):
     python = install(wheel, tmp_path / "runtime_environment")
     assert "runtime_environment" in run(python, "-c", RUN, library, cwd=tmp_path)
     assert "llvmlite" not in run(python, "-m", "pip", "list", cwd=tmp_path)
+    assert "Measure built candidates" in run(python, "-m", "tvm.runtime.measure_files", "--help", cwd=tmp_path)
     said = run(python, "-c", COMPILER_NAMES, cwd=tmp_path).splitlines()
     assert len(said) == 4
     assert all("pytvm-runtime, the runtime alone" in line and "pip install pytvm" in line for line in said)

@@ -66,8 +66,10 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
     add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
-    add("-o", "--output", help="the file to append records to; a file with records is gone on with")
-    add("--build-only", metavar="FOLDER",
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", help="the file to append records to; a file with records is gone on with")
+    where.add_argument(
+        "--build-only", metavar="FOLDER",
         help="measure nothing: build candidates into a folder, for python -m tvm.runtime.measure_files elsewhere")
     add_verbose(parser)
     add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
@@ -138,8 +140,6 @@ def _tune_as(args) -> None:
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
     from .tuning import MANY_TRIALS
 
-    if not (args.output or args.build_only):
-        raise TVMCException("say where records go (-o FILE), or where candidates go (--build-only FOLDER)")
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
     trials = args.trials if args.trials is not None else MANY_TRIALS if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)

@@ -1,0 +1,77 @@
+"""``tvmc tune --build-only``: candidates as files, measured by ``tvm.runtime.measure_files``, used as records."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tvm import autotvm
+from tvm.codegen import nvrtc
+from tvm.driver.tvmc.candidates import candidates_of
+from tvm.driver.tvmc.main import _main
+from tvm.runtime import measure_files
+from tvm.testing import requires_opencl
+from tvm.testing.autotvm import get_sample_task
+
+SHAPES = ("--input-shapes", "data:[1,3,9,7]")
+
+
+def known(folder) -> list[tuple[autotvm.MeasureInput, autotvm.MeasureResult]]:
+    path = folder / "records.json"
+    return list(autotvm.record.load_from_file(path)) if path.exists() else []
+
+
+def indexes(folder) -> list[int]:
+    return [row.record["config"]["index"] for row in measure_files.read_candidates(str(folder))]
+
+
+@pytest.mark.parametrize("target", ["llvm", pytest.param("opencl", marks=requires_opencl.marks())])
+def test_candidates_built_measured_and_used(target, model_path, tmp_path, capsys):
+    folder, second = tmp_path / "candidates", tmp_path / "second"
+    tune = ["tune", "--target", target, "--trials", "4", "--number", "2", "--min-repeat-ms", "0", *SHAPES]
+    assert not _main([*tune, "--build-only", str(folder), model_path])
+    assert "measure_files" in capsys.readouterr().out
+    rows = measure_files.read_candidates(str(folder))
+    refused = [result for _, result in known(folder)]
+    assert rows and len(rows) + len(refused) == 4 and all(result.error_no == 1 for result in refused)
+    assert rows[0].measure == {"number": 2, "repeat": 1, "min_repeat_ms": 0} and rows[0].outputs and rows[0].flop > 0
+    assert measure_files.main([str(folder), "--timeout", "120"]) == 0
+    records = known(folder)
+    assert len(records) == 4 and all(result.error_no == 0 for _, result in records[len(refused) :])
+
+    # What has a record is not built again; the tuner knows what came of it.
+    assert not _main([*tune, "--tuning-records", str(folder / "records.json"), "--build-only", str(second), model_path])
+    assert indexes(second) and not set(indexes(second)) & set(indexes(folder))
+    package = str(tmp_path / "net.tar")
+    assert _main(["compile", "--target", target, "--tuning-records", str(folder / "records.json"), *SHAPES, "-o",
+                  package, model_path]) == 0  # fmt: skip
+
+
+def test_candidates_for_a_gpu_are_built_without_one(model_path, tmp_path):
+    if not nvrtc.have_compiler():
+        pytest.skip("neither NVRTC nor nvcc is installed; pip install pytvm[cuda]")
+    folder = tmp_path / "candidates"
+    command = ["tune", "--target", "cuda -arch=sm_80", "--trials", "2", *SHAPES]
+    assert not _main([*command, "--build-only", str(folder), model_path])
+    rows = measure_files.read_candidates(str(folder))
+    assert rows and rows[0].measure["min_repeat_ms"] == 1000
+    assert b"TVMDEV01" in (folder / rows[0].file).read_bytes() and json.loads(rows[0].task)[0].startswith("cuda")
+
+
+def test_where_results_go_is_said_once(model_path, tmp_path, refused):
+    refused(2, "one of the arguments -o/--output --build-only is required", "tune", model_path)
+    refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
+    (tmp_path / "file").write_text("")
+    refused(4, "cannot be written", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
+
+
+@pytest.mark.parametrize("tuner", ["xgb", "ga", "random", "gridsearch"])
+def test_candidates_are_what_a_tuner_would_measure_first(tuner):
+    task, _ = get_sample_task(64)
+    found = [inp.config.index for inp in candidates_of(task, 10, tuner, [], True)]
+    start = list(task.config_space.start)
+    assert len(found) == len(set(found)) == 10 and found[: len(start)] == start
+    before = [(inp, autotvm.MeasureResult((1.0,), 0, 1.0, 1.0)) for inp in candidates_of(task, 5, tuner, [], True)]
+    others = [inp.config.index for inp in candidates_of(task, 10, tuner, before, True)]
+    assert others and not set(others) & {inp.config.index for inp, _ in before}
