@@ -13,7 +13,7 @@ from ..dtype import element, info
 from ..error import TVMError
 from ..ir.prim import Call, IntImm, PrimExpr, StringImm, Var
 from ..ir.visit import pre_order
-from . import cuda_fragments
+from . import cuda_fragments, cuda_warpgroup
 from .c_names import bare
 
 if TYPE_CHECKING:
@@ -358,6 +358,8 @@ class Fragment(NamedTuple):
     registers: Operands
     # Whether the layout among threads is that of mma.
     known: bool = False
+    # Whether four warps hold it together.
+    of_group: bool = False
 
     @property
     def elements(self) -> int:
@@ -379,8 +381,13 @@ def fragment_registers(use: str, shape: tuple[int, int, int], dtype: str) -> Ope
 def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
     """The fragments of a kernel, from the calls that load and fill them."""
     out: dict[Var, Fragment] = {}
+    groups: dict[Var, Fragment] = {}
     for node in pre_order(body):
         name = node.op.name if isinstance(node, Call) and hasattr(node.op, "name") else ""
+        if name == "tir.ptx_wgmma":
+            m, n, k = (number_of(a, "the shape of ptx_wgmma") for a in node.args[1:4])
+            count = Operands(m * n // cuda_warpgroup.THREADS, "f", "float")
+            groups[node.args[4]] = Fragment("c", (m, n, k), "row", "float32", count, of_group=True)
         if name not in ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment"):
             continue
         var = node.args[0]
@@ -395,11 +402,12 @@ def fragments_of(p: Cuda, body) -> dict[Var, Fragment]:
         known = out.get(var)
         if known is None or name == "tir.tvm_load_matrix_sync":
             out[var] = Fragment(use, (m, n, k), layout, dtype, fragment_registers(use, (m, n, k), dtype))
+    out = {var: fragment for var, fragment in out.items() if var not in groups}
     if out and cuda_fragments.are_known(p, body, out):
         for var, fragment in out.items():
             count = Operands(8, "f", "float") if fragment.use == "c" else Operands(4, "r", "unsigned")
             out[var] = fragment._replace(known=True, registers=count)
-    return out
+    return {**out, **groups}
 
 
 def declare_fragment(p: Cuda, var: Var, count: int) -> None:
@@ -446,6 +454,10 @@ def _store_matrix(p: Cuda, node: Call) -> str:
     fragment, place = _fragment(p, node.args[0], node.args[4])
     kind, count = _PTX_TYPES[fragment.dtype][0], fragment.registers.count
     layout = text_of(node.args[7], "the layout of a matrix").removesuffix("_major")
+    if fragment.of_group:
+        pointer, _ = p.pointer(node.args[5])
+        cuda_warpgroup.store(p, fragment, place, pointer, p.value(node.args[6]), layout)
+        return "0"
     if fragment.known:
         pointer, _ = p.pointer(node.args[5])
         cuda_fragments.store(p, place, pointer, p.value(node.args[6]), layout)
@@ -521,4 +533,6 @@ CALLS: dict[str, Callable[[Cuda, Call], str]] = {
     "tir.tvm_store_matrix_sync": _store_matrix,
     "tir.tvm_fill_fragment": _fill_fragment,
     "tir.tvm_mma_sync": _mma_sync,
+    "tir.ptx_wgmma": cuda_warpgroup.multiply,
+    "tir.ptx_wgmma_wait": cuda_warpgroup.wait,
 }

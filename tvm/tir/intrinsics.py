@@ -69,6 +69,7 @@ UPDATES = {
     "ptx_mma": -1, "ptx_mma_sp": -1, "ptx_ldmatrix": 7, "ptx_cp_async": -1, "ptx_cp_async_bulk": 6,
     "ptx_commit_group": 0, "ptx_wait_group": 1, "ptx_cp_async_barrier": 1, "ptx_init_barrier_thread_count": 2,
     "ptx_arrive_barrier": 1, "ptx_arrive_barrier_expect_tx": 2, "ptx_wait_barrier": 1,
+    "ptx_wgmma": 12, "ptx_wgmma_wait": -1,
     # Data movers.
     "texture2d_store": -1, "texture2d_load": -1, "dma_copy": -1, "dma_wait": -1, "dma_start_group": -1,
     "dma_end_group": -1,

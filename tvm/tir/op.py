@@ -616,6 +616,8 @@ _PLAIN_CALLS = {
     "ptx_arrive_barrier": ("void", "barrier_id"),
     "ptx_arrive_barrier_expect_tx": ("void", "barrier_id byte_count"),
     "ptx_wait_barrier": ("void", "barrier_id"),
+    "ptx_wgmma": ("void", "dtype m n k fragment index a_ptr a_along a_stride b_ptr b_along b_stride"),
+    "ptx_wgmma_wait": ("void", "num fragment="),
     "vectorlow": ("dtype", "vec"),
     "vectorhigh": ("dtype", "vec"),
     "vectorcombine": ("dtype", "vec1 vec2"),

@@ -59,6 +59,7 @@ HOST: tuple[Pass, ...] = (
 # What threads of a device need before kernels are taken out of their functions, ...
 DEVICE: tuple[Pass, ...] = (
     transform.VerifyMemory(),
+    transform.PrepareWarpgroupProducts(),
     transform.ThreadSync("shared"),
     transform.ThreadSync("shared.dyn"),
     transform.LowerThreadAllreduce(),

@@ -256,6 +256,11 @@ def MergeDynamicSharedMemoryAllocations() -> Pass:
     return _on_functions(name, "merge_dynamic_shared_memory_allocations")
 
 
+def PrepareWarpgroupProducts() -> Pass:
+    """Memory as the unit of a warpgroup reads it, and waits behind its products."""
+    return _on_functions("PrepareWarpgroupProducts", "prepare_warpgroup_products")
+
+
 def MakeUnpackedAPI() -> Pass:
     """Functions of plain pointers and scalars, without checks."""
     return _on_module("MakeUnpackedAPI", "make_unpacked_api")

@@ -6,7 +6,7 @@ the next iterations are on their way while the present ones are used.
 
 The value of ``double_buffer_scope`` says how many iterations the fills are ahead. What fills for the first iterations
 is marked with a count from one (``double_buffer_write``), and a loop whose fills are further ahead than one iteration
-is annotated with how far.
+is annotated with how far. Memory that is read beside the program for some iterations more has as many pieces more.
 """
 
 from __future__ import annotations
@@ -157,10 +157,11 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
         return None
     if int_value(size) is None and any(n is loop.loop_var for n in post_order(size)):
         return None
-    var, distance = loop.loop_var, ahead_of(allocation.body, data)
+    var, late = loop.loop_var, late_uses(use)
+    distance = max(ahead_of(allocation.body, data) - late, 1)
     if int_value(loop.extent) is not None:
         distance = min(distance, max(int_value(loop.extent) - 1, 1))
-    pieces, buffers = distance + 1, {}
+    pieces, buffers = distance + 1 + late, {}
     step = var - loop.min
     fill_stmt = seq(*fill)
 
@@ -186,6 +187,12 @@ def ahead_of(body: Stmt, data: Var) -> int:
     """Iterations by which the memory is to be filled before it is used."""
     return next(n.value.value for n in post_order(body)
                 if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
+
+
+def late_uses(use: list[Stmt]) -> int:
+    """Iterations after which the memory of one may still be read: by products that run beside the program."""
+    waits = [int_value(n.args[0]) for s in use for n in post_order(s) if is_call(n, "tir.ptx_wgmma_wait")]
+    return min(waits, default=0)
 
 
 def first_fill(loop: For, data: Var, index: int, fill: Stmt) -> Stmt:

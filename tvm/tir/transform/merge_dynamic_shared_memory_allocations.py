@@ -18,6 +18,7 @@ from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
+from .prepare_warpgroup_products import ROW, ROWS, operands_of
 from .statement import StmtRewriter, is_call
 from .storage_rewrite import constant_bytes, scope_of
 
@@ -92,10 +93,11 @@ class Merger(StmtRewriter):
 
 @dataclass(slots=True)
 class Life:
-    """A buffer: its bytes, the first and the last statement that use it, and its place."""
+    """A buffer: its bytes, what its place is a multiple of, the first and the last statement that use it, its place."""
 
     data: Var
     size: int
+    alignment: int = ALIGNMENT
     first: int = -1
     last: int = -1
     offset: int = 0
@@ -116,13 +118,16 @@ def statements_of(body: Stmt) -> list[Stmt]:
 
 def lives_of(found: list[Allocate], statements: list[Stmt]) -> list[Life]:
     lives = {}
+    # The pattern in which matrices lie begins at such places.
+    matrices = {data for s in statements for data in operands_of(s)}
     for node in found:
         size = constant_bytes(node)
         if size is None:
             raise TVMError(
                 f"{node.buffer_var.name}: a kernel with several pieces of dynamic shared memory needs their sizes known"
             )
-        lives[node.buffer_var] = Life(node.buffer_var, -(-size // ALIGNMENT) * ALIGNMENT)
+        alignment = ROW * ROWS if node.buffer_var in matrices else ALIGNMENT
+        lives[node.buffer_var] = Life(node.buffer_var, -(-size // ALIGNMENT) * ALIGNMENT, alignment)
     for at, statement in enumerate(statements):
         for node in post_order(statement):
             data = node.buffer.data if isinstance(node, (BufferLoad, BufferStore)) else node
@@ -139,7 +144,7 @@ def place(lives: list[Life]) -> int:
         rivals = sorted((x for x in lives[:i] if x.meets(life)), key=lambda x: x.offset)
         for rival in rivals:
             if life.overlaps(rival):
-                life.offset = rival.offset + rival.size
+                life.offset = -(-(rival.offset + rival.size) // life.alignment) * life.alignment
         total = max(total, life.offset + life.size)
     return total
 

@@ -55,6 +55,8 @@ class Machine:
         if family is not None:
             self.max_threads = min(self.max_threads, family.threads)
             self.multiprocessors = family.multiprocessors
+        # Whether four warps multiply together (wgmma), which code for exactly this architecture may use.
+        self.has_warpgroups = self.is_cuda and arch == "sm_90a"
         # Threads that keep every multiprocessor busy.
         self.enough_threads = self.multiprocessors * (512 if self.is_cuda else 64)
 

@@ -3,7 +3,7 @@
 A block of warps computes a tile of results. Strips of both operands come into shared memory by asynchronous copies,
 several steps ahead of their use; each warp loads fragments of them and multiplies them into accumulators, which hold
 its part of the tile as float32. At the end the tile goes through shared memory, so that what follows element by element
-reads and writes rows. Where tiles are too few to occupy the machine, the sum is divided among blocks, and the parts are
+reads and writes rows. On sm_90a four warps may multiply together, straight from shared memory (``warpgroup``). Where tiles are too few to occupy the machine, the sum is divided among blocks, and the parts are
 added up afterwards.
 
 Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.allow_tf32`` of the PassContext is set.
@@ -26,7 +26,7 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access
-from . import fragments, gemm, tuned
+from . import fragments, gemm, tuned, warpgroup
 from .gemm import Part, Places, Sizes
 from .machine import Machine
 
@@ -52,6 +52,7 @@ COPY = 16
 # the data, of a barrier and the address arithmetic of a step, of loading fragments before the first product, of a block
 # that begins and ends, and of a kernel more than one.
 RATE = 1200.0
+GROUP_RATE = 1900.0
 LATENCY, STEP, LOAD, BLOCK, KERNEL = 700.0, 60.0, 35.0, 1500.0, 3500.0
 # Bytes in a cycle: of shared memory, of what a multiprocessor gets from the second cache, and of parts added up.
 SHARED_RATE, FETCH_RATE, SUM_RATE = 128.0, 32.0, 2000.0
@@ -147,16 +148,17 @@ def product(
     parts = config["parts"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
     whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]
+    lies = _IN_BLOCKS if config.get("warpgroup") else _IN_ROWS
 
     def strips(read: Callable[..., Any], side: Operand, size: int, padded: int, word: str) -> Tensor:
         def body(*at):
-            *lead, i, k = at if side.along else (*at[:-2], at[-1], at[-2])
+            lead, (i, k) = at[: len(batch)], lies.element(side.along, at[len(batch) :], dtype)
             value = read(*lead, k, i)
             inside = [_below(x, n, side.lanes if (x is k) == side.along else 1)
                       for x, n, all_of in ((k, terms, whole[2]), (i, size, padded)) if n != all_of]
             return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
 
-        shape = (padded, whole[2]) if side.along else (whole[2], padded)
+        shape = lies.shape(side.along, padded, whole[2], dtype)
         return te.compute((*batch, *shape), body, name=f"{name}_{word}", tag=f"{TAG},step")
 
     a = strips(left, sides[0], rows, whole[0], "left")
@@ -165,8 +167,8 @@ def product(
     r = te.reduce_axis((0, share), name="k")
 
     def term(lead, k, i, j):
-        x = a(*lead, *((i, k) if sides[0].along else (k, i)))
-        y = b(*lead, *((j, k) if sides[1].along else (k, j)))
+        x = a(*lead, *lies.place(sides[0].along, i, k, dtype))
+        y = b(*lead, *lies.place(sides[1].along, j, k, dtype))
         return te.sum(x.astype(fragments.SUM) * y.astype(fragments.SUM), axis=r)
 
     attrs = {"places": places, "config": {**config, "dtype": dtype}, "sides": sides}
@@ -182,6 +184,22 @@ def product(
                       attrs={"places": places, "config": config})
 
 
+class Layout(NamedTuple):
+    """How strips lie: their shape, where a term of a row is, and the row and the term of a place."""
+
+    shape: Callable[..., tuple[int, ...]]
+    place: Callable[..., tuple[Any, ...]]
+    element: Callable[..., tuple[Any, Any]]
+
+
+def _turned(along: bool, pair: Sequence[Any], *_: Any) -> tuple[Any, ...]:
+    return tuple(pair) if along else tuple(pair[::-1])
+
+
+_IN_ROWS = Layout(lambda along, *pair: _turned(along, pair[:2]), lambda along, *pair: _turned(along, pair[:2]), _turned)
+_IN_BLOCKS = Layout(warpgroup.shape, warpgroup.place, warpgroup.element)
+
+
 def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
     """x < limit, the same for all lanes of a copy."""
     return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
@@ -193,18 +211,26 @@ def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum."""
     k = max(sizes.terms, STEPS[-1])
-    return {
+    table: dict[str, list] = {
         "tile": list(TILES),
         "warps": [w for w in WARPS if w[0] * w[1] * machine.warp <= machine.max_threads],
         "step": [s for s in STEPS if s <= k and s * sizes.bytes <= 128],
         "stages": list(STAGES),
         "parts": [p for p in PARTS if p * STEPS[-1] <= k],
     }
+    if not machine.has_warpgroups or sizes.bytes != 2:
+        return table
+    more = {"tile": warpgroup.TILES, "warps": warpgroup.COUNTS, "step": [warpgroup.ROW // sizes.bytes],
+            "stages": warpgroup.STAGES}  # fmt: skip
+    both = {name: list(dict.fromkeys([*values, *more.get(name, ())])) for name, values in table.items()}
+    return {"warpgroup": [True, False], **both}
 
 
 def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
     """Of the strips, or of the tile of results that takes their place."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
+    if config.get("warpgroup"):
+        return max(warpgroup.strip_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
     gap = 32 // sizes.bytes
     strips = config["stages"] * sum(max((x + gap) * config["step"], x * (config["step"] + gap)) for x in (bm, bn))
     return max(strips * sizes.bytes, bm * (bn + 32) * 4)
@@ -212,6 +238,8 @@ def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
 
 def registers(config: dict[str, Any]) -> int:
     tm, tn = config["tile"]
+    if config.get("warpgroup"):
+        return tm * tn // warpgroup.THREADS + OTHER_REGISTERS
     return tm * tn // 32 + (tm + tn) // 2 + OTHER_REGISTERS
 
 
@@ -220,7 +248,7 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     step, parts = config["step"], config["parts"]
     if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > gemm.MOST_BLOCKS:
         return False
-    if registers(config) > MOST_REGISTERS:
+    if registers(config) > MOST_REGISTERS or not _is_known(sizes, machine, config):
         return False
     steps = -(-sizes.terms // (step * parts))
     if config["stages"] > max(steps, min(STAGES)):
@@ -228,21 +256,38 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
 
 
+def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+    """Whether tile, warps and stages are those of warps, or those of warpgroups as asked."""
+    (wm, wn), tile, stages = config["warps"], config["tile"], config["stages"]
+    if not config.get("warpgroup"):
+        return tile in TILES and (wm, wn) in WARPS and stages in STAGES
+    if not machine.has_warpgroups or tile not in warpgroup.TILES or (wm, wn) not in warpgroup.COUNTS:
+        return False
+    threads = wm * wn * warpgroup.THREADS
+    fits = threads <= machine.max_threads and registers(config) * threads <= warpgroup.REGISTERS
+    return fits and config["step"] * sizes.bytes == warpgroup.ROW and stages in warpgroup.STAGES
+
+
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
     (tm, tn), (wm, wn), step, stages, parts = (config[x] for x in ("tile", "warps", "step", "stages", "parts"))
-    bm, bn, warps = tm * wm, tn * wn, wm * wn
+    by_group = bool(config.get("warpgroup"))
+    bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
     used = -(-registers(config) // 8) * 8 * warps * machine.warp
     fit = min(gemm.MOST_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
     fit = max(min(fit, gemm.MOST_THREADS // (warps * machine.warp)), 1)
-    rate = RATE * 2 / sizes.bytes
+    rate = (GROUP_RATE if by_group else RATE) * 2 / sizes.bytes
     strips = (bm + bn) * step * sizes.bytes
+    # Elements of both operands that the units read in a step, for each of its terms.
+    read = wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn)
     # Busy cycles of a step of one block, and how long it takes when it is alone.
-    busy = max(bm * bn * step / rate, (warps * (tm + tn) * step * sizes.bytes + strips) / SHARED_RATE,
-               strips / FETCH_RATE)
-    products = tm * tn * step / (rate / 4) * -(-warps // 4)
-    alone = max(STEP + step * sizes.bytes / 32 * LOAD + products, LATENCY / (stages - 1), busy)
+    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / SHARED_RATE, strips / FETCH_RATE)
+    if by_group:
+        alone = max(STEP + bm * bn * step / rate, LATENCY / (stages - 1 - warpgroup.IN_FLIGHT), busy)
+    else:
+        products = tm * tn * step / (rate / 4) * -(-warps // 4)
+        alone = max(STEP + step * sizes.bytes / 32 * LOAD + products, LATENCY / (stages - 1), busy)
     ends = BLOCK + bm * bn * 12 / SHARED_RATE
     steps = -(-sizes.terms // (step * parts))
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
@@ -284,7 +329,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         return
     attrs = stage.op.attrs
     config, places = attrs["config"], attrs["places"]
-    counts = (*config["warps"], planner.machine.warp)
+    counts = (*config["warps"], warpgroup.THREADS if config.get("warpgroup") else planner.machine.warp)
     rows, columns, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
     threads = Threads(rows, columns, lanes, counts)
     sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
@@ -302,7 +347,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
     sums.compute_at(stage, warp)
     planner.placed.update(s[t] for t in sums.op.input_tensors)
-    _multiply(s, sums, attrs, threads)
+    (_multiply_by_group if config.get("warpgroup") else _multiply)(s, sums, attrs, threads)
 
 
 def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, rows: int, tile: int) -> None:
@@ -329,16 +374,19 @@ def _whole_tiles(stage: Stage, config: dict[str, Any], threads: Threads) -> Iter
 def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threads: Threads) -> IterVar:
     """Divide a tile among warps, which store their fragments; the loop around what a warp does."""
     (tm, tn), (i, j) = config["tile"], axes
+    by_group = bool(config.get("warpgroup"))
+    sides = (tm, tn) if by_group else (fragments.SIDE, fragments.SIDE)
     wi, i = stage.split(i, factor=tm)
     wj, j = stage.split(j, factor=tn)
-    io, ii = stage.split(i, factor=fragments.SIDE)
-    jo, ji = stage.split(j, factor=fragments.SIDE)
+    io, ii = stage.split(i, factor=sides[0])
+    jo, ji = stage.split(j, factor=sides[1])
     stage.reorder(wi, wj, io, jo, ii, ji)
     stage.bind(wi, threads.rows)
     stage.bind(wj, threads.columns)
     stage.unroll(io)
     stage.unroll(jo)
-    stage.tensorize(ii, fragments.store(config["dtype"]))
+    dtype = config["dtype"]
+    stage.tensorize(ii, warpgroup.store(config["tile"], dtype) if by_group else fragments.store(dtype))
     return wj
 
 
@@ -420,6 +468,26 @@ def _multiply(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads)
         _fetch(s[tensor], side, threads, tile * warps * step)
         s[tensor].compute_at(sums, ko)
         s[tensor].double_buffer(config["stages"])
+
+
+def _multiply_by_group(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
+    """The loop over the sum: strips for several steps ahead, and products of a whole step."""
+    config, sides = attrs["config"], attrs["sides"]
+    *lead, i, j = sums.op.axis
+    (k,) = sums.op.reduce_axis
+    operands = list(sums.op.input_tensors)
+    ko, kk = sums.split(k, factor=config["step"])
+    sums.reorder(ko, *lead, i, j, kk)
+    sums.tensorize(i, warpgroup.multiply(config["tile"], sides[0].along, sides[1].along, config["dtype"]))
+    for tensor, side, tile, groups in zip(operands, sides, config["tile"], config["warps"]):
+        strip = s[tensor]
+        strip.set_scope("shared.dyn")
+        *rows, c = strip.op.axis
+        co, lanes = strip.split(c, factor=side.lanes)
+        strip.vectorize(lanes)
+        _spread(strip, strip.fuse(*rows, co), threads, tile * groups * config["step"] // side.lanes)
+        strip.compute_at(sums, ko)
+        strip.double_buffer(config["stages"])
 
 
 def _fetch(strip: Stage, side: Operand, threads: Threads, elements: int) -> None:

@@ -1,0 +1,96 @@
+"""PrepareWarpgroupProducts: memory whose matrices a warpgroup multiplies (``ptx_wgmma``), and the end of its products.
+
+The unit reads shared memory in rows of 128 bytes whose pieces of 16 bytes change places: piece p of row r lies where
+piece ``p xor r % 8`` would. Each write to such memory goes there; eight rows then lie in all banks, whichever way they
+are read. Products run beside the program; behind the last of them it waits, before anything looks at the sums.
+"""
+
+from __future__ import annotations
+
+from ...dtype import info
+from ...error import ScheduleError
+from ...ir import primop
+from ...ir.op import Op
+from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.visit import post_order
+from ..function import PrimFunc
+from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
+from .statement import StmtRewriter, Sum, as_sum, is_call
+
+PRODUCT, WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait"
+# Bytes of a piece and of a row, and how many rows there are before the pattern begins again.
+PIECE, ROW, ROWS = 16, 128, 8
+# Operands of a product: the accumulator, and where pointers to the matrices stand.
+ACCUMULATOR, MATRICES = 4, (6, 9)
+
+
+def operands_of(body: Stmt) -> set[Var]:
+    """Memory that products read."""
+    return {node.args[at].args[1] for node in post_order(body) if is_call(node, PRODUCT) for at in MATRICES
+            if is_call(node.args[at], "tir.tvm_access_ptr")}
+
+
+def swizzled(index: PrimExpr, size: int) -> PrimExpr:
+    """Where the element at ``index`` lies; ``size`` is that of an element in bytes."""
+    piece, row = PIECE // size, ROW // size
+    total = as_sum(index)
+    if total is None:
+        return _moved(index, piece, row)
+    # What is a multiple of the whole pattern does not change it.
+    whole = row * ROWS
+    high = {k: t for k, t in total.terms.items() if t[1] % whole == 0}
+    low = {k: t for k, t in total.terms.items() if k not in high}
+    rest = total.constant % whole
+    inside = _moved(Sum(low, rest, total.dtype).build(), piece, row)
+    return Sum(high, total.constant - rest, total.dtype).build() + inside
+
+
+def _moved(index: PrimExpr, piece: int, row: int) -> PrimExpr:
+    pattern = primop.floormod(primop.floordiv(index, row), ROWS)
+    place = primop.bitwise_xor(primop.floordiv(index, piece), pattern)
+    return place * piece + primop.floormod(index, piece)
+
+
+class Swizzle(StmtRewriter):
+    """Writes to the memory of matrices go to where the unit reads them."""
+
+    def __init__(self, memory: set[Var]):
+        self.memory = memory
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        if node.buffer.data not in self.memory:
+            return node
+        size, (index,) = info(node.buffer.dtype).bytes, node.indices
+        if not isinstance(index, Ramp):
+            return node.replace(indices=(swizzled(index, size),))
+        if not (isinstance(index.stride, IntImm) and index.stride.value == 1 and PIECE // size % index.lanes == 0):
+            raise ScheduleError(
+                f"{node.buffer.name} is multiplied by ptx_wgmma: vectors stored to it lie side by side inside of 16 "
+                f"bytes; got {index.lanes} elements of {node.buffer.dtype} with stride {index.stride}"
+            )
+        return node.replace(indices=(Ramp(swizzled(index.base, size), index.stride, index.lanes),))
+
+
+def multiplies(node: Stmt) -> bool:
+    return any(is_call(n, PRODUCT) for n in post_order(node))
+
+
+def ended(node: Stmt) -> Stmt:
+    """``node`` with a wait behind the last of its products, outside of all loops."""
+    if isinstance(node, (AttrStmt, Allocate, LetStmt)):
+        return node.replace(body=ended(node.body))
+    if isinstance(node, SeqStmt):
+        busy = [*map(multiplies, node.seq), False]
+        return seq(*(ended(s) if busy[at] and not busy[at + 1] else s for at, s in enumerate(node.seq)))
+    sums = dict.fromkeys(n.args[ACCUMULATOR] for n in post_order(node) if is_call(n, PRODUCT))
+    return seq(node, *(Evaluate(Call("void", Op.get(WAIT), (const(0, "int32"), total))) for total in sums))
+
+
+def prepare_warpgroup_products(func: PrimFunc) -> PrimFunc:
+    if not multiplies(func.body):
+        return func
+    memory = operands_of(func.body)
+    read = next((n for n in post_order(func.body) if isinstance(n, BufferLoad) and n.buffer.data in memory), None)
+    if read is not None:
+        raise ScheduleError(f"{read.buffer.name} is multiplied by ptx_wgmma; it cannot be read element by element too")
+    return func.replace(body=ended(Swizzle(memory).stmt(func.body)))
