@@ -2,7 +2,8 @@
 
 ``run(schedule, args, arrays)`` builds for ``cuda`` and gives back all arrays as the device left them. The runtime is
 the real one; what stands in for the driver's library is ``driver.cpp``, and behind it ``machine.cpp`` (blocks, threads,
-barriers, lanes of a warp, copies beside the program) and ``matrix.cpp`` (mma, ldmatrix, wmma).
+barriers, lanes of a warp, copies beside the program), ``matrix.cpp`` (mma, ldmatrix, wmma) and ``warpgroup.cpp``
+(wgmma).
 
 What a device leaves undefined comes out wrong here: threads run in an order that is drawn, shared memory begins as NaN,
 an asynchronous copy arrives when its thread waits for it. Accesses beyond an array, accesses that are not aligned, and
@@ -37,7 +38,7 @@ from tvm.error import TVMError
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SOURCES = ("machine.cpp", "matrix.cpp", "driver.cpp")
+SOURCES = ("machine.cpp", "matrix.cpp", "warpgroup.cpp", "driver.cpp")
 # Aliasing as in CUDA C, where bytes are looked at as anything; accesses are checked.
 FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv",
          "-fsanitize=alignment,bounds", "-fno-sanitize-recover=all")  # fmt: skip
@@ -46,7 +47,7 @@ REAL = bool(os.environ.get("TVM_CUDA_REAL"))
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\(")
 _SHARED = re.compile(r"^(\s*)__shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[(\d+)\]"
                      r"(?: __attribute__\(\(aligned\(\d+\)\)\))?;", re.MULTILINE)  # fmt: skip
-_DYNAMIC = re.compile(r"^(\s*)extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];", re.MULTILINE)
+_DYNAMIC = re.compile(r"^(\s*)extern __shared__ (?:__align__\((\d+)\) )?([\w ]+?) (\w+)\[\];", re.MULTILINE)
 
 
 def compiler() -> str | None:
@@ -95,6 +96,10 @@ def translated(text: str) -> str:
         place = f'emu_shared({next(numbers)}, "{name}", {count} * sizeof({kind}))'
         return f"{space}{kind} (&{name})[{count}] = *({kind} (*)[{count}]){place};"
 
+    def dynamic(found: re.Match) -> str:
+        space, alignment, kind, name = found.groups()
+        return f"{space}{kind}* {name} = ({kind}*)emu_dynamic_shared_at({alignment or 16});"
+
     kernels = _KERNEL.findall(text)
     try:
         text = ptx.translate(text)
@@ -104,7 +109,7 @@ def translated(text: str) -> str:
     parts = re.split(r'(?=extern "C" __global__)', text)
     for index, part in enumerate(parts):
         numbers = iter(range(1 << 30))
-        part = _DYNAMIC.sub(r"\1\2* \3 = (\2*)emu_dynamic_shared();", part)
+        part = _DYNAMIC.sub(dynamic, part)
         parts[index] = _SHARED.sub(shared, part)
     text = "".join(parts)
     if "__shared__" in text:

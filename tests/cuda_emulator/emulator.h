@@ -22,6 +22,8 @@ extern emu_place *emu_now;
 /* Memory of the block: array number `slot` of the kernel, and what the launch adds. */
 void *emu_shared(int slot, const char *name, emu_word bytes);
 void *emu_dynamic_shared(void);
+/* What follows `extern __shared__ __align__(alignment)`. */
+void *emu_dynamic_shared_at(emu_word alignment);
 unsigned emu_shared_address(const void *place);
 void *emu_shared_place(unsigned address, int bytes, int alignment);
 void emu_barrier(int line);
@@ -32,6 +34,7 @@ unsigned emu_ballot(unsigned mask, int predicate, int line);
 void emu_copy_async(unsigned shared, const void *global, int size, int count);
 void emu_copy_commit(void);
 void emu_copy_wait(int groups);
+void emu_proxy_fence(void);
 void emu_copy_bulk(unsigned shared, const void *global, int size, unsigned barrier);
 void emu_mbarrier_init(unsigned barrier, int count);
 void emu_mbarrier_arrive(unsigned barrier, int bytes);
@@ -47,6 +50,11 @@ void emu_fragment_store(int column, int m, int n, int k, const char *kind, const
 void emu_fragment_product(int column_a, int column_b, int m, int n, int k, const char *kinds, emu_word *d, int d_registers,
                           const emu_word *a, int a_registers, const emu_word *b, int b_registers, const emu_word *c,
                           int c_registers, int line);
+void emu_group_product(int m, int n, int k, const char *kind, float **sums, int registers, emu_word a, emu_word b, int keep,
+                       int turned_a, int turned_b, int line);
+void emu_group_fence(int line);
+void emu_group_commit(int line);
+void emu_group_wait(int left, int line);
 float emu_float_of_half(unsigned short bits);
 unsigned short emu_half_of(double value);
 float emu_float_of_bfloat(unsigned short bits);

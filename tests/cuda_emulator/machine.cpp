@@ -38,6 +38,7 @@ struct Thread {
   std::vector<Copy> copies;
   std::vector<size_t> groups; /* how many copies each committed group had */
   size_t loose;               /* copies of no group yet */
+  std::vector<unsigned> hidden; /* words that copies of this thread wrote since its last fence.proxy.async */
 };
 
 enum { MAX_THREADS = 1024, STACK = 512 << 10, PAGE = 4096 };
@@ -98,12 +99,22 @@ void wait_as(State state, int line) {
   leave();
 }
 
+/* Words of shared memory by how many threads have written them without a fence behind; none is beyond the last slot. */
+unsigned char hidden_words[(size_t)SLOTS * SLOT / 4];
+
+void forget_hidden(Thread &t) {
+  for (unsigned word : t.hidden) --hidden_words[word];
+  t.hidden.clear();
+}
+
 void finish_copies(Thread &t, size_t wanted) {
   for (size_t i = 0; i < wanted; ++i) {
     const Copy &c = t.copies[i];
     char *to = (char *)emu_shared_place(c.to, c.size, c.size);
     memcpy(to, c.from, (size_t)c.count);
     memset(to + c.count, 0, (size_t)(c.size - c.count));
+    for (unsigned word = c.to / 4; word < (c.to + (unsigned)c.size) / 4; ++word)
+      if (hidden_words[word] < 255) ++hidden_words[word], t.hidden.push_back(word);
   }
   t.copies.erase(t.copies.begin(), t.copies.begin() + (ptrdiff_t)wanted);
 }
@@ -288,9 +299,12 @@ __attribute__((noinline)) void run_block(emu_size at, std::vector<int> &order) {
     t.copies.clear();
     t.groups.clear();
     t.loose = 0;
+    forget_hidden(t);
   }
+  emu_begin_warpgroups();
   while (!sweep(order)) {
   }
+  if (!*failure) emu_end_warpgroups(count);
 }
 
 /* ---- faults ---- */
@@ -395,6 +409,8 @@ const char *emu_run(const Launch &asked) {
   return *failure ? failure : nullptr;
 }
 
+bool emu_is_hidden(unsigned address) { return hidden_words[address / 4] != 0; }
+
 void emu_meet(const char *what, unsigned mask, bool whole, void *operands, Act act, int line) {
   Thread *t = current;
   if (!(mask >> (t - warp_of(t)) & 1)) emu_fail("line %d: %s: the mask 0x%x does not have the lane itself", line, what, mask);
@@ -406,7 +422,8 @@ void emu_meet(const char *what, unsigned mask, bool whole, void *operands, Act a
 extern "C" {
 
 void *emu_shared(int slot, const char *name, emu_word bytes) { return slot_memory(slot, name, bytes, 16); }
-void *emu_dynamic_shared(void) { return slot_memory(DYNAMIC, "dynamic", launch->shared, 128); }
+void *emu_dynamic_shared_at(emu_word alignment) { return slot_memory(DYNAMIC, "dynamic", launch->shared, alignment); }
+void *emu_dynamic_shared(void) { return slots[DYNAMIC].place ? slots[DYNAMIC].place : emu_dynamic_shared_at(16); }
 
 unsigned emu_shared_address(const void *place) {
   ptrdiff_t at = (const char *)place - arena;
@@ -441,6 +458,8 @@ void emu_copy_async(unsigned shared, const void *global, int size, int wanted) {
   current->copies.push_back(Copy{shared, global, size, wanted});
   ++current->loose;
 }
+
+void emu_proxy_fence(void) { forget_hidden(*current); }
 
 void emu_copy_commit(void) {
   current->groups.push_back(current->loose);

@@ -27,6 +27,13 @@ const char *emu_run(const Launch &launch);
 typedef void (*Act)(void **operands, unsigned present);
 void emu_meet(const char *what, unsigned mask, bool whole, void *operands, Act act, int line);
 
+/* Of a block: products of warpgroups, and whether all are done. */
+void emu_begin_warpgroups();
+void emu_end_warpgroups(int threads);
+
+/* Whether memory was written by a copy that no fence.proxy.async of its thread came after. */
+bool emu_is_hidden(unsigned address);
+
 /* The device allocation an address is in or just beyond: its size, and the address's distance from its beginning. */
 bool emu_find_allocation(uintptr_t address, size_t *size, ptrdiff_t *offset);
 

@@ -238,6 +238,31 @@ def _fragments(i: Instruction) -> str:
     return f"{{ {' '.join(parts)} {call} {_results('emu_d', d)} }}"
 
 
+def _warpgroup(i: Instruction) -> str:
+    what = i.words[1]
+    if what == "fence":
+        return "emu_group_fence(__LINE__);"
+    if what == "commit_group":
+        return "emu_group_commit(__LINE__);"
+    if what == "wait_group":
+        return f"emu_group_wait({i.operands[0]}, __LINE__);"
+    kinds = i.words[-3:]
+    if what != "mma_async" or i.has("sp") or kinds[0] != "f32" or kinds[1] != kinds[2] or "\n" in i.operands[1]:
+        raise Unknown(".".join(i.words))
+    sums, (a, b, keep, *scales) = i.list(0), i.operands[1:]
+    if scales[:2] != ["1", "1"]:
+        raise Unknown(f"wgmma with the factors {scales[:2]}")
+    turned = scales[2:] or ["0", "0"]
+    places = ", ".join(f"&({x})" for x in sums)
+    call = (f'emu_group_product({_shape(i)}, "{kinds[1]}", emu_d, {len(sums)}, {a}, {b}, {keep}, {turned[0]}, '
+            f"{turned[1]}, __LINE__);")  # fmt: skip
+    return f"{{ float* emu_d[] = {{{places}}}; {call} }}"
+
+
+def _fence(i: Instruction) -> str:
+    return "emu_proxy_fence();" if i.words[1:3] == ("proxy", "async") else ""
+
+
 INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {
     "cvt": _convert,
     **dict.fromkeys(("add", "sub", "mul", "fma", "min", "max", "neg", "abs"), _arithmetic),
@@ -255,7 +280,8 @@ INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {
     "ldmatrix": _ldmatrix,
     "mma": _mma,
     "wmma": _fragments,
-    "fence": lambda i: "",
+    "wgmma": _warpgroup,
+    "fence": _fence,
     "membar": lambda i: "",
     "bra": lambda i: f"goto {i.operands[0]};",
 }
