@@ -183,8 +183,8 @@ class Cuda(GpuLike):
             super().declare_shared(var, dtype, count)
             return
         self.dynamic_bytes += count * info(element(dtype)).bytes
-        # Its size is an argument of the launch, and it may hold anything: copies in bulk want the most alignment but for
-        # matrices of warpgroups.
+        # Its size is an argument of the launch, and it may hold anything: copies in bulk, or matrices that a warpgroup
+        # multiplies, want the most alignment.
         kind = self.memory_type(element(dtype))
         most = cuda_warpgroup.GROUP if any(x.of_group for x in self.fragments.values()) else 128
         self.head.append(f"  extern __shared__ __align__({most}) {kind} {self.names[var]}[];")

@@ -48,7 +48,7 @@ def matrix(p: Cuda, dtype: str, along: bool, stride: int) -> Matrix:
             raise TVMError(f"{p.name}: rows of a matrix for ptx_wgmma are {ROW} bytes apart, got {stride * size}")
         return Matrix(True, 1, TERMS // 16, ROWS * ROW // 16)
     if size != 2:
-        raise TVMError(f"{p.name}: matrices of {dtype} lie along the sum for ptx_wgmma, which turns only 16-bit numbers")
+        raise TVMError(f"{p.name}: ptx_wgmma turns 16-bit numbers only; matrices of {dtype} have to lie along the sum")
     if stride * size % GROUP:
         raise TVMError(f"{p.name}: blocks of a matrix for ptx_wgmma begin at multiples of {GROUP} bytes")
     lead = stride * size // 16
@@ -104,7 +104,8 @@ def multiply(p: Cuda, node: Call) -> str:
         f"{'k' if m.along else 'n'}{m.lead}" for m in (left, right)
     )
     high = GROUP // 16 | _SWIZZLE
-    lines = [f"  {call}(d + {m * ROWS * columns // THREADS}, x + {m * left.down + k * left.step}, y + {k * right.step});"
+    each = ROWS * columns // THREADS
+    lines = [f"  {call}(d + {m * each}, x + {m * left.down + k * left.step}, y + {k * right.step});"
              for k in range(terms * info(dtype).bytes // TERMS) for m in range(rows // ROWS)]
     p.source.add_helper(name, _INLINE + f"""void {name}(float* d, const void* a, const void* b) {{
   const unsigned long long x = tvm_matrix_descriptor(a, {left.lead}, 0x{high:x});

@@ -2,9 +2,10 @@
 
 A block of warps computes a tile of results. Strips of both operands come into shared memory by asynchronous copies,
 several steps ahead of their use; each warp loads fragments of them and multiplies them into accumulators, which hold
-its part of the tile as float32. At the end the tile goes through shared memory, so that what follows element by element
-reads and writes rows. On sm_90a four warps may multiply together, straight from shared memory (``warpgroup``). Where tiles are too few to occupy the machine, the sum is divided among blocks, and the parts are
-added up afterwards.
+its part of the tile as float32. On sm_90a four warps may multiply together, straight from shared memory: a warpgroup
+then stands wherever a warp does below. At the end the tile goes through shared memory, so that what follows element by
+element reads and writes rows. Where tiles are too few to occupy the machine, the sum is divided among blocks, and the
+parts are added up afterwards.
 
 Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.allow_tf32`` of the PassContext is set.
 """
