@@ -15,6 +15,7 @@ from ..target import Target
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
 from .gpu.sort import Lines, sort_lines
+from .scan import cumsum
 from .scatter import nest, on_gpu
 from .utils import check_tensor, normalize_axis
 
@@ -68,7 +69,7 @@ def merge_sort(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, a
     return source[0]
 
 
-def _sorted(data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort") -> list[te.Tensor]:
+def sorted_parts(data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort") -> list[te.Tensor]:
     """The first ``count`` of the sorted elements: "values", "indices" or both, each with its type."""
     axis = normalize_axis(axis, len(data.shape), name)
     n = data.shape[axis]
@@ -179,7 +180,7 @@ def sort(data, axis=-1, is_ascend=1):
     """The elements along ``axis`` in order."""
     _check(data, "sort")
     n = data.shape[normalize_axis(axis, len(data.shape), "sort")]
-    return _sorted(data, axis, bool(is_ascend), n, {"values": data.dtype})[0]
+    return sorted_parts(data, axis, bool(is_ascend), n, {"values": data.dtype})[0]
 
 
 def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32"):
@@ -190,7 +191,7 @@ def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32"):
     if valid_count is not None and len(valid_count.shape) >= len(data.shape):
         raise ExprValueError(f"argsort: {len(valid_count.shape)} dimensions of counts for {len(data.shape)} of data")
     outputs = {"indices": canonical(dtype)}
-    return _sorted(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort")[0]
+    return sorted_parts(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort")[0]
 
 
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64"):
@@ -204,7 +205,7 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64"):
         outputs["values"] = data.dtype
     if ret_type != "values":
         outputs["indices"] = canonical(dtype)
-    made = _sorted(data, axis, bool(is_ascend), _count(k, n), outputs, name="topk")
+    made = sorted_parts(data, axis, bool(is_ascend), _count(k, n), outputs, name="topk")
     return made if ret_type == "both" else made[0]
 
 
@@ -271,6 +272,9 @@ def unique(data, is_sorted=True, return_counts=False):
     whole, one = (n,), (convert(1),)
     shapes = [whole, whole, whole, one, *([whole] if return_counts else [])]
     dtypes = [data.dtype, *["int32"] * (len(shapes) - 1)]
+    if on_gpu() and _fits_threads(data.shape):
+        inputs, statement = _unique_together(data, n, is_sorted)
+        return te.extern(shapes, inputs, statement, dtype=dtypes, name="unique", tag="unique")
     statement = _unique_statement(data, n, is_sorted)
     return te.extern(shapes, [data], statement, dtype=dtypes, name="unique", tag="unique")
 
@@ -336,6 +340,67 @@ def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: P
             ranks[group[0]] = is_first[places[begin + i]]
             group[0] = group[0] + 1
     return ranks
+
+
+def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> tuple[list[te.Tensor], Callable]:
+    """The same by many threads: in sorted order an element's group is the number of those before it that are the first
+    of their value; by appearance it is that number for the places of the first ones."""
+    keys, places = sorted_parts(data, 0, True, n, {"values": data.dtype, "indices": "int32"}, name="unique_sorted")
+
+    def is_fresh(i):
+        return primop.cast("int32", tir.any(i < 1, comes_before(keys(te.max(i - 1, 0)), keys(i), True)))
+
+    fresh = te.compute((n,), is_fresh, name="unique_fresh", tag="injective")
+    groups = cumsum(fresh)
+
+    def mark(ins, outs):
+        ib = create()
+        flags, numbers, order = (ib.buffer_ptr(b) for b in ins)
+        begins, heads, appears = (ib.buffer_ptr(b) for b in outs)
+
+        def one(i):
+            place, group = order[i[0]], numbers[i[0]] - 1
+            with ib.if_scope(primop.not_equal(flags[i[0]], 0)):
+                begins[group], heads[group] = i[0], place
+            appears[place] = flags[i[0]]
+
+        nest(ib, [n], one, together=True)
+        return ib.get()
+
+    begins, heads, appears = te.extern(
+        [(n,)] * 3, [fresh, groups, places], mark, dtype=["int32"] * 3, name="unique_groups", tag="unique_groups"
+    )
+    inputs = [keys, places, fresh, groups, begins, *([] if is_sorted else [heads, cumsum(appears)])]
+    return inputs, lambda ins, outs: _put_unique(ins, outs, n)
+
+
+def _put_unique(ins: list, outs: list, n: PrimExpr) -> Any:
+    ib = create()
+    keys, places, fresh, groups, begins, *by_appearance = (ib.buffer_ptr(b) for b in ins)
+    elements, firsts, inverse, total, *counts = (ib.buffer_ptr(b) for b in outs)
+
+    def one(i):
+        at, group, found = i[0], groups[i[0]] - 1, groups[n - 1]
+        number = group
+        if by_appearance:
+            heads, appears = by_appearance
+            number = appears[heads[group]] - 1
+        inverse[places[at]] = number
+        with ib.if_scope(primop.not_equal(fresh[at], 0)):
+            elements[number], firsts[number] = keys[at], places[at]
+            if counts:
+                counts[0][number] = te.if_then_else(group + 1 < found, begins[group + 1], n) - at
+        with ib.if_scope(at >= found):
+            elements[at], firsts[at] = const(0, elements.dtype), 0
+            if counts:
+                counts[0][at] = 0
+
+    def last(i):
+        total[i[0]] = te.if_then_else(n > 0, groups[te.max(n - 1, 0)], 0)
+
+    nest(ib, [n], one, together=True)
+    nest(ib, [1], last, together=True)
+    return ib.get()
 
 
 __all__ = ["argsort", "searchsorted", "sort", "topk", "unique"]

@@ -131,6 +131,67 @@ def test_suppression_has_a_block_for_each_image():
 
 
 @tvm.testing.requires_opencl
+@pytest.mark.parametrize("n, dtype", [(1, "int32"), (700, "float32"), (5003, "int64")])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_unique(n, dtype, ordered, rng):
+    data = rng.integers(0, max(n // 3, 1), n).astype(dtype)
+    elements, firsts, inverse, total, counts = results([data], lambda t: topi.unique(t, ordered, True))
+    wanted, where, _, often = np.unique(data, True, True, True)
+    sequence = np.arange(len(wanted)) if ordered else np.argsort(where)
+    assert total[0] == len(wanted)
+    for got, reference in ((elements, wanted), (firsts, where), (counts, often)):
+        np.testing.assert_array_equal(got[: len(wanted)], reference[sequence])
+        assert not got[len(wanted) :].any()
+    np.testing.assert_array_equal(elements[inverse], data)
+
+
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("n, limit", [(1, 5), (83, 4), (700, 1000)])
+def test_boxes_of_all_classes_by_score(n, limit, rng):
+    # Sides are small whole numbers: whether boxes overlap by more than a half does not depend on rounding.
+    corner = rng.integers(0, 20, (2, n, 2))
+    boxes = np.concatenate([corner, corner + rng.integers(1, 12, (2, n, 2))], 2).astype("float32")
+    scores = rng.integers(0, 50, (2, 3, n)).astype("float32")
+    result, best, total = results(
+        [boxes, scores], lambda b, s: topi.vision.all_class_non_max_suppression(b, s, limit, 0.5, 9.0, "tensorflow")
+    )
+    for image in range(2):
+        kept = []
+        for c in range(3):
+            own = []
+            for i in np.argsort(-scores[image, c], kind="stable"):
+                if scores[image, c, i] > 9 and len(own) < limit and not any(near(boxes[image], i, j) for j in own):
+                    own.append(i)
+            kept += [(c, i) for i in own]
+        kept.sort(key=lambda item: -scores[image, item[0], item[1]])
+        assert total[image] == len(kept)
+        assert result[image, : len(kept)].tolist() == [[c, int(i)] for c, i in kept]
+        np.testing.assert_array_equal(best[image, : len(kept)], [scores[image, c, i] for c, i in kept])
+        assert (result[image, len(kept) :] == -1).all() and not best[image, len(kept) :].any()
+
+
+def near(boxes: np.ndarray, i: int, j: int) -> bool:
+    low, high = np.maximum(boxes[i, :2], boxes[j, :2]), np.minimum(boxes[i, 2:], boxes[j, 2:])
+    common = np.prod(np.maximum(high - low, 0))
+    sizes = [np.prod(boxes[k, 2:] - boxes[k, :2]) for k in (i, j)]
+    return 2 * common > sum(sizes) - common
+
+
+def test_steps_that_one_thread_did_have_many():
+    with tvm.target.Target("cuda"):
+        counts = threads_of(topi.unique(te.placeholder((20_000,), "int32"), False, True))
+        assert sum(count >= 10_000 for count in counts) >= 4
+        boxes, scores = te.placeholder((2, 900, 4)), te.placeholder((2, 5, 900))
+        made = topi.vision.all_class_non_max_suppression(boxes, scores, 9, 0.5, 0.1, "tensorflow")
+        assert sorted(threads_of(made))[:2] >= [2, 256], "few threads add up the classes of an image"
+        inputs = [te.placeholder((2, 24, 30, 40)), te.placeholder((2, 48, 30, 40)), te.placeholder((2, 3))]
+        made = topi.vision.proposal(*inputs, (2.0, 4.0), (0.5, 1.0, 2.0), 8, 0.6, 2000, 300, 6, False)
+        assert min(threads_of(made)) >= 256
+        inputs = [te.placeholder((2, 21, 3000)), te.placeholder((2, 12000)), te.placeholder((1, 3000, 4))]
+        assert min(threads_of(topi.vision.ssd.multibox_transform_loc(*inputs))) >= 64
+
+
+@tvm.testing.requires_opencl
 def test_random_words_do_not_depend_on_the_threads():
     state = np.arange(1, 11, dtype="uint64")
     target = tvm.target.Target("llvm")

@@ -11,8 +11,8 @@ from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from ..scan import cumsum
 from ..scatter import INDEPENDENT, nest, on_gpu
-from ..sort import argsort, merge_sort
-from ..utils import check_tensor, get_const_int, simplify
+from ..sort import argsort, merge_sort, sorted_parts
+from ..utils import check_tensor, equal_const_int, get_const_int, simplify
 from .boxes import Numbers, alone, crew, overlap, suppress
 
 
@@ -246,16 +246,16 @@ def _each_class(
     return suppress(ib, n, alive, limit, overlaps, keep, workers, row)
 
 
-def _onnx_together(boxes, scores, order, numbers: Numbers):
-    """Boxes of a class are looked at by a block of threads; then all know how many are before them."""
+def _chosen_together(boxes, scores, order, numbers: Numbers):
+    """[the boxes kept of each class, by falling score; how many]: boxes of a class are looked at by a block of
+    threads."""
     batch, classes, n = scores.shape
-    lines, rows = simplify(batch * classes), simplify(batch * classes * n)
 
     def choose(ins, outs):
         ib = create()
         chosen, counts = (ib.buffer_ptr(out) for out in outs)
         alive = ib.allocate("int32", (batch, classes, n), name="alive")
-        workers = crew(ib, lines)
+        workers = crew(ib, simplify(batch * classes))
         with workers.item() as line:
             b, c = te.indexdiv(line, classes), te.indexmod(line, classes)
 
@@ -268,9 +268,16 @@ def _onnx_together(boxes, scores, order, numbers: Numbers):
         return ib.get()
 
     inputs = [boxes, scores, order, *numbers.tensors.values()]
-    chosen, counts = te.extern(
+    return te.extern(
         [tuple(scores.shape), (batch, classes)], inputs, choose, dtype=["int32", "int32"], name="chosen", tag="chosen"
     )
+
+
+def _onnx_together(boxes, scores, order, numbers: Numbers):
+    """Once the boxes of each class are chosen, all of them know how many are before them."""
+    batch, classes, n = scores.shape
+    lines, rows = simplify(batch * classes), simplify(batch * classes * n)
+    chosen, counts = _chosen_together(boxes, scores, order, numbers)
     through = cumsum(counts)
 
     def put(ins, outs):
@@ -330,7 +337,66 @@ def _onnx_result(boxes, scores, order, numbers: Numbers):
     )  # fmt: skip
 
 
+def _tensorflow_together(boxes, scores, order, numbers: Numbers):
+    """The boxes chosen in each class, moved together, are sorted by many threads."""
+    batch, classes, n = scores.shape
+    rows = simplify(classes * n)
+    chosen, counts = _chosen_together(boxes, scores, order, numbers)
+    through = cumsum(counts, 1)
+
+    def pack(ins, outs):
+        ib = create()
+        values, kept, own, ends = (ib.buffer_ptr(b) for b in ins)
+        keys, places, found = (ib.buffer_ptr(out) for out in outs)
+
+        def one(i):
+            b, c, number = i
+            with ib.if_scope(number < own[b, c]):
+                at, box = ends[b, c] - own[b, c] + number, kept[b, c, number]
+                keys[b, at], places[b, at] = values[b, c, box], c * n + box
+            with ib.if_scope(c + number < 1):
+                found[b] = ends[b, classes - 1]
+
+        nest(ib, (batch, classes, n), one, together=True)
+        return ib.get()
+
+    keys, places, found = te.extern(
+        [(batch, rows), (batch, rows), (batch,)], [scores, chosen, counts, through], pack,
+        dtype=[scores.dtype, "int32", "int32"], name="chosen_scores", tag="chosen_scores",
+    )  # fmt: skip
+    best, sequence = sorted_parts(keys, 1, False, rows, {"values": scores.dtype, "indices": "int32"}, found)
+
+    def put(ins, outs):
+        ib = create()
+        values, where, places, found = (ib.buffer_ptr(b) for b in ins)
+        result, scored, total = (ib.buffer_ptr(out) for out in outs)
+
+        def one(i):
+            b, row = i
+            with ib.if_scope(row < found[b]):
+                place = places[b, where[b, row]]
+                scored[b, row] = values[b, row]
+                result[b, row, 0] = primop.cast("int64", te.indexdiv(place, n))
+                result[b, row, 1] = primop.cast("int64", te.indexmod(place, n))
+            with ib.else_scope():
+                scored[b, row] = const(0, scores.dtype)
+                result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
+            with ib.if_scope(row < 1):
+                total[b] = primop.cast("int64", found[b])
+
+        nest(ib, (batch, rows), one, together=True)
+        return ib.get()
+
+    return te.extern(
+        [(batch, rows, 2), (batch, rows), (batch,)], [best, sequence, places, found], put,
+        dtype=["int64", scores.dtype, "int64"], name="all_class_non_max_suppression",
+        tag="all_class_non_max_suppression",
+    )  # fmt: skip
+
+
 def _tensorflow_result(boxes, scores, order, numbers: Numbers):
+    if on_gpu() and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
+        return _tensorflow_together(boxes, scores, order, numbers)
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
 

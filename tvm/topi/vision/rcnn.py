@@ -11,10 +11,10 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
-from ..scatter import nest
-from ..sort import merge_sort
+from ..scatter import nest, on_gpu
+from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
-from .boxes import overlap, suppress
+from .boxes import crew, overlap, suppress
 
 
 def _mode(mode: Any) -> str:
@@ -103,7 +103,7 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
                     def read(row, column):
                         return source[(image, c, row, column) if channel == 1 else (image, row, column, c)]
 
-                    parts = _neighbours(read, *places, height, width)
+                    parts = _neighbours(read, places[0], places[1], height, width)
                     _collect(total, parts, mode, weighted_max)
                 count = grids[0] * grids[1]
                 value = total[0] / primop.cast(dtype, te.max(count, 1)) if mode == "avg" else total[0]
@@ -240,21 +240,33 @@ def proposal(
     post, dtype = get_const_int(rpn_post_nms_top_n), cls_prob.dtype
     pre = get_const_int(rpn_pre_nms_top_n)
 
+    considered = te.min(n, pre) if pre > 0 else n
+
+    def cell(ib, ins, b, y, x, keys, corners, row=()):
+        scores, moves, info = (ib.buffer_ptr(buffer) for buffer in ins)
+        found = (scores, moves, info, anchors, cls_prob.shape, feature_stride, rpn_min_size, iou_loss)
+        _predict(ib, b, y, x, *found, keys, corners, dtype, row)
+
+    def too_near(box):
+        return lambda i, j: overlap(box(i), box(j), 1.0) > const(float(threshold), dtype)
+
+    if on_gpu():
+        return _proposal_together([cls_prob, bbox_pred, im_info], n, considered, post, cell, too_near)
+
     def statement(ins, outs):
         ib = create()
-        scores, moves, info, result = (ib.buffer_ptr(b) for b in (*ins, *outs))
+        result = ib.buffer_ptr(outs[0])
 
         def image(indices):
             (b,) = indices
             keys, places = ib.allocate(dtype, (n * 2,), name="keys"), ib.allocate("int32", (n * 2,), name="places")
             corners = ib.allocate(dtype, (n, 4), name="corners")
-            _predict(ib, b, scores, moves, info, anchors, cls_prob.shape, feature_stride, rpn_min_size, iou_loss,
-                     keys, places, corners, dtype)  # fmt: skip
-            begin = merge_sort(ib, keys, places, n, False)
-            considered = te.min(n, pre) if pre > 0 else n
+            nest(ib, [height, width], lambda i: cell(ib, ins, b, i[0], i[1], keys, corners))
             alive, kept_boxes = ib.allocate("int32", (n,), name="alive"), ib.allocate("int32", (post,), name="chosen")
             with ib.for_range(0, n, name="i") as i:
                 alive[i] = 1
+                places[i] = i
+            begin = merge_sort(ib, keys, places, n, False)
 
             def box(i):
                 return [corners[places[begin + i], side] for side in range(4)]
@@ -262,10 +274,7 @@ def proposal(
             def keep(i, number):
                 kept_boxes[number] = places[begin + i]
 
-            kept = suppress(
-                ib, considered, alive, const(post, "int32"),
-                lambda i, j: overlap(box(i), box(j), 1.0) > const(float(threshold), dtype), keep,
-            )  # fmt: skip
+            kept = suppress(ib, considered, alive, const(post, "int32"), too_near(box), keep)
             with ib.for_range(0, post, name="row") as row:
                 chosen = kept_boxes[row % te.max(kept[0], 1)]
                 result[b * post + row, 0] = primop.cast(dtype, b)
@@ -281,33 +290,88 @@ def proposal(
     )  # fmt: skip
 
 
-def _predict(
-    ib, b, scores, moves, info, anchors, shape, feature_stride, min_size, iou_loss, keys, places, corners, dtype
-) -> None:
-    """Boxes and scores of all anchors of an image; a box that is too small, or of a cell beyond the image, gets -1."""
-    count, height, width = len(anchors), shape[2], shape[3]
-    zero, one, half = const(0.0, dtype), const(1.0, dtype), const(0.5, dtype)
-    with ib.for_range(0, height, name="y") as y, ib.for_range(0, width, name="x") as x:
-        for a, anchor in enumerate(anchors):
-            at = (y * width + x) * count + a
-            steps = [primop.cast(dtype, (x, y)[side % 2] * feature_stride) for side in range(4)]
-            own = [const(corner, dtype) + step for corner, step in zip(anchor, steps)]
-            found = _predicted(own, [moves[b, a * 4 + side, y, x] for side in range(4)], iou_loss, dtype)
-            least = const(float(min_size), dtype) * info[b, 2]
+def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable) -> te.Tensor:
+    """The same by many threads: one predicts the boxes of a cell, all sort, and a block for each image suppresses."""
+    (batch, _, height, width), dtype = inputs[0].shape, inputs[0].dtype
+
+    def predict(ins, outs):
+        ib = create()
+        keys, corners = (ib.buffer_ptr(out) for out in outs)
+        nest(ib, [batch, height, width], lambda i: cell(ib, ins, i[0], i[1], i[2], keys, corners, (i[0],)), together=True)
+        return ib.get()
+
+    keys, corners = te.extern(
+        [(batch, n), (batch, n, 4)], inputs, predict, dtype=[dtype, dtype], name="predicted", tag="predicted"
+    )
+    (order,) = sorted_parts(keys, 1, False, considered, {"indices": "int32"})
+
+    def choose(ins, outs):
+        ib = create()
+        sides, sequence, chosen, counts = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
+        alive = ib.allocate("int32", (batch, considered), name="alive")
+        workers = crew(ib, batch)
+        with workers.item() as b:
+            with workers.each(considered, "i") as i:
+                alive[b, i] = 1
+            workers.wait()
+
+            def keep(i, number):
+                chosen[b, number] = sequence[b, i]
+
+            near = too_near(lambda i: [sides[b, sequence[b, i], side] for side in range(4)])
+            kept = suppress(ib, considered, alive, const(post, "int32"), near, keep, workers, (b,))
+            with workers.one():
+                counts[b] = kept[0]
+        return ib.get()
+
+    chosen, counts = te.extern(
+        [(batch, post), (batch,)], [corners, order], choose, dtype=["int32", "int32"], name="chosen", tag="chosen"
+    )
+
+    def put(ins, outs):
+        ib = create()
+        sides, boxes, kept, result = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
+
+        def one(i):
+            b, row = i
+            box = ib.let("box", boxes[b, te.indexmod(row, te.max(kept[b], 1))])
+            result[b * post + row, 0] = primop.cast(dtype, b)
             for side in range(4):
-                last = info[b, 1 - side % 2] - one
-                corners[at, side] = te.max(te.min(found[side], last), zero)
-            keys[at] = scores[b, count + a, y, x]
-            places[at] = at
-            real = [primop.cast("int32", info[b, place] / const(float(feature_stride), dtype)) for place in (0, 1)]
-            small = tir.any(*[corners[at, side + 2] - corners[at, side] + one < least for side in (0, 1)])
-            with ib.if_scope(small):
-                for side in range(4):
-                    shift = -least * half if side < 2 else least * half
-                    corners[at, side] = corners[at, side] + shift
-                keys[at] = const(-1.0, dtype)
-            with ib.if_scope(tir.any(y >= real[0], x >= real[1])):
-                keys[at] = const(-1.0, dtype)
+                result[b * post + row, side + 1] = sides[b, box, side]
+
+        nest(ib, [batch, post], one, together=True)
+        return ib.get()
+
+    shape = (simplify(batch * post), 5)
+    return te.extern([shape], [corners, chosen, counts], put, dtype=dtype, name="proposal", tag="proposal")
+
+
+def _predict(
+    ib, b, y, x, scores, moves, info, anchors, shape, feature_stride, min_size, iou_loss, keys, corners, dtype, row=()
+) -> None:
+    """Boxes and scores of all anchors of a cell of an image, those of ``row``; a box that is too small, or of a cell
+    beyond the image, gets -1."""
+    count, width = len(anchors), shape[3]
+    zero, one, half = const(0.0, dtype), const(1.0, dtype), const(0.5, dtype)
+    for a, anchor in enumerate(anchors):
+        at = (*row, (y * width + x) * count + a)
+        steps = [primop.cast(dtype, (x, y)[side % 2] * feature_stride) for side in range(4)]
+        own = [const(corner, dtype) + step for corner, step in zip(anchor, steps)]
+        found = _predicted(own, [moves[b, a * 4 + side, y, x] for side in range(4)], iou_loss, dtype)
+        least = const(float(min_size), dtype) * info[b, 2]
+        for side in range(4):
+            last = info[b, 1 - side % 2] - one
+            corners[(*at, side)] = te.max(te.min(found[side], last), zero)
+        keys[at] = scores[b, count + a, y, x]
+        real = [primop.cast("int32", info[b, place] / const(float(feature_stride), dtype)) for place in (0, 1)]
+        small = tir.any(*[corners[(*at, side + 2)] - corners[(*at, side)] + one < least for side in (0, 1)])
+        with ib.if_scope(small):
+            for side in range(4):
+                shift = -least * half if side < 2 else least * half
+                corners[(*at, side)] = corners[(*at, side)] + shift
+            keys[at] = const(-1.0, dtype)
+        with ib.if_scope(tir.any(y >= real[0], x >= real[1])):
+            keys[at] = const(-1.0, dtype)
 
 
 __all__ = ["anchor_sizes", "proposal", "roi_align_nchw", "roi_align_nhwc", "roi_pool_nchw"]

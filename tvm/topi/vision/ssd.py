@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ... import te, tir
 from ...error import ExprValueError
@@ -10,8 +11,9 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from .. import tag
-from ..scatter import INDEPENDENT
-from ..utils import check_tensor, get_const_int, get_const_tuple, get_float_tuple
+from ..scan import cumsum
+from ..scatter import INDEPENDENT, nest, on_gpu
+from ..utils import check_tensor, equal_const_int, get_const_int, get_const_tuple, get_float_tuple
 from .nms import non_max_suppression
 
 
@@ -59,24 +61,41 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
     dtype = cls_prob.dtype
     spread = get_float_tuple(variances)
 
+    if get_const_int(classes) < 2:
+        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
+
+    def best_class(ib, scores, b, i):
+        best = ib.allocate("int32", (1,), name="best", scope="local")
+        best[0] = 1
+        with ib.for_range(1, classes, name="c") as c:
+            with ib.if_scope(scores[b, c, i] > scores[b, best[0], i]):
+                best[0] = c
+        return best
+
+    def put(ins, boxes, b, i, best, place):
+        scores, moves, anchors = ins
+        own = [anchors[0, i, side] for side in range(4)]
+        shift = [moves[b, i * 4 + side] for side in range(4)]
+        boxes[b, place, 0] = primop.cast(dtype, best - 1)
+        boxes[b, place, 1] = scores[b, best, i]
+        for side, corner in enumerate(_moved(own, shift, spread, clip, dtype)):
+            boxes[b, place, 2 + side] = corner
+
+    least = const(float(threshold), dtype)
+    inputs = [cls_prob, loc_pred, anchor]
+    if on_gpu() and not equal_const_int(n, 0):
+        return _boxes_together(inputs, least, best_class, put)
+
     def statement(ins, outs):
         ib = create()
         scores, moves, anchors, boxes, counts = (ib.buffer_ptr(b) for b in (*ins, *outs))
         with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
-            found, best = (ib.allocate("int32", (1,), name=name, scope="local") for name in ("found", "best"))
+            found = ib.allocate("int32", (1,), name="found", scope="local")
             found[0] = 0
             with ib.for_range(0, n, name="i") as i:
-                best[0] = 1
-                with ib.for_range(1, classes, name="c") as c:
-                    with ib.if_scope(scores[b, c, i] > scores[b, best[0], i]):
-                        best[0] = c
-                with ib.if_scope(scores[b, best[0], i] >= const(float(threshold), dtype)):
-                    own = [anchors[0, i, side] for side in range(4)]
-                    shift = [moves[b, i * 4 + side] for side in range(4)]
-                    boxes[b, found[0], 0] = primop.cast(dtype, best[0] - 1)
-                    boxes[b, found[0], 1] = scores[b, best[0], i]
-                    for side, corner in enumerate(_moved(own, shift, spread, clip, dtype)):
-                        boxes[b, found[0], 2 + side] = corner
+                best = best_class(ib, scores, b, i)
+                with ib.if_scope(scores[b, best[0], i] >= least):
+                    put((scores, moves, anchors), boxes, b, i, best[0], found[0])
                     found[0] = found[0] + 1
             counts[b] = found[0]
             with ib.for_range(0, n - found[0], name="rest") as rest:
@@ -84,10 +103,55 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
                     boxes[b, found[0] + rest, value] = const(-1, dtype)
         return ib.get()
 
-    if get_const_int(classes) < 2:
-        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
     return te.extern(
-        [(batch, n, 6), (batch,)], [cls_prob, loc_pred, anchor], statement, dtype=[dtype, "int32"],
+        [(batch, n, 6), (batch,)], inputs, statement, dtype=[dtype, "int32"],
+        name="multibox_transform_loc", tag="multibox_transform_loc",
+    )  # fmt: skip
+
+
+def _boxes_together(inputs: list, least: PrimExpr, best_class: Callable, put: Callable) -> list[te.Tensor]:
+    """The same by many threads: each anchor finds its place by itself, which is the number of those before it that see
+    something."""
+    (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
+
+    def look(ins, outs):
+        ib = create()
+        scores, classes, seen = (ib.buffer_ptr(b) for b in (*ins, *outs))
+
+        def one(i):
+            best = best_class(ib, scores, i[0], i[1])
+            classes[tuple(i)] = best[0]
+            seen[tuple(i)] = primop.cast("int32", scores[i[0], best[0], i[1]] >= least)
+
+        nest(ib, (batch, n), one, together=True)
+        return ib.get()
+
+    classes, seen = te.extern(
+        [(batch, n), (batch, n)], inputs[:1], look, dtype=["int32", "int32"], name="seen", tag="seen"
+    )
+    before = cumsum(seen, 1)
+
+    def move(ins, outs):
+        ib = create()
+        given, (best, marks, numbers) = [ib.buffer_ptr(b) for b in ins[:3]], [ib.buffer_ptr(b) for b in ins[3:]]
+        boxes, counts = (ib.buffer_ptr(out) for out in outs)
+
+        def one(i):
+            b, box = i
+            found = numbers[b, n - 1]
+            with ib.if_scope(primop.not_equal(marks[b, box], 0)):
+                put(given, boxes, b, box, best[b, box], numbers[b, box] - 1)
+            with ib.if_scope(box >= found):
+                for value in range(6):
+                    boxes[b, box, value] = const(-1, dtype)
+            with ib.if_scope(box < 1):
+                counts[b] = found
+
+        nest(ib, (batch, n), one, together=True)
+        return ib.get()
+
+    return te.extern(
+        [(batch, n, 6), (batch,)], [*inputs, classes, seen, before], move, dtype=[dtype, "int32"],
         name="multibox_transform_loc", tag="multibox_transform_loc",
     )  # fmt: skip
 
