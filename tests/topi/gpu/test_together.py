@@ -184,11 +184,11 @@ def test_steps_that_one_thread_did_have_many():
         boxes, scores = te.placeholder((2, 900, 4)), te.placeholder((2, 5, 900))
         made = topi.vision.all_class_non_max_suppression(boxes, scores, 9, 0.5, 0.1, "tensorflow")
         assert sorted(threads_of(made))[:2] >= [2, 256], "few threads add up the classes of an image"
-        inputs = [te.placeholder((2, 24, 30, 40)), te.placeholder((2, 48, 30, 40)), te.placeholder((2, 3))]
+        inputs = [te.placeholder((2, 12, 30, 40)), te.placeholder((2, 24, 30, 40)), te.placeholder((2, 3))]
         made = topi.vision.proposal(*inputs, (2.0, 4.0), (0.5, 1.0, 2.0), 8, 0.6, 2000, 300, 6, False)
         assert min(threads_of(made)) >= 256
         inputs = [te.placeholder((2, 21, 3000)), te.placeholder((2, 12000)), te.placeholder((1, 3000, 4))]
-        assert min(threads_of(topi.vision.ssd.multibox_transform_loc(*inputs))) >= 64
+        assert sum(c >= 6000 for c in threads_of(topi.vision.ssd.multibox_transform_loc(*inputs))) == 2
 
 
 @tvm.testing.requires_opencl
