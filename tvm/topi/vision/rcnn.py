@@ -297,7 +297,12 @@ def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, t
     def predict(ins, outs):
         ib = create()
         keys, corners = (ib.buffer_ptr(out) for out in outs)
-        nest(ib, [batch, height, width], lambda i: cell(ib, ins, i[0], i[1], i[2], keys, corners, (i[0],)), together=True)
+
+        def one(i):
+            b, y, x = i
+            cell(ib, ins, b, y, x, keys, corners, (b,))
+
+        nest(ib, [batch, height, width], one, together=True)
         return ib.get()
 
     keys, corners = te.extern(
