@@ -22,6 +22,7 @@ typedef struct cl_queue *cl_command_queue;
 typedef struct cl_memory *cl_mem;
 typedef struct cl_program_ *cl_program;
 typedef struct cl_kernel_ *cl_kernel;
+typedef struct cl_event_ *cl_event;
 typedef struct { size_t origin, size; } cl_buffer_region;
 
 enum {
@@ -30,7 +31,7 @@ enum {
   CL_DEVICE_MEM_BASE_ADDR_ALIGN = 0x1019, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE = 0x101E, CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
   CL_DEVICE_LOCAL_MEM_SIZE = 0x1023, CL_DEVICE_NAME = 0x102B, CL_DRIVER_VERSION = 0x102D, CL_DEVICE_VERSION = 0x102F,
   CL_MEM_READ_WRITE = 1, CL_BUFFER_CREATE_TYPE_REGION = 0x1220, CL_PROGRAM_BUILD_LOG = 0x1183,
-  CL_KERNEL_NUM_ARGS = 0x1191, CL_KERNEL_WORK_GROUP_SIZE = 0x11B0, CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2
+  CL_QUEUE_PROFILING_ENABLE = 2, CL_COMPLETE = 0, CL_PROFILING_COMMAND_END = 0x1283, CL_KERNEL_NUM_ARGS = 0x1191, CL_KERNEL_WORK_GROUP_SIZE = 0x11B0, CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2
 };
 static const cl_bitfield CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_ALL = 0xFFFFFFFF;
 
@@ -51,6 +52,12 @@ static const cl_bitfield CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_ALL = 0xFFFFFFFF
   X(cl_int, clEnqueueCopyBuffer, (cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_uint, const void *,   \
                                   void *))                                                                           \
   X(cl_int, clFinish, (cl_command_queue))                                                                            \
+  X(cl_int, clFlush, (cl_command_queue))                                                                             \
+  X(cl_int, clEnqueueMarker, (cl_command_queue, cl_event *))                                                         \
+  X(cl_int, clWaitForEvents, (cl_uint, const cl_event *))                                                            \
+  X(cl_int, clSetEventCallback, (cl_event, cl_int, void (*)(cl_event, cl_int, void *), void *))                      \
+  X(cl_int, clGetEventProfilingInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                  \
+  X(cl_int, clReleaseEvent, (cl_event))                                                                              \
   X(cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))           \
   X(cl_int, clBuildProgram, (cl_program, cl_uint, const cl_device_id *, const char *,                                \
                              void (*)(cl_program, void *), void *))                                                  \
@@ -173,6 +180,8 @@ static int open_device(int device_id) {
   ClDevice *d = &devices[device_id];
   if (!d->context) d->context = cl.clCreateContext(NULL, 1, &d->id, NULL, NULL, &code);
   if (!d->context) return failed(device_id, "clCreateContext", code);
+  /* Time stamps cost a queue little beside its commands; a device without them is timed by the host's clock. */
+  if (!d->queue) d->queue = cl.clCreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
   if (!d->queue) d->queue = cl.clCreateCommandQueue(d->context, d->id, 0, &code);
   return d->queue ? 0 : failed(device_id, "clCreateCommandQueue", code);
 }
@@ -355,6 +364,48 @@ static int locate(int device, const void *address, size_t more, size_t nbytes, c
 
 /* ---- copies and waiting ---- */
 
+/* What the host writes is copied aside first, so that the caller does not wait for the work that is before it in the
+ * queue. Larger pieces, and more than so many bytes in all, are written from where they are, and the caller waits. */
+enum { STAGED_PIECE = 1 << 20, STAGED_BYTES = 16 << 20 };
+static atomic_size_t staged_bytes;
+
+typedef struct { size_t size; char bytes[]; } Staged;
+
+static void drop_staged(cl_event event, cl_int status, void *self) {
+  Staged *staged = self;
+  (void)status;
+  atomic_fetch_sub(&staged_bytes, staged->size);
+  free(staged);
+  if (event) cl.clReleaseEvent(event);
+}
+
+static Staged *stage(const void *bytes, size_t nbytes) {
+  if (nbytes > STAGED_PIECE) return NULL;
+  size_t before = atomic_fetch_add(&staged_bytes, nbytes);
+  Staged *staged = before <= STAGED_BYTES - nbytes ? malloc(sizeof *staged + nbytes) : NULL;
+  if (!staged) {
+    atomic_fetch_sub(&staged_bytes, nbytes);
+    return NULL;
+  }
+  staged->size = nbytes;
+  memcpy(staged->bytes, bytes, nbytes);
+  return staged;
+}
+
+static int write_from_host(int device, cl_mem memory, size_t offset, const void *source, size_t nbytes) {
+  cl_command_queue queue = devices[device].queue;
+  Staged *staged = stage(source, nbytes);
+  cl_event written = NULL;
+  const void *from = staged ? staged->bytes : source;
+  cl_int code = cl.clEnqueueWriteBuffer(queue, memory, !staged, offset, nbytes, from, 0, NULL, staged ? &written : NULL);
+  if (staged && code) drop_staged(NULL, code, staged);
+  else if (staged && cl.clSetEventCallback(written, CL_COMPLETE, drop_staged, staged)) {
+    code = cl.clWaitForEvents(1, &written);
+    drop_staged(written, code, staged);
+  } else if (staged) code = cl.clFlush(queue);
+  return code ? failed(device, "clEnqueueWriteBuffer", code) : 0;
+}
+
 static int copy_between(const void *from, size_t from_offset, int from_id, void *to, size_t to_offset, int to_id,
                         size_t nbytes) {
   cl_mem source, target;
@@ -391,15 +442,53 @@ static int opencl_copy(const void *from, size_t from_offset, DLDevice from_devic
     return code ? failed(from_id, "clEnqueueReadBuffer", code) : 0;
   }
   if (locate(to_id, to, to_offset, nbytes, &memory, &offset)) return -1;
-  const char *source = (const char *)from + from_offset;
-  code = cl.clEnqueueWriteBuffer(devices[to_id].queue, memory, 1, offset, nbytes, source, 0, NULL, NULL);
-  return code ? failed(to_id, "clEnqueueWriteBuffer", code) : 0;
+  return write_from_host(to_id, memory, offset, (const char *)from + from_offset, nbytes);
 }
 
 static int opencl_sync(DLDevice device, void *stream) {
   (void)stream;
   cl_int code = cl.clFinish(devices[device.device_id].queue);
   return code ? failed(device.device_id, "clFinish", code) : 0;
+}
+
+/* ---- the device's clock ---- */
+
+typedef struct { cl_event start; double host; } Timer;
+
+static int opencl_timer_start(DLDevice device, void **out) {
+  cl_command_queue queue = devices[device.device_id].queue;
+  Timer *timer = calloc(1, sizeof *timer);
+  if (!timer) return tvm_error("out of memory");
+  timer->host = tvm_now();
+  cl_int code = cl.clEnqueueMarker(queue, &timer->start);
+  if (!code) code = cl.clFlush(queue);
+  *out = timer;
+  if (!code) return 0;
+  if (timer->start) cl.clReleaseEvent(timer->start);
+  free(timer);
+  return failed(device.device_id, "clEnqueueMarker", code);
+}
+
+/* When all that was given before a marker was done, in nanoseconds; 0 where the device does not say. */
+static uint64_t stamp_of(cl_event marker) {
+  uint64_t stamp = 0;
+  return cl.clGetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof stamp, &stamp, NULL) ? 0 : stamp;
+}
+
+static int opencl_timer_stop(DLDevice device, void *self, double *out_seconds) {
+  Timer *timer = self;
+  cl_event end = NULL;
+  cl_command_queue queue = devices[device.device_id].queue;
+  cl_int code = cl.clEnqueueMarker(queue, &end);
+  if (!code) code = cl.clFinish(queue);
+  if (!code) {
+    uint64_t from = stamp_of(timer->start), to = stamp_of(end);
+    *out_seconds = from && to >= from ? 1e-9 * (double)(to - from) : tvm_now() - timer->host;
+  }
+  cl.clReleaseEvent(timer->start);
+  if (end) cl.clReleaseEvent(end);
+  free(timer);
+  return code ? failed(device.device_id, "work given to the device before", code) : 0;
 }
 
 static int opencl_exists(int device_id) { return device_id < device_count; }
@@ -610,4 +699,6 @@ const DeviceApi tvm_opencl_api = {
     .workspace_free = opencl_workspace_free,
     .launch = opencl_launch,
     .unload = opencl_unload,
+    .timer_start = opencl_timer_start,
+    .timer_stop = opencl_timer_stop,
 };

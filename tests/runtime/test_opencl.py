@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -154,6 +155,45 @@ def test_time_evaluator_waits_for_the_device():
     short = module.time_evaluator("spin", tvm.cl(0), number=1, repeat=3)(out, 10, 1)
     long = module.time_evaluator("spin", tvm.cl(0), number=1, repeat=3)(out, 5_000_000, 1)
     assert long.min > 3 * short.min and long.min > 2e-3
+
+
+def test_times_are_of_the_device_and_lie_within_the_hosts():
+    source = """__kernel void spin(__global float* out, int n) {
+      float x = 1; for (int i = 0; i < n; ++i) x = x * 1.0000001f + out[1]; out[0] = x; }"""
+    module = load_device_module(opencl_bytes(source, {"spin": {"args": ["handle", "int32"], "launch": ["threadIdx.x"]}}))
+    out = tvm.nd.array(np.ones(2, "float32"), tvm.cl(0))
+    evaluate = module.time_evaluator("spin", tvm.cl(0), number=5, repeat=4)
+    begin = time.perf_counter()
+    result = evaluate(out, 100_000, 1)
+    wall = time.perf_counter() - begin
+    assert len(result.results) == 4 and min(result.results) > 0
+    # The clocks of host and device may run at slightly different speeds.
+    assert 5 * sum(result.results) <= 1.1 * wall
+
+
+def test_memory_of_the_host_is_the_callers_again_after_a_copy():
+    source = """__kernel void spin(__global float* out, int n) {
+      float x = 1; for (int i = 0; i < n; ++i) x = x * 1.0000001f + out[1]; out[0] = x; }"""
+    module = load_device_module(opencl_bytes(source, {"spin": {"args": ["handle", "int32"], "launch": ["threadIdx.x"]}}))
+    busy = tvm.nd.array(np.ones(2, "float32"), tvm.cl(0))
+    for size in (1, 1000, 300_000):
+        array = tvm.nd.empty((size,), "float32", tvm.cl(0))
+        for turn in range(4):
+            value = np.full(size, turn, "float32")
+            module["spin"](busy, 1_000_000, 1)
+            array.copyfrom(value)
+            value[:] = -1  # while the device still works on what is before the copy
+            np.testing.assert_array_equal(array.numpy(), np.full(size, turn, "float32"))
+
+
+def test_more_than_waits_for_the_device_is_copied_too():
+    arrays = [tvm.nd.empty((200_000,), "float32", tvm.cl(0)) for _ in range(40)]
+    for turn, array in enumerate(arrays):
+        array.copyfrom(np.full(200_000, turn, "float32"))
+    for turn, array in enumerate(arrays):
+        assert (array.numpy() == turn).all()
+    large = np.arange(5 << 20, dtype="float32")
+    np.testing.assert_array_equal(tvm.nd.array(large, tvm.cl(0)).numpy(), large)
 
 
 def test_bytes_survive_and_bad_ones_are_refused(scale):
