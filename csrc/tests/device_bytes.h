@@ -53,6 +53,26 @@ static inline float element(const DLTensor *array, int index) {
   return values[index];
 }
 
+/* Times "scale" on an array of 4, twice 5 launches; `broken`: with an argument that is refused. */
+static inline int time_scale(TVMModuleHandle mod, DLTensor *a, DLDevice device, int broken, double seconds[2]) {
+  struct { TVMCallFrame head; TVMValue values[7]; int32_t codes[7]; } frame = {0};
+  OK(TVMModGetFunction(mod, "scale", 0, &frame.head.func));
+  frame.head.num_args = 7;
+  TVMValue *v = frame.head.values;
+  v[0].v_handle = v[1].v_handle = a;
+  v[2].v_float64 = 1;
+  v[3].v_int64 = v[5].v_int64 = 4;
+  v[4].v_int64 = 1;
+  int32_t *codes = (int32_t *)(v + 7);
+  codes[0] = broken ? kTVMStr : kTVMDLTensorHandle;
+  codes[1] = kTVMDLTensorHandle;
+  codes[2] = kTVMArgFloat;
+  TVMTimeOptions options = {5, 2, 0, 100, 0, 1, 0, NULL, device};
+  int status = TVMFuncTime(&frame.head, &options, seconds);
+  OK(TVMFuncFree(frame.head.func));
+  return status;
+}
+
 /* Opens a stand-in beside `beside` before the runtime does, under the variable that names the driver. */
 static inline FakeDriver *open_fake(const char *beside, const char *name, const char *variable) {
   char folder[512], path[600];

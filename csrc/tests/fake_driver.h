@@ -8,10 +8,10 @@ typedef struct {
   /* told by the test */
   int devices, major, minor;
   size_t memory; /* bytes of a device */
-  int fail_capture, fail_next_sync;
+  int fail_capture, fail_next_sync, fail_callbacks, no_stamps, no_pinned;
   /* told by the driver */
   size_t taken;
-  int blocks, parts, streams, events, modules, kernels, graphs;
+  int blocks, parts, streams, events, modules, kernels, graphs, pinned;
   int launches, replays, loads, allocations, copies, peer_copies;
   size_t dynamic_shared; /* of the last launch */
   char loaded[64];       /* the beginning of the last image */

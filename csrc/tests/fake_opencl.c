@@ -1,5 +1,7 @@
-/* A stand-in for libOpenCL: memory is the host's, the kernel "scale" is a loop. */
+/* A stand-in for libOpenCL: memory is the host's, the kernel "scale" is a loop that takes a millisecond, and what need
+ * not wait is written as late as can be. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,60 @@ static int device_names[8], platform, queue_name[8];
 typedef struct Memory { struct Memory *parent; char *data; size_t size; } Memory;
 typedef struct { int refs; } Program;
 typedef struct { uint64_t args[4]; size_t shared; } Kernel;
+
+typedef struct Event {
+  uint64_t stamp; /* nanoseconds */
+  bool done;
+  void (*callback)(struct Event *, Code, void *);
+  void *data;
+} Event;
+typedef struct Write { struct Write *next; char *to; const void *from; size_t size; Event *event; } Write;
+static Write *pending, **pending_end = &pending;
+static uint64_t now = 1000;
+
+static Event *new_event(bool done) {
+  Event *e = calloc(1, sizeof *e);
+  *e = (Event){now, done, NULL, NULL};
+  return __atomic_add_fetch(&fake_driver.events, 1, __ATOMIC_RELAXED), e;
+}
+EXPORT Code clReleaseEvent(Event *e) {
+  return __atomic_sub_fetch(&fake_driver.events, 1, __ATOMIC_RELAXED), free(e), 0;
+}
+/* What was to be written before the next command. */
+static void catch_up(void) {
+  pthread_mutex_lock(&lock);
+  Write *first = pending;
+  pending = NULL;
+  pending_end = &pending;
+  for (Write *w = first; w; w = w->next) {
+    memcpy(w->to, w->from, w->size);
+    w->event->done = true;
+  }
+  pthread_mutex_unlock(&lock);
+  for (Write *w = first, *next; w; w = next) {
+    next = w->next;
+    if (w->event->callback) w->event->callback(w->event, 0, w->event->data);
+    free(w);
+  }
+}
+EXPORT Code clSetEventCallback(Event *e, Code when, void (*callback)(Event *, Code, void *), void *data) {
+  if (when || fake_driver.fail_callbacks) return -30;
+  pthread_mutex_lock(&lock);
+  bool done = e->done;
+  e->callback = callback;
+  e->data = data;
+  pthread_mutex_unlock(&lock);
+  if (done) callback(e, 0, data);
+  return 0;
+}
+EXPORT Code clWaitForEvents(uint32_t n, Event *const *events) { return (void)n, (void)events, catch_up(), 0; }
+EXPORT Code clFlush(void *q) { return (void)q, 0; }
+EXPORT Code clEnqueueMarker(void *q, Event **out) { return (void)q, catch_up(), *out = new_event(true), 0; }
+EXPORT Code clGetEventProfilingInfo(Event *e, uint32_t which, size_t size, uint64_t *out, size_t *out_size) {
+  (void)out_size;
+  if (which != 0x1283 || size != 8 || fake_driver.no_stamps) return -7;
+  return *out = e->stamp, 0;
+}
 
 EXPORT Code clGetPlatformIDs(uint32_t room, void **out, uint32_t *count) {
   (void)room;
@@ -53,7 +109,8 @@ EXPORT void *clCreateContext(const void *p, uint32_t n, void *const *devices, vo
   return *code = 0, devices[0];
 }
 EXPORT void *clCreateCommandQueue(void *context, void *device, uint64_t flags, Code *code) {
-  (void)context, (void)flags;
+  (void)context;
+  if (flags && device == &device_names[0]) return *code = -35, NULL; /* the CPU has no time stamps */
   return *code = 0, &queue_name[(int *)device - device_names];
 }
 EXPORT Memory *clCreateBuffer(void *context, uint64_t flags, size_t size, void *host, Code *code) {
@@ -77,6 +134,7 @@ EXPORT Memory *clCreateSubBuffer(Memory *parent, uint64_t flags, uint32_t type, 
   return ++fake_driver.parts, *code = 0, m;
 }
 EXPORT Code clReleaseMemObject(Memory *m) {
+  catch_up(); /* memory is kept until the work that uses it is done */
   pthread_mutex_lock(&lock);
   if (m->parent) --fake_driver.parts;
   else {
@@ -91,20 +149,31 @@ EXPORT Code clReleaseMemObject(Memory *m) {
 EXPORT Code clEnqueueReadBuffer(void *q, Memory *m, uint32_t wait, size_t at, size_t size, void *out, uint32_t n, const void *l, void *e) {
   (void)q, (void)n, (void)l, (void)e;
   if (!wait || at + size > m->size) return -30;
+  catch_up();
   return ++fake_driver.copies, memcpy(out, m->data + at, size), 0;
 }
-EXPORT Code clEnqueueWriteBuffer(void *q, Memory *m, uint32_t wait, size_t at, size_t size, const void *from, uint32_t n, const void *l, void *e) {
-  (void)q, (void)n, (void)l, (void)e;
-  if (!wait || at + size > m->size) return -30;
-  return ++fake_driver.copies, memcpy(m->data + at, from, size), 0;
+EXPORT Code clEnqueueWriteBuffer(void *q, Memory *m, uint32_t wait, size_t at, size_t size, const void *from, uint32_t n, const void *l, Event **e) {
+  (void)q, (void)n, (void)l;
+  if (!wait != !!e || at + size > m->size) return -30;
+  __atomic_add_fetch(&fake_driver.copies, 1, __ATOMIC_RELAXED);
+  if (wait) return catch_up(), memcpy(m->data + at, from, size), 0;
+  Write *w = malloc(sizeof *w);
+  pthread_mutex_lock(&lock);
+  *w = (Write){NULL, m->data + at, from, size, *e = new_event(false)};
+  *pending_end = w;
+  pending_end = &w->next;
+  pthread_mutex_unlock(&lock);
+  return 0;
 }
 EXPORT Code clEnqueueCopyBuffer(void *q, Memory *a, Memory *b, size_t from, size_t to, size_t size, uint32_t n, const void *l, void *e) {
   (void)q, (void)n, (void)l, (void)e;
   if (from + size > a->size || to + size > b->size) return -30;
+  catch_up();
   return ++fake_driver.copies, memmove(b->data + to, a->data + from, size), 0;
 }
 EXPORT Code clFinish(void *q) {
   (void)q;
+  catch_up();
   Code code = fake_driver.fail_next_sync;
   return fake_driver.fail_next_sync = 0, code;
 }
@@ -150,6 +219,7 @@ EXPORT Code clEnqueueNDRangeKernel(void *q, Kernel *k, uint32_t dims, const size
                                    const size_t *local, uint32_t n, const void *l, void *e) {
   (void)q, (void)dims, (void)offset, (void)n, (void)l, (void)e;
   if (local[0] * local[1] * local[2] > 64) return -54;
+  catch_up();
   Memory *out = (Memory *)(uintptr_t)k->args[0], *a = (Memory *)(uintptr_t)k->args[1];
   float factor;
   int count;
@@ -157,5 +227,6 @@ EXPORT Code clEnqueueNDRangeKernel(void *q, Kernel *k, uint32_t dims, const size
   memcpy(&count, &k->args[3], 4);
   for (size_t i = 0; i < global[0] && (int)i < count; ++i) ((float *)out->data)[i] = ((float *)a->data)[i] * factor;
   fake_driver.dynamic_shared = k->shared;
+  now += 1000000;
   return ++fake_driver.launches, 0;
 }

@@ -332,24 +332,11 @@ static void test_threads_capture_and_replay(void) {
 static void test_time_comes_from_the_device(void) {
   TVMModuleHandle mod = scale_module();
   TVMArrayHandle a = device_array(gpu, 4, 1);
-  struct { TVMCallFrame head; TVMValue values[7]; int32_t codes[7]; } frame = {0};
-  OK(TVMModGetFunction(mod, "scale", 0, &frame.head.func));
-  frame.head.num_args = 7;
-  TVMValue *v = frame.head.values;
-  v[0].v_handle = v[1].v_handle = a;
-  v[2].v_float64 = 1;
-  v[3].v_int64 = v[5].v_int64 = 4;
-  v[4].v_int64 = 1;
-  int32_t *codes = (int32_t *)(v + 7);
-  codes[0] = codes[1] = kTVMDLTensorHandle;
-  codes[2] = kTVMArgFloat;
-  TVMTimeOptions options = {5, 2, 0, 100, 0, 1, 0, NULL, {kDLCUDA, 0}};
+  int events = fake->events;
   double seconds[2];
-  OK(TVMFuncTime(&frame.head, &options, seconds)); /* a launch takes one of the stand-in's milliseconds */
-  CHECK(seconds[0] > 0.99e-3 && seconds[0] < 1.01e-3 && fake->events == 0);
-  codes[0] = kTVMStr;
-  CHECK(TVMFuncTime(&frame.head, &options, seconds) != 0 && fake->events == 0);
-  OK(TVMFuncFree(frame.head.func));
+  OK(time_scale(mod, a, gpu, 0, seconds)); /* a launch takes one of the stand-in's milliseconds */
+  CHECK(seconds[0] > 0.99e-3 && seconds[0] < 1.01e-3 && fake->events == events);
+  CHECK(time_scale(mod, a, gpu, 1, seconds) != 0 && fake->events == events);
   OK(TVMArrayFree(a));
   OK(TVMModFree(mod));
 }

@@ -77,6 +77,51 @@ static void test_copies_between_devices(void) {
   OK(TVMArrayFree(c));
 }
 
+static void test_writing_waits_neither_for_the_device_nor_for_the_host(void) {
+  TVMArrayHandle a = device_array(gpu, 8, 0);
+  CHECK(element(a, 7) == 7 && fake->events == 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    float values[8] = {(float)turn, 1, 2, 3, 4, 5, 6, 7};
+    fake->fail_callbacks = turn == 1; /* a driver that cannot tell is waited for */
+    OK(TVMArrayCopyFromBytes(a, values, sizeof values));
+    memset(values, 0xFF, sizeof values);
+    CHECK(fake->events == (turn != 1)); /* not written yet */
+    CHECK(element(a, 0) == (float)turn && element(a, 7) == 7 && fake->events == 0);
+  }
+  size_t size = (size_t)300 << 10;
+  int64_t count = (int64_t)size;
+  char *bytes = malloc(size);
+  TVMArrayHandle many;
+  DLDataType byte = {kDLUInt, 8, 1};
+  OK(TVMArrayAlloc(&count, 1, byte, gpu, &many));
+  for (int turn = 0; turn < 80; ++turn) { /* more than may wait */
+    memset(bytes, turn, size);
+    OK(TVMArrayCopyFromBytes(many, bytes, size));
+  }
+  CHECK(fake->events < 60);
+  OK(TVMArrayCopyToBytes(many, bytes, size));
+  CHECK(bytes[0] == 79 && bytes[size - 1] == 79 && fake->events == 0);
+  free(bytes);
+  OK(TVMArrayFree(many));
+  OK(TVMArrayFree(a));
+}
+
+static void test_time_comes_from_the_device(void) {
+  TVMModuleHandle mod;
+  OK(load_scale("opencl", SOURCE, "text", &mod));
+  TVMArrayHandle a = device_array(gpu, 4, 1);
+  double seconds[2];
+  OK(time_scale(mod, a, gpu, 0, seconds)); /* a launch takes one of the stand-in's milliseconds */
+  CHECK(seconds[1] > 0.99e-3 && seconds[1] < 1.01e-3 && fake->events == 0);
+  CHECK(time_scale(mod, a, gpu, 1, seconds) != 0 && fake->events == 0);
+  fake->no_stamps = 1; /* then the host's clock serves */
+  OK(time_scale(mod, a, gpu, 0, seconds));
+  CHECK(seconds[1] > 0 && fake->events == 0);
+  fake->no_stamps = 0;
+  OK(TVMArrayFree(a));
+  OK(TVMModFree(mod));
+}
+
 static void test_workspaces_are_used_again_and_given_up_for_arrays(void) {
   void *w = TVMBackendAllocWorkspace(kDLOpenCL, 0, 400 << 10, 2, 32);
   CHECK(w != NULL);
@@ -135,6 +180,8 @@ int main(int argc, char **argv) {
   RUN(test_views_are_parts_of_buffers);
   RUN(test_refusals);
   RUN(test_copies_between_devices);
+  RUN(test_writing_waits_neither_for_the_device_nor_for_the_host);
+  RUN(test_time_comes_from_the_device);
   RUN(test_workspaces_are_used_again_and_given_up_for_arrays);
   RUN(test_damaged_bytes_are_refused);
   RUN(test_child_of_fork_is_refused);
