@@ -146,11 +146,16 @@ def test_threads_launch_the_same_kernel(scale):
     assert not wrong
 
 
-def test_time_evaluator_waits_for_the_device():
+def spinning() -> tvm.runtime.Module:
+    """A kernel that takes as long as it is told."""
     source = """__kernel void spin(__global float* out, int n) {
       float x = 1; for (int i = 0; i < n; ++i) x = x * 1.0000001f + out[1]; out[0] = x; }"""
     kernels = {"spin": {"args": ["handle", "int32"], "launch": ["threadIdx.x"]}}
-    module = load_device_module(opencl_bytes(source, kernels))
+    return load_device_module(opencl_bytes(source, kernels))
+
+
+def test_time_evaluator_waits_for_the_device():
+    module = spinning()
     out = tvm.nd.array(np.ones(2, "float32"), tvm.cl(0))
     short = module.time_evaluator("spin", tvm.cl(0), number=1, repeat=3)(out, 10, 1)
     long = module.time_evaluator("spin", tvm.cl(0), number=1, repeat=3)(out, 5_000_000, 1)
@@ -158,9 +163,7 @@ def test_time_evaluator_waits_for_the_device():
 
 
 def test_times_are_of_the_device_and_lie_within_the_hosts():
-    source = """__kernel void spin(__global float* out, int n) {
-      float x = 1; for (int i = 0; i < n; ++i) x = x * 1.0000001f + out[1]; out[0] = x; }"""
-    module = load_device_module(opencl_bytes(source, {"spin": {"args": ["handle", "int32"], "launch": ["threadIdx.x"]}}))
+    module = spinning()
     out = tvm.nd.array(np.ones(2, "float32"), tvm.cl(0))
     evaluate = module.time_evaluator("spin", tvm.cl(0), number=5, repeat=4)
     begin = time.perf_counter()
@@ -172,9 +175,7 @@ def test_times_are_of_the_device_and_lie_within_the_hosts():
 
 
 def test_memory_of_the_host_is_the_callers_again_after_a_copy():
-    source = """__kernel void spin(__global float* out, int n) {
-      float x = 1; for (int i = 0; i < n; ++i) x = x * 1.0000001f + out[1]; out[0] = x; }"""
-    module = load_device_module(opencl_bytes(source, {"spin": {"args": ["handle", "int32"], "launch": ["threadIdx.x"]}}))
+    module = spinning()
     busy = tvm.nd.array(np.ones(2, "float32"), tvm.cl(0))
     for size in (1, 1000, 300_000):
         array = tvm.nd.empty((size,), "float32", tvm.cl(0))
