@@ -21,7 +21,7 @@ THREADS = 128
 ROW = 128
 SUM = "float32"
 # Results of a warpgroup, and how many a block has along rows and columns.
-TILES = ((64, 256), (128, 128), (64, 128), (128, 64), (64, 64))
+TILES = ((64, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64))
 COUNTS = ((2, 1), (1, 2), (1, 1), (3, 1), (2, 2))
 # Groups of products on their way while the program goes on.
 IN_FLIGHT = 1
