@@ -1,11 +1,13 @@
 """Configurations of a large matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
 
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--dtype float32] [--target "cuda -arch=sm_90"]
-        [--seconds 55] [--records search.json]
+        [--seconds 55] [--records search.json] [--only warpgroup=True stages=4] [--without "tvm_warpgroup_visible();"]
 
 Each size begins with what the template picks; then the configuration of the least estimated cost of each tile and
 number of threads comes, then the second of each, and so on until the time is over. Products that differ from double
 precision are listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to.
+``--only`` leaves the configurations that have these values; ``--without`` leaves a text out of the kernels, which shows
+what it costs.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 # Type of the matrices, how far results may be from those in double precision, and the template of their products.
@@ -55,7 +58,17 @@ def template_of(kind: str) -> Any:
     return importlib.import_module(f"tvm.topi.gpu.{KINDS[kind][2]}")
 
 
-def candidates(size: int, kind: str, target_text: str) -> list[Candidate]:
+def has_values(config: dict[str, Any], only: Sequence[str]) -> bool:
+    """Whether a configuration has the values of "knob=value", a tuple written like 64x256."""
+    pairs = (text.partition("=")[::2] for text in only)
+    return all(written(config.get(knob)) == value for knob, value in pairs)
+
+
+def written(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ()) -> list[Candidate]:
     """All valid configurations, the pick first, then those of different tiles in turn."""
     import tvm
     from tvm.dtype import info
@@ -74,7 +87,8 @@ def candidates(size: int, kind: str, target_text: str) -> list[Candidate]:
     turns = [(turn, c.cost, c) for some in groups.values() for turn, c in enumerate(sorted(some, key=lambda c: c.cost))]
     made = [c for _, _, c in sorted(turns, key=lambda x: x[:2])]
     picked = template.choose(sizes, machine)
-    return [Candidate(size, template._cost(sizes, picked, machine), picked), *(c for c in made if c.config != picked)]
+    made = [Candidate(size, template._cost(sizes, picked, machine), picked), *(c for c in made if c.config != picked)]
+    return [c for c in made if has_values(c.config, only)]
 
 
 def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None = None) -> Any:
@@ -95,6 +109,14 @@ def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None 
             return tvm.build(schedule, [a, b, c], target)
     finally:
         template.choose = pick
+
+
+def leave_out(text: str) -> None:
+    """In a process that builds: kernels are compiled without a text, if there is one."""
+    import tvm
+
+    if text:
+        tvm.register_func("tvm_callback_cuda_postproc", lambda source, target: str(source).replace(text, ""))
 
 
 def built(job: tuple[Candidate, str, str, str]) -> str:
@@ -161,13 +183,15 @@ class Bench:
             return Timed(candidate, None, str(error).strip().splitlines()[0][:100])
 
 
-def measure(jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float) -> list[Timed]:
+def measure(
+    jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float, without: str = ""
+) -> list[Timed]:
     """Build in all cores but one, and time what is built until the time is over."""
     done: list[Timed] = []
     workers = max(1, (os.cpu_count() or 2) - 1)
     # A process that has a device open cannot be copied.
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(workers, context, leave_out, (without,)) as pool:
         # No more at once than are being built: what is not begun when the time is over is not built at all.
         ahead, waiting = iter(jobs), {}
         while time.monotonic() < until:
@@ -196,8 +220,7 @@ def table(rows: list[Timed], size: int, reference: float) -> list[str]:
              "configurations timed",
              f"{'rank':>5} {'kilocycles':>10} {'ms':>8} {'GFLOP/s':>9} {'ratio':>6}  configuration"]
     for milliseconds, _, row in good[:SHOWN]:
-        knobs = " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}"
-                         for k, v in row.candidate.config.items())
+        knobs = " ".join(f"{k}={written(v)}" for k, v in row.candidate.config.items())
         lines.append(f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.3f} "
                      f"{work / milliseconds / 1e6:9.0f} {reference / milliseconds:6.2f}  {knobs}")
     notes: dict[str, int] = {}
@@ -207,19 +230,22 @@ def table(rows: list[Timed], size: int, reference: float) -> list[str]:
     return [*lines, *(f"  {count} x {note}" for note, count in sorted(notes.items(), key=lambda x: -x[1])[:5])]
 
 
-def search(sizes: list[int], kind: str, target_text: str, seconds: float, records: str | None) -> None:
+def search(
+    sizes: list[int], kind: str, target_text: str, seconds: float, records: str | None, only: Sequence[str] = (),
+    without: str = "",
+) -> None:
     import tvm
 
     started = time.monotonic()
     # The architecture that is found here, for those who build.
     target_text = str(tvm.target.Target(target_text))
-    lists = [candidates(size, kind, target_text) for size in sizes]
+    lists = [candidates(size, kind, target_text, only) for size in sizes]
     benches = {size: Bench(size, kind) for size in sizes}
     references = {size: bench.cublas() for size, bench in benches.items()}
     with tempfile.TemporaryDirectory() as folder:
         in_turn = [c for some in itertools.zip_longest(*lists) for c in some if c is not None]
         jobs = [(c, kind, target_text, str(pathlib.Path(folder) / f"{i}.so")) for i, c in enumerate(in_turn)]
-        rows = measure(jobs, benches, started + seconds)
+        rows = measure(jobs, benches, started + seconds, without)
     if records is not None:
         plain = [{**c._asdict(), "kind": kind, "cublas": references[c.size], "milliseconds": milliseconds, "note": note}
                  for c, milliseconds, note in rows]

@@ -27,6 +27,24 @@ def test_candidates_are_all_different_and_begin_with_the_pick_and_different_tile
     assert different > 20 and len(set(shapes[:different])) >= different - 1
 
 
+def test_values_of_knobs_may_be_asked_for():
+    made = search.candidates(4096, "float16", "cuda -arch=sm_90a", ["warpgroup=True", "tile=64x256"])
+    assert made and all(c.config["warpgroup"] and c.config["tile"] == (64, 256) for c in made)
+    assert len(search.candidates(4096, "float16", "cuda -arch=sm_90a", ["warpgroup=True"])) > len(made)
+
+
+def test_a_text_may_be_left_out_of_kernels():
+    from tvm.runtime.registry import get_global_func, remove_global_func
+
+    search.leave_out("")
+    assert get_global_func("tvm_callback_cuda_postproc", allow_missing=True) is None
+    search.leave_out("fence();")
+    try:
+        assert str(get_global_func("tvm_callback_cuda_postproc")("a(); fence(); b();", None)) == "a();  b();"
+    finally:
+        remove_global_func("tvm_callback_cuda_postproc")
+
+
 class Pretended:
     """In place of matrices on a device: what is built has a file."""
 

@@ -1,8 +1,9 @@
 """Products by warpgroups (sm_90a): numbers of every kind of configuration, the text of the main loop, and that the
-emulator sees what a device leaves undefined."""
+emulator sees what a device leaves undefined. With ``TVM_CUDA_REAL=1`` the numbers are those of this machine's GPU."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import subprocess
@@ -12,13 +13,16 @@ import pytest
 
 import tvm
 from tests import cuda_emulator as emulator
+from tests.topi.gpu.test_gemm import convolved
 from tests.topi.gpu.test_tensor_cores import cuda, drawn, needs_compiler, needs_emulator
-from tvm import te, topi
+from tvm import autotvm, relay, te, topi
+from tvm.autotvm.record import decode, encode
 from tvm.error import TVMError
 from tvm.topi.gpu import tensor_cores, warpgroup
 from tvm.topi.gpu.gemm import Sizes
 from tvm.topi.gpu.machine import Machine
 
+undefined = pytest.mark.skipif(emulator.REAL, reason="what a GPU does here is not defined")
 TF32 = {"topi.allow_tf32": True}
 LARGE = Sizes(1, 4096, 4096, 4096, 2)
 
@@ -46,14 +50,27 @@ def built(monkeypatch, config: dict, shapes, dtype: str, out: str, turned=(False
         return tvm.build(schedule, [a, b, made], target, name="f")
 
 
+def building():
+    return contextlib.nullcontext() if emulator.REAL else emulator.building()
+
+
+def called(module, values) -> np.ndarray:
+    """The last array after a call, on the emulator or on the GPU."""
+    if not emulator.REAL:
+        return emulator.call(module, values, "f")[-1]
+    held = [tvm.nd.array(v, tvm.cuda(0)) for v in values]
+    module["f"](*held)
+    return held[-1].numpy()
+
+
 def compare(monkeypatch, rng, config, sizes, dtype="float16", out="float32", turned=(False, False)) -> None:
     m, n, k = sizes
     print(config, sizes, dtype, out, turned)
     x, y = drawn(rng, (k, m) if turned[0] else (m, k), dtype), drawn(rng, (n, k) if turned[1] else (k, n), dtype)
-    with emulator.building():
+    with building():
         made = built(monkeypatch, config, (x.shape, y.shape), dtype, out, turned)
     assert "wgmma.mma_async" in made.imported_modules[0].get_source()
-    got = emulator.call(made, [x, y, drawn(rng, (m, n), out)], "f")[-1].astype("float64")
+    got = called(made, [x, y, drawn(rng, (m, n), out)]).astype("float64")
     left, right = x.astype("float64"), y.astype("float64")
     wanted = np.maximum((left.T if turned[0] else left) @ (right.T if turned[1] else right), 0)
     close = {"float16": 3e-3, "bfloat16": 2e-2, "float32": 4e-3 if dtype == "float32" else 1e-5}[out]
@@ -92,19 +109,46 @@ def test_float32_along_the_sum_as_tf32(rng, monkeypatch):
     compare(monkeypatch, rng, a_configuration(step=32), (70, 100, 132), "float32", "float32", (False, True))
 
 
+def scheduled(outs, args):
+    """A module whose products are by warpgroups."""
+    target = cuda("sm_90a")
+    with target, building():
+        module = tvm.build(topi.schedule.schedule_for(outs, target), args, target, name="f")
+    assert "wgmma.mma_async" in module.imported_modules[0].get_source()
+    return module
+
+
 @needs_emulator
 def test_a_batch_of_products(rng, monkeypatch):
     monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: a_configuration())
     x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
-    target = cuda("sm_90a")
-    with target:
+    with cuda("sm_90a"):
         a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
         made = topi.nn.batch_matmul(a, b, out_dtype="float32")
-        schedule = topi.schedule.schedule_for([made], target)
-        with emulator.building():
-            module = tvm.build(schedule, [a, b, made], target, name="f")
-    got = emulator.call(module, [x, y, np.zeros((3, 40, 50), "float32")], "f")[-1]
+    got = called(scheduled([made], [a, b, made]), [x, y, np.zeros((3, 40, 50), "float32")])
     wanted = x.astype("float64") @ y.astype("float64").transpose(0, 2, 1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
+
+
+@needs_emulator
+@pytest.mark.parametrize("case", [
+    # images, channels, size, filters, window, stride, padding, layout
+    (1, 16, 9, 24, 3, 1, 1, "NHWC"), (2, 5, 6, 9, 3, 2, 1, "NHWC"), (2, 8, 8, 33, 1, 1, 0, "NCHW"),
+])  # fmt: skip
+def test_convolution_with_an_epilogue(case, rng, monkeypatch):
+    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: a_configuration(warps=(1, 1), stages=3))
+    n, channels, size, filters, window, stride, padding, layout = case
+    last = layout == "NHWC"
+    x, w = drawn(rng, (n, channels, size, size)), drawn(rng, (filters, channels, window, window))
+    values = [x.transpose(0, 2, 3, 1) if last else x, w.transpose(2, 3, 1, 0)]
+    with cuda("sm_90a"):
+        d, k = (te.placeholder(v.shape, "float16") for v in values)
+        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
+        out = topi.nn.relu(made)
+    wanted = convolved(x.astype("float64"), w.astype("float64"), stride, padding)
+    wanted = np.maximum(wanted.transpose(0, 2, 3, 1) if last else wanted, 0)
+    module = scheduled([out], [d, k, out])
+    got = called(module, [*map(np.ascontiguousarray, values), np.zeros(wanted.shape, "float32")])
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
@@ -135,6 +179,7 @@ def changed(monkeypatch, old: str, new: str):
 
 
 @needs_emulator
+@undefined
 @pytest.mark.parametrize("old, new, error", [
     ("tvm_warpgroup_visible();", "", "without fence.proxy.async"),
     ("tvm_copy_async_wait_1();", "tvm_copy_async_wait_1(); tvm_warpgroup_visible();", None),
@@ -153,6 +198,7 @@ def test_what_orders_products_is_needed(old, new, error, monkeypatch):
 
 
 @needs_emulator
+@undefined
 @pytest.mark.parametrize("old, new", [
     # No change of places, another distance between blocks of columns or groups of rows, another start.
     ("0x40000040", "0x40"), ("tvm_matrix_descriptor(b, 512,", "tvm_matrix_descriptor(b, 256,"),
@@ -246,3 +292,18 @@ def test_products_compile_without_local_memory(config, turned, monkeypatch, tmp_
     # A loss of speed that the assembler warns of: products one after the other.
     assert said.returncode == 0 and "C7510" not in said.stderr and "serialize" not in said.stderr
     assert " 0 bytes spill stores" in said.stderr or "0 bytes stack frame" in said.stderr
+
+
+@needs_compiler
+def test_records_of_the_tuner_say_whether_warpgroups_multiply():
+    x, w = (relay.var(name, shape=(256, 512), dtype="float16") for name in ("data", "weight"))
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w)))
+    (task,) = autotvm.task.extract_from_program(mod, {}, "cuda -arch=sm_90a")
+    drawn_ones = map(task.config_space.get, iter(task.config_space.get_rand_index, None))
+    config = next(c for c in drawn_ones if c["warpgroup"].val)
+    given = autotvm.MeasureInput(task.target, task, config), autotvm.MeasureResult((1e-6,), 0, 1.0, 1.0)
+    (again, _) = decode(encode(*given))
+    with task.target:
+        schedule, args = task.instantiate(again.config)
+        made = tvm.build(schedule, args, task.target)
+    assert "wgmma.mma_async" in made.imported_modules[0].get_source()

@@ -210,7 +210,16 @@ def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
 
 
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
-    """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum."""
+    """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum; and
+    those of warpgroups where there are any."""
+    own, *others = _tables(sizes, machine)
+    for other in others:
+        own = {name: list(dict.fromkeys([*other[name], *own.get(name, [False])])) for name in other}
+    return own
+
+
+def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
+    """The choices of warps, and of warpgroups where there are any."""
     k = max(sizes.terms, STEPS[-1])
     table: dict[str, list] = {
         "tile": list(TILES),
@@ -220,11 +229,17 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
         "parts": [p for p in PARTS if p * STEPS[-1] <= k],
     }
     if not machine.has_warpgroups or sizes.bytes != 2:
-        return table
-    more = {"tile": warpgroup.TILES, "warps": warpgroup.COUNTS, "step": [warpgroup.ROW // sizes.bytes],
-            "stages": warpgroup.STAGES}  # fmt: skip
-    both = {name: list(dict.fromkeys([*values, *more.get(name, ())])) for name, values in table.items()}
-    return {"warpgroup": [True, False], **both}
+        return [table]
+    step = warpgroup.ROW // sizes.bytes
+    groups = {
+        "warpgroup": [True],
+        "tile": list(warpgroup.TILES),
+        "warps": list(warpgroup.COUNTS),
+        "step": [step],
+        "stages": list(warpgroup.STAGES),
+        "parts": [p for p in PARTS if p == 1 or p * step <= k],
+    }
+    return [table, groups]
 
 
 def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
@@ -252,7 +267,7 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     if registers(config) > MOST_REGISTERS or not _is_known(sizes, machine, config):
         return False
     steps = -(-sizes.terms // (step * parts))
-    if config["stages"] > max(steps, min(STAGES)):
+    if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):
         return False
     return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
 
@@ -302,7 +317,10 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
 
 def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
     """The pick without measuring: the fewest cycles by estimate."""
-    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
+    picks = [tuned.cheapest(table, lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
+             for table in _tables(sizes, machine)]
+    best = min(picks, key=lambda c: _cost(sizes, c, machine))
+    return best if len(picks) == 1 else {"warpgroup": False, **best}
 
 
 # The schedule
