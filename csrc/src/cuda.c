@@ -1,4 +1,4 @@
-/* CUDA through the driver's library, found at run time: devices, memory, copies, streams, clocks. */
+/* CUDA through the driver's library, found at run time: devices, memory, streams, clocks. */
 #include "cuda.h"
 
 #include <dlfcn.h>
@@ -16,6 +16,7 @@ void tvm_cuda_check_declarations(void) {
 #define CHECK_DECLARATION(name, parameters) tvm_cu.name = name;
   CUDA_FUNCTIONS(CHECK_DECLARATION)
   CUDA_GRAPH_FUNCTIONS(CHECK_DECLARATION)
+  CUDA_HOST_FUNCTIONS(CHECK_DECLARATION)
 }
 #endif
 
@@ -55,6 +56,7 @@ static int load_functions(void) {
 #define FIND_OR_MISS(name, parameters) FIND(name, parameters) if (!address) missing = #name;
   CUDA_FUNCTIONS(FIND_OR_MISS)
   CUDA_GRAPH_FUNCTIONS(FIND)
+  CUDA_HOST_FUNCTIONS(FIND)
   if (!missing) return 0;
   snprintf(failure, sizeof failure, "the driver's library has no function %s; a newer driver is needed", missing);
   return -1;
@@ -132,6 +134,10 @@ void tvm_cuda_capture_to(int device, CUstream stream) {
 CUstream tvm_cuda_stream(int device) {
   if (capture_stream) return capture_stream;
   return chosen_stream[device] ? chosen_stream[device] : tvm_cuda_devices[device].stream;
+}
+
+bool tvm_cuda_one_stream(int device) {
+  return !atomic_load(&many_streams) && tvm_cuda_stream(device) == tvm_cuda_devices[device].stream;
 }
 
 static int cuda_stream_create(DLDevice device, void **out) {
@@ -277,32 +283,6 @@ static int cuda_stream_free(DLDevice device, void *stream) {
   return code ? tvm_cuda_failed(id, "cuStreamDestroy", code) : 0;
 }
 
-/* ---- copies ---- */
-
-static int cuda_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
-                     DLDevice to_device, size_t nbytes, void *given) {
-  if (!nbytes) return 0;
-  bool reads = from_device.device_type == kDLCUDA, writes = to_device.device_type == kDLCUDA;
-  int id = reads ? from_device.device_id : to_device.device_id;
-  CUdeviceptr source = (CUdeviceptr)(uintptr_t)from + from_offset, target = (CUdeviceptr)(uintptr_t)to + to_offset;
-  if (tvm_cuda_open(id)) return -1;
-  CUstream stream = given ? (CUstream)given : tvm_cuda_stream(id);
-  CUresult code;
-  if (reads && writes && from_device.device_id != to_device.device_id) {
-    code = tvm_cu.cuMemcpyPeerAsync(target, tvm_cuda_devices[to_device.device_id].context, source,
-                                    tvm_cuda_devices[id].context, nbytes, stream);
-    /* Work of the other device on it would not wait. */
-    if (!code) code = tvm_cu.cuStreamSynchronize(stream);
-    return code ? tvm_cuda_failed(id, "a copy between devices", code) : 0;
-  }
-  if (reads && writes) code = tvm_cu.cuMemcpyDtoDAsync_v2(target, source, nbytes, stream);
-  else if (reads) code = tvm_cu.cuMemcpyDtoHAsync_v2((char *)to + to_offset, source, nbytes, stream);
-  else code = tvm_cu.cuMemcpyHtoDAsync_v2(target, (const char *)from + from_offset, nbytes, stream);
-  /* The host's memory is the caller's again when this returns. */
-  if (!code && !(reads && writes)) code = tvm_cu.cuStreamSynchronize(stream);
-  return code ? tvm_cuda_failed(id, "a copy", code) : 0;
-}
-
 /* ---- attributes ---- */
 
 static int cuda_attribute(DLDevice device, DeviceAttribute which, TVMValue *out, int *out_code) {
@@ -380,6 +360,7 @@ static int cuda_timer_stop(DLDevice device, void *self, double *out_seconds) {
 }
 
 void tvm_cuda_fork_child(void) {
+  tvm_cuda_copy_fork_child();
   pthread_mutex_init(&open_lock, NULL);
   pthread_mutex_init(&memory_lock, NULL);
   if (state == READY) state = LOST;
@@ -389,7 +370,7 @@ void tvm_cuda_fork_child(void) {
 const DeviceApi tvm_cuda_api = {
     .alloc = cuda_alloc,
     .free = cuda_free,
-    .copy = cuda_copy,
+    .copy = tvm_cuda_copy,
     .sync = cuda_sync,
     .exists = cuda_exists,
     .attribute = cuda_attribute,

@@ -36,7 +36,8 @@ enum {
   CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1, CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
-  CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2
+  CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0,
+  CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_CAPTURE_MODE_RELAXED = 2
 };
 #endif
 
@@ -83,11 +84,14 @@ enum {
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                                          \
   X(cuGraphExecDestroy, (CUgraphExec))                                                                               \
   X(cuGraphDestroy, (CUgraph))
+/* A driver without this copies from the host when its turn comes, and the caller waits. */
+#define CUDA_HOST_FUNCTIONS(X) X(cuMemAllocHost_v2, (void **, size_t))
 
 #define CUDA_DECLARE(name, parameters) CUresult(*name) parameters;
 typedef struct {
   CUDA_FUNCTIONS(CUDA_DECLARE)
   CUDA_GRAPH_FUNCTIONS(CUDA_DECLARE)
+  CUDA_HOST_FUNCTIONS(CUDA_DECLARE)
 } CudaFunctions;
 extern CudaFunctions tvm_cu;
 
@@ -106,10 +110,15 @@ int tvm_cuda_failed(int device, const char *what, CUresult code);
 int tvm_cuda_number(int device, CUdevice_attribute which);
 /* The stream the calling thread gives work to. */
 CUstream tvm_cuda_stream(int device);
+/* Whether all work is on the device's one stream: then what is given to it later comes after. */
+bool tvm_cuda_one_stream(int device);
 /* The stream a capture goes to in place of the thread's; NULL ends it. Blocks handed out meanwhile stay with the device
  * for good: replays use their addresses. */
 void tvm_cuda_capture_to(int device, CUstream stream);
 
+int tvm_cuda_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
+                  DLDevice to_device, size_t nbytes, void *stream);
+void tvm_cuda_copy_fork_child(void);
 int tvm_cuda_launch(DeviceKernel *kernel, int device_id, const KernelArg *args, const LaunchSizes *sizes);
 void tvm_cuda_unload(DeviceModule *module);
 int tvm_cuda_capture_begin(DLDevice device);

@@ -52,7 +52,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute which, CUdevic
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *out, CUdevice d) { return (void)d, *out = fake_driver.memory, 0; }
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice d) { return *out = &contexts[d], 0; }
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) { return context ? 0 : CUDA_ERROR_INVALID_VALUE; }
-EXPORT CUresult cuCtxSynchronize(void) { return 0; }
+static CUresult wait_for_all(void);
+EXPORT CUresult cuCtxSynchronize(void) { return wait_for_all(); }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size) {
   pthread_mutex_lock(&lock);
@@ -71,6 +72,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size) {
 }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
   CUresult code = CUDA_ERROR_INVALID_VALUE;
+  wait_for_all();
   pthread_mutex_lock(&lock);
   for (Memory **m = &memory; *m; m = &(*m)->next) {
     if ((CUdeviceptr)(uintptr_t)(*m)->data != at) continue;
@@ -89,14 +91,54 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr at) {
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
   return *available = fake_driver.memory - fake_driver.taken, *total = fake_driver.memory, 0;
 }
+/* What comes out of page-locked memory is fetched as late as can be. */
+typedef struct Fetch { struct Fetch *next; void *to; const void *from; size_t size; } Fetch;
+static Fetch *pending, **pending_end = &pending;
+static struct { char *at; size_t size; } pinned[8];
+
+EXPORT CUresult cuMemAllocHost_v2(void **out, size_t size) {
+  if (fake_driver.no_pinned || fake_driver.pinned == 8) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = pinned[fake_driver.pinned].at = malloc(size);
+  pinned[fake_driver.pinned].size = size;
+  return COUNT(pinned, 1), 0;
+}
+/* Under the lock. */
+static void catch_up(void) {
+  for (Fetch *f = pending, *next; f; f = next) {
+    next = f->next;
+    memcpy(f->to, f->from, f->size);
+    free(f);
+  }
+  pending = NULL;
+  pending_end = &pending;
+}
+static CUresult wait_for_all(void) {
+  pthread_mutex_lock(&lock);
+  catch_up();
+  pthread_mutex_unlock(&lock);
+  return 0;
+}
 static CUresult copy(void *to, const void *from, size_t size) {
   pthread_mutex_lock(&lock);
+  catch_up();
   memmove(to, from, size);
   pthread_mutex_unlock(&lock);
   return COUNT(copies, 1), 0;
 }
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream s) {
-  return (void)s, copy((void *)(uintptr_t)to, from, size);
+  (void)s;
+  for (int i = 0; i < fake_driver.pinned; ++i) {
+    const char *at = from;
+    if (at < pinned[i].at || at >= pinned[i].at + pinned[i].size) continue;
+    Fetch *f = malloc(sizeof *f);
+    *f = (Fetch){NULL, (void *)(uintptr_t)to, from, size};
+    pthread_mutex_lock(&lock);
+    *pending_end = f;
+    pending_end = &f->next;
+    pthread_mutex_unlock(&lock);
+    return COUNT(copies, 1), 0;
+  }
+  return copy((void *)(uintptr_t)to, from, size);
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream s) {
   return (void)s, copy(to, (void *)(uintptr_t)from, size);
@@ -114,13 +156,14 @@ EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 EXPORT CUresult cuStreamDestroy_v2(CUstream s) { return COUNT(streams, -1), free(s), 0; }
 EXPORT CUresult cuStreamSynchronize(CUstream s) {
   if (s->capture) return CUDA_ERROR_INVALID_VALUE;
+  wait_for_all();
   return __atomic_exchange_n(&fake_driver.fail_next_sync, 0, __ATOMIC_RELAXED);
 }
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
   return (void)flags, COUNT(events, 1), (*out = calloc(1, sizeof **out)) ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)s, e->time = now, 0; }
-EXPORT CUresult cuEventSynchronize(CUevent e) { return (void)e, 0; }
+EXPORT CUresult cuEventSynchronize(CUevent e) { return (void)e, wait_for_all(); }
 EXPORT CUresult cuEventElapsedTime(float *out, CUevent a, CUevent b) { return *out = (float)(b->time - a->time), 0; }
 EXPORT CUresult cuEventDestroy_v2(CUevent e) { return COUNT(events, -1), free(e), 0; }
 
@@ -174,6 +217,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   memcpy(&l.args[2], args[2], 4);
   memcpy(&l.args[3], args[3], 4);
   pthread_mutex_lock(&lock);
+  catch_up();
   COUNT(launches, 1);
   fake_driver.dynamic_shared = shared;
   Launch *kept = s->capture ? malloc(sizeof *kept) : NULL;
@@ -220,6 +264,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec graph, CUstream s) {
   (void)s;
   COUNT(replays, 1);
   pthread_mutex_lock(&lock); /* one after the other, as on a stream */
+  catch_up();
   for (const Launch *l = graph->first; l; l = l->next) compute(l);
   pthread_mutex_unlock(&lock);
   return 0;

@@ -161,6 +161,7 @@ EXPORT Status cuMemFree_v2(Address at) {
   allocations.erase(found);
   return OK;
 }
+EXPORT Status cuMemAllocHost_v2(void **out, size_t size) { return (*out = malloc(size)) ? OK : OUT_OF_MEMORY; }
 EXPORT Status cuMemGetInfo_v2(size_t *available, size_t *total) {
   return *available = memory() - taken, *total = memory(), OK;
 }

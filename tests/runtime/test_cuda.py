@@ -75,7 +75,7 @@ def test_declarations_agree_with_the_toolkit(compiler, tmp_path):
         pytest.skip("no CUDA toolkit: its header is what the declarations are checked against")
     include = f"-I{os.path.dirname(headers[-1])}"
     flags = ["-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Werror", include]
-    for name in ("cuda.c", "cuda_module.c"):
+    for name in ("cuda.c", "cuda_copy.c", "cuda_module.c"):
         subprocess.run([compiler, *flags, "-DTVM_CUDA_HEADER", os.path.join(SOURCES, name)], check=True)
     with open(os.path.join(SOURCES, "cuda.h")) as file:
         text = file.read()
