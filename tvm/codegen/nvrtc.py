@@ -14,6 +14,7 @@ from functools import cache
 
 from ..error import TVMError
 from ..runtime import link
+from . import cuda_space
 
 FORMATS = ("ptx", "cubin", "fatbin")
 _ERROR_LINE = re.compile(r"^[^\n(]*\((\d+)\): (?:catastrophic )?error", re.MULTILINE)
@@ -150,7 +151,7 @@ def _by_nvcc(text: str, arch: str, target_format: str, options: Sequence[str]) -
     with tempfile.TemporaryDirectory(prefix="tvm-cuda-") as folder:
         source, result = os.path.join(folder, "kernels.cu"), os.path.join(folder, f"kernels.{target_format}")
         with open(source, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(cuda_space.on_device(text))
         command = ["nvcc", f"--{target_format}", f"-arch={arch}", *_FLAGS, *options, "-o", result, source]
         try:
             link.run_compiler(command, "nvcc")

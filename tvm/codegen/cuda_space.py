@@ -1,0 +1,95 @@
+"""Where the functions and variables of a CUDA text live: those that say nothing are made to live on the device, where
+NVRTC takes them to be (``--device-as-default-execution-space``) and nvcc does not."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+    r"|(?P<mark>[{}();=])|(?P<word>\w+)|(?P<other>[^\s\w])",
+    re.DOTALL | re.MULTILINE,
+)
+_SPACES = {"__device__", "__global__", "__host__", "__constant__", "__shared__", "__managed__"}
+# What declares no function and no variable.
+_NO_ENTITY = {"typedef", "using", "static_assert", "_Static_assert", "namespace", "asm", "__asm__"}
+_TYPES = {"struct", "class", "union", "enum"}
+# What stands before a declaration's own words.
+_PREFIX = re.compile(r'(?:template\s*<[^{;()]*>\s*|extern\s*"C(?:\+\+)?"\s*)*')
+
+
+def on_device(text: str) -> str:
+    """``text`` with ``__device__`` before each function and variable at file scope that names no space of its own."""
+    out, done = [], 0
+    for place in _places(text):
+        out += [text[done:place], "__device__ "]
+        done = place
+    return "".join([*out, text[done:]])
+
+
+def _places(text: str) -> list[int]:
+    """Where the declarations begin that are to be marked, in order."""
+    places: list[int] = []
+    begin = head_end = None  # of the declaration read now: its first character, and the end of its words
+    braces = parentheses = 0  # open ones inside of it
+    for token in _TOKEN.finditer(text):
+        mark, at = token.group("mark"), token.start()
+        if token.group("skip") is not None and not token.group().startswith(('"', "'")):
+            continue
+        if begin is None:
+            if mark in (";", "}"):  # the end of a namespace, or nothing
+                continue
+            begin, head_end = at, None
+        if mark in ("(", ")"):
+            parentheses += 1 if mark == "(" else -1
+        elif mark == "{" and not braces and not parentheses and _opens(text[begin:at]):
+            begin = None
+        elif mark == "{":
+            head_end = at if head_end is None else head_end
+            braces += 1
+        elif mark == "}":
+            braces -= 1
+            if not braces and not parentheses and _is_function(text[begin:head_end]):
+                places += _marked(text, begin, head_end)
+                begin = None
+        elif mark == "=" and not braces and not parentheses and head_end is None:
+            head_end = at
+        elif mark == ";" and not braces and not parentheses:
+            places += _marked(text, begin, at if head_end is None else head_end)
+            begin = None
+    return places
+
+
+def _words(head: str) -> list[str]:
+    """Its words and brackets, without comments, texts and the parameters of a template."""
+    found = _TOKEN.finditer(_PREFIX.sub("", head, count=1))
+    return [token.group() for token in found if token.group("skip") is None]
+
+
+def _opens(head: str) -> bool:
+    """Whether a brace after it holds declarations of file scope."""
+    words = _words(head)
+    return words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or (not words and "extern" in head)
+
+
+def _is_function(head: str) -> bool:
+    """Whether the brace after it holds statements, so that the declaration ends with them."""
+    words = _words(head)
+    while words and words[-1] in ("const", "noexcept"):
+        words.pop()
+    return words[-1:] == [")"] and words[0] != "typedef"
+
+
+def _marked(text: str, begin: int, end: int) -> list[int]:
+    words = _words(text[begin:end])
+    if not words or words[0] in _NO_ENTITY or _SPACES & set(words):
+        return []
+    plain = [w for w in words if w not in ("static", "const", "inline", "extern", "volatile")]
+    if plain[:1] and plain[0] in _TYPES:
+        defines = text[end] == "{" and not _is_function(text[begin:end])
+        if defines or text[end] == ";" and len(plain) <= 2:
+            return []
+    return [end if (prefix := _PREFIX.match(text, begin, end)) is None else prefix.end()]
+
+
+__all__ = ["on_device"]
