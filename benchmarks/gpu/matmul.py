@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.matmul [--size 4096] [--dtype float32|tf32|float16|bfloat16] [--rounds 20]
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--seconds 55] [--records search.json]
-    python -m benchmarks.gpu.matmul --search --dtype float16 --target "cuda -arch=sm_90a" --only warpgroup=True
+    python -m benchmarks.gpu.matmul --search --dtype float16 --target "cuda -arch=sm_90a" --only warpgroup=True parts=1
 
 ``--search`` tries the configurations of the template for so many seconds, instead of timing its pick alone.
 """
@@ -27,10 +27,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=55.0)
     parser.add_argument("--records", help="file for what --search has measured")
     parser.add_argument("--only", nargs="+", default=[], metavar="KNOB=VALUE", help="values --search keeps to")
-    parser.add_argument("--without", default="", metavar="TEXT", help="text that --search leaves out of kernels")
+    parser.add_argument("--change", nargs=2, default=["", ""], metavar=("OLD", "NEW"), help="replace a text of kernels")
     arguments = parser.parse_args()
     if arguments.search:
-        given = arguments.records, arguments.only, arguments.without
+        given = arguments.records, arguments.only, tuple(arguments.change)
         search(arguments.size, arguments.dtype, arguments.target, arguments.seconds, *given)
         return
     for size in arguments.size:

@@ -1,13 +1,13 @@
 """Configurations of a large matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
 
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--dtype float32] [--target "cuda -arch=sm_90"]
-        [--seconds 55] [--records search.json] [--only warpgroup=True stages=4] [--without "tvm_warpgroup_visible();"]
+        [--seconds 55] [--records search.json] [--only warpgroup=True stages=4] [--change OLD NEW]
 
 Each size begins with what the template picks; then the configuration of the least estimated cost of each tile and
 number of threads comes, then the second of each, and so on until the time is over. Products that differ from double
 precision are listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to.
-``--only`` leaves the configurations that have these values; ``--without`` leaves a text out of the kernels, which shows
-what it costs.
+``--only`` leaves the configurations that have these values. ``--change`` replaces a text in the kernels, which shows
+what it costs: "tvm_warpgroup_visible();" by "", or "shared.global [" by "shared.global.L2::256B [".
 """
 
 from __future__ import annotations
@@ -111,12 +111,12 @@ def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None 
         template.choose = pick
 
 
-def leave_out(text: str) -> None:
-    """In a process that builds: kernels are compiled without a text, if there is one."""
+def change_text(old: str, new: str) -> None:
+    """In a process that builds: kernels are compiled with ``new`` in place of ``old``, if there is one."""
     import tvm
 
-    if text:
-        tvm.register_func("tvm_callback_cuda_postproc", lambda source, target: str(source).replace(text, ""))
+    if old:
+        tvm.register_func("tvm_callback_cuda_postproc", lambda source, target: str(source).replace(old, new))
 
 
 def built(job: tuple[Candidate, str, str, str]) -> str:
@@ -184,14 +184,15 @@ class Bench:
 
 
 def measure(
-    jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float, without: str = ""
+    jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float,
+    change: tuple[str, str] = ("", ""),
 ) -> list[Timed]:
     """Build in all cores but one, and time what is built until the time is over."""
     done: list[Timed] = []
     workers = max(1, (os.cpu_count() or 2) - 1)
     # A process that has a device open cannot be copied.
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(workers, context, leave_out, (without,)) as pool:
+    with concurrent.futures.ProcessPoolExecutor(workers, context, change_text, change) as pool:
         # No more at once than are being built: what is not begun when the time is over is not built at all.
         ahead, waiting = iter(jobs), {}
         while time.monotonic() < until:
@@ -232,7 +233,7 @@ def table(rows: list[Timed], size: int, reference: float) -> list[str]:
 
 def search(
     sizes: list[int], kind: str, target_text: str, seconds: float, records: str | None, only: Sequence[str] = (),
-    without: str = "",
+    change: tuple[str, str] = ("", ""),
 ) -> None:
     import tvm
 
@@ -245,7 +246,7 @@ def search(
     with tempfile.TemporaryDirectory() as folder:
         in_turn = [c for some in itertools.zip_longest(*lists) for c in some if c is not None]
         jobs = [(c, kind, target_text, str(pathlib.Path(folder) / f"{i}.so")) for i, c in enumerate(in_turn)]
-        rows = measure(jobs, benches, started + seconds, without)
+        rows = measure(jobs, benches, started + seconds, change)
     if records is not None:
         plain = [{**c._asdict(), "kind": kind, "cublas": references[c.size], "milliseconds": milliseconds, "note": note}
                  for c, milliseconds, note in rows]

@@ -33,14 +33,14 @@ def test_values_of_knobs_may_be_asked_for():
     assert len(search.candidates(4096, "float16", "cuda -arch=sm_90a", ["warpgroup=True"])) > len(made)
 
 
-def test_a_text_may_be_left_out_of_kernels():
+def test_a_text_of_kernels_may_be_replaced():
     from tvm.runtime.registry import get_global_func, remove_global_func
 
-    search.leave_out("")
+    search.change_text("", "")
     assert get_global_func("tvm_callback_cuda_postproc", allow_missing=True) is None
-    search.leave_out("fence();")
+    search.change_text("fence();", "pause();")
     try:
-        assert str(get_global_func("tvm_callback_cuda_postproc")("a(); fence(); b();", None)) == "a();  b();"
+        assert str(get_global_func("tvm_callback_cuda_postproc")("a(); fence(); b();", None)) == "a(); pause(); b();"
     finally:
         remove_global_func("tvm_callback_cuda_postproc")
 

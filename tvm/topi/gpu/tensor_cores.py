@@ -53,6 +53,7 @@ COPY = 16
 # the data, of a barrier and the address arithmetic of a step, of loading fragments before the first product, of a block
 # that begins and ends, and of a kernel more than one.
 RATE = 1200.0
+# The same by warpgroups: what the unit can do is 2048; nothing was measured yet.
 GROUP_RATE = 1900.0
 LATENCY, STEP, LOAD, BLOCK, KERNEL = 700.0, 60.0, 35.0, 1500.0, 3500.0
 # Bytes in a cycle: of shared memory, of what a multiprocessor gets from the second cache, and of parts added up.
