@@ -27,6 +27,7 @@ from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
+    from .tensor_cores import Operand
 
 TAG = "gpu_gemm"
 # This module is a template: what is asked of templates is asked of it.
@@ -40,6 +41,10 @@ SHORT_STEPS = (2, 4, 8)
 # Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
 # next to each other.
 LANES = 4
+# Numbers that memory gives at once at least.
+ALONG = 8
+# Threads of a warp, and how many of them lie side by side in a tile.
+WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
 # Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
@@ -114,16 +119,19 @@ def product(
     start = [0] * (len(batch) + 2)
     if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype):
         return tensor_cores.product(left, right, batch, sizes, name, places, workload)
-    target = Target.current()
+    machine = Machine(Target.current())
     count = 1
     for d in batch:
         count *= d
     known = Sizes(count, *sizes, info(dtype).bytes)
-    config = tuned.configuration(_THIS, known, Machine(target), workload)
+    config = tuned.configuration(_THIS, known, machine, workload)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
 
-    def filled(read: Callable[..., Any], size: int, padded: int) -> Callable[..., Any]:
+    lanes = tuple(_lanes(tensor_cores.operand(read, batch, size, sizes[2]), block, machine)
+                  for read, size, block in zip((left, right), sizes, (tm * ty, tn * tx)))
+
+    def filled(read: Callable[..., Any], size: int, padded: int, together: int) -> Callable[..., Any]:
         terms = sizes[2]
         if padded == size and whole[2] == terms:
             return read
@@ -131,21 +139,28 @@ def product(
         def inside(*at):
             *_, k, i = at
             value = read(*at)
-            return te.if_then_else(te.all(k < terms, i < size), value, te.const(0, value.dtype))
+            here = te.all(k < terms, tensor_cores.below(i, size, together))
+            return te.if_then_else(here, value, te.const(0, value.dtype))
 
         return inside
 
     m, n, k = whole
-    a = te.compute((*batch, k, m), filled(left, sizes[0], m), name=f"{name}_left", tag=f"{TAG},step")
-    b = te.compute((*batch, k, n), filled(right, sizes[1], n), name=f"{name}_right", tag=f"{TAG},step")
+    a, b = (te.compute((*batch, k, padded), filled(read, size, padded, together), name=f"{name}_{word}",
+                       tag=f"{TAG},step")
+            for read, size, padded, together, word in zip((left, right), sizes, (m, n), lanes, ("left", "right")))
     r = te.reduce_axis((0, k), name="k")
 
     def body(*at):
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    attrs = {"places": places, "config": config, **({"workload": workload} if workload is not None else {})}
+    attrs = {"places": places, "config": config, "lanes": lanes, **({"workload": workload} if workload is not None else {})}
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
+
+
+def _lanes(found: Operand, block: int, machine: Machine) -> int:
+    """Numbers of an operand that are fetched at once: neighbours across the sum that are all there or all not."""
+    return LANES if machine.has_shared and not found.along and found.lanes >= LANES and block % LANES == 0 else 1
 
 
 def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
@@ -265,7 +280,7 @@ def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
 def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     """Blocks, threads, shared strips, and what follows element by element done on the tile."""
     s = planner.s
-    places, config = stage.op.attrs["places"], stage.op.attrs["config"]
+    places, config, lanes = (stage.op.attrs[x] for x in ("places", "config", "lanes"))
     if config["parts"] > 1:
         (k,) = stage.op.reduce_axis
         part, _ = stage.split(k, nparts=config["parts"])
@@ -282,7 +297,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         host = consumer
     planner.placed.update((host, stage))
     planner.placed.update(s[t] for t in stage.op.input_tensors)
-    _tile(s, host, stage, places, config, planner.machine.has_shared)
+    _tile(s, host, stage, places, config, lanes, planner.machine)
 
 
 def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
@@ -293,8 +308,10 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     planner.serial(stage, consumer)
 
 
-def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[str, Any], shared: bool) -> None:
+def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[str, Any], lanes: tuple[int, int],
+          machine: Machine) -> None:
     (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
+    shared = machine.has_shared
     batch, rows, columns = loops_of(host, places)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
@@ -319,9 +336,16 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
     row_tag, column_tag = ("y", "x") if count <= MOST_BLOCKS * tm * ty else ("x", "y")
     host.bind(row_block, te.thread_axis(f"blockIdx.{row_tag}"))
     host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
-    threads = te.thread_axis((0, ty), "threadIdx.y"), te.thread_axis((0, tx), "threadIdx.x")
-    host.bind(row_thread, threads[0])
-    host.bind(column_thread, threads[1])
+    threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
+    if shared and machine.warp == WARP and tx > WARP_COLUMNS and ty % (WARP // WARP_COLUMNS) == 0:
+        # Threads of a warp are those of a square rather than of a row: together they read less of the strips.
+        threads = [te.thread_axis((0, n), f"threadIdx.{x}")
+                   for n, x in ((WARP_COLUMNS, "x"), (ty, "y"), (tx // WARP_COLUMNS, "z"))]
+        across, column_thread = host.split(column_thread, factor=WARP_COLUMNS)
+        host.reorder(across, row_thread, column_thread)
+        host.bind(across, threads[2])
+    host.bind(row_thread, threads[1])
+    host.bind(column_thread, threads[0])
     host.unroll(row)
     host.unroll(column)
     stage.compute_at(host, column_thread)
@@ -332,7 +356,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
     stage.reorder(outer, inner, *lead, i, j)
     for axis in (inner, i, j):
         stage.unroll(axis)
-    for operand, width in zip(stage.op.input_tensors, (tm, tn)):
+    for operand, width, together in zip(stage.op.input_tensors, (tm, tn), lanes):
         strip = s[operand]
         if not shared:
             strip.set_scope("local")
@@ -343,7 +367,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
         strip.compute_at(stage, outer)
         # The next strip is on its way while this one is used.
         strip.double_buffer()
-        _fetch(strip, (ty, tx), threads)
+        _fetch(strip, together, threads)
 
 
 def _read(strip: Stage, lanes: int) -> None:
@@ -365,25 +389,29 @@ def loops_of(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
                  for x in ("batch", "rows", "columns"))
 
 
-def _fetch(strip: Stage, counts: tuple[int, int], threads: tuple[IterVar, IterVar]) -> None:
-    """Fetch a strip by all threads of the block, neighbours by neighbours."""
+def _fetch(strip: Stage, together: int, threads: list[IterVar]) -> None:
+    """Fetch a strip by all threads of the block, neighbours by neighbours, so many numbers ``together``."""
     axes = list(strip.op.axis)
     loads = access.loads(strip.op.body)
     along = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
     if along[0] and not along[1]:
-        # The operand lies along the sum: threads go along it, and a gap keeps them out of each other's banks.
-        strip.storage_align(axes[-2], 8, 1)
-        axes[-2:] = reversed(axes[-2:])
+        # The operand lies along the sum. Eight threads go along it, as far as memory is fetched at once, and the others
+        # of a warp across it: a gap of one load keeps all of them in different banks, and threads still read several
+        # neighbours at a time.
+        strip.storage_align(axes[-2], 2 * LANES, LANES)
+        outer, inner = strip.split(axes[-2], factor=ALONG)
+        axes[-2:] = outer, axes[-1], inner
         strip.reorder(*axes)
-    fused = strip.fuse(*axes)
     chooses = any(access.is_choosing(n) for b in strip.op.body for n in post_order(b))
     if along[1] and not chooses and access.extent_of(axes[-1]) % LANES == 0:
-        fused, lanes = strip.split(fused, factor=LANES)
+        together = LANES
+    fused = strip.fuse(*axes)
+    if together > 1:
+        fused, lanes = strip.split(fused, factor=together)
         strip.vectorize(lanes)
-    fused, x = strip.split(fused, factor=counts[1])
-    fused, y = strip.split(fused, factor=counts[0])
-    strip.bind(x, threads[1])
-    strip.bind(y, threads[0])
+    for thread in threads:
+        fused, inner = strip.split(fused, factor=int(thread.dom.extent))
+        strip.bind(inner, thread)
     strip.unroll(fused)
 
 

@@ -156,7 +156,7 @@ def product(
         def body(*at):
             lead, (i, k) = at[: len(batch)], lies.element(side.along, at[len(batch) :], dtype)
             value = read(*lead, k, i)
-            inside = [_below(x, n, side.lanes if (x is k) == side.along else 1)
+            inside = [below(x, n, side.lanes if (x is k) == side.along else 1)
                       for x, n, all_of in ((k, terms, whole[2]), (i, size, padded)) if n != all_of]
             return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
 
@@ -202,7 +202,7 @@ _IN_ROWS = Layout(lambda along, *pair: _turned(along, pair[:2]), lambda along, *
 _IN_BLOCKS = Layout(warpgroup.shape, warpgroup.place, warpgroup.element)
 
 
-def _below(x: Any, limit: int, lanes: int) -> PrimExpr:
+def below(x: Any, limit: int, lanes: int) -> PrimExpr:
     """x < limit, the same for all lanes of a copy."""
     return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
 
