@@ -10,10 +10,10 @@ from tests import cuda_emulator
 from tests.topi.gpu.test_convolutions import run_transposed
 from tests.topi.gpu.test_depthwise import convolved as depthwise_convolved
 from tests.topi.gpu.test_depthwise import made as depthwise_made
-from tests.topi.gpu.test_gemm import convolved
+from tests.topi.gpu.test_gemm import any_configuration, convolved
 from tests.topi.test_vision import detections, greedy
 from tvm import te, topi
-from tvm.topi.gpu import depthwise
+from tvm.topi.gpu import depthwise, gemm
 from tvm.topi.nn.winograd import transform_filters_in_planes
 
 pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
@@ -93,3 +93,30 @@ def test_suppression_of_boxes(rng):
     for b in range(2):
         wanted, _ = greedy(data[b], int(count[b]), 5, 0.5, False, -1)
         assert number[b, 0] == len(wanted) and kept[b, : len(wanted)].tolist() == wanted
+
+
+def products_of(rng, m, n, k, transpose_a, transpose_b):
+    a, b = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((k, n)).astype("float32")
+    values = [a.T if transpose_a else a, b.T if transpose_b else b]
+    (got,) = results(values, lambda x, y: topi.nn.relu(topi.nn.matmul(x, y, None, "float32", transpose_a, transpose_b)))
+    close(got, np.maximum(a.astype("float64") @ b.astype("float64"), 0), 1e-4)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_product_of_any_configuration(transpose_a, transpose_b, rng, monkeypatch):
+    """Strips along and across the sum, whole and with edges, fetched one by one and in fours."""
+    monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+    monkeypatch.setattr(gemm, "LARGE", 1)
+    fours = int(rng.integers(2))
+    m, n, k = (int(x) * (4 if fours else 1) for x in rng.integers(3, 40, 3))
+    products_of(rng, m, n, k, transpose_a, transpose_b)
+
+
+@pytest.mark.parametrize("tile", gemm.LARGE_TILES)
+def test_product_of_large_tiles(tile, rng, monkeypatch):
+    monkeypatch.setattr(gemm, "LARGE", 16)
+    config = {"tile": tile, "threads": gemm.LARGE_THREADS[int(rng.integers(2))], "step": 8, "parts": 1}
+    monkeypatch.setattr(gemm, "choose", lambda sizes, machine: config)
+    m, n, k = (int(x) for x in rng.integers((100, 100, 16), (300, 300, 40)))
+    products_of(rng, m, n, k, False, False)

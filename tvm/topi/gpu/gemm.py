@@ -34,6 +34,11 @@ TAG = "gpu_gemm"
 _THIS = sys.modules[__name__]
 # Tiles of a thread, and how many threads a block has along rows and columns.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
+# Those of large products, for the least reading of shared memory; the threads of a block, which have all registers
+# of a multiprocessor or half of them; and what is large: rows, columns and terms.
+LARGE_TILES = ((8, 16), (16, 8))
+LARGE_THREADS = ((8, 16), (16, 8), (16, 16))
+LARGE = 1024
 THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
 STEPS = (8, 16, 32)
 # Where nothing is fetched ahead a step only makes the loop longer, and the code.
@@ -52,6 +57,8 @@ FEW_COLUMNS = 4
 LATENCY = 550.0
 KERNEL = 4000.0
 WAIT = 4.4
+# As WAIT, of a large tile: so many of its products do not wait for each other.
+LARGE_WAIT = 1.5
 # Multiplications a multiprocessor does in a cycle; what reading four numbers from shared memory and fetching one into
 # it cost beside that; the share of the work that is not hidden behind the memory's latency.
 RATE = 128
@@ -168,11 +175,15 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     k = sizes.terms
     steps = STEPS if machine.has_shared else SHORT_STEPS
     return {
-        "tile": list(THREAD_TILES),
+        "tile": [*THREAD_TILES, *(LARGE_TILES if _is_large(sizes, machine) else ())],
         "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
         "step": [s for s in steps if s <= k] or [steps[0]],
         "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p * STEPS[0] <= max(k, STEPS[0])],
     }
+
+
+def _is_large(sizes: Sizes, machine: Machine) -> bool:
+    return machine.is_cuda and min(sizes.rows, sizes.columns, sizes.terms) >= LARGE and sizes.bytes == 4
 
 
 def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -181,6 +192,8 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
         return False
     if sizes.batch * parts > MOST_BLOCKS:
+        return False
+    if (tm, tn) in LARGE_TILES and not (_is_large(sizes, machine) and (ty, tx) in LARGE_THREADS and parts == 1):
         return False
     return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
@@ -195,7 +208,8 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * (tm * tn + tm + tn + OTHER_REGISTERS)), 32)
     fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
     work = bm * bn * step / RATE + (READ * threads * (tm + tn) / 4 + FETCH * (bm + bn)) * step / machine.warp
-    waiting = LATENCY + step * tm * tn * WAIT * max(1.0, threads / RATE) + SHOWN * work
+    wait = LARGE_WAIT if (tm, tn) in LARGE_TILES else WAIT
+    waiting = LATENCY + step * tm * tn * wait * max(1.0, threads / RATE) + SHOWN * work
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     cycles = rounds * max(work * fit, waiting)
     if rest:
