@@ -34,6 +34,8 @@ KINDS = {
 }
 # Parts of the sum that are worth a try for products as large as these.
 MOST_PARTS = 4
+# Estimates above this many times the least one are not worth a try.
+WORST = 3.0
 # Lines of the table of one size.
 SHOWN = 25
 
@@ -69,7 +71,7 @@ def written(value: Any) -> str:
 
 
 def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ()) -> list[Candidate]:
-    """All valid configurations, the pick first, then those of different tiles in turn."""
+    """The valid configurations but hopeless ones, the pick first, then those of different tiles in turn."""
     import tvm
     from tvm.dtype import info
     from tvm.topi.gpu.gemm import Sizes
@@ -81,9 +83,11 @@ def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ())
     groups: dict[tuple[Any, ...], list[Candidate]] = {}
     for values in itertools.product(*table.values()):
         config = dict(zip(table, values))
-        if template.valid(sizes, machine, config) and config["parts"] <= MOST_PARTS:
+        if has_values(config, only) and template.valid(sizes, machine, config) and config["parts"] <= MOST_PARTS:
             shape = config["tile"], config.get("threads") or config["warps"]
             groups.setdefault(shape, []).append(Candidate(size, template._cost(sizes, config, machine), config))
+    least = min((c.cost for some in groups.values() for c in some), default=0.0)
+    groups = {shape: [c for c in some if c.cost <= WORST * least] for shape, some in groups.items()}
     turns = [(turn, c.cost, c) for some in groups.values() for turn, c in enumerate(sorted(some, key=lambda c: c.cost))]
     made = [c for _, _, c in sorted(turns, key=lambda x: x[:2])]
     picked = template.choose(sizes, machine)

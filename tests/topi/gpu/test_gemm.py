@@ -146,3 +146,52 @@ def test_grids_stay_within_their_limits():
     with target:
         assert gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS, "int32"))
         assert not gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS + 1, "int32"))
+
+
+def cuda_source(n: int) -> str:
+    """The kernel of a square product."""
+    target = tvm.target.Target("cuda -arch=sm_90", host="llvm")
+    with target:
+        a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
+        made = topi.nn.matmul(a, b)
+        s = topi.schedule.schedule_for([made], target)
+    return tvm.build(s, [a, b, made], target).imported_modules[0].get_source()
+
+
+def test_a_large_product_has_large_tiles_and_one_kernel():
+    machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
+    for n in (2048, 4096, 8192):
+        config = gemm.choose(gemm.Sizes(1, n, n, n, 4), machine)
+        assert config["tile"] in gemm.LARGE_TILES and config["parts"] == 1
+    for sizes in (gemm.Sizes(1, 1000, 4096, 4096, 4), gemm.Sizes(1, 4096, 4096, 4096, 8)):
+        assert not set(gemm.space(sizes, machine)["tile"]) & set(gemm.LARGE_TILES)
+    opencl = Machine(tvm.target.Target("opencl"))
+    assert not set(gemm.space(gemm.Sizes(1, 4096, 4096, 4096, 4), opencl)["tile"]) & set(gemm.LARGE_TILES)
+
+
+def most_of_a_bank(words: list[int]) -> int:
+    """The most different words of shared memory that are wanted of one of its 32 banks."""
+    return max(len({w for w in words if w % 32 == bank}) for bank in range(32))
+
+
+def values_in_a_warp(expression: str, width: int) -> list[int]:
+    """What the threads of the first warp compute, in blocks so wide; all loops are in their first iteration."""
+    names = re.findall(r"[a-z]\w*", expression)
+    return [eval(expression, {**dict.fromkeys(names, 0), "threadIdx_x": i % width, "threadIdx_y": i // width})
+            for i in range(32)]
+
+
+@pytest.mark.parametrize("threads, step", [((16, 16), 8), ((16, 16), 16), ((8, 8), 32), ((8, 16), 8)])
+def test_threads_of_a_warp_want_different_banks(threads, step, monkeypatch):
+    """Fetching a strip that lies along the sum, and reading strips four numbers at a time, eight threads at once."""
+    config = {"tile": (8, 8), "threads": threads, "step": step, "parts": 1}
+    monkeypatch.setattr(gemm, "choose", lambda sizes, machine: config)
+    source = cuda_source(256)
+    fetched = re.findall(r"tvm_copy_async_4\(T_matmul_left \+ (.*), a \+", source)[0]
+    words = values_in_a_warp(fetched, 8)
+    assert len(set(words)) == 32 and most_of_a_bank(words) == 1
+    for read in re.findall(r"= T_matmul_left\[(.*?)\] \* T_matmul_right\[(.*?)\];", source)[0]:
+        words = values_in_a_warp(read, 8)
+        assert all(w % 4 == 0 for w in words)
+        for quarter in range(0, 32, 8):
+            assert most_of_a_bank([w + i for w in words[quarter : quarter + 8] for i in range(4)]) == 1

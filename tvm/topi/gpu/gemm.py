@@ -161,7 +161,9 @@ def product(
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    attrs = {"places": places, "config": config, "lanes": lanes, **({"workload": workload} if workload is not None else {})}
+    attrs = {"places": places, "config": config, "lanes": lanes}
+    if workload is not None:
+        attrs["workload"] = workload
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
 
 
@@ -370,7 +372,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
     stage.reorder(outer, inner, *lead, i, j)
     for axis in (inner, i, j):
         stage.unroll(axis)
-    for operand, width, together in zip(stage.op.input_tensors, (tm, tn), lanes):
+    for operand, width, block, together in zip(stage.op.input_tensors, (tm, tn), (tm * ty, tn * tx), lanes):
         strip = s[operand]
         if not shared:
             strip.set_scope("local")
@@ -381,7 +383,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
         strip.compute_at(stage, outer)
         # The next strip is on its way while this one is used.
         strip.double_buffer()
-        _fetch(strip, together, threads)
+        _fetch(strip, block, together, threads)
 
 
 def _read(strip: Stage, lanes: int) -> None:
@@ -403,16 +405,17 @@ def loops_of(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
                  for x in ("batch", "rows", "columns"))
 
 
-def _fetch(strip: Stage, together: int, threads: list[IterVar]) -> None:
-    """Fetch a strip by all threads of the block, neighbours by neighbours, so many numbers ``together``."""
+def _fetch(strip: Stage, block: int, together: int, threads: list[IterVar]) -> None:
+    """Fetch a strip of ``block`` rows or columns by all threads of the block, neighbours by neighbours, so many numbers
+    ``together``."""
     axes = list(strip.op.axis)
     loads = access.loads(strip.op.body)
     along = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
     if along[0] and not along[1]:
         # The operand lies along the sum. Eight threads go along it, as far as memory is fetched at once, and the others
         # of a warp across it: a gap of one load keeps all of them in different banks, and threads still read several
-        # neighbours at a time.
-        strip.storage_align(axes[-2], 2 * LANES, LANES)
+        # neighbours at a time. Where there are fewer than that, terms lie together.
+        strip.storage_align(axes[-2], 2 * LANES, LANES if block >= LANES else 1)
         outer, inner = strip.split(axes[-2], factor=ALONG)
         axes[-2:] = outer, axes[-1], inner
         strip.reorder(*axes)
