@@ -10,11 +10,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from typing import Any
 
 import numpy as np
 
 from .search import KINDS, build, search
+from .turns import wait_for_turn
 
 
 def main() -> None:
@@ -25,6 +28,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--seconds", type=float, default=55.0)
+    parser.add_argument("--json", help="a file for the rows")
     parser.add_argument("--records", help="file for what --search has measured")
     parser.add_argument("--only", nargs="+", default=[], metavar="KNOB=VALUE", help="values --search keeps to")
     parser.add_argument("--change", nargs=2, default=["", ""], metavar=("OLD", "NEW"), help="replace a text of kernels")
@@ -33,11 +37,15 @@ def main() -> None:
         given = arguments.records, arguments.only, tuple(arguments.change)
         search(arguments.size, arguments.dtype, arguments.target, arguments.seconds, *given)
         return
-    for size in arguments.size:
-        compare(size, arguments.dtype, arguments.target, arguments.rounds)
+    functions = {size: build(size, arguments.dtype, arguments.target) for size in arguments.size}
+    wait_for_turn()
+    rows = [compare(ours, size, arguments.dtype, arguments.rounds) for size, ours in functions.items()]
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
 
 
-def compare(n: int, kind: str, target_text: str, rounds: int) -> None:
+def compare(ours: Any, n: int, kind: str, rounds: int) -> dict[str, Any]:
     """The template's pick beside cuBLAS, in turn."""
     import torch
 
@@ -45,7 +53,6 @@ def compare(n: int, kind: str, target_text: str, rounds: int) -> None:
 
     dtype, allowed, _ = KINDS[kind]
     device = tvm.cuda(0)
-    ours = build(n, kind, target_text)
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     left, right = (torch.randn((n, n), device="cuda").to(getattr(torch, dtype)) for _ in range(2))
@@ -71,7 +78,11 @@ def compare(n: int, kind: str, target_text: str, rounds: int) -> None:
     best = {key: float(np.percentile(row, 20)) for key, row in times.items()}
     for key, seconds in best.items():
         print(f"{key}: {seconds * 1e3:.3f} ms, {2 * n**3 / seconds / 1e12:.1f} TFLOPS")
-    print(f"{kind}, {n}: {best['cuBLAS'] / best['ours']:.2f} of cuBLAS's speed; error {error:.1e}")
+    ratio = best["cuBLAS"] / best["ours"]
+    print(f"{kind}, {n}: {ratio:.2f} of cuBLAS's speed; error {error:.1e}")
+    speeds = {key: 2 * n**3 / seconds / 1e12 for key, seconds in best.items()}
+    return {"size": n, "dtype": kind, "ours_tflops": speeds["ours"], "cublas_tflops": speeds["cuBLAS"], "ratio": ratio,
+            "error": error}  # fmt: skip
 
 
 if __name__ == "__main__":

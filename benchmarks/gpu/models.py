@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import zoo
+from .turns import end_turn, wait_for_turn
 
 MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
 # How far outputs may be from those in double precision, by the type of the numbers.
@@ -82,6 +83,7 @@ class Ours:
             library = relay.build(mod, target, params=params)
         self.compile_seconds = time.perf_counter() - started
         self.library = library
+        wait_for_turn()
         self.device = tvm.cuda(0)
         self.module = graph_executor.GraphModule(library["default"](self.device))
         for name, value in feeds.items():
@@ -170,6 +172,7 @@ def measure(name: str, rounds: int, target: str, dtype: str, profile: bool) -> d
            "error": mistake, "torch_error": error(peers["NCHW"].output(), wanted), "compile_s": ours.compile_seconds}
     print(f"| {name} | {row['ours_ms']:.3f} | {theirs:.3f} | {row['ratio']:.2f} | {mistake:.1e} | "
           f"{row['compile_s']:.1f} |", flush=True)
+    end_turn()
     return row
 
 

@@ -22,6 +22,8 @@ from tvm import te, topi
 from tvm.topi.gpu import depthwise, gemm, transpose, transposed
 from tvm.topi.nn.winograd import transform_filters_in_planes
 
+from .turns import wait_for_turn
+
 # Depthwise convolutions of MobileNetV2, EfficientNet and ConvNeXt: channels, size, window, stride.
 DEPTHWISE = [(32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (192, 28, 3, 1), (384, 14, 3, 1), (960, 7, 3, 1),
              (240, 28, 5, 2), (672, 14, 5, 1), (96, 56, 7, 1), (384, 14, 7, 1)]
@@ -33,6 +35,9 @@ GROUPED = [(128, 56, 32, 1), (256, 28, 32, 1), (512, 14, 32, 1), (1024, 7, 32, 1
 TRANSPOSED = [(512, 256, 8, 4, 2), (256, 128, 16, 4, 2), (128, 64, 32, 4, 2), (64, 64, 56, 2, 2)]
 TRANSPOSES = [((4096, 4096), (1, 0)), ((12, 128, 64), (0, 2, 1)), ((1, 256, 56, 56), (0, 2, 3, 1)),
               ((1, 56, 56, 256), (0, 3, 1, 2))]
+
+# How far results may be apart; those in float16 are rounded.
+ERROR = 5e-3
 
 
 class Case(NamedTuple):
@@ -107,44 +112,58 @@ def depthwise_case(channels: int, size: int, window: int, stride: int, layout: s
     return Case(name, shapes, dtype, make, without_templates, depthwise)
 
 
+class Built:
+    """A function with its inputs; its arrays come to the device when it is timed."""
+
+    def __init__(self, runner: Runner, make: Callable[..., Any], inputs: list[np.ndarray]):
+        self.device, self.inputs = runner.device, inputs
+        with runner.target:
+            tensors = [te.placeholder(v.shape, str(v.dtype)) for v in inputs]
+            made = make(*tensors)
+            outs = list(made) if isinstance(made, (list, tuple)) else [made]
+            schedule = topi.schedule.schedule_for(outs, runner.target)
+            self.function = tvm.build(schedule, [*tensors, *outs], runner.target)
+        self.outs = [([int(d) for d in o.shape], o.dtype) for o in outs]
+
+    def time(self) -> tuple[float, np.ndarray]:
+        """Microseconds of one call, and the last result."""
+        arrays = [tvm.nd.array(v, self.device) for v in self.inputs]
+        arrays += [tvm.nd.array(np.zeros(shape, dtype), self.device) for shape, dtype in self.outs]
+        timer = self.function.time_evaluator(self.function.entry_name, self.device, number=20, repeat=5)
+        self.function(*arrays)
+        return float(min(timer(*arrays).results)) * 1e6, arrays[-1].numpy()
+
+
 class Runner:
+    """Builds everything first: what is given back by ``prepared`` and ``winograd`` times it and makes a row."""
+
     def __init__(self, target: str):
         self.target = tvm.target.Target(target, host="llvm")
         self.device = tvm.device(self.target.kind.name, 0)
         self.rng = np.random.default_rng(0)
 
-    def built(self, make: Callable[..., Any], inputs: list[np.ndarray]) -> tuple[Any, list[Any]]:
-        """A function and its arguments, the results last."""
-        with self.target:
-            tensors = [te.placeholder(v.shape, str(v.dtype)) for v in inputs]
-            made = make(*tensors)
-            outs = list(made) if isinstance(made, (list, tuple)) else [made]
-            function = tvm.build(topi.schedule.schedule_for(outs, self.target), [*tensors, *outs], self.target)
-        arrays = [tvm.nd.array(v, self.device) for v in inputs]
-        arrays += [tvm.nd.array(np.zeros([int(d) for d in o.shape], o.dtype), self.device) for o in outs]
-        return function, arrays
-
-    def time(self, function: Any, arrays: list[Any]) -> float:
-        """Microseconds of one call."""
-        timer = function.time_evaluator(function.entry_name, self.device, number=20, repeat=5)
-        function(*arrays)
-        return float(min(timer(*arrays).results)) * 1e6
-
-    def measure(self, case: Case, drawn: int) -> dict[str, Any]:
+    def prepared(self, case: Case, drawn: int) -> Callable[[], dict[str, Any]]:
         inputs = [self.rng.standard_normal(s).astype(case.dtype) for s in case.shapes]
-        function, arrays = self.built(case.make, inputs)
-        row: dict[str, Any] = {"name": case.name, "ours_us": self.time(function, arrays)}
+        ours, plain = Built(self, case.make, inputs), None
         if case.plain is not None:
             with case.plain():
-                plain, others = self.built(case.make, inputs)
-            row["plain_us"] = self.time(plain, others)
-            row["error"] = error(arrays[-1].numpy(), others[-1].numpy())
-        if case.template is not None and drawn:
-            row["drawn"] = [self.drawn(case, inputs) for _ in range(drawn)]
-        return row
+                plain = Built(self, case.make, inputs)
+        others = [self.drawn(case, inputs) for _ in range(drawn if case.template is not None else 0)]
 
-    def drawn(self, case: Case, inputs: list[np.ndarray]) -> dict[str, Any]:
-        """Another configuration, and its time."""
+        def measure() -> dict[str, Any]:
+            us, got = ours.time()
+            row: dict[str, Any] = {"name": case.name, "ours_us": us}
+            if plain is not None:
+                row["plain_us"], wanted = plain.time()
+                row["error"] = error(got, wanted)
+            if others:
+                row["drawn"] = [{"config": config, "us": built.time()[0]} for config, built in others]
+            return row
+
+        return measure
+
+    def drawn(self, case: Case, inputs: list[np.ndarray]) -> tuple[dict[str, Any], Built]:
+        """Another configuration."""
         chosen: dict[str, Any] = {}
 
         def choose(sizes, machine):
@@ -156,32 +175,36 @@ class Runner:
                     return config
 
         with replaced(case.template, "choose", choose):
-            function, arrays = self.built(case.make, inputs)
-        return {"config": chosen, "us": self.time(function, arrays)}
+            return chosen, Built(self, case.make, inputs)
 
-    def winograd(self, images: int, channels: int, filters: int, size: int) -> dict[str, Any]:
+    def winograd(self, images: int, channels: int, filters: int, size: int) -> Callable[[], dict[str, Any]]:
         """Tiles of both sizes beside one product."""
         x = self.rng.standard_normal((images, channels, size, size)).astype("float32")
         w = self.rng.standard_normal((filters, channels, 3, 3)).astype("float32")
-        plain = np.ascontiguousarray(w.transpose(2, 3, 1, 0))
-        function, arrays = self.built(
-            lambda d, k: topi.nn.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"), [x, plain]
-        )
-        row: dict[str, Any] = {"name": f"winograd {images} {channels}>{filters} {size}",
-                               "plain_us": self.time(function, arrays)}
-        for tile in (2, 4):
-            made, others = self.built(
-                lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1), [x, transform_filters_in_planes(w, tile)]
-            )
-            row[f"tiles_{tile}_us"] = self.time(made, others)
-            row[f"error_{tile}"] = error(others[-1].numpy(), arrays[-1].numpy())
-        return row
+        plain = Built(self, lambda d, k: topi.nn.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"),
+                      [x, np.ascontiguousarray(w.transpose(2, 3, 1, 0))])  # fmt: skip
+        tiles = {tile: Built(self, lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1),
+                             [x, transform_filters_in_planes(w, tile)]) for tile in (2, 4)}  # fmt: skip
+
+        def measure() -> dict[str, Any]:
+            us, wanted = plain.time()
+            row: dict[str, Any] = {"name": f"winograd {images} {channels}>{filters} {size}", "plain_us": us}
+            for tile, built in tiles.items():
+                row[f"tiles_{tile}_us"], got = built.time()
+                row[f"error_{tile}"] = error(got, wanted)
+            return row
+
+        return measure
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
     """Relative, by the Frobenius norm."""
     wanted = wanted.astype("float64")
     return float(np.linalg.norm(got.astype("float64") - wanted) / max(np.linalg.norm(wanted), 1e-30))
+
+
+def worst_error(row: dict[str, Any]) -> float:
+    return max((value for key, value in row.items() if key.startswith("error")), default=0.0)
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -203,16 +226,20 @@ def main() -> None:
     parser.add_argument("--drawn", type=int, default=0)
     parser.add_argument("--json", help="a file for the rows")
     arguments = parser.parse_args()
-    runner, rows = Runner(arguments.target), []
-    for case in cases(arguments.families):
-        rows.append(runner.measure(case, arguments.drawn))
+    runner = Runner(arguments.target)
+    prepared = [runner.prepared(case, arguments.drawn) for case in cases(arguments.families)]
+    prepared += [runner.winograd(*shape) for shape in (WINOGRAD if "winograd" in arguments.families else ())]
+    wait_for_turn()
+    rows = []
+    for measure in prepared:
+        rows.append(measure())
         print(shown(rows[-1]), flush=True)
-    for shape in WINOGRAD if "winograd" in arguments.families else ():
-        rows.append(runner.winograd(*shape))
-        print(shown(rows[-1]), flush=True)
+    wrong = [row["name"] for row in rows if not worst_error(row) <= ERROR]
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
+    if wrong:
+        raise SystemExit(f"results differ: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

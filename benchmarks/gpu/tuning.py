@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import json
 import time
+
+from .turns import wait_for_turn
 
 T = "TENSOR"
 
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--records", default="tuning.json")
     parser.add_argument("--dtype", choices=["float32", "float16"], default="float32")
+    parser.add_argument("--json", help="a file for what was found")
     parser.add_argument("--min-repeat-ms", type=int, default=100)
     arguments = parser.parse_args()
     import tvm
@@ -61,8 +65,9 @@ def main() -> None:
         task = autotvm.task.create(name, args, target)
         task.count = count
         tasks.append(task)
+    wait_for_turn()
     begin = time.monotonic()
-    tune_all(tasks, Settings(
+    works = tune_all(tasks, Settings(
         arguments.records, None, MANY_TRIALS, arguments.seconds, None, "xgb", 10, 1, arguments.min_repeat_ms, 10.0,
         True, begin))
     spent = time.monotonic() - begin
@@ -71,6 +76,11 @@ def main() -> None:
     devices = {str((inp.made_on or {}).get("device")) for inp, result in rows if result.error_no == 0}
     print(f"{len(rows)} records in {spent:.0f} s, {len(rows) / spent:.1f} a second, on {', '.join(sorted(devices))}")
     print("results: " + ", ".join(f"{name} {count}" for name, count in errors.most_common()))
+    if arguments.json:
+        tasks = [{"task": str(work.task), "trials": work.tuned, "untuned_us": work.untuned and work.untuned * 1e6,
+                  "best_us": work.costs(work.choice) * 1e6 if work.best else None} for work in works]  # fmt: skip
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"records": len(rows), "seconds": spent, "results": dict(errors), "tasks": tasks}, file, indent=1)
 
 
 if __name__ == "__main__":

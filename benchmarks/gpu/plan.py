@@ -1,0 +1,195 @@
+"""What ``python -m benchmarks.gpu`` runs: checks and timings as jobs, by parts that can be chosen."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .jobs import Job
+
+MODELS = ("vgg16", "resnet50", "bert_base_s128", "vit_b16", "mobilenet_v2", "resnet18")
+DTYPES = ("float32", "float16")
+PRODUCTS = ("float32", "float16", "bfloat16", "tf32")
+OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose", "together"))
+
+# Operator tests that compute-sanitizer looks at, which is 10 to 50 times slower: each family of kernels once.
+SANITIZED = (
+    "tests/topi/test_nn.py::test_softmax",
+    "tests/topi/test_nn.py::test_convolutions",
+    "tests/topi/test_nn.py::test_depthwise_convolutions",
+    "tests/topi/test_nn.py::test_transposed_convolutions",
+    "tests/topi/test_nn.py::test_products",
+    "tests/topi/test_nn.py::test_pools",
+    "tests/topi/test_reduction.py::test_reductions_over_every_kind_of_axis",
+    "tests/topi/test_reduction.py::test_places_of_extremes",
+    "tests/topi/test_scan.py::test_running_sums_and_products",
+    "tests/topi/test_sort.py::test_sort_and_argsort",
+    "tests/topi/test_sort.py::test_topk",
+    "tests/topi/test_vision.py::test_non_max_suppression",
+    "tests/topi/test_indexing.py::test_scatter_elements",
+    "tests/topi/test_transform.py::test_dimensions_added_removed_moved",
+    "tests/topi/test_transform.py::test_layout_transform",
+    "tests/relay/op/test_nn.py::test_normalizations",
+)
+# The same for tests that run on the emulator and here on the GPU: tensor cores, templates, latency hiding.
+SANITIZED_REAL = (
+    "tests/topi/gpu/test_tensor_cores.py::test_a_batch_of_products",
+    "tests/topi/gpu/test_tensor_cores.py::test_products",
+    "tests/topi/gpu/test_tensor_cores.py::test_convolution_with_an_epilogue",
+    "tests/topi/gpu/test_on_cuda.py",
+    "tests/codegen/test_latency_hiding.py::test_virtual_threads_and_double_buffers_change_no_result",
+    "tests/codegen/test_latency_hiding.py::test_the_largest_of_each_row_and_its_place",
+)
+NUMBERS = ("tests/codegen/test_cuda_numbers.py", "tests/codegen/test_latency_hiding.py",
+           "tests/topi/gpu/test_tensor_cores.py", "tests/topi/gpu/test_on_cuda.py",
+           "tests/fuzz/test_random_threads.py")  # fmt: skip
+# Tests of the runtime and the tuner that need a GPU.
+DEVICE = ("tests/runtime/test_cuda.py", "tests/autotvm/test_measure_device.py", "tests/topi/gpu/test_tuned.py")
+
+
+@dataclass
+class Choice:
+    """What the user asked for."""
+
+    folder: str
+    target: str = "cuda"
+    cores: int = 16
+    rounds: int = 100
+    tune_seconds: float = 40.0
+    profile: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.target.split()[0]
+
+    def path(self, name: str, suffix: str) -> str:
+        return os.path.join(self.folder, f"{name}.{suffix}")
+
+
+def pytest(choice: Choice, name: str, tests: tuple[str, ...], workers: int, *options: str) -> list[str]:
+    """A run of tests whose outcome is in a file."""
+    parallel = ["-n", str(workers)] if workers > 1 and importlib.util.find_spec("xdist") else []
+    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel,
+            f"--junitxml={choice.path(name, 'xml')}", *options, *tests]  # fmt: skip
+
+
+def tests(choice: Choice) -> list[Job]:
+    """Every operator test on the device."""
+    workers = max(choice.cores // 2, 1)
+    command = pytest(choice, "tests", ("tests/topi", "tests/relay/op"), workers)
+    return [Job("tests", "tests", command, {"TVM_TEST_ON": choice.target}, cores=workers, seconds=200)]
+
+
+def numbers(choice: Choice) -> list[Job]:
+    """What kernels compute on the emulator, they compute on the GPU; and tests of the runtime on a GPU."""
+    workers = max(choice.cores // 5, 1)
+    real = {"TVM_CUDA_REAL": "1"}
+    return [
+        Job("numbers", "numbers", pytest(choice, "numbers", NUMBERS, workers, "-k", "not opencl"), real, workers, 150),
+        Job("device", "numbers", pytest(choice, "device", DEVICE, 1, "-k", "not opencl"), {}, 1, 150),
+    ]
+
+
+def sanitizer() -> str | None:
+    """The program, which is not always on the path."""
+    found = glob.glob("/usr/local/cuda*/bin/compute-sanitizer")
+    return shutil.which("compute-sanitizer") or (sorted(found)[-1] if found else None)
+
+
+def sanitize(choice: Choice) -> list[Job]:
+    """memcheck and racecheck on a sample of the tests, in several processes."""
+    program = sanitizer()
+    jobs = []
+    for tool in ("memcheck", "racecheck"):
+        half = len(SANITIZED) // 2
+        shares = (("a", SANITIZED[:half], {"TVM_TEST_ON": choice.target}),
+                  ("b", SANITIZED[half:], {"TVM_TEST_ON": choice.target}),
+                  ("c", SANITIZED_REAL, {"TVM_CUDA_REAL": "1"}))  # fmt: skip
+        for share, chosen, environment in shares:
+            name = f"{tool}-{share}"
+            command = [program or "compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--target-processes",
+                       "all", *pytest(choice, name, chosen, 1, "-x")]  # fmt: skip
+            jobs.append(Job(name, "sanitize", command, environment, 1, 170,
+                            missing="" if program else "compute-sanitizer is not installed"))  # fmt: skip
+    return jobs
+
+
+def refusals(choice: Choice) -> list[Job]:
+    """What the device cannot do is refused with the numbers."""
+    return [Job("refusals", "refusals", [sys.executable, "-m", "benchmarks.gpu.refusals", "--target", choice.target])]
+
+
+def guide(choice: Choice) -> list[Job]:
+    """The Relay quick start of the guides, word for word."""
+    command = [sys.executable, "-m", "benchmarks.gpu.quick_start", "--target", choice.kind]
+    return [Job("guide", "guide", command, cores=1)]
+
+
+def _needs(*modules: str) -> str:
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return f"{', '.join(missing)} is not installed" if missing else ""
+
+
+def models(choice: Choice) -> list[Job]:
+    """Whole models beside PyTorch."""
+    jobs = []
+    for model in MODELS:
+        for dtype in DTYPES:
+            name = f"model-{model}-{dtype}"
+            command = [sys.executable, "-m", "benchmarks.gpu.models", model, "--dtype", dtype, "--rounds",
+                       str(choice.rounds), "--json", choice.path(name, "json"), "--target", choice.target]  # fmt: skip
+            command += ["--profile"] if choice.profile else []
+            missing = _needs("torch", "torchvision", "onnx", *(["transformers"] if "bert" in model else []))
+            jobs.append(Job(name, "models", command, {"OMP_NUM_THREADS": "4"}, 2, 200, 60, True, missing=missing))
+    return jobs
+
+
+def matmul(choice: Choice) -> list[Job]:
+    """A large matrix product beside cuBLAS."""
+    jobs = []
+    for dtype in PRODUCTS:
+        name = f"matmul-{dtype}"
+        command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--dtype", dtype, "--target", choice.target, "--json",
+                   choice.path(name, "json")]  # fmt: skip
+        jobs.append(Job(name, "matmul", command, {}, 1, 90, 30, True, missing=_needs("torch")))
+    return jobs
+
+
+def operators(choice: Choice) -> list[Job]:
+    """Operators by their templates and without."""
+    jobs = []
+    for number, families in enumerate(OPERATORS):
+        name = f"operators-{number}"
+        command = [sys.executable, "-m", "benchmarks.gpu.operators", *families, "--target", choice.target, "--json",
+                   choice.path(name, "json")]  # fmt: skip
+        jobs.append(Job(name, "operators", command, {}, 1, 200, 60, True))
+    return jobs
+
+
+def tuning(choice: Choice) -> list[Job]:
+    """A search with a time budget; it compiles on all cores."""
+    command = [sys.executable, "-m", "benchmarks.gpu.tuning", "--seconds", str(choice.tune_seconds), "--target",
+               choice.target, "--records", choice.path("tuning-records", "json"), "--json",
+               choice.path("tuning", "json")]  # fmt: skip
+    job = Job("tuning", "tuning", command, {}, choice.cores, 60, 2 * choice.tune_seconds + 30, times=True, alone=True)
+    return [job]
+
+
+# What takes longest begins first.
+PARTS: dict[str, Callable[[Choice], list[Job]]] = {
+    "tests": tests, "models": models, "sanitize": sanitize, "numbers": numbers, "operators": operators,
+    "matmul": matmul, "refusals": refusals, "guide": guide, "tuning": tuning,
+}  # fmt: skip
+
+
+def plan(choice: Choice, parts: list[str]) -> list[Job]:
+    """The jobs of some parts."""
+    return [job for name, make in PARTS.items() if name in parts for job in make(choice)]
+
+
+__all__ = ["PARTS", "Choice", "plan"]
