@@ -121,7 +121,7 @@ def interleave(
             peer.close()
 
 
-def save(path: str, data: dict) -> None:
+def save(path: str, data: dict | list) -> None:
     temporary = path + ".part"
     with open(temporary, "w", encoding="utf-8") as f:
         json.dump(data, f, indent=1, sort_keys=True)

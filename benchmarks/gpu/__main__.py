@@ -4,7 +4,8 @@
 
 Parts: tests (every operator test on the device), numbers (kernels compute what they do on the emulator; tests of the
 runtime), sanitize (compute-sanitizer's memcheck and racecheck on a sample), refusals, guide (the Relay quick start word
-for word), models (six, float32 and float16, beside PyTorch), matmul (four types, beside cuBLAS), operators, tuning.
+for word), models (six, float32 and float16, beside PyTorch), matmul (four types, beside cuBLAS), operators, tuning; and
+search (all configurations of a large product), which is only run where it is chosen.
 Programs compile side by side on all cores; checks come first; then each program has the GPU to itself while it times.
 The folder has ``results.json``, ``results.md`` and what every program said.
 """
@@ -18,7 +19,7 @@ import time
 
 from ..harness import commit, save
 from .jobs import Machine
-from .plan import PARTS, Choice, plan
+from .plan import PARTS, USUAL, Choice, plan
 from .report import collect, is_good, tables
 
 
@@ -32,7 +33,7 @@ def device_name(target: str) -> str:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="parts with commas")
+    parser.add_argument("--only", default=",".join(USUAL), metavar="PARTS", help="parts with commas")
     parser.add_argument("--output", default="gpu_results", help="the folder for results (default: gpu_results)")
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))

@@ -47,8 +47,8 @@ class _Running:
     def __init__(self, job: Job, process: subprocess.Popen, log: str):
         self.job, self.process, self.log = job, process, log
         self.started = time.monotonic()
-        # Seconds of work before the turn, once it is waiting or has it.
-        self.worked = 0.0
+        # Seconds of work before the turn, once it is waiting or has it; seconds of turns that are over.
+        self.worked = self.turned = 0.0
         self.waits = False
         self.turn_began: float | None = None
 
@@ -60,7 +60,7 @@ class _Running:
 
     @property
     def turn(self) -> float:
-        return 0.0 if self.turn_began is None else time.monotonic() - self.turn_began
+        return self.turned + (0.0 if self.turn_began is None else time.monotonic() - self.turn_began)
 
     def stop(self) -> None:
         try:
@@ -130,7 +130,8 @@ class Machine:
                 found.worked, found.waits = found.work, True
             if found.turn_began is not None and self.turns.holder != name and found.process.poll() is None:
                 # It gave its turn back and works on.
-                found.started, found.turn_began = time.monotonic() - found.worked, None
+                found.turned, found.turn_began = found.turn, None
+                found.started = time.monotonic() - found.worked
             code = found.process.poll()
             if code is not None:
                 self._done(found, "passed" if code == 0 else "failed", code)

@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import Any
 
 import numpy as np
 
+from ..harness import save
 from .search import KINDS, build, search
 from .turns import wait_for_turn
 
@@ -41,8 +41,7 @@ def main() -> None:
     wait_for_turn()
     rows = [compare(ours, size, arguments.dtype, arguments.rounds) for size, ours in functions.items()]
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+        save(arguments.json, rows)
 
 
 def compare(ours: Any, n: int, kind: str, rounds: int) -> dict[str, Any]:

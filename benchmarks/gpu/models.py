@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import copy
 import io
-import json
 import time
 from typing import Any
 
 import numpy as np
 
 from .. import zoo
+from ..harness import save
 from .turns import end_turn, wait_for_turn
 
 MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
@@ -187,8 +187,8 @@ def show_profile(ours: Ours, feeds: dict[str, np.ndarray]) -> None:
     for key, value in feeds.items():
         module.set_input(key, value)
     module.profile()
-    rows = [(call["Duration (us)"].us, call["Name"], str(call.get("Argument Shapes", ""))) for call in
-            module.profile().calls]
+    calls: list[Any] = module.profile().calls
+    rows = [(call["Duration (us)"].us, call["Name"], str(call.get("Argument Shapes", ""))) for call in calls]
     total = sum(row[0] for row in rows)
     for us, kernel, shapes in sorted(rows, reverse=True)[:25]:
         print(f"    {us:9.1f} us {us / total:6.1%}  {kernel[:70]}  {shapes[:120]}")
@@ -208,8 +208,7 @@ def main() -> None:
     settings = arguments.rounds, arguments.target, arguments.dtype, arguments.profile
     rows = [measure(name, *settings) for name in arguments.models]
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+        save(arguments.json, rows)
 
 
 if __name__ == "__main__":

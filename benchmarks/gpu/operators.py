@@ -10,7 +10,6 @@ own clock.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from tvm import te, topi
 from tvm.topi.gpu import depthwise, gemm, transpose, transposed
 from tvm.topi.nn.winograd import transform_filters_in_planes
 
+from ..harness import save
 from .turns import wait_for_turn
 
 # Depthwise convolutions of MobileNetV2, EfficientNet and ConvNeXt: channels, size, window, stride.
@@ -234,10 +234,10 @@ def main() -> None:
     for measure in prepared:
         rows.append(measure())
         print(shown(rows[-1]), flush=True)
+        if arguments.json:
+            # What is stopped leaves what it has.
+            save(arguments.json, rows)
     wrong = [row["name"] for row in rows if not worst_error(row) <= ERROR]
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
     if wrong:
         raise SystemExit(f"results differ: {', '.join(wrong)}")
 

@@ -46,7 +46,7 @@ SANITIZED_REAL = (
     "tests/codegen/test_latency_hiding.py::test_the_largest_of_each_row_and_its_place",
 )
 NUMBERS = ("tests/codegen/test_cuda_numbers.py", "tests/codegen/test_latency_hiding.py",
-           "tests/topi/gpu/test_tensor_cores.py", "tests/topi/gpu/test_on_cuda.py",
+           "tests/topi/gpu/test_tensor_cores.py", "tests/topi/gpu/test_warpgroup.py", "tests/topi/gpu/test_on_cuda.py",
            "tests/fuzz/test_random_threads.py")  # fmt: skip
 # Tests of the runtime and the tuner that need a GPU.
 DEVICE = ("tests/runtime/test_cuda.py", "tests/autotvm/test_measure_device.py", "tests/topi/gpu/test_tuned.py")
@@ -180,11 +180,25 @@ def tuning(choice: Choice) -> list[Job]:
     return [job]
 
 
+def search(choice: Choice) -> list[Job]:
+    """All configurations of a large product, for constants of the estimates; only where it is asked for."""
+    jobs = []
+    for dtype in ("float32", "float16"):
+        command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--search", "--dtype", dtype, "--target",
+                   choice.target, "--seconds", "55", "--records", choice.path(f"search-{dtype}", "json")]  # fmt: skip
+        jobs.append(Job(f"search-{dtype}", "search", command, {}, choice.cores, 90, alone=True,
+                        missing=_needs("torch")))  # fmt: skip
+    return jobs
+
+
 # What takes longest begins first.
 PARTS: dict[str, Callable[[Choice], list[Job]]] = {
     "tests": tests, "models": models, "sanitize": sanitize, "numbers": numbers, "operators": operators,
     "matmul": matmul, "refusals": refusals, "guide": guide, "tuning": tuning,
+    "search": search,
 }  # fmt: skip
+# What runs where nothing is chosen.
+USUAL = tuple(name for name in PARTS if name != "search")
 
 
 def plan(choice: Choice, parts: list[str]) -> list[Job]:
@@ -192,4 +206,4 @@ def plan(choice: Choice, parts: list[str]) -> list[Job]:
     return [job for name, make in PARTS.items() if name in parts for job in make(choice)]
 
 
-__all__ = ["PARTS", "Choice", "plan"]
+__all__ = ["PARTS", "USUAL", "Choice", "plan"]

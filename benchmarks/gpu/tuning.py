@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import collections
-import json
 import time
 
+from ..harness import save
 from .turns import wait_for_turn
 
 T = "TENSOR"
@@ -58,6 +58,7 @@ def main() -> None:
     from tvm.autotvm.measure.measure import MeasureErrorNo
     from tvm.autotvm.task import relay_integration  # noqa: F401  (registers the templates)
     from tvm.driver.tvmc.tuning import MANY_TRIALS, Settings, tune_all
+    from tvm.driver.tvmc.tuning_display import describe
 
     target = tvm.target.Target(arguments.target)
     tasks = []
@@ -77,10 +78,9 @@ def main() -> None:
     print(f"{len(rows)} records in {spent:.0f} s, {len(rows) / spent:.1f} a second, on {', '.join(sorted(devices))}")
     print("results: " + ", ".join(f"{name} {count}" for name, count in errors.most_common()))
     if arguments.json:
-        tasks = [{"task": str(work.task), "trials": work.tuned, "untuned_us": work.untuned and work.untuned * 1e6,
+        tasks = [{"task": describe(work.task), "trials": work.tuned, "untuned_us": work.untuned and work.untuned * 1e6,
                   "best_us": work.costs(work.choice) * 1e6 if work.best else None} for work in works]  # fmt: skip
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"records": len(rows), "seconds": spent, "results": dict(errors), "tasks": tasks}, file, indent=1)
+        save(arguments.json, {"records": len(rows), "seconds": spent, "results": dict(errors), "tasks": tasks})
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
+
+pytestmark = needs_emulator
 
 PROGRAM = """
 import json, sys
@@ -51,8 +54,6 @@ with cuda_emulator.building():
 
 def run(program: str, argument: list) -> str:
     """What a program says whose GPU is emulated, and refuses everything after a fault."""
-    if cuda_emulator.compiler() is None:
-        pytest.skip("the emulator of CUDA needs a C++ compiler")
     environment = {**cuda_emulator.environment(), "TVM_EMULATED_STICKY": "1", "TVM_NO_CACHE": "1"}
     done = subprocess.run([sys.executable, "-c", program, json.dumps(argument)], env=environment,
                           cwd=cuda_emulator.ROOT, capture_output=True, text=True)

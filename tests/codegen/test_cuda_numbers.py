@@ -12,11 +12,12 @@ import pytest
 import tvm
 from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
+from tests.cuda_emulator.marks import needs_emulator
 from tvm import tir
 from tvm.codegen import nvrtc
 from tvm.error import TVMError
 
-pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+pytestmark = needs_emulator
 undefined = pytest.mark.skipif(cuda_emulator.REAL, reason="what a GPU does here is not defined")
 
 

@@ -12,13 +12,13 @@ import tvm
 import tvm.testing
 from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
+from tests.cuda_emulator.marks import needs_emulator
 from tvm import te, tir
 
-EMULATED = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
 # From sm_80 on double buffers are filled by copies beside the program.
 DEVICES = [
-    pytest.param("cuda -arch=sm_75", marks=EMULATED, id="sm_75"),
-    pytest.param("cuda -arch=sm_80", marks=EMULATED, id="sm_80"),
+    pytest.param("cuda -arch=sm_75", marks=needs_emulator, id="sm_75"),
+    pytest.param("cuda -arch=sm_80", marks=needs_emulator, id="sm_80"),
     pytest.param("opencl", marks=tvm.testing.requires_opencl.marks(), id="opencl"),
 ]
 

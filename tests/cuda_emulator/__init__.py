@@ -142,15 +142,17 @@ def install() -> None:
 
 
 class building:
-    """Within it, modules for cuda are built for the emulator."""
+    """Within it, modules for cuda are built for the emulator; with ``TVM_CUDA_REAL=1`` for a GPU, as ever."""
 
     def __enter__(self) -> None:
-        install()
+        if not REAL:
+            install()
 
     def __exit__(self, *error: object) -> None:
         from tvm.runtime.registry import remove_global_func
 
-        remove_global_func("tvm_callback_cuda_compile")
+        if not REAL:
+            remove_global_func("tvm_callback_cuda_compile")
 
 
 def environment(seed: int = 1) -> dict[str, str]:
@@ -193,7 +195,12 @@ def unpacked(row: dict) -> np.ndarray:
 
 
 def call(built: Any, values: Sequence[Any], name: str = "") -> list[np.ndarray]:
-    """Call a function of a built module in the worker; arrays and numbers in, all arrays out."""
+    """Call a function of a built module in the worker; arrays and numbers in, all arrays out. With ``TVM_CUDA_REAL=1``
+    it is the machine's GPU that runs it."""
+    if REAL:
+        held = [tvm.nd.array(v, tvm.cuda(0)) if isinstance(v, np.ndarray) else v for v in values]
+        (built[name] if name else built)(*held)
+        return [h.numpy() for h in held if isinstance(h, tvm.nd.NDArray)]
     with tempfile.TemporaryDirectory(prefix="tvm-emulator-") as folder:
         path = os.path.join(folder, "built.so")
         built.export_library(path)
@@ -219,11 +226,8 @@ def run(
     ``values`` are NumPy arrays, in the order of the arguments, outputs too (whatever they hold), and numbers. With
     ``TVM_CUDA_REAL=1`` it is the machine's GPU that runs it, whatever ``arch`` says: a test of the emulator."""
     if REAL:
-        device = tvm.cuda(0)
-        target = tvm.target.Target(f"cuda -arch=sm_{device.compute_version.replace('.', '')}", host="llvm")
-        held = [tvm.nd.array(v, device) if isinstance(v, np.ndarray) else v for v in values]
-        tvm.build(program, args, target, name=name)(*held)
-        return [h.numpy() for h in held if isinstance(h, tvm.nd.NDArray)]
+        here = f"sm_{tvm.cuda(0).compute_version.replace('.', '')}"
+        arch = arch if arch == here + "a" else here
     with building():
         built = tvm.build(program, args, tvm.target.Target(f"cuda -arch={arch}", host="llvm"), name=name)
     return call(built, values, name)

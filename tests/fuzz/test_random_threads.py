@@ -9,7 +9,7 @@ import os
 import pytest
 
 import tvm.testing
-from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tests.fuzz.threads import ThreadCase
 
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "30"))
@@ -23,7 +23,7 @@ def test_random_kernels_give_the_result_of_the_plain_program(batch, seed):
     run(seed + batch * BATCH, "opencl")
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+@needs_emulator
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))
 def test_random_kernels_of_cuda_give_the_result_of_the_plain_program(batch, seed):
     # Other cases than those of OpenCL; from sm_80 on double buffers are filled by copies beside the program.

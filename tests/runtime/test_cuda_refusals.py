@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
 
-pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+pytestmark = needs_emulator
 
 HEAD = """
 import numpy as np, tvm

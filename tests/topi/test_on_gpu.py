@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import tvm.testing
-from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tvm.codegen import nvrtc
 
 # As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
@@ -32,7 +32,7 @@ def test_a_sample_of_the_operator_tests_compiles_for_cuda(root, seed):
     sample(root, seed + 1, f"cuda -arch={ARCHITECTURES[seed % 3]}")
 
 
-@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+@needs_emulator
 def test_a_sample_of_the_operator_tests_on_the_emulator_of_a_gpu(root, seed):
     sample(root, seed + 2, f"cuda -arch={ARCHITECTURES[(seed + 1) % 3]}", "tests.cuda_emulator")
 

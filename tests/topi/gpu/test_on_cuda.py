@@ -7,6 +7,7 @@ import pytest
 
 import tvm
 from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tests.topi.gpu.test_convolutions import run_transposed
 from tests.topi.gpu.test_depthwise import convolved as depthwise_convolved
 from tests.topi.gpu.test_depthwise import made as depthwise_made
@@ -16,7 +17,7 @@ from tvm import te, topi
 from tvm.topi.gpu import depthwise, gemm
 from tvm.topi.nn.winograd import transform_filters_in_planes
 
-pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
+pytestmark = needs_emulator
 ARCH = "sm_90"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tvm
 from tests import cuda_emulator as emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tests.topi.gpu.test_gemm import convolved
 from tvm import te, topi
 from tvm.codegen import nvrtc
@@ -21,7 +22,6 @@ needs_compiler = pytest.mark.skipif(
     not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
 )
 
-needs_emulator = pytest.mark.skipif(emulator.compiler() is None, reason="no C++ compiler for the emulator of CUDA")
 
 
 def cuda(arch: str = "sm_90") -> tvm.target.Target:

@@ -13,8 +13,9 @@ import pytest
 
 import tvm
 from tests import cuda_emulator as emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tests.topi.gpu.test_gemm import convolved
-from tests.topi.gpu.test_tensor_cores import cuda, drawn, needs_compiler, needs_emulator
+from tests.topi.gpu.test_tensor_cores import cuda, drawn, needs_compiler
 from tvm import autotvm, relay, te, topi
 from tvm.autotvm.record import decode, encode
 from tvm.error import TVMError
