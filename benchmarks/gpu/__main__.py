@@ -23,11 +23,12 @@ from .plan import PARTS, USUAL, Choice, plan
 from .report import collect, is_good, tables
 
 
-def device_name(target: str) -> str:
+def device_of(target: str) -> tuple[str, str]:
+    """The device's name and architecture; nothing where it is not there."""
     import tvm
 
     device = tvm.device(target.split()[0], 0)
-    return str(device.device_name) if device.exist else ""
+    return (str(device.device_name), str(device.compute_version)) if device.exist else ("", "")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -48,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"--only: there is no part '{unknown[0]}'; there are {', '.join(PARTS)}")
     folder = os.path.abspath(arguments.output)
-    choice = Choice(folder, arguments.target, arguments.cores, arguments.rounds, arguments.tune_seconds,
+    name, architecture = device_of(arguments.target)
+    choice = Choice(folder, arguments.target, architecture, arguments.cores, arguments.rounds, arguments.tune_seconds,
                     arguments.profile)  # fmt: skip
     jobs = plan(choice, parts)
     if arguments.plan:
@@ -56,7 +58,6 @@ def main(argv: list[str] | None = None) -> int:
             text = job.missing or " ".join([*(f"{k}={v}" for k, v in job.environment.items()), *job.command])
             print(f"{job.name} ({job.cores} cores, {job.seconds:.0f} s): {text}")
         return 0
-    name = device_name(arguments.target)
     if not name:
         print(f"there is no device for '{arguments.target}' here", file=sys.stderr)
         return 2

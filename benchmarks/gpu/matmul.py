@@ -39,7 +39,8 @@ def main() -> None:
         return
     functions = {size: build(size, arguments.dtype, arguments.target) for size in arguments.size}
     wait_for_turn()
-    rows = [compare(ours, size, arguments.dtype, arguments.rounds) for size, ours in functions.items()]
+    rows = [{"target": arguments.target, **compare(ours, size, arguments.dtype, arguments.rounds)}
+            for size, ours in functions.items()]  # fmt: skip
     if arguments.json:
         save(arguments.json, rows)
 

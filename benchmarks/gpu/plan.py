@@ -58,6 +58,8 @@ class Choice:
 
     folder: str
     target: str = "cuda"
+    # Of the device, as it says it.
+    architecture: str = ""
     cores: int = 16
     rounds: int = 100
     tune_seconds: float = 40.0
@@ -150,11 +152,13 @@ def models(choice: Choice) -> list[Job]:
 
 
 def matmul(choice: Choice) -> list[Job]:
-    """A large matrix product beside cuBLAS."""
+    """A large matrix product beside cuBLAS; on a Hopper GPU also by warpgroups."""
     jobs = []
-    for dtype in PRODUCTS:
-        name = f"matmul-{dtype}"
-        command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--dtype", dtype, "--target", choice.target, "--json",
+    ways = [(f"matmul-{dtype}", dtype, choice.target) for dtype in PRODUCTS]
+    if choice.architecture == "9.0":
+        ways += [(f"matmul-{dtype}-warpgroups", dtype, "cuda -arch=sm_90a") for dtype in PRODUCTS if dtype != "float32"]
+    for name, dtype, target in ways:
+        command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--dtype", dtype, "--target", target, "--json",
                    choice.path(name, "json")]  # fmt: skip
         jobs.append(Job(name, "matmul", command, {}, 1, 90, 30, True, missing=_needs("torch")))
     return jobs

@@ -112,6 +112,8 @@ def test_the_plan_has_everything(tmp_path, capsys):
     parts = {job.part for job in jobs}
     assert parts == set(plan.PARTS) - {"search"} and len({job.name for job in jobs}) == len(jobs)
     assert sum(job.part == "models" for job in jobs) == 12 and sum(job.part == "matmul" for job in jobs) == 4
+    hopper = plan.plan(plan.Choice(str(tmp_path), architecture="9.0"), ["matmul"])
+    assert sum("cuda -arch=sm_90a" in job.command for job in hopper) == 3
     assert all(job.times for job in jobs if job.part in ("models", "matmul", "operators", "tuning"))
     assert not any(job.times for job in jobs if job.part in ("tests", "numbers", "sanitize", "refusals", "guide"))
     assert command.main(["--plan", "--only", "tests,tuning", "--output", str(tmp_path)]) == 0
@@ -145,9 +147,10 @@ def test_results_become_tables(tmp_path):
     rows = [{**model, "dtype": "float32", "ratio": 0.76}, {**model, "dtype": "float16", "ratio": 0.76}]
     (tmp_path / "model-resnet50-float32.json").write_text(json.dumps(rows))
     (tmp_path / "model-of-an-earlier-run.json").write_text(json.dumps([{"model": "old"}]))
-    product = {"size": 4096, "dtype": "float32", "ours_tflops": 40.0, "cublas_tflops": 50.0, "ratio": 0.8,
-               "error": 1e-7}  # fmt: skip
-    (tmp_path / "matmul-float32.json").write_text(json.dumps([product]))
+    product = {"target": "cuda", "size": 4096, "dtype": "float32", "ours_tflops": 40.0, "cublas_tflops": 50.0,
+               "ratio": 0.8, "error": 1e-7}  # fmt: skip
+    other = {**product, "dtype": "float16", "target": "cuda -arch=sm_90a", "ratio": 0.6}
+    (tmp_path / "matmul-float32.json").write_text(json.dumps([product, other]))
     operator = {"name": "transpose", "ours_us": 1.25, "plain_us": 4.0, "error": 0.0}
     (tmp_path / "operators-0.json").write_text(json.dumps([operator, {"name": "sort", "ours_us": 2.0}]))
     task = {"task": "dense", "trials": 8, "untuned_us": 10.0, "best_us": None}
@@ -166,6 +169,7 @@ def test_results_become_tables(tmp_path):
                  "| resnet50 | float32 | 1.500 | 2.000 | 0.76 | 0.75 | 0.5 | NO | 1.0e-07 | 2.0e-07 | 3.0 |",
                  "| resnet50 | float16 | 1.500 | 2.000 | 0.76 | 1.0 | 0.7 | yes | 1.0e-07 | 2.0e-07 | 3.0 |",
                  "| 4096 cubed, float32 | 40.0 | 50.0 | 0.80 | 0.8 | yes | 1.0e-07 |",
+                 "| 4096 cubed, float16, warpgroups | 40.0 | 50.0 | 0.60 | 0.7 | NO | 1.0e-07 |",
                  "| transpose | ours 1.2, plain 4.0 | 0.0e+00 |", "| sort | ours 2.0 |  |",
                  "8 records in 40 s, 0.2 a second; NO_ERROR 8", "| dense | 8 | 10.0 |  |",
                  "the last words"):  # fmt: skip
