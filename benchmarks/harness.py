@@ -51,6 +51,8 @@ def commit() -> str:
     """The commit of the compiler, marked where its sources differ from it."""
     git = ["git", "-C", os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     done = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    if done.returncode:
+        return "unknown"
     changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "tvm", "csrc"], capture_output=True)
     return done.stdout.strip() + ("-changed" if changed.returncode else "")
 
@@ -130,11 +132,14 @@ def save(path: str, data: dict | list) -> None:
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    # What the program prints is no answer.
+    os.dup2(2, 1)
     module, _, name = sys.argv[1].partition(":")
     run = getattr(importlib.import_module(module), name)()
-    print("ready", flush=True)
+    print("ready", file=answers)
     for _ in sys.stdin:
-        print(repr(run()), flush=True)
+        print(repr(run()), file=answers)
 
 
 if __name__ == "__main__":

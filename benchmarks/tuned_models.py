@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -45,36 +44,17 @@ def searched(records: str) -> list[tuple[Any, Any]]:
 
 def program() -> Callable[[], float]:
     """Seconds of a run of the model that the environment names; writes its first output once."""
-    import tvm
-    from tvm import autotvm, relay
-    from tvm.contrib import graph_executor
     from tvm.driver.tvmc import frontends
-    from tvm.driver.tvmc.runner import generate_tensor_data
+    from tvm.driver.tvmc.whole_model import compiled, timed
 
     spec = json.loads(os.environ[_SPEC])
     model = frontends.load_model(spec["model"])
-    with tvm.transform.PassContext(opt_level=3):
-        if spec["records"]:
-            records = searched(spec["records"]) if spec["searched"] else spec["records"]
-            with autotvm.apply_history_best(records):
-                library = relay.build(model.mod, spec["target"], params=model.params)
-        else:
-            library = relay.build(model.mod, spec["target"], params=model.params)
-    module = graph_executor.GraphModule(library["default"](tvm.cpu(0)))
     np.random.seed(0)
-    for parameter in library.ir_mod["main"].params:
-        kind = parameter.checked_type_
-        fill = "random" if "float" in kind.dtype else "ones"
-        module.set_input(parameter.name_hint, generate_tensor_data([int(d) for d in kind.shape], kind.dtype, fill))
+    records = searched(spec["records"]) if spec["searched"] else spec["records"]
+    module, device = compiled(model.mod, model.params, spec["target"], records)
     module.run()
     np.save(spec["output"], module.get_output(0).numpy())
-
-    def once() -> float:
-        begin = time.perf_counter()
-        module.run()
-        return time.perf_counter() - begin
-
-    return once
+    return timed(module, device)
 
 
 def main() -> None:

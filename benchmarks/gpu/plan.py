@@ -36,6 +36,8 @@ SANITIZED = (
     "tests/topi/test_transform.py::test_layout_transform",
     "tests/relay/op/test_nn.py::test_normalizations",
 )
+# Processes that share them, for each tool.
+SHARES = 3
 # The same for tests that run on the emulator and here on the GPU: tensor cores, templates, latency hiding.
 SANITIZED_REAL = (
     "tests/topi/gpu/test_tensor_cores.py::test_a_batch_of_products",
@@ -108,12 +110,10 @@ def sanitize(choice: Choice) -> list[Job]:
     program = sanitizer()
     jobs = []
     for tool in ("memcheck", "racecheck"):
-        half = len(SANITIZED) // 2
-        shares = (("a", SANITIZED[:half], {"TVM_TEST_ON": choice.target}),
-                  ("b", SANITIZED[half:], {"TVM_TEST_ON": choice.target}),
-                  ("c", SANITIZED_REAL, {"TVM_CUDA_REAL": "1"}))  # fmt: skip
-        for share, chosen, environment in shares:
-            name = f"{tool}-{share}"
+        shares = [(SANITIZED[first::SHARES], {"TVM_TEST_ON": choice.target}) for first in range(SHARES)]
+        shares += [(SANITIZED_REAL[first::2], {"TVM_CUDA_REAL": "1"}) for first in range(2)]
+        for number, (chosen, environment) in enumerate(shares):
+            name = f"{tool}-{number}"
             command = [program or "compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--target-processes",
                        "all", *pytest(choice, name, chosen, 1, "-x")]  # fmt: skip
             jobs.append(Job(name, "sanitize", command, environment, 1, 170,

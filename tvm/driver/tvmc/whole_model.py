@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from ...autotvm.task.dispatcher import ApplyHistoryBest
 from ...ir.transform import PassContext
 from ...runtime.devices import device
+from ...target import Target
 from .runner import generate_tensor_data
 
 # Rounds, fewer where they would take longer than so many seconds.
@@ -52,31 +54,37 @@ class WholeModel:
 
     def _program(self, records: Records) -> Callable[[], float]:
         """Seconds of a run of the model compiled with records."""
-        from ... import relay
-        from ...contrib import graph_executor
-
-        with PassContext(opt_level=3):
-            if records:
-                with ApplyHistoryBest(list(records)):
-                    library = relay.build(self.mod, target=self.target, params=self.params)
-            else:
-                library = relay.build(self.mod, target=self.target, params=self.params)
-        where = device(self.target.kind.name, 0)
-        module = graph_executor.GraphModule(library["default"](where))
-        for parameter in library.ir_mod["main"].params:
-            kind = parameter.checked_type_
-            shape = [int(d) for d in kind.shape]
-            # Numbers that are indexes of something must stay small.
-            fill = "random" if "float" in kind.dtype else "ones"
-            module.set_input(parameter.name_hint, generate_tensor_data(shape, kind.dtype, fill))
-
-        def run() -> float:
-            begin = time.perf_counter()
-            module.run()
-            where.sync()
-            return time.perf_counter() - begin
-
-        return run
+        return timed(*compiled(self.mod, self.params, self.target, list(records)))
 
 
-__all__ = ["OTHER_SECONDS", "SECONDS_PER_TASK", "Comparison", "WholeModel"]
+def compiled(mod: Any, params: dict[str, Any], target: Any, records: Any = ()) -> tuple[Any, Any]:
+    """An executor of a graph that was compiled with records (pairs, or a path), its inputs filled; and its device."""
+    from ... import relay
+    from ...contrib import graph_executor
+
+    with PassContext(opt_level=3), ApplyHistoryBest(records) if records else contextlib.nullcontext():
+        library = relay.build(mod, target=target, params=params)
+    where = device(Target(target).kind.name, 0)
+    module = graph_executor.GraphModule(library["default"](where))
+    for parameter in library.ir_mod["main"].params:
+        kind = parameter.checked_type_
+        shape = [int(d) for d in kind.shape]
+        # Numbers that are indexes of something must stay small.
+        fill = "random" if "float" in kind.dtype else "ones"
+        module.set_input(parameter.name_hint, generate_tensor_data(shape, kind.dtype, fill))
+    return module, where
+
+
+def timed(module: Any, where: Any) -> Callable[[], float]:
+    """Seconds of a run, until the device is done."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        module.run()
+        where.sync()
+        return time.perf_counter() - begin
+
+    return run
+
+
+__all__ = ["OTHER_SECONDS", "SECONDS_PER_TASK", "Comparison", "WholeModel", "compiled", "timed"]

@@ -9,25 +9,31 @@ from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
 
 
-def _winograd_type(attrs, types):
+def _rows_and_columns(attrs, x, matrix) -> list:
+    """Of the result; ``matrix`` are the first dimensions of a kernel transformed for tiles."""
+    if matrix[0] != matrix[1] or matrix[0] not in (4, 6):
+        size = " x ".join(map(str, matrix))
+        raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {size}")
+    before, after = pads(attrs.padding, (3, 3), 2, "padding")
+    return [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
+
+
+def _blocks_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     x, k = dims(data), dims(kernel)
     if len(x) != 5 or len(k) != 7:
         raise TypeError(f"data NCHW<c>c of 5 and a transformed kernel of 7 dimensions are wanted, got {x} and {k}")
-    if k[1] != k[2] or k[1] not in (4, 6):
-        raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {k[1]} x {k[2]}")
+    size = _rows_and_columns(attrs, x, k[1:3])
     if x[1] != k[3] or x[4] != k[4]:
         raise TypeError(f"the data has {x[1]} blocks of {x[4]} channels, the kernel takes {k[3]} of {k[4]}")
-    before, after = pads(attrs.padding, (3, 3), 2, "padding")
-    out = [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
-    return TensorType((x[0], k[0] * k[5], *out, k[6]), attrs.out_dtype or data.dtype)
+    return TensorType((x[0], k[0] * k[5], *size, k[6]), attrs.out_dtype or data.dtype)
 
 
 @op(
     "nn.contrib_conv2d_winograd_NCHWc",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
-    type_rule=_winograd_type,
+    type_rule=_blocks_type,
     compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_NCHWc(
         *inputs, attrs.padding, out.dtype, attrs.get("logical")
     ),
@@ -45,13 +51,10 @@ def _planes_type(attrs, types):
     x, k = dims(data), dims(kernel)
     if len(x) != 4 or len(k) != 4:
         raise TypeError(f"data NCHW and a transformed kernel of 4 dimensions are wanted, got {x} and {k}")
-    if k[0] != k[1] or k[0] not in (4, 6):
-        raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {k[0]} x {k[1]}")
+    size = _rows_and_columns(attrs, x, k[:2])
     if x[1] != k[2]:
         raise TypeError(f"the data has {x[1]} channels, the kernel takes {k[2]}")
-    before, after = pads(attrs.padding, (3, 3), 2, "padding")
-    out = [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
-    return TensorType((x[0], k[3], *out), attrs.out_dtype or data.dtype)
+    return TensorType((x[0], k[3], *size), attrs.out_dtype or data.dtype)
 
 
 @op(
