@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu.operators [FAMILY ...] [--target cuda] [--drawn 4] [--json FILE]
 
-Families: depthwise, grouped, transposed, winograd, transpose, together. ``--drawn`` also times so many other
+Families: depthwise, grouped, transposed, winograd, transpose, together, sorting. ``--drawn`` also times so many other
 configurations of a template, drawn at random, beside its pick. Times are of one call in microseconds, by the device's
 own clock.
 """
@@ -35,6 +35,11 @@ GROUPED = [(128, 56, 32, 1), (256, 28, 32, 1), (512, 14, 32, 1), (1024, 7, 32, 1
 TRANSPOSED = [(512, 256, 8, 4, 2), (256, 128, 16, 4, 2), (128, 64, 32, 4, 2), (64, 64, 56, 2, 2)]
 TRANSPOSES = [((4096, 4096), (1, 0)), ((12, 128, 64), (0, 2, 1)), ((1, 256, 56, 56), (0, 2, 3, 1)),
               ((1, 56, 56, 256), (0, 3, 1, 2))]
+# Lines that are sorted: shape, axis, type, how many are asked for (0: all).
+SORTED = [((1_000_000,), 0, "float32", 0), ((1_000_000,), 0, "float64", 0), ((1_000_000,), 0, "int32", 0),
+          ((1_000_000,), 0, "float32", 100), ((1, 50_000), 1, "float32", 5), ((32, 1000), 1, "float32", 5),
+          ((8, 4096), 1, "float32", 0), ((1000, 1000), 1, "float32", 0), ((4096, 64), 0, "float32", 0),
+          ((100_000, 16), 1, "float16", 0)]
 
 # How far results may be apart; those in float16 are rounded.
 ERROR = 5e-3
@@ -49,6 +54,7 @@ class Case(NamedTuple):
     make: Callable[..., Any]
     plain: Any
     template: Any
+    wanted: Callable[..., np.ndarray] | None = None
 
 
 @contextmanager
@@ -93,8 +99,23 @@ def cases(families: list[str]) -> Iterator[Case]:
         for shape, axis in (((1_000_000,), 0), ((64, 16384), 1), ((16384, 64), 0)):
             make = lambda x, a=axis: topi.cumsum(x, a)
             yield Case(f"cumsum {shape}", [shape], "float32", make, None, None)
-        yield Case("topk 5 of 50000", [(1, 50_000)], "float32", lambda x: topi.topk(x, 5), None, None)
-        yield Case("sort 8 x 4096", [(8, 4096)], "float32", lambda x: topi.sort(x), None, None)
+    if "sorting" in families:
+        for shape, axis, dtype, count in SORTED:
+            yield sorting_case(shape, axis, dtype, count)
+        make = lambda x: topi.unique(x, True, True)
+        number = lambda x: np.array([len(np.unique(x))])
+        yield Case("unique 1000000 int32", [(1_000_000,)], "int32", lambda x: make(x)[3], None, None, number)
+
+
+def sorting_case(shape: tuple[int, ...], axis: int, dtype: str, count: int) -> Case:
+    """Places of the greatest elements in order, compared with those of NumPy."""
+
+    def wanted(x):
+        return np.take(np.argsort(-x.astype("float64"), axis, kind="stable"), range(count or shape[axis]), axis)
+
+    name = f"topk {count or 'all'} of {shape} axis {axis} {dtype}"
+    make = lambda x: topi.topk(x, count, axis, "both", False, "int32")
+    return Case(name, [shape], dtype, make, None, None, wanted)
 
 
 def depthwise_case(channels: int, size: int, window: int, stride: int, layout: str, dtype: str) -> Case:
@@ -153,6 +174,8 @@ class Runner:
         def measure() -> dict[str, Any]:
             us, got = ours.time()
             row: dict[str, Any] = {"name": case.name, "ours_us": us}
+            if case.wanted is not None:
+                row["wrong"] = int((got != case.wanted(*inputs)).sum())
             if plain is not None:
                 row["plain_us"], wanted = plain.time()
                 row["error"] = error(got, wanted)
@@ -214,12 +237,12 @@ def shown(row: dict[str, Any]) -> str:
             best = min(value, key=lambda x: x["us"])
             cells.append(f"best drawn {best['us']:.1f} {best['config']}")
         else:
-            cells.append(f"{key} {value:.3g}" if isinstance(value, float) else str(value))
+            cells.append(str(value) if key == "name" else f"{key} {value:.3g}")
     return " | ".join(cells)
 
 
 def main() -> None:
-    families = ["depthwise", "grouped", "transposed", "winograd", "transpose", "together"]
+    families = ["depthwise", "grouped", "transposed", "winograd", "transpose", "together", "sorting"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", default=families)
     parser.add_argument("--target", default="cuda")

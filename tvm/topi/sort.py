@@ -162,7 +162,7 @@ def _unfold(number: PrimExpr, shape: list) -> list[PrimExpr]:
 
 def _fits_threads(shape: Any) -> bool:
     """Whether, as far as is known, there are elements and all of their places are numbers of 32 bits."""
-    return 0 < utils.prod(dim.value for dim in shape if isinstance(dim, IntImm)) < 1 << 30
+    return 0 < utils.prod(dim.value for dim in shape if isinstance(dim, IntImm)) < 1 << 29
 
 
 def _worth_threads(shape: Any, others: list) -> bool:
