@@ -15,7 +15,7 @@ from .jobs import Job
 MODELS = ("vgg16", "resnet50", "bert_base_s128", "vit_b16", "mobilenet_v2", "resnet18")
 DTYPES = ("float32", "float16")
 PRODUCTS = ("float32", "float16", "bfloat16", "tf32")
-OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose", "together"))
+OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose", "together", "sorting"))
 
 # Operator tests that compute-sanitizer looks at, which is 10 to 50 times slower: each family of kernels once.
 SANITIZED = (

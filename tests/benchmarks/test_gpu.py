@@ -198,13 +198,18 @@ def test_the_quick_start_on_opencl(root):
 
 @requires_opencl
 def test_operators_are_built_timed_and_compared(root, tmp_path):
-    from benchmarks.gpu.operators import Case, Runner, worst_error
+    from benchmarks.gpu.operators import Case, Runner, counts, sorting_case, worst_error
     from tvm import topi
 
     runner = Runner("opencl")
     case = Case("transpose", [(33, 47)], "float32", lambda x: topi.transpose(x, (1, 0)), None, None)
     row = runner.prepared(case, 0)()
     assert row["name"] == "transpose" and 0 < row["ours_us"] < 1e9 and worst_error(row) == 0
+    assert runner.prepared(sorting_case((3, 200), 1, "float32", 5), 0)()["error"] == 0
+    unique = Case("unique", [(300,)], "int32", lambda x: topi.unique(x, True, True), None, None, counts)
+    assert runner.prepared(unique, 0)()["error"] == 0
+    unlike = unique._replace(wanted=lambda x: counts(x) + 1)
+    assert runner.prepared(unlike, 0)()["error"] == 1
     row = runner.winograd(1, 8, 8, 8)()
     assert {"plain_us", "tiles_2_us", "tiles_4_us"} < set(row) and worst_error(row) < 1e-3
 
