@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,7 +17,10 @@ import numpy as np
 import pytest
 
 import tvm
+from tests import cuda_emulator
+from tests.cuda_emulator.marks import needs_emulator
 from tvm import autotvm, te, tir
+from tvm.autotvm.measure import folder
 from tvm.autotvm.measure.folder import FolderWriter, write_candidates
 from tvm.runtime import measure_files
 from tvm.runtime.measure_worker import example
@@ -90,8 +94,8 @@ def started(environment, *arguments: object) -> subprocess.Popen:
                             text=True, env=environment, cwd=environment["PYTHONPATH"])  # fmt: skip
 
 
-def measured(folder, environment, *options: object) -> subprocess.CompletedProcess:
-    process = started(environment, "-m", "tvm.runtime.measure_files", folder, *options)
+def measured(where, environment, *options: object) -> subprocess.CompletedProcess:
+    process = started(environment, "-m", "tvm.runtime.measure_files", where, *options)
     stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
@@ -127,6 +131,13 @@ def test_bad_candidates_cost_only_themselves(tmp_path, runtime_only):
     assert chosen["kind"].val in ("first", "last")
 
 
+def test_code_that_workers_do_not_compile_is_built_all_the_same(tmp_path):
+    assert write_candidates(inputs_of("c", ("first", "last")), tmp_path, MEASURE) == (2, 0)
+    assert measure_files.measure_folder(str(tmp_path), timeout=120) == (2, 0, 0)
+    assert [error for error, _ in results(tmp_path / "records.json").values()] == [0, 0]
+    assert not list(tmp_path.glob("*.part"))
+
+
 @requires_opencl
 def test_a_folder_for_opencl(tmp_path, runtime_only):
     assert write_candidates(inputs_of("opencl", ("first", "wrong", "last")), tmp_path, MEASURE) == (3, 0)
@@ -135,6 +146,18 @@ def test_a_folder_for_opencl(tmp_path, runtime_only):
     found = list(autotvm.record.load_from_file(tmp_path / "records.json"))
     assert [result.error_no for _, result in found] == [0, autotvm.MeasureErrorNo.WRONG_ANSWER, 0]
     assert found[0][0].made_on["device"] == tvm.cl(0).device_name and str(found[0][0].target.kind) == "opencl"
+
+
+@needs_emulator
+def test_a_folder_for_cuda_on_the_emulator(tmp_path, runtime_only):
+    with cuda_emulator.building():
+        assert write_candidates(inputs_of("cuda -arch=sm_80", ("first", "wrong", "last")), tmp_path, MEASURE) == (3, 0)
+    environment = {**cuda_emulator.environment(), "PYTHONPATH": runtime_only["PYTHONPATH"]}
+    done = measured(tmp_path, environment, "--timeout", 120)
+    assert done.returncode == 0 and "3 candidates measured, 1 of them failed" in done.stdout, done.stderr
+    found = list(autotvm.record.load_from_file(tmp_path / "records.json"))
+    assert [result.error_no for _, result in found] == [0, autotvm.MeasureErrorNo.WRONG_ANSWER, 0]
+    assert found[0][0].made_on["device"] == "Emulated GPU"
 
 
 def test_a_damaged_list_and_missing_files_are_said(tmp_path, runtime_only):
@@ -232,9 +255,50 @@ def test_options_of_the_list_and_of_the_command(tmp_path, monkeypatch):
     assert all(row["outputs"] for row in runs)
 
 
+class Screen(io.StringIO):
+    """A terminal, or not."""
+
+    def __init__(self, is_terminal: bool):
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_one_line_on_a_terminal_and_one_for_each_task_elsewhere(is_terminal, monkeypatch, capsys):
+    def candidate(task: str) -> measure_files.Candidate:
+        record = {"input": ["llvm", task, [], {}], "config": {"entity": []}}
+        return measure_files.Candidate("x.so", "f", [], 1, record, {}, None, 2e6)
+
+    todo = [candidate("dense"), candidate("dense"), candidate("conv")]
+    screen = Screen(is_terminal)
+    monkeypatch.setattr(sys, "stdout", screen)
+    progress = measure_files.Progress(todo)
+    progress.show(todo[0], "", [2e-3, 4e-3])
+    progress.show(todo[1], "it crashed", [measure_files.FAILED_COST])
+    progress.show(todo[2], "", [1e-3])
+    progress.end()
+    said = [line.strip() for line in re.split("[\r\n]+", screen.getvalue()) if line.strip()]
+    # What is left is of the time so far.
+    said = [line.rpartition(";")[0] for line in said]
+    dense = "dense: 2 measured, 1 failed, best 3 ms, 0.7 GFLOPS"
+    wanted = ["[1/3] dense: 1 measured, best 3 ms, 0.7 GFLOPS"] if is_terminal else []
+    assert said == [*wanted, f"[2/3] {dense}", "[3/3] conv: 1 measured, best 1 ms, 2.0 GFLOPS"]
+    assert "x.so: it crashed" in capsys.readouterr().err
+
+
 def test_no_candidate_begins_when_time_is_up(tmp_path):
     write_candidates(inputs_of("llvm", ("first", "last")), tmp_path, MEASURE)
     assert measure_files.measure_folder(str(tmp_path), seconds=-1.0) == (0, 0, 0)
+
+
+def test_a_task_without_a_plain_schedule_is_not_compared(tmp_path, monkeypatch, caplog):
+    def refuse(*_):
+        raise tvm.TVMError("it does not compile")
+
+    monkeypatch.setattr(folder, "plain_outputs", refuse)
+    assert write_candidates(inputs_of("llvm", ("first", "last")), tmp_path, MEASURE) == (2, 0)
+    assert [row.outputs for row in measure_files.read_candidates(str(tmp_path))] == [None, None]
+    assert caplog.text.count("will not be compared: it does not compile") == 1
 
 
 def test_a_writer_that_goes_on_gives_new_names(tmp_path):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from ...error import TVMError
 from ...runtime.measure_files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, read_candidates
-from ...runtime.module import Module, from_code, load_device_module, load_module
+from ...runtime.module import from_code, load_device_module
 from ...runtime.record_file import RecordFile
 from ..record import encode
+from ..utils import logger
 from .candidate import ENTRY, Code
 from .measure import BuildResult, MeasureErrorNo, MeasureInput, MeasureResult
 from .measure_methods import LocalBuilder
@@ -80,7 +82,7 @@ class FolderWriter:
         assert inp.target is not None
         name = f"{self.number:06d}.so"
         self.number += 1
-        _library(made).export_library(os.path.join(self.path, name))
+        _write_library(made, os.path.join(self.path, name))
         task = json.dumps(record["input"])
         if task not in self.outputs:
             self.outputs[task] = self._write_outputs(inp, name, made.arg_info) if self.verify else None
@@ -91,18 +93,25 @@ class FolderWriter:
         self.list.append([json.dumps(row)])
         return True
 
-    def _write_outputs(self, inp: MeasureInput, name: str, arg_info: Sequence[Any]) -> str:
+    def _write_outputs(self, inp: MeasureInput, name: str, arg_info: Sequence[Any]) -> str | None:
+        """The file with what the task computes; None where that cannot be found out here."""
         outputs = f"{os.path.splitext(name)[0]}.outputs"
-        data = plain_outputs(shared_pool(max(self.builder.n_parallel, 2)), inp, arg_info)
+        try:
+            data = plain_outputs(shared_pool(max(self.builder.n_parallel, 2)), inp, arg_info)
+        except TVMError as error:
+            logger.warning("results of %s will not be compared: %s", inp.task.name, error)
+            return None
         with open(os.path.join(self.path, outputs), "wb") as file:
             file.write(data)
         return outputs
 
 
-def _library(made: BuildResult) -> Module:
-    """What a builder made, as a module to export."""
+def _write_library(made: BuildResult, path: str) -> None:
+    """What a builder made as a file; it is there only when it is complete."""
     if made.filename is not None:
-        return load_module(made.filename)
+        shutil.copyfile(made.filename, path + ".part")
+        os.replace(path + ".part", path)
+        return
     code: Code = made.code
 
     def save(path: str, format: str) -> None:
@@ -112,7 +121,7 @@ def _library(made: BuildResult) -> Module:
     module = from_code(None, code.names, save=save)
     if code.device:
         module.import_module(load_device_module(code.device))
-    return module
+    module.export_library(path)
 
 
 def write_candidates(
