@@ -146,6 +146,26 @@ def test_unique(n, dtype, ordered, rng):
 
 
 @tvm.testing.requires_opencl
+def test_unique_of_a_vector_of_any_length(rng):
+    target, device = tvm.target.Target("opencl", host="llvm"), tvm.cl(0)
+    with target:
+        given = te.placeholder((te.var("n", "int64"),), "int32")
+        made = topi.unique(given, False, True)
+        built = tvm.build(topi.schedule.schedule_for(made, target), [given, *made], target)
+    for n in (0, 1, 4003):
+        data = rng.integers(0, 99, n).astype("int32")
+        outs = [tvm.nd.empty(shape, "int32", device) for shape in ((n,), (n,), (n,), (1,), (n,))]
+        built(tvm.nd.array(data, device), *outs)
+        elements, firsts, inverse, total, counts = (out.numpy() for out in outs)
+        wanted, where, often = np.unique(data, return_index=True, return_counts=True)
+        sequence = np.argsort(where)
+        assert total[0] == len(wanted)
+        for got, reference in ((elements, wanted), (firsts, where), (counts, often)):
+            np.testing.assert_array_equal(got[: len(wanted)], reference[sequence])
+        np.testing.assert_array_equal(elements[inverse], data)
+
+
+@tvm.testing.requires_opencl
 @pytest.mark.parametrize("n, limit", [(1, 5), (83, 4), (700, 1000)])
 def test_boxes_of_all_classes_by_score(n, limit, rng):
     # Sides are small whole numbers: whether boxes overlap by more than a half does not depend on rounding.
