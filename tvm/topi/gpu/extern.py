@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...error import TVMError
 from ...ir import primop
 from ...ir.node import Node
-from ...ir.prim import BufferLoad, Call, IterVar, PrimExpr, Range, Var, const
+from ...ir.prim import BufferLoad, Call, IntImm, IterVar, PrimExpr, Range, Var, const
 from ...ir.subst import substitute, variables
 from ...ir.visit import pre_order, rewrite
 from ...te.tensor import ExternOp
@@ -87,7 +87,7 @@ def _kernel(carried: list[For], body: Stmt) -> Stmt:
     for loop in carried:
         total = total * primop.cast("int32", loop.extent)
     threads = THREADS if carried else 1
-    count = getattr(total, "value", None)
+    count = total.value if isinstance(total, IntImm) else None
     if count == 0:
         return Evaluate(const(0, "int32"))
     if count is not None:
