@@ -168,13 +168,14 @@ def test_a_damaged_list_and_missing_files_are_said(tmp_path, runtime_only):
     away["file"] = "../away.so"
     shapes = json.loads(rows[2])
     shapes["args"] = [[[None], "float32"]]
+    compared = {**json.loads(rows[2]), "compared": [2]}
     path.write_text("\n".join([rows[0], "{", '["a list"]', '{"file": "x.so"}', json.dumps(away), json.dumps(shapes),
-                               *rows[1:], rows[0][:40]]))  # fmt: skip
+                               json.dumps(compared), *rows[1:], rows[0][:40]]))  # fmt: skip
     os.unlink(tmp_path / json.loads(rows[2])["file"])
     done = measured(tmp_path, runtime_only)
     assert done.returncode == 0 and "2 candidates measured, 0 of them failed" in done.stdout, done.stderr
     for number, words in ((2, ""), (3, "no object"), (4, "no entry"), (5, "'../away.so' is no name"), (6, "its"),
-                          (9, "")):  # fmt: skip
+                          (7, "compares [2]"), (10, "")):  # fmt: skip
         assert re.search(f"line {number} is left out, .*{re.escape(words)}", done.stderr), (number, done.stderr)
     assert f"1 candidates are left out: their file is not there ({json.loads(rows[2])['file']})" in done.stderr
     # What was not there may come later: it has no record that would keep it from being measured.
@@ -242,7 +243,7 @@ def test_options_of_the_list_and_of_the_command(tmp_path, monkeypatch):
 
     def answer(pool, message, seconds):
         asked.append({**message, "seconds": seconds})
-        return ({"exist": True, "costs": [1.0]}, (tmp_path / "000000.outputs").read_bytes())
+        return ({"exist": True, "costs": [1.0]}, bytes(4 * N) + (tmp_path / "000000.outputs").read_bytes())
 
     monkeypatch.setattr(measure_files, "_ask", answer)
     measure_files.measure_folder(str(tmp_path), timeout=11.0)
@@ -267,7 +268,7 @@ class Screen(io.StringIO):
 def test_progress_is_one_line_on_a_terminal_and_one_for_each_task_elsewhere(is_terminal, monkeypatch, capsys):
     def candidate(task: str) -> measure_files.Candidate:
         record = {"input": ["llvm", task, [], {}], "config": {"entity": []}}
-        return measure_files.Candidate("x.so", "f", [], 1, record, {}, None, 2e6)
+        return measure_files.Candidate("x.so", "f", [], 1, record, {}, None, [], 2e6)
 
     todo = [candidate("dense"), candidate("dense"), candidate("conv")]
     screen = Screen(is_terminal)
@@ -309,6 +310,8 @@ def test_a_writer_that_goes_on_gives_new_names(tmp_path):
     rows = measure_files.read_candidates(str(tmp_path))
     assert [row.file for row in rows] == ["000000.so", "000001.so"] and told == [(1, 0)]
     assert rows[0].flop == N and rows[0].args == [([N], "float32")] * 2
+    # What a candidate only reads everybody can make again.
+    assert rows[0].compared == [1] and (tmp_path / "000000.outputs").stat().st_size == 4 * N
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "int32", "bool"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import sys
 import time
@@ -49,7 +50,9 @@ class Candidate(NamedTuple):
     device: int
     record: dict[str, Any]
     measure: dict[str, Any]
+    # The file with what arguments hold after a run, and which arguments these are.
     outputs: str | None
+    compared: list[int]
     flop: float
 
     @property
@@ -70,13 +73,16 @@ def read_candidate(line: str) -> Candidate:
         args = [([int(d) for d in shape], str(dtype)) for shape, dtype in row["args"]]
         measure = {str(name): value for name, value in row.get("measure", {}).items()}
         outputs, flop = row.get("outputs"), float(row.get("flop") or 0)
+        compared = [int(i) for i in row.get("compared", range(len(args)))]
         device = int(row["device"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"its {type(error).__name__}: {error}") from None
     for name in (row["file"], *([outputs] if outputs is not None else [])):
         if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
             raise ValueError(f"{name!r} is no name of a file in the folder")
-    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, flop)
+    if any(not 0 <= i < len(args) for i in compared):
+        raise ValueError(f"it has {len(args)} arguments and compares {compared}")
+    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop)
 
 
 def read_candidates(folder: str, complain: bool = True) -> list[Candidate]:
@@ -108,16 +114,22 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
                     yield number, line
 
 
+def pieces(info: Sequence[tuple[Sequence[int], str]], data: bytes) -> list[bytes]:
+    """The arguments that stand one after the other in ``data``."""
+    found, at = [], 0
+    for shape, dtype in info:
+        size = math.prod(shape) * numpy_dtype(dtype).itemsize
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
 def difference(info: Sequence[tuple[Sequence[int], str]], got: bytes, wanted: bytes) -> str | None:
     """How arguments after a run differ from those wanted; None if they do not."""
     import numpy as np
 
-    at = 0
-    for shape, dtype in info:
-        kind = numpy_dtype(dtype)
-        size = int(np.prod(shape)) * kind.itemsize
-        a, b = (np.frombuffer(x[at : at + size], dtype=kind).astype("float64") for x in (got, wanted))
-        at += size
+    for (_, dtype), *both in zip(info, pieces(info, got), pieces(info, wanted)):
+        a, b = (np.frombuffer(data, dtype=numpy_dtype(dtype)).astype("float64") for data in both)
         scale = max(float(np.abs(b).max(initial=0.0)), 1e-6)
         relative, absolute = _TOLERANCES.get(dtype, (1e-3, 1e-4))
         if not np.allclose(a, b, rtol=relative, atol=absolute * scale):
@@ -226,10 +238,12 @@ class Folder:
             except OSError:
                 print(f"{candidate.outputs} is not there: results of its task are not compared", file=sys.stderr)
                 self.reference = (candidate.outputs, b"")
-        wanted = self.reference[1]
+        wanted, info = self.reference[1], [candidate.args[i] for i in candidate.compared]
+        arguments = pieces(candidate.args, got)
+        got = b"".join(arguments[i] for i in candidate.compared)
         if len(wanted) != len(got):
             return f"{candidate.outputs} has {len(wanted)} bytes, not {len(got)}" if wanted else None
-        return difference(candidate.args, got, wanted)
+        return difference(info, got, wanted)
 
 
 def _ask(pool: Pool, message: dict[str, Any], seconds: float) -> Any:
@@ -330,7 +344,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-__all__ = ["Candidate", "Count", "Folder", "difference", "key_of", "known_records", "measure_folder", "read_candidates"]
+__all__ = ["Candidate", "Count", "Folder", "difference", "key_of", "known_records", "measure_folder", "pieces",
+           "read_candidates"]
 
 if __name__ == "__main__":
     sys.exit(main())

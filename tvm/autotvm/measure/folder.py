@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from ...error import TVMError
-from ...runtime.measure_files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, read_candidates
+from ...runtime.measure_files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, pieces, read_candidates
+from ...runtime.measure_worker import example
 from ...runtime.module import from_code, load_device_module
 from ...runtime.record_file import RecordFile
 from ..record import encode
@@ -49,7 +50,8 @@ class FolderWriter:
         self.list.append(())
         rows = read_candidates(self.path, complain=False)
         self.known = {key_of(row.record) for row in rows} | known_records(os.path.join(self.path, RECORDS))
-        self.outputs = {row.task: row.outputs for row in rows}
+        # By task, the file with its outputs and which arguments these are.
+        self.outputs: dict[str, tuple[str | None, list[int]]] = {row.task: (row.outputs, row.compared) for row in rows}
         names = [row.file for row in rows]
         self.number = 1 + max((int(n.split(".")[0]) for n in names if n.split(".")[0].isdigit()), default=-1)
 
@@ -85,25 +87,31 @@ class FolderWriter:
         _write_library(made, os.path.join(self.path, name))
         task = json.dumps(record["input"])
         if task not in self.outputs:
-            self.outputs[task] = self._write_outputs(inp, name, made.arg_info) if self.verify else None
+            self.outputs[task] = self._write_outputs(inp, name, made.arg_info) if self.verify else (None, [])
+        outputs, compared = self.outputs[task]
         row = {
             "file": name, "entry": ENTRY, "args": made.arg_info, "device": inp.target.get_target_device_type(),
-            "measure": self.measure, "outputs": self.outputs[task], "flop": inp.task.flop or 0, "record": record,
+            "measure": self.measure, "outputs": outputs, "compared": compared, "flop": inp.task.flop or 0,
+            "record": record,
         }  # fmt: skip
         self.list.append([json.dumps(row)])
         return True
 
-    def _write_outputs(self, inp: MeasureInput, name: str, arg_info: Sequence[Any]) -> str | None:
-        """The file with what the task computes; None where that cannot be found out here."""
+    def _write_outputs(self, inp: MeasureInput, name: str, arg_info: Sequence[Any]) -> tuple[str | None, list[int]]:
+        """The file with what the task computes, and which arguments it writes; None where that cannot be found out."""
         outputs = f"{os.path.splitext(name)[0]}.outputs"
         try:
             data = plain_outputs(shared_pool(max(self.builder.n_parallel, 2)), inp, arg_info)
         except TVMError as error:
             logger.warning("results of %s will not be compared: %s", inp.task.name, error)
-            return None
+            return None, []
+        found = {}
+        for number, ((shape, dtype), piece) in enumerate(zip(arg_info, pieces(arg_info, data))):
+            if example(shape, dtype, number).tobytes() != piece:
+                found[number] = piece
         with open(os.path.join(self.path, outputs), "wb") as file:
-            file.write(data)
-        return outputs
+            file.write(b"".join(found.values()))
+        return outputs, list(found)
 
 
 def _write_library(made: BuildResult, path: str) -> None:
