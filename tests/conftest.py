@@ -25,8 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TVM_TEST_SEED", str(int(time.time())))
     # What tests compile is compiled, not found in the cache of whoever runs them.
     os.environ.setdefault("TVM_NO_CACHE", "1")
-    # PoCL's own way of making vectors of work items lets LLVM 15, which Debian builds it with, crash on some kernels.
-    os.environ.setdefault("POCL_WORK_GROUP_METHOD", "workitemloops")
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 
