@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import tvm
 from tvm import te, tir, topi
+from tvm.dtype import info
 from tvm.ir.visit import pre_order
 from tvm.tir import pipeline
 from tvm.tir.stmt import Allocate, AttrStmt
@@ -68,7 +71,7 @@ def test_every_family_becomes_kernels_within_the_limits(family, target):
             assert threads <= limits.max_threads
             memory = [n for n in pre_order(body) if isinstance(n, Allocate)]
             shared = [n for n in memory if "shared" in str(n.buffer_var.type_annotation)]
-            assert sum(n.extents[0].value * 8 for n in shared) <= limits.shared_bytes
+            assert sum(math.prod(e.value for e in n.extents) * info(n.dtype).bytes for n in shared) <= limits.shared_bytes
 
 
 def test_rows_are_one_kernel():
