@@ -71,7 +71,8 @@ def test_every_family_becomes_kernels_within_the_limits(family, target):
             assert threads <= limits.max_threads
             memory = [n for n in pre_order(body) if isinstance(n, Allocate)]
             shared = [n for n in memory if "shared" in str(n.buffer_var.type_annotation)]
-            assert sum(math.prod(e.value for e in n.extents) * info(n.dtype).bytes for n in shared) <= limits.shared_bytes
+            sizes = [math.prod(e.value for e in n.extents) * info(n.dtype).bytes for n in shared]
+            assert sum(sizes) <= limits.shared_bytes
 
 
 def test_rows_are_one_kernel():
