@@ -299,8 +299,9 @@ __attribute__((noinline)) void run_block(emu_size at, std::vector<int> &order) {
     t.copies.clear();
     t.groups.clear();
     t.loose = 0;
-    forget_hidden(t);
   }
+  /* Of all threads there can be: the block before may have had more. */
+  for (int i = 0; i < MAX_THREADS; ++i) forget_hidden(threads[i]);
   emu_begin_warpgroups();
   while (!sweep(order)) {
   }

@@ -101,6 +101,16 @@ def test_a_sum_in_parts(turned, rng, monkeypatch):
 
 
 @needs_emulator
+def test_after_a_kernel_of_more_threads_that_needs_no_fence(rng, monkeypatch):
+    warps = {"warpgroup": False, "tile": (32, 32), "warps": (2, 4), "step": 64, "stages": 3, "parts": 1}
+    x, y = drawn(rng, (64, 128), "float16"), drawn(rng, (128, 128), "float16")
+    with building():
+        made = built(monkeypatch, warps, (x.shape, y.shape), "float16", "float32")
+    called(made, [x, y, drawn(rng, (64, 128), "float32")])
+    compare(monkeypatch, rng, a_configuration(tile=(64, 128), warps=(1, 1)), (64, 128, 128))
+
+
+@needs_emulator
 def test_fewer_terms_than_a_step_has(rng, monkeypatch):
     compare(monkeypatch, rng, a_configuration(), (20, 40, 9))
 
