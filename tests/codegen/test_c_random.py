@@ -9,10 +9,8 @@ import numpy
 import pytest
 
 from tests.codegen.c_raw import compile_raw
-from tests.codegen.test_llvm_random import Program, _data
+from tests.codegen.test_llvm_random import draw
 from tests.fuzz.run import Case
-from tests.tir.interpreter import run as interpret
-from tvm.tir.function import PrimFunc
 
 CASES = int(os.environ.get("TVM_FUZZ_C_CASES", "30"))
 
@@ -31,13 +29,8 @@ def test_random_schedules_give_the_result_of_the_plain_program(seed):
 
 @pytest.mark.parametrize("case", range(12))
 def test_random_program(case, rng):
-    program = Program(rng)
-    arguments = list(program.buffers)
-    function = PrimFunc(arguments, program.block(3), attrs={"global_symbol": "f", "tir.noalias": True})
-    given = [_data(rng, b.dtype) for b in arguments]
-    want, got = [g.copy() for g in given], [g.copy() for g in given]
-    with numpy.errstate(all="ignore"):
-        interpret(function, *want)
+    function, given, want = draw(rng)
+    got = [g.copy() for g in given]
     compile_raw(function)(*got)
-    for b, x, y in zip(arguments, got, want):
+    for b, x, y in zip(function.buffer_map.values(), got, want):
         numpy.testing.assert_array_equal(x, y, err_msg=f"{b.name}\n{function}")

@@ -425,6 +425,25 @@ def test_shuffle_and_ramp_values(rng):
     numpy.testing.assert_array_equal(got, [*(picked + [10, 15, 20, 25]), *picked[::-1]])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 12, 16, 24])
+@pytest.mark.parametrize("divide", [prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod])
+def test_products_of_bytes_with_turned_quotients(dtype, lanes, divide, rng):
+    """LLVM 22 takes them for zero on x86."""
+    x, y, out = (buffer(name, dtype, lanes) for name in ("x", "y", "out"))
+    forward = Ramp(const(0, "int32"), const(1, "int32"), lanes)
+    backward = Ramp(const(lanes - 1, "int32"), const(-1, "int32"), lanes)
+    quotient = divide(BufferLoad(x, [backward]), Broadcast(const(3, dtype), lanes))
+    given = [rng.integers(*int_range(dtype), lanes, dtype=dtype) for _ in range(2)]
+    got = numpy.zeros(lanes, dtype)
+    compile_raw(prim_func([x, y, out], BufferStore(out, BufferLoad(y, [forward]) * quotient, [forward])))(*given, got)
+    turned = given[0][::-1].astype("int32")
+    floor = divide in (prim.FloorDiv, prim.FloorMod)
+    whole = turned // 3 if floor else numpy.trunc(turned / 3).astype("int32")
+    wanted = whole if divide in (prim.Div, prim.FloorDiv) else turned - 3 * whole
+    numpy.testing.assert_array_equal(got, (given[1].astype("int32") * wanted).astype(dtype))
+
+
 def test_let_binds_once(rng):
     x, out = buffer("x", "float32", 1), buffer("out", "float32", 1)
     v = Var("v", "float32")

@@ -105,6 +105,8 @@ class Interpreter:
         self.values: dict = {}
         self.memory: dict = {}
         self.synced = 0
+        # Whether a minimum or maximum met a NaN: either operand may come back then.
+        self.undecided = False
 
     # Expressions ------------------------------------------------------------------------------------------------
     def eval(self, e):
@@ -115,7 +117,10 @@ class Interpreter:
         if function is None:
             raise NotImplementedError(f"the interpreter does not know {type(e).__name__}")
         with np.errstate(all="ignore"):
-            return self.cast(function(self.eval(e.a), self.eval(e.b)), e.dtype)
+            value = self.cast(function(self.eval(e.a), self.eval(e.b)), e.dtype)
+        if function in (np.minimum, np.maximum) and np.any(value != value):
+            self.undecided = True
+        return value
 
     def cast(self, value, dtype):
         if info(dtype).is_handle:

@@ -167,6 +167,10 @@ def start_on_terminal(command: list[str]) -> tuple[subprocess.Popen, int]:
     """A program with a pseudo terminal of its own, so that Ctrl-C reaches it and whatever it started."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    # A terminal drops what it has not shown yet when Ctrl-C comes; this one shows all that was written.
+    settings = termios.tcgetattr(follower)
+    settings[3] |= termios.NOFLSH
+    termios.tcsetattr(follower, termios.TCSANOW, settings)
     process = subprocess.Popen(
         command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
         env=os.environ | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
