@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import tvm
+from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
@@ -123,11 +124,8 @@ def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks):
     assert module.asked[1:] == [(5, 3, 1000)][: looks - 1] and module.asked[0][2] < 100
 
 
+@needs_compiler
 def test_cuda_is_compiled_by_the_worker():
-    from tvm.codegen import nvrtc
-
-    if not nvrtc.have_compiler():
-        pytest.skip("neither NVRTC nor nvcc is installed; pip install pytvm[cuda]")
     task = autotvm.task.create("test/device_threads", args=(N,), target="cuda -arch=sm_80")
     (built,) = autotvm.LocalBuilder(timeout=120).build(
         [autotvm.MeasureInput(task.target, task, task.config_space.get(0))])

@@ -16,7 +16,7 @@ from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import plan, report
 from benchmarks.gpu.jobs import Job, Machine, Outcome
 from tests import cuda_emulator
-from tests.cuda_emulator.marks import needs_emulator
+from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 from tvm.testing import requires_opencl
 
 # Longer than anything below takes, also where a machine is busy.
@@ -217,12 +217,8 @@ def test_operators_are_built_timed_and_compared(root, tmp_path):
 @needs_emulator
 @pytest.mark.parametrize("code, wanted", [
     ("cuda_emulator.install(); refusals.main([])", "1025 x 1 x 1 = 1025 threads"),
-    ("print(refused(refusals.architecture(tvm.cuda(0))))", "True")])  # fmt: skip
+    pytest.param("print(refused(refusals.architecture(tvm.cuda(0))))", "True", marks=needs_compiler)])  # fmt: skip
 def test_refusals_on_the_emulator_of_cuda(root, code, wanted):
-    from tvm.codegen import nvrtc
-
-    if "architecture" in code and not nvrtc.have_compiler():
-        pytest.skip("neither NVRTC nor nvcc is installed; pip install pytvm[cuda]")
     program = """
 import re, tvm
 from benchmarks.gpu import refusals

@@ -8,6 +8,7 @@ import pytest
 
 import tvm
 from tests.codegen import gpu_programs as programs
+from tests.cuda_emulator.marks import needs_compiler
 from tvm import te, tir
 from tvm.codegen import cuda, cuda_half, device_module, nvrtc
 from tvm.contrib import nvcc
@@ -16,9 +17,7 @@ from tvm.target import Target
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
-pytestmark = pytest.mark.skipif(
-    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
-)
+pytestmark = needs_compiler
 
 
 def text_of(mod) -> str:

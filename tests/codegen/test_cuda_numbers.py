@@ -12,13 +12,12 @@ import pytest
 import tvm
 from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
-from tests.cuda_emulator.marks import needs_emulator
+from tests.cuda_emulator.marks import needs_emulator, undefined
 from tvm import tir
 from tvm.codegen import nvrtc
 from tvm.error import TVMError
 
 pytestmark = needs_emulator
-undefined = pytest.mark.skipif(cuda_emulator.REAL, reason="what a GPU does here is not defined")
 
 
 def call(name: str, *args, dtype: str = "handle"):

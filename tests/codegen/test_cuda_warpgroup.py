@@ -9,10 +9,10 @@ import pytest
 import tvm
 from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
+from tests.cuda_emulator.marks import needs_emulator
 from tvm import tir
 from tvm.error import TVMError
 
-needs_emulator = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="the emulator needs a C++ compiler")
 THREADS = 128
 
 

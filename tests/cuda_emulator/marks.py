@@ -1,9 +1,14 @@
-"""The mark of tests that run on the emulator of CUDA, or with ``TVM_CUDA_REAL=1`` on a GPU."""
+"""Marks of tests of CUDA. What runs on the emulator runs on a GPU with ``TVM_CUDA_REAL=1``."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.cuda_emulator import REAL, compiler
+from tvm.codegen import nvrtc
 
 needs_emulator = pytest.mark.skipif(not REAL and compiler() is None, reason="the emulator needs a C++ compiler")
+needs_compiler = pytest.mark.skipif(
+    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
+)
+undefined = pytest.mark.skipif(REAL, reason="what a GPU does here is not defined")

@@ -8,11 +8,8 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 import tvm.testing
-from tests.cuda_emulator.marks import needs_emulator
-from tvm.codegen import nvrtc
+from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 
 # As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
 # ``make test-cuda`` run all of them.
@@ -25,9 +22,7 @@ def test_a_sample_of_the_operator_tests_on_opencl(root, seed):
     sample(root, seed, "opencl")
 
 
-@pytest.mark.skipif(
-    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
-)
+@needs_compiler
 def test_a_sample_of_the_operator_tests_compiles_for_cuda(root, seed):
     sample(root, seed + 1, f"cuda -arch={ARCHITECTURES[seed % 3]}")
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm
-from tvm.codegen import nvrtc
 from tvm.driver.tvmc.candidates import candidates_of
 from tvm.driver.tvmc.main import _main
 from tvm.runtime import measure_files
@@ -48,9 +48,8 @@ def test_candidates_built_measured_and_used(target, model_path, tmp_path, capsys
                   package, model_path]) == 0  # fmt: skip
 
 
+@needs_compiler
 def test_candidates_for_a_gpu_are_built_without_one(model_path, tmp_path):
-    if not nvrtc.have_compiler():
-        pytest.skip("neither NVRTC nor nvcc is installed; pip install pytvm[cuda]")
     folder = tmp_path / "candidates"
     command = ["tune", "--target", "cuda -arch=sm_80", "--trials", "2", *SHAPES]
     assert not _main([*command, "--build-only", str(folder), model_path])

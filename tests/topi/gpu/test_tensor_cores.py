@@ -10,18 +10,12 @@ import pytest
 
 import tvm
 from tests import cuda_emulator as emulator
-from tests.cuda_emulator.marks import needs_emulator
+from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 from tests.topi.gpu.test_gemm import convolved
 from tvm import te, topi
-from tvm.codegen import nvrtc
 from tvm.topi.gpu import gemm, tensor_cores
 from tvm.topi.gpu.gemm import Sizes
 from tvm.topi.gpu.machine import Machine
-
-needs_compiler = pytest.mark.skipif(
-    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
-)
-
 
 
 def cuda(arch: str = "sm_90") -> tvm.target.Target:

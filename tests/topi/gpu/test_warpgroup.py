@@ -13,9 +13,9 @@ import pytest
 
 import tvm
 from tests import cuda_emulator as emulator
-from tests.cuda_emulator.marks import needs_emulator
+from tests.cuda_emulator.marks import needs_compiler, needs_emulator, undefined
 from tests.topi.gpu.test_gemm import convolved
-from tests.topi.gpu.test_tensor_cores import cuda, drawn, needs_compiler
+from tests.topi.gpu.test_tensor_cores import cuda, drawn
 from tvm import autotvm, relay, te, topi
 from tvm.autotvm.record import decode, encode
 from tvm.error import TVMError
@@ -23,7 +23,6 @@ from tvm.topi.gpu import tensor_cores, warpgroup
 from tvm.topi.gpu.gemm import Sizes
 from tvm.topi.gpu.machine import Machine
 
-undefined = pytest.mark.skipif(emulator.REAL, reason="what a GPU does here is not defined")
 TF32 = {"topi.allow_tf32": True}
 LARGE = Sizes(1, 4096, 4096, 4096, 2)
 
