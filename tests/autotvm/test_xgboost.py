@@ -86,23 +86,23 @@ class Nothing(autotvm.measure.Builder):
         return [None] * len(measure_inputs)
 
 
-def tuned(kind, trials: int, **options):
+def mean_of_later_trials(kind, **options) -> float:
+    """How fast the configurations are that a tuner tries in its second half; the very best are too close to count."""
     task = ConvolutionLike()
     runner = Speeds(task)
-    tuner = kind(task, **options)
-    tuner.tune(trials, {"builder": Nothing(1, 2), "runner": runner})
-    assert len(runner.seen) == len(set(runner.seen)) == trials
-    return tuner
+    kind(task, **options).tune(128, {"builder": Nothing(1, 2), "runner": runner})
+    assert len(runner.seen) == len(set(runner.seen)) == 128
+    noise = random.Random(0)
+    return float(np.mean([task.speed(index, noise) for index in runner.seen[64:]]))
 
 
 def test_model_beats_chance_at_equal_trials():
     random.seed(2)
-    better = [
-        tuned(autotvm.tuner.XGBTuner, 128, plan_size=32).best_flops
-        >= tuned(autotvm.tuner.RandomTuner, 128).best_flops * 0.999
+    ratios = [
+        mean_of_later_trials(autotvm.tuner.XGBTuner, plan_size=32) / mean_of_later_trials(autotvm.tuner.RandomTuner)
         for _ in range(3)
     ]
-    assert sum(better) >= 2
+    assert np.median(ratios) > 1.2
 
 
 def test_first_plan_begins_with_what_the_space_suggests():

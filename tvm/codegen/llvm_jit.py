@@ -101,8 +101,13 @@ _serial = itertools.count()
 
 
 def new_engine():
-    """A JIT of its own. LLVM keeps some bytes of every library that was in a JIT until the JIT itself is freed."""
-    return _binding().create_lljit_compiler()
+    """A JIT of its own. LLVM keeps some bytes of every library that was in a JIT until the JIT itself is freed.
+
+    JITLink puts the sections of an object into one piece of memory. LLVM's other linker asks for each section apart,
+    and aborts where two of them are more than 2 GiB from each other, as in a process that a GPU's driver has mapped
+    much memory into.
+    """
+    return _binding().create_lljit_compiler(use_jit_link=True)
 
 
 _engine = functools.cache(new_engine)
