@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -13,8 +14,10 @@ from tvm import te, tir
 from tvm.codegen import nvptx, rocm
 from tvm.error import TVMError
 from tvm.target import Target
+from tvm.testing.utils import Feature
 
 PTX = "nvptx -mcpu=sm_80"
+requires_lld = Feature("lld", check=lambda: shutil.which("ld.lld") is not None or "no ld.lld; apt-get install lld")
 
 
 def ptx_of(program) -> str:
@@ -96,10 +99,19 @@ def test_build_gives_host_code_and_kernels(tmp_path):
         device.save(str(tmp_path / "k.exe"))
 
 
+@requires_lld
+@pytest.mark.parametrize("program", list(PROGRAMS))
+def test_kernels_for_amd_are_linked_into_what_drivers_load(program: str, tmp_path):
+    code, kernels = rocm.emit(programs.kernels_of(*PROGRAMS[program](), "rocm"), Target("rocm"))
+    code.save(str(tmp_path / "k.hsaco"))
+    made = (tmp_path / "k.hsaco").read_bytes()
+    # A shared object of ELF for the machine 224 (AMDGPU), which has a descriptor for each kernel.
+    assert made[:4] == b"\x7fELF" and struct.unpack_from("<HH", made, 16) == (3, 224)
+    assert all(f"{name}.kd".encode() in made for name in kernels)
+
+
 def test_linking_for_amd_needs_a_linker(tmp_path, monkeypatch):
     code, _ = rocm.emit(programs.kernels_of(*PROGRAMS["elementwise"](), "rocm"), Target("rocm"))
-    if shutil.which("ld.lld") is not None:
-        assert code.hsaco()[:4] == b"\x7fELF"
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(TVMError, match="needs ld.lld"):
         code.save(str(tmp_path / "k.hsaco"))

@@ -34,6 +34,8 @@ class Device(NamedTuple):
     barrier: tuple[str, ...]
     # Address space of the stack; zero where it is the common one.
     stack: int = 0
+    # Facts of the module as a whole, by LLVM's names for them.
+    flags: tuple[tuple[str, int], ...] = ()
 
 
 class DeviceText(ModuleText):
@@ -42,9 +44,10 @@ class DeviceText(ModuleText):
     def __init__(self, cpu: ResolvedCPU, device: Device):
         super().__init__(cpu)
         self.device = device
+        self.flags = [self.add_metadata(f'!{{i32 1, !"{name}", i32 {value}}}') for name, value in device.flags]
 
     def runtime_lines(self) -> list[str]:
-        return []
+        return [f"!llvm.module.flags = !{{{', '.join(self.flags)}}}"] if self.flags else []
 
     def loop_metadata(self, vectorize: bool) -> str:
         return ""

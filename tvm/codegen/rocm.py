@@ -30,6 +30,8 @@ AMDGCN = Device(
         'fence syncscope("workgroup") acquire',
     ),
     stack=5,
+    # The oldest form of objects that LLVM still writes: older linkers and drivers read it too.
+    flags=(("amdhsa_code_object_version", 400),),
 )
 
 
