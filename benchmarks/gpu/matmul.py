@@ -1,10 +1,12 @@
-"""A large matrix product on an NVIDIA GPU beside cuBLAS.
+"""A matrix product on an NVIDIA GPU beside cuBLAS.
 
     python -m benchmarks.gpu.matmul [--size 4096] [--dtype float32|tf32|float16|bfloat16] [--rounds 20]
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--seconds 55] [--records search.json]
+    python -m benchmarks.gpu.matmul --search --graph --size 128x768x3072 197x768x768 --dtype float16
     python -m benchmarks.gpu.matmul --search --dtype float16 --target "cuda -arch=sm_90a" --only warpgroup=True parts=1
 
-``--search`` tries the configurations of the template for so many seconds, instead of timing its pick alone.
+A size is that of all sides, or rows x columns x terms. ``--search`` tries the configurations of the template for so
+many seconds, instead of timing its pick alone.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..harness import save
-from .search import KINDS, build, search
+from .search import KINDS, Size, build, operations, search, size_of, size_text
 from .turns import wait_for_turn
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, nargs="+", default=[4096])
+    parser.add_argument("--size", type=size_of, nargs="+", default=[size_of("4096")])
     parser.add_argument("--dtype", default="float32", choices=list(KINDS))
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--rounds", type=int, default=20)
@@ -30,12 +32,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=55.0)
     parser.add_argument("--json", help="a file for the rows")
     parser.add_argument("--records", help="file for what --search has measured")
+    parser.add_argument("--graph", action="store_true", help="--search times products as they are in a model")
     parser.add_argument("--only", nargs="+", default=[], metavar="KNOB=VALUE", help="values --search keeps to")
     parser.add_argument("--change", nargs=2, default=["", ""], metavar=("OLD", "NEW"), help="replace a text of kernels")
     arguments = parser.parse_args()
     if arguments.search:
         given = arguments.records, arguments.only, tuple(arguments.change)
-        search(arguments.size, arguments.dtype, arguments.target, arguments.seconds, *given)
+        search(arguments.size, arguments.dtype, arguments.target, arguments.seconds, *given, arguments.graph)
         return
     functions = {size: build(size, arguments.dtype, arguments.target) for size in arguments.size}
     wait_for_turn()
@@ -45,7 +48,7 @@ def main() -> None:
         save(arguments.json, rows)
 
 
-def compare(ours: Any, n: int, kind: str, rounds: int) -> dict[str, Any]:
+def compare(ours: Any, size: Size, kind: str, rounds: int) -> dict[str, Any]:
     """The template's pick beside cuBLAS, in turn."""
     import torch
 
@@ -55,8 +58,10 @@ def compare(ours: Any, n: int, kind: str, rounds: int) -> dict[str, Any]:
     device = tvm.cuda(0)
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    left, right = (torch.randn((n, n), device="cuda").to(getattr(torch, dtype)) for _ in range(2))
-    result = torch.zeros_like(left)
+    m, n, k = size
+    kept = getattr(torch, dtype)
+    left, right = (torch.randn(shape, device="cuda").to(kept) for shape in ((m, k), (k, n)))
+    result = torch.zeros((m, n), device="cuda", dtype=kept)
     # The same memory for both.
     x, y, out = (tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(v)) for v in (left, right, result))
     wanted = left.double() @ right.double()
@@ -77,12 +82,12 @@ def compare(ours: Any, n: int, kind: str, rounds: int) -> dict[str, Any]:
             times[key].append(time.perf_counter() - started)
     best = {key: float(np.percentile(row, 20)) for key, row in times.items()}
     for key, seconds in best.items():
-        print(f"{key}: {seconds * 1e3:.3f} ms, {2 * n**3 / seconds / 1e12:.1f} TFLOPS")
+        print(f"{key}: {seconds * 1e3:.3f} ms, {operations(size) / seconds / 1e12:.1f} TFLOPS")
     ratio = best["cuBLAS"] / best["ours"]
-    print(f"{kind}, {n}: {ratio:.2f} of cuBLAS's speed; error {error:.1e}")
-    speeds = {key: 2 * n**3 / seconds / 1e12 for key, seconds in best.items()}
-    return {"size": n, "dtype": kind, "ours_tflops": speeds["ours"], "cublas_tflops": speeds["cuBLAS"], "ratio": ratio,
-            "error": error}  # fmt: skip
+    print(f"{kind}, {size_text(size)}: {ratio:.2f} of cuBLAS's speed; error {error:.1e}")
+    speeds = {key: operations(size) / seconds / 1e12 for key, seconds in best.items()}
+    return {"size": size_text(size), "dtype": kind, "ours_tflops": speeds["ours"], "cublas_tflops": speeds["cuBLAS"],
+            "ratio": ratio, "error": error}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""Configurations of a large matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
+"""Configurations of a matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
 
-    python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--dtype float32] [--target "cuda -arch=sm_90"]
-        [--seconds 55] [--records search.json] [--only warpgroup=True stages=4] [--change OLD NEW]
+    python -m benchmarks.gpu.matmul --search [--size 1024 2048 197x768x3072] [--dtype float32]
+        [--target "cuda -arch=sm_90"] [--seconds 55] [--records search.json] [--graph] [--only warpgroup=True stages=4]
+        [--change OLD NEW]
 
-Each size begins with what the template picks; then the configuration of the least estimated cost of each tile and
-number of threads comes, then the second of each, and so on until the time is over. Products that differ from double
-precision are listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to.
+A size is that of all sides, or rows x columns x terms. Each size begins with what the template picks; then the
+configuration of the least estimated cost of each tile and number of threads (and of parts of the sum, where a side is
+short) comes, then the second of each, and so on until the time is over. Products that differ from double precision are
+listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to. ``--graph`` times
+products as they are in a model: many in a captured CUDA graph, each with another right operand, so that none is in the
+cache and launches do not count.
 ``--only`` leaves the configurations that have these values. ``--change`` replaces a text in the kernels, which shows
 what it costs: "tvm_warpgroup_visible();" by "", or "shared.global [" by "shared.global.L2::256B [".
 """
@@ -32,18 +36,25 @@ KINDS = {
     "float16": ("float16", 2e-3, "tensor_cores"),
     "bfloat16": ("bfloat16", 1e-2, "tensor_cores"),
 }
-# Parts of the sum that are worth a try for products as large as these.
-MOST_PARTS = 4
+# Parts of the sum that are worth a try for products of large sides, and of others.
+LARGE = 1024
+MOST_PARTS = {True: 4, False: 16}
 # Estimates above this many times the least one are not worth a try.
 WORST = 3.0
 # Lines of the table of one size.
 SHOWN = 25
+# With --graph: bytes of all right operands together, which are more than the caches hold, and products at most.
+COLD = 192 << 20
+NODES = 64
+
+# Rows, columns and terms.
+Size = tuple[int, int, int]
 
 
 class Candidate(NamedTuple):
     """A configuration to try; ``cost`` is what the template estimates, in cycles."""
 
-    size: int
+    size: Size
     cost: float
     config: dict[str, Any]
 
@@ -70,7 +81,24 @@ def written(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ()) -> list[Candidate]:
+def size_of(text: str) -> Size:
+    """Of "4096" (all sides) or "197x768x3072" (rows, columns, terms)."""
+    numbers = [int(x) if x.isdigit() else 0 for x in text.split("x")]
+    if len(numbers) not in (1, 3) or min(numbers) < 1:
+        raise ValueError(f"size '{text}': expected one number, or rows, columns and terms such as 197x768x3072")
+    return (numbers[0], numbers[0], numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
+
+
+def size_text(size: Size) -> str:
+    return str(size[0]) if len(set(size)) == 1 else written(size)
+
+
+def operations(size: Size) -> int:
+    """Multiplications and additions."""
+    return 2 * size[0] * size[1] * size[2]
+
+
+def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()) -> list[Candidate]:
     """The valid configurations but hopeless ones, the pick first, then those of different tiles in turn."""
     import tvm
     from tvm.dtype import info
@@ -78,13 +106,15 @@ def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ())
     from tvm.topi.gpu.machine import Machine
 
     template, machine = template_of(kind), Machine(tvm.target.Target(target_text))
-    sizes = Sizes(1, size, size, size, info(KINDS[kind][0]).bytes)
+    sizes = Sizes(1, *size, info(KINDS[kind][0]).bytes)
+    is_large = min(size) >= LARGE
+    most = MOST_PARTS[is_large]
     table = template.space(sizes, machine)
     groups: dict[tuple[Any, ...], list[Candidate]] = {}
     for values in itertools.product(*table.values()):
         config = dict(zip(table, values))
-        if has_values(config, only) and template.valid(sizes, machine, config) and config["parts"] <= MOST_PARTS:
-            shape = config["tile"], config.get("threads") or config["warps"]
+        if has_values(config, only) and template.valid(sizes, machine, config) and config["parts"] <= most:
+            shape = config["tile"], config.get("threads") or config["warps"], 1 if is_large else config["parts"]
             groups.setdefault(shape, []).append(Candidate(size, template._cost(sizes, config, machine), config))
     least = min((c.cost for some in groups.values() for c in some), default=0.0)
     groups = {shape: [c for c in some if c.cost <= WORST * least] for shape, some in groups.items()}
@@ -95,8 +125,8 @@ def candidates(size: int, kind: str, target_text: str, only: Sequence[str] = ())
     return [c for c in made if has_values(c.config, only)]
 
 
-def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None = None) -> Any:
-    """The product of two square matrices, with a configuration in place of the template's pick."""
+def build(size: Size, kind: str, target_text: str, config: dict[str, Any] | None = None) -> Any:
+    """The product of two matrices, with a configuration in place of the template's pick."""
     import tvm
     from tvm import te, topi
 
@@ -107,7 +137,8 @@ def build(size: int, kind: str, target_text: str, config: dict[str, Any] | None 
         template.choose = lambda sizes, machine: config
     try:
         with target, tvm.transform.PassContext(config={"topi.allow_tf32": kind == "tf32"}):
-            a, b = te.placeholder((size, size), dtype, name="a"), te.placeholder((size, size), dtype, name="b")
+            m, n, k = size
+            a, b = te.placeholder((m, k), dtype, name="a"), te.placeholder((k, n), dtype, name="b")
             c = topi.nn.matmul(a, b)
             schedule = topi.schedule.schedule_for([c], target)
             return tvm.build(schedule, [a, b, c], target)
@@ -134,9 +165,10 @@ def built(job: tuple[Candidate, str, str, str]) -> str:
 
 
 class Bench:
-    """The matrices of one size on the device, and what cuBLAS does with them."""
+    """The matrices of one size on the device, and what cuBLAS does with them. ``in_graph`` times calls as they are in a
+    model."""
 
-    def __init__(self, size: int, kind: str):
+    def __init__(self, size: Size, kind: str, in_graph: bool = False):
         import torch
 
         import tvm
@@ -145,18 +177,26 @@ class Bench:
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
         self.torch, self.device = torch, tvm.cuda(0)
-        self.left, self.right = (torch.randn((size, size), device="cuda").to(getattr(torch, dtype)) for _ in range(2))
-        self.result = torch.zeros_like(self.left)
+        m, n, k = size
+        kept = getattr(torch, dtype)
+        self.left, self.right = (torch.randn(shape, device="cuda").to(kept) for shape in ((m, k), (k, n)))
+        self.result = torch.zeros((m, n), device="cuda", dtype=kept)
         # The same memory for both.
         views = (tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(x)) for x in (self.left, self.right, self.result))
         self.arguments = list(views)
         self.wanted = self.left.double() @ self.right.double()
         # A measurement is about fifteen milliseconds.
-        self.number = max(1, int(15e-3 / (2 * size**3 / 4e13)))
+        self.number = max(1, int(15e-3 / (operations(size) / 4e13)))
+        self.stream = torch.cuda.Stream() if in_graph else None
+        count = min(NODES, max(1, COLD // (self.right.numel() * self.right.element_size())))
+        self.rights = [self.right.clone() for _ in range(count)] if in_graph else []
+        self.views = [tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(x)) for x in self.rights]
         torch.cuda.synchronize()
 
     def cublas(self) -> float:
         """Milliseconds of a product by cuBLAS."""
+        if self.stream is not None:
+            return self.in_graph([lambda x=x: self.torch.mm(self.left, x, out=self.result) for x in self.rights])
         event = self.torch.cuda.Event
         times = []
         for _ in range(4):
@@ -168,6 +208,35 @@ class Bench:
             self.torch.cuda.synchronize()
             times.append(start.elapsed_time(end) / self.number)
         return statistics.median(times[1:])
+
+    def in_graph(self, calls: list[Any]) -> float:
+        """Milliseconds of a call of these, one after the other in a captured graph."""
+        torch, event = self.torch, self.torch.cuda.Event
+        graph = torch.cuda.CUDAGraph()
+        self.device.set_raw_stream(self.stream.cuda_stream)
+        try:
+            with torch.cuda.stream(self.stream):
+                # Workspaces of this stream are there before the capture, which cannot ask for memory.
+                calls[0]()
+                torch.cuda.synchronize()
+                graph.capture_begin(capture_error_mode="relaxed")
+                try:
+                    for call in calls:
+                        call()
+                finally:
+                    graph.capture_end()
+        finally:
+            self.device.set_raw_stream(None)
+        times = []
+        for _ in range(12):
+            start, end = event(enable_timing=True), event(enable_timing=True)
+            with torch.cuda.stream(self.stream):
+                start.record()
+                graph.replay()
+                end.record()
+            torch.cuda.synchronize()
+            times.append(start.elapsed_time(end) / len(calls))
+        return statistics.median(times[2:])
 
     def time(self, candidate: Candidate, path: str) -> Timed:
         import tvm
@@ -181,6 +250,9 @@ class Bench:
             error = float((self.result.double() - self.wanted).norm() / self.wanted.norm())
             if not error <= self.allowed:
                 return Timed(candidate, None, f"wrong: {error:.1e}")
+            if self.stream is not None:
+                left, _, result = self.arguments
+                return Timed(candidate, self.in_graph([lambda x=x: library(left, x, result) for x in self.views]), "")
             times = library.time_evaluator(library.entry_name, self.device, number=self.number, repeat=3)
             return Timed(candidate, statistics.median(times(*self.arguments).results) * 1e3, "")
         except (tvm.TVMError, RuntimeError) as error:
@@ -188,7 +260,7 @@ class Bench:
 
 
 def measure(
-    jobs: list[tuple[Candidate, str, str, str]], benches: dict[int, Bench], until: float,
+    jobs: list[tuple[Candidate, str, str, str]], benches: dict[Size, Bench], until: float,
     change: tuple[str, str] = ("", ""),
 ) -> list[Timed]:
     """Build in all cores but one, and time what is built until the time is over."""
@@ -215,18 +287,18 @@ def measure(
     return done
 
 
-def table(rows: list[Timed], size: int, reference: float) -> list[str]:
+def table(rows: list[Timed], size: Size, reference: float) -> list[str]:
     """Lines of one size, the fastest first. The first column says how the template's own estimate ranks them."""
-    work = 2 * size**3
+    work = operations(size)
     some = [row for row in rows if row.candidate.size == size]
     ranks = {id(row): i for i, row in enumerate(sorted(some, key=lambda row: row.candidate.cost), start=1)}
     good = sorted(((row.milliseconds, i, row) for i, row in enumerate(some) if row.milliseconds is not None))
-    lines = [f"{size}: cuBLAS {reference:.3f} ms, {work / reference / 1e6:.0f} GFLOP/s; {len(good)} of {len(some)} "
-             "configurations timed",
+    lines = [f"{size_text(size)}: cuBLAS {reference:.4f} ms, {work / reference / 1e6:.0f} GFLOP/s; {len(good)} of "
+             f"{len(some)} configurations timed",
              f"{'rank':>5} {'kilocycles':>10} {'ms':>8} {'GFLOP/s':>9} {'ratio':>6}  configuration"]
     for milliseconds, _, row in good[:SHOWN]:
         knobs = " ".join(f"{k}={written(v)}" for k, v in row.candidate.config.items())
-        lines.append(f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.3f} "
+        lines.append(f"{ranks[id(row)]:5} {row.candidate.cost / 1e3:10.0f} {milliseconds:8.4f} "
                      f"{work / milliseconds / 1e6:9.0f} {reference / milliseconds:6.2f}  {knobs}")
     notes: dict[str, int] = {}
     for row in some:
@@ -236,8 +308,8 @@ def table(rows: list[Timed], size: int, reference: float) -> list[str]:
 
 
 def search(
-    sizes: list[int], kind: str, target_text: str, seconds: float, records: str | None, only: Sequence[str] = (),
-    change: tuple[str, str] = ("", ""),
+    sizes: list[Size], kind: str, target_text: str, seconds: float, records: str | None, only: Sequence[str] = (),
+    change: tuple[str, str] = ("", ""), in_graph: bool = False,
 ) -> None:
     import tvm
 
@@ -245,7 +317,7 @@ def search(
     # The architecture that is found here, for those who build.
     target_text = str(tvm.target.Target(target_text))
     lists = [candidates(size, kind, target_text, only) for size in sizes]
-    benches = {size: Bench(size, kind) for size in sizes}
+    benches = {size: Bench(size, kind, in_graph) for size in sizes}
     references = {size: bench.cublas() for size, bench in benches.items()}
     with tempfile.TemporaryDirectory() as folder:
         in_turn = [c for some in itertools.zip_longest(*lists) for c in some if c is not None]
