@@ -4,8 +4,9 @@
 
 Parts: tests (every operator test on the device), numbers (kernels compute what they do on the emulator; tests of the
 runtime), sanitize (compute-sanitizer's memcheck and racecheck on a sample), refusals, guide (the Relay quick start word
-for word), models (six, float32 and float16, beside PyTorch), matmul (four types, beside cuBLAS), operators, tuning; and
-search (all configurations of a large product), which is only run where it is chosen.
+for word), commands (tvmc: packages, tuning, a folder of candidates), models (six, float32 and float16, beside PyTorch),
+matmul (four types, beside cuBLAS), operators, tuning; and search (all configurations of a large product), which is only
+run where it is chosen.
 Programs compile side by side on all cores; checks come first; then each program has the GPU to itself while it times.
 The folder has ``results.json``, ``results.md`` and what every program said.
 """

@@ -133,6 +133,12 @@ def guide(choice: Choice) -> list[Job]:
     return [Job("guide", "guide", command, cores=1)]
 
 
+def commands(choice: Choice) -> list[Job]:
+    """What a user types: packages, tuning, a folder of candidates."""
+    command = [sys.executable, "-m", "benchmarks.gpu.commands", "--target", choice.target]
+    return [Job("commands", "commands", command, cores=max(choice.cores // 4, 1), seconds=200, missing=_needs("onnx"))]
+
+
 def _needs(*modules: str) -> str:
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     return f"{', '.join(missing)} is not installed" if missing else ""
@@ -199,7 +205,7 @@ def search(choice: Choice) -> list[Job]:
 # What takes longest begins first.
 PARTS: dict[str, Callable[[Choice], list[Job]]] = {
     "tests": tests, "models": models, "sanitize": sanitize, "numbers": numbers, "operators": operators,
-    "matmul": matmul, "refusals": refusals, "guide": guide, "tuning": tuning,
+    "matmul": matmul, "refusals": refusals, "guide": guide, "commands": commands, "tuning": tuning,
     "search": search,
 }  # fmt: skip
 # What runs where nothing is chosen.
