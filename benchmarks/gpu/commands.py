@@ -43,7 +43,8 @@ class Commands:
         command = [sys.executable, "-m", *arguments]
         done = subprocess.run(command, env={**self.environment, **environment}, cwd=self.folder, capture_output=True,
                               text=True, stdin=subprocess.DEVNULL)  # fmt: skip
-        print(f"{time.monotonic() - begin:5.1f} s  {' '.join(arguments[:3])} ... {' '.join(arguments[-2:])}", flush=True)
+        said = f"{' '.join(arguments[:2])} ... {' '.join(arguments[-2:])}"
+        print(f"{time.monotonic() - begin:5.1f} s  {said}", flush=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"[-4000:])
         return done.stdout
