@@ -21,9 +21,9 @@ from .backend.graph import GraphCodegen
 from .backend.te_compiler import KernelCompiler
 from .expr import Constant, Function
 from .infer import infer_module
-from .pipeline import OPTIMIZE
+from .pipeline import OPTIMIZE, fusion
 from .substitute import bind
-from .transform.fuse_ops import FuseOps, fuse_function
+from .transform.fuse_ops import fuse_function
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -82,13 +82,13 @@ def _say_nothing(stage: str, done: int, total: int) -> None:
     """The progress nobody asked for."""
 
 
-def _fuse(mod: IRModule, ctx: PassContext) -> IRModule:
+def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
     """The module as calls of kernels; without FuseOps each operator is a kernel of its own."""
     if "FuseOps" in (ctx.disabled_pass or ()):
         mod = mod.clone()
         mod["main"] = fuse_function(mod["main"], 0)
         return infer_module(mod)
-    return infer_module(run_pipeline(mod, (FuseOps(),), ctx))
+    return infer_module(run_pipeline(mod, fusion(target), ctx))
 
 
 def build(
@@ -114,7 +114,7 @@ def _build(ir_mod, target: Target, host: Target, params, mod_name: str, progress
     progress("improving the graph", 0, 0)
     mod, _ = optimize(ir_mod, target, params)
     ctx = PassContext.current()
-    fused = _fuse(mod, ctx)
+    fused = _fuse(mod, target, ctx)
     compiler = KernelCompiler(target, f"tvmgen_{mod_name}")
     graph = GraphCodegen(compiler)
     with target:

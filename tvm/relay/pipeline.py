@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir.transform import Pass
+from ..target import Target
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .transform.dead_code import RemoveUnusedFunctions
@@ -13,7 +14,9 @@ from .transform.fast_math import FastMath
 from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
+from .transform.fuse_ops import FuseOps
 from .transform.gpu_layout import GPULayout
+from .transform.gpu_operands import GPUOperands, operand_rule
 from .transform.gpu_weights import GPUWeights
 from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
@@ -46,4 +49,10 @@ OPTIMIZE: tuple[Pass, ...] = (
     WinogradConv2D(),
     ScaleWeights(),
     FastMath(),
+    GPUOperands(),
 )
+
+
+def fusion(target: Target) -> tuple[Pass, ...]:
+    """From operators to kernels, as the schedules of a target take them."""
+    return (FuseOps(reads_through=operand_rule(target)),)

@@ -13,7 +13,7 @@ from ...relay.backend.te_compiler import ToTensors
 from ...relay.build_module import optimize
 from ...relay.expr import Call, Function
 from ...relay.infer import infer_module
-from ...relay.transform.fuse_ops import FuseOps
+from ...relay.pipeline import fusion
 from ...target import Target
 from ...te.graph import post_order_ops
 from ...topi.cpu import tasks as cpu_tasks
@@ -45,7 +45,7 @@ def calls_of(mod: IRModule, params: Any, target: Target) -> list[Function]:
     level = max(current.opt_level, 3)
     with PassContext(level, current.required_pass, current.disabled_pass, current.instruments, current.config), target:
         mod, _ = optimize(mod, target, params)
-        fused = infer_module(run_pipeline(mod, (FuseOps(),), PassContext.current()))
+        fused = infer_module(run_pipeline(mod, fusion(target), PassContext.current()))
     calls = post_order_calls(fused["main"].body)
     return [node.op for node in calls if isinstance(node, Call) and isinstance(node.op, Function)]
 

@@ -10,6 +10,8 @@
 without one, the computation is asked.
 ``infer_inputs(attrs, types)`` fills in input types that are not known yet (weights of a convolution).
 ``compute(attrs, inputs, out_type)`` gives the tensor, or a list of tensors.
+``reshape_only`` says that the result is the input's memory under another shape; ``moves_only`` that each element of the
+result is one of the input's, at a place known when compiling.
 ``expand(attrs, args, types)`` gives the operator in terms of simpler ones, for operators without a computation.
 """
 

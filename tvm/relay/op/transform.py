@@ -94,6 +94,7 @@ def _reshape_type(attrs, types):
     pattern=INJECTIVE,
     type_rule=_reshape_type,
     reshape_only=True,
+    moves_only=True,
     compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
 )
 def reshape(data, newshape, allowzero=False):
@@ -108,6 +109,7 @@ def reshape(data, newshape, allowzero=False):
     1,
     pattern=BROADCAST,
     reshape_only=True,
+    moves_only=True,
     compute=lambda attrs, inputs, out: topi.expand_dims(inputs[0], attrs.axis, attrs.num_newaxis),
 )
 def expand_dims(data, axis, num_newaxis=1):
@@ -122,6 +124,7 @@ def expand_dims(data, axis, num_newaxis=1):
     1,
     pattern=INJECTIVE,
     reshape_only=True,
+    moves_only=True,
     compute=lambda attrs, inputs, out: topi.squeeze(inputs[0], attrs.axis),
 )
 def squeeze(data, axis=None):
@@ -131,7 +134,13 @@ def squeeze(data, axis=None):
     return call("squeeze", data, axis=None if axis is None else _ints(axis))
 
 
-@op("transpose", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.transpose(inputs[0], attrs.axes))
+@op(
+    "transpose",
+    1,
+    pattern=INJECTIVE,
+    moves_only=True,
+    compute=lambda attrs, inputs, out: topi.transpose(inputs[0], attrs.axes),
+)
 def transpose(data, axes=None):
     """Dimensions in another order."""
     return call("transpose", data, axes=None if axes is None else _ints(axes))
@@ -166,6 +175,7 @@ def split(data, indices_or_sections, axis=0):
     "strided_slice",
     1,
     pattern=INJECTIVE,
+    moves_only=True,
     compute=lambda attrs, inputs, out: topi.strided_slice(
         inputs[0], attrs.begin, attrs.end, attrs.strides, attrs.axes, attrs.slice_mode
     ),
@@ -480,6 +490,7 @@ def _reverse_shape(attrs, types):
     pattern=INJECTIVE,
     type_rule=_reverse_shape,
     reshape_only=True,
+    moves_only=True,
     compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
 )
 def reverse_reshape(data, newshape):

@@ -3,9 +3,15 @@
 A node may join the node that every path from it leads to (its post-dominator) when the kinds of the nodes on those
 paths allow it. Convolutions and the like take following element-by-element operators along; injective chains melt
 together; reductions end a group. Each group becomes a function marked ``Primitive``.
+
+Where a target reads the operands of a product through operators that only move data (``moves_only`` in their records),
+such a chain joins the product, if the product is all it is for. What comes before the chain does not: it would be
+computed again with every reading.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from ...ir.module import IRModule
 from ...ir.op import Op
@@ -24,6 +30,8 @@ from ..op.record import (
 from .function_pass import RelayFunctionPass, function_pass
 
 MAX_NODES = 256
+# Whether a product reads its operand at a place through operators that move data, the first of them first.
+OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 
 
 class _Group:
@@ -177,19 +185,44 @@ _OUTSIDE = _Node(Tuple(()), -1, OPAQUE)
 class Fusion:
     """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
 
-    def __init__(self, graph: FusionGraph, max_nodes: int = MAX_NODES):
+    def __init__(self, graph: FusionGraph, max_nodes: int = MAX_NODES, reads_through: OperandRule | None = None):
         self.graph = graph
         self.max_nodes = max_nodes
+        self.reads_through = reads_through
+        # Nodes that move the operand of a product.
+        self.moving: set[_Node] = set()
 
     def run(self) -> None:
+        if self.reads_through is not None:
+            for node in self.graph.nodes:
+                if node.pattern == OUT_ELEMWISE_FUSABLE:
+                    self.operands(node, self.reads_through)
         for phase in range(3):
             for node in self.graph.nodes:
                 self.visit(node, phase)
 
+    def operands(self, node: _Node, reads_through: OperandRule) -> None:
+        """Join a product with what moves its operands, as far as it reads through it."""
+        for place, arg in enumerate(node.expr.args):
+            chain: list[_Node] = []
+            while self.moves_for_one(arg):
+                chain.insert(0, self.graph.by_expr[id(arg)])
+                arg = arg.args[0]
+            while chain and not reads_through(node.expr, place, [n.expr for n in chain]):
+                del chain[0]
+            for mover in chain:
+                self.merge(mover.group, node.group)
+            self.moving.update(chain)
+
+    def moves_for_one(self, e: RelayExpr) -> bool:
+        """Whether an expression moves data, and one operand is all it is."""
+        is_mover = isinstance(e, Call) and isinstance(e.op, Op) and e.op.attrs.get("moves_only")
+        return bool(is_mover) and len(self.graph.by_expr[id(e)].users) == 1
+
     def visit(self, node: _Node, phase: int) -> None:
         group = node.group.root()
         sink = node.dominator
-        if node.group.pattern == OPAQUE or group.pattern == OPAQUE or sink is None:
+        if node.group.pattern == OPAQUE or group.pattern == OPAQUE or sink is None or sink in self.moving:
             return
         target = sink.group.root()
         if phase == 2:
@@ -307,22 +340,22 @@ class _Rebuild:
         return Call(made, tuple(a for _, a in params), None, (), main.span or e.span)
 
 
-def fuse_function(function: Function, level: int) -> Function:
+def fuse_function(function: Function, level: int, reads_through: OperandRule | None = None) -> Function:
     graph = FusionGraph(function)
     if level > 0:
-        Fusion(graph).run()
+        Fusion(graph, reads_through=reads_through).run()
     return _Rebuild(graph).run(function)
 
 
-def FuseOps(fuse_opt_level: int = -1) -> RelayFunctionPass:
-    """Group operators into kernels; level 0 leaves every operator alone."""
+def FuseOps(fuse_opt_level: int = -1, reads_through: OperandRule | None = None) -> RelayFunctionPass:
+    """Group operators into kernels; level 0 leaves every operator alone. ``reads_through`` is the target's."""
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         level = fuse_opt_level if fuse_opt_level >= 0 else (1 if ctx.opt_level >= 1 else 0)
         if func.attrs.get("Primitive"):
             return func
-        return fuse_function(func, level)
+        return fuse_function(func, level, reads_through)
 
     return fuse
 

@@ -178,6 +178,15 @@ def pad_into_window(node: Call, counts) -> RelayExpr | None:
     return Call(node.op, (data.args[0], node.args[1]), attrs, (), node.span)
 
 
+def turned_right(node: Call, counts) -> RelayExpr | None:
+    """a . transpose(b) is a product with the rows of b."""
+    a, b = node.args
+    if not is_call(b, "transpose") or _axes(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
+        return None
+    attrs = CallAttrs({**node.attrs.entries, "transpose_b": not node.attrs.transpose_b})
+    return Call(node.op, (a, b.args[0]), attrs, (), node.span)
+
+
 def filled_like(value: int) -> Callable[[Call, Any], RelayExpr | None]:
     def rule(node: Call, counts) -> RelayExpr | None:
         shape = _static(node)
@@ -209,6 +218,7 @@ RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
                  recognize.before_reshape),
     "subtract": (neutral,),
     "divide": (neutral, rsqrt, recognize.normalized, recognize.before_reshape),
+    "nn.batch_matmul": (turned_right,),
     "nn.conv1d": (pad_into_window,),
     "nn.conv2d": (pad_into_window,),
     "nn.conv3d": (pad_into_window,),

@@ -22,7 +22,7 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access
-from . import tuned
+from . import operands, tuned
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ SHORT_STEPS = (2, 4, 8)
 # Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
 # next to each other.
 LANES = 4
-# Numbers that memory gives at once at least.
-ALONG = 8
+# Numbers that memory gives at once at least, and bytes that are worth going along for.
+ALONG, PIECE = 8, 16
 # Threads of a warp, and how many of them lie side by side in a tile.
 WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
@@ -123,6 +123,7 @@ def product(
     they are."""
     from . import tensor_cores
 
+    left, right = (operands.through(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
     start = [0] * (len(batch) + 2)
     if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype):
         return tensor_cores.product(left, right, batch, sizes, name, places, workload)
@@ -135,8 +136,8 @@ def product(
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
 
-    lanes = tuple(_lanes(tensor_cores.operand(read, batch, size, sizes[2]), block, machine)
-                  for read, size, block in zip((left, right), sizes, (tm * ty, tn * tx)))
+    sides = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
+    lanes = tuple(_lanes(side, block, machine) for side, block in zip(sides, (tm * ty, tn * tx)))
 
     def filled(read: Callable[..., Any], size: int, padded: int, together: int) -> Callable[..., Any]:
         terms = sizes[2]
@@ -161,7 +162,7 @@ def product(
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    attrs = {"places": places, "config": config, "lanes": lanes}
+    attrs = {"places": places, "config": config, "sides": sides, "lanes": lanes}
     if workload is not None:
         attrs["workload"] = workload
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
@@ -296,7 +297,8 @@ def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
 def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     """Blocks, threads, shared strips, and what follows element by element done on the tile."""
     s = planner.s
-    places, config, lanes = (stage.op.attrs[x] for x in ("places", "config", "lanes"))
+    attrs = stage.op.attrs
+    places, config = attrs["places"], attrs["config"]
     if config["parts"] > 1:
         (k,) = stage.op.reduce_axis
         part, _ = stage.split(k, nparts=config["parts"])
@@ -313,7 +315,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         host = consumer
     planner.placed.update((host, stage))
     planner.placed.update(s[t] for t in stage.op.input_tensors)
-    _tile(s, host, stage, places, config, lanes, planner.machine)
+    _tile(s, host, stage, places, attrs, planner.machine)
 
 
 def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
@@ -324,9 +326,8 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     planner.serial(stage, consumer)
 
 
-def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[str, Any], lanes: tuple[int, int],
-          machine: Machine) -> None:
-    (tm, tn), (ty, tx), step = (config[x] for x in ("tile", "threads", "step"))
+def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, attrs: dict[str, Any], machine: Machine) -> None:
+    (tm, tn), (ty, tx), step = (attrs["config"][x] for x in ("tile", "threads", "step"))
     shared = machine.has_shared
     batch, rows, columns = loops_of(host, places)
     host.reorder(*batch, *rows, *columns)
@@ -372,7 +373,8 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
     stage.reorder(outer, inner, *lead, i, j)
     for axis in (inner, i, j):
         stage.unroll(axis)
-    for operand, width, block, together in zip(stage.op.input_tensors, (tm, tn), (tm * ty, tn * tx), lanes):
+    blocks, sides, lanes = (tm * ty, tn * tx), attrs["sides"], attrs["lanes"]
+    for operand, width, block, side, together in zip(stage.op.input_tensors, (tm, tn), blocks, sides, lanes):
         strip = s[operand]
         if not shared:
             strip.set_scope("local")
@@ -383,7 +385,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, config: dict[s
         strip.compute_at(stage, outer)
         # The next strip is on its way while this one is used.
         strip.double_buffer()
-        _fetch(strip, block, together, threads)
+        _fetch(strip, block, side, together, threads)
 
 
 def _read(strip: Stage, lanes: int) -> None:
@@ -405,13 +407,15 @@ def loops_of(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
                  for x in ("batch", "rows", "columns"))
 
 
-def _fetch(strip: Stage, block: int, together: int, threads: list[IterVar]) -> None:
+def _fetch(strip: Stage, block: int, side: Operand, together: int, threads: list[IterVar]) -> None:
     """Fetch a strip of ``block`` rows or columns by all threads of the block, neighbours by neighbours, so many numbers
     ``together``."""
     axes = list(strip.op.axis)
     loads = access.loads(strip.op.body)
     along = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
-    if along[0] and not along[1]:
+    # Terms may lie together in pieces, with others in between.
+    in_pieces = side.along and side.lanes * info(strip.op.output(0).dtype).bytes >= PIECE
+    if (along[0] or in_pieces) and not along[1]:
         # The operand lies along the sum. Eight threads go along it, as far as memory is fetched at once, and the others
         # of a warp across it: a gap of one load keeps all of them in different banks, and threads still read several
         # neighbours at a time. Where there are fewer than that, terms lie together.

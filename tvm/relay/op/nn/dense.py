@@ -155,7 +155,15 @@ def _flatten_compute(attrs, inputs, out):
     return topi.reshape(inputs[0], out.shape)
 
 
-@op("nn.batch_flatten", 1, pattern=INJECTIVE, type_rule=_flatten_type, compute=_flatten_compute, reshape_only=True)
+@op(
+    "nn.batch_flatten",
+    1,
+    pattern=INJECTIVE,
+    type_rule=_flatten_type,
+    compute=_flatten_compute,
+    reshape_only=True,
+    moves_only=True,
+)
 def batch_flatten(data):
     """All dimensions but the first become one."""
     return call("nn.batch_flatten", data)
