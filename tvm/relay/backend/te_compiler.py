@@ -11,7 +11,7 @@ from typing import Any
 from ...autotvm.task.dispatcher import DispatchContext, using
 from ...error import OpNotImplemented, TVMError
 from ...ir.module import IRModule
-from ...ir.op import Op
+from ...ir.op import OPS, Op
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
@@ -21,6 +21,9 @@ from ...target import Target
 from ...te.operation import compute, placeholder
 from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+
+# Of the name of a kernel, after its beginning.
+MOST_LETTERS = 80
 
 
 class Kernel:
@@ -130,9 +133,12 @@ class ToTensors:
 
 
 def kernel_name(operators: tuple[str, ...]) -> str:
-    """``fused_nn_conv2d_add_nn_relu``: the operators in order; long ones are cut."""
+    """``fused_nn_conv2d_add_nn_relu``: the operators in order. Long ones lack what only moves data, and are cut."""
     text = "_".join(re.sub(r"\W", "_", name) for name in operators) or "copy"
-    return "fused_" + (text if len(text) <= 80 else text[:80])
+    if len(text) > MOST_LETTERS:
+        others = [name for name in operators if not (name in OPS and OPS[name].attrs.get("moves_only"))]
+        text = "_".join(re.sub(r"\W", "_", name) for name in others) or text
+    return "fused_" + text[:MOST_LETTERS]
 
 
 class KernelCompiler:
