@@ -19,6 +19,7 @@ from .transform.gpu_joint import GPUJoint
 from .transform.gpu_layout import GPULayout
 from .transform.gpu_operands import GPUOperands, operand_rule
 from .transform.gpu_weights import GPUWeights
+from .transform.join_products import JoinProducts
 from .transform.legalize import AlterOpLayout
 from .transform.pack_dense import PackDense
 from .transform.scale_weights import ScaleWeights
@@ -46,6 +47,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     GPULayout(),
     GPUJoint(),
     GPUWeights(),
+    JoinProducts(),
     PackDense(),
     FoldConstant(),
     WinogradConv2D(),
