@@ -56,7 +56,27 @@ def transpose_chain(node: Call, counts) -> RelayExpr | None:
         axes, source = tuple(inner[a] for a in axes), source.args[0]
     if axes == tuple(range(len(axes))):
         return source
+    shape = _static(source)
+    if shape is not None:
+        order = [a for a in axes if shape[a] != 1]
+        if order == sorted(order):
+            # Only dimensions of one element change their places: the memory stays as it is.
+            return transform.reshape(source, [shape[a] for a in axes], True)
     return transform.transpose(source, axes) if source is not node.args[0] else None
+
+
+def taken_slice(node: Call, counts) -> RelayExpr | None:
+    """Taking one place that is known is cutting it out, which moves data only."""
+    data, place = node.args
+    shape, wanted = _static(data), _static(node)
+    if shape is None or wanted is None or not isinstance(place, Constant) or place.data.shape != ():
+        return None
+    if node.attrs.axis is None or node.attrs.batch_dims:
+        return None
+    axis, index = node.attrs.axis % len(shape), int(place.data.numpy())
+    if not 0 <= index < shape[axis]:
+        return None
+    return transform.reshape(transform.strided_slice(data, [index], [index + 1], [1], [axis]), wanted, True)
 
 
 def layout_chain(node: Call, counts) -> RelayExpr | None:
@@ -187,6 +207,56 @@ def turned_right(node: Call, counts) -> RelayExpr | None:
     return Call(node.op, (a, b.args[0]), attrs, (), node.span)
 
 
+def _is_mover(e: RelayExpr) -> bool:
+    return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("moves_only"))
+
+
+def _is_moved(e: RelayExpr) -> bool:
+    """Whether an expression is data in another order."""
+    while _is_mover(e):
+        if not e.op.attrs.get("reshape_only"):
+            return True
+        e = e.args[0]
+    return False
+
+
+def _without_number(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
+    """(x, c) of moved data x * c with one number c, if it is all for one product."""
+    chain: list[Call] = []
+    while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
+        if is_call(e, "multiply"):
+            x, c = e.args
+            if not isinstance(c, Constant) or c.data.numpy().size != 1 or x.checked_type_ != e.checked_type_:
+                return None
+            if not _is_moved(x):
+                # The number is a part of what computes x.
+                return None
+            for mover in reversed(chain):
+                x = Call(mover.op, (x,), mover.attrs, (), mover.span)
+            return x, float(c.data.numpy().reshape(()))
+        if not _is_mover(e):
+            return None
+        chain.append(e)
+        e = e.args[0]
+    return None
+
+
+def number_after_product(node: Call, counts) -> RelayExpr | None:
+    """(a * c) . b is (a . b) * c: what moves the operand can then be a part of reading it. Not where products are of
+    half precision, which might not hold them."""
+    dtype = node.checked_type_.dtype
+    if dtype not in ("float32", "float64"):
+        return None
+    found = [_without_number(arg, counts) for arg in node.args]
+    if not any(found):
+        return None
+    args = tuple(got[0] if got else arg for got, arg in zip(found, node.args))
+    number = 1.0
+    for got in found:
+        number *= got[1] if got else 1.0
+    return tensor.multiply(Call(node.op, args, node.attrs, (), node.span), const(number, dtype))
+
+
 def filled_like(value: int) -> Callable[[Call, Any], RelayExpr | None]:
     def rule(node: Call, counts) -> RelayExpr | None:
         shape = _static(node)
@@ -218,7 +288,10 @@ RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
                  recognize.before_reshape),
     "subtract": (neutral,),
     "divide": (neutral, rsqrt, recognize.normalized, recognize.before_reshape),
-    "nn.batch_matmul": (turned_right,),
+    "take": (taken_slice,),
+    "nn.batch_matmul": (turned_right, number_after_product),
+    "nn.matmul": (number_after_product,),
+    "nn.dense": (number_after_product,),
     "nn.conv1d": (pad_into_window,),
     "nn.conv2d": (pad_into_window,),
     "nn.conv3d": (pad_into_window,),

@@ -1,0 +1,95 @@
+"""Simplifications around products: what only moves data is said so, and numbers follow the product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tests.relay.test_transform import check_same_result, module, operators
+from tvm import relay
+from tvm.relay import transform
+
+X = relay.var("x", shape=(3, 1, 5, 4))
+
+
+def simplified(body) -> tuple[tvm.IRModule, tvm.IRModule]:
+    before = module(body)
+    after = transform.SimplifyExpr()(before)
+    # The types that the pass leaves are those that inference finds.
+    types = [str(m["main"].body.checked_type) for m in (before, after, transform.InferType()(after))]
+    assert types[0] == types[1] == types[2]
+    return before, after
+
+
+@pytest.mark.parametrize("axes, wanted", [
+    ((1, 0, 2, 3), {"reshape": 1}), ((0, 2, 1, 3), {"reshape": 1}), ((0, 2, 3, 1), {"reshape": 1}),
+    ((0, 1, 2, 3), {}), ((2, 1, 0, 3), {"transpose": 1}), ((3, 1, 2, 0), {"transpose": 1})])  # fmt: skip
+def test_moving_dimensions_of_one_element_is_a_reshape(axes, wanted, rng):
+    before, after = simplified(relay.transpose(X, axes))
+    assert operators(after) == wanted
+    check_same_result(before, after, rng)
+
+
+@pytest.mark.parametrize("axis, index, mode", [(0, 0, "clip"), (0, 2, "wrap"), (2, 4, "fast"), (-1, 3, "clip")])
+def test_one_known_place_is_a_slice(axis, index, mode, rng):
+    before, after = simplified(relay.take(X, relay.const(index, "int64"), axis, mode=mode))
+    assert operators(after) == {"strided_slice": 1, "reshape": 1}
+    check_same_result(before, after, rng, 0)
+
+
+@pytest.mark.parametrize("indices, axis, mode", [
+    (np.int64(-1), 0, "wrap"), (np.int64(7), 0, "clip"), (np.array([1], "int32"), 0, "clip"),
+    (np.int64(1), None, "clip")])  # fmt: skip
+def test_other_places_are_taken_as_before(indices, axis, mode, rng):
+    before, after = simplified(relay.take(X, relay.const(indices), axis, mode=mode))
+    assert operators(after) == {"take": 1}
+    check_same_result(before, after, rng, 0)
+
+
+def operand(name: str, dtype: str = "float32"):
+    return relay.transpose(relay.var(name, shape=(6, 4), dtype=dtype))
+
+
+def test_numbers_of_both_operands_follow_the_product(rng):
+    a = relay.transpose(relay.reshape(relay.multiply(operand("a"), relay.const(0.5)), (2, 4, 3)), (0, 2, 1))
+    b = relay.reshape(relay.multiply(relay.const(np.array([3], "float32")), operand("b")), (2, 3, 4))
+    before, after = simplified(relay.nn.batch_matmul(a, b, transpose_a=True, transpose_b=False))
+    assert operators(before)["multiply"] == 2
+    body = after["main"].body
+    assert body.op.name == "multiply" and body.args[1].data.numpy() == 1.5 and operators(after)["multiply"] == 1
+    check_same_result(before, after, rng)
+
+
+@pytest.mark.parametrize("make", [relay.nn.dense, lambda a, b: relay.nn.matmul(a, relay.transpose(b))])
+def test_a_number_follows_other_products(make, rng):
+    before, after = simplified(make(relay.multiply(operand("a"), relay.const(0.25)), operand("b")))
+    assert after["main"].body.op.name == "multiply"
+    check_same_result(before, after, rng)
+
+
+@pytest.mark.parametrize("body", [
+    # Each row has a number of its own.
+    lambda: relay.nn.dense(relay.multiply(operand("a"), relay.const(np.ones((4, 1), "float32") * 2)), operand("b")),
+    # Sums of half precision might not hold what the number keeps small.
+    lambda: relay.nn.dense(
+        relay.multiply(operand("a", "float16"), relay.const(0.25, "float16")), operand("b", "float16")),
+    # What is not moved only, after the number and before it.
+    lambda: relay.nn.dense(relay.nn.relu(relay.multiply(operand("a"), relay.const(0.25))), operand("b")),
+    lambda: relay.nn.dense(relay.multiply(relay.nn.relu(operand("a")), relay.const(0.25)), operand("b")),
+])  # fmt: skip
+def test_other_factors_stay(body):
+    assert simplified(body())[1]["main"].body.op.name == "nn.dense"
+
+
+def test_a_factor_that_others_read_stays():
+    scaled = relay.multiply(operand("a"), relay.const(0.25))
+    _, after = simplified(relay.Tuple([relay.nn.dense(scaled, operand("b")), scaled]))
+    assert operators(after) == {"multiply": 1, "nn.dense": 1, "transpose": 2}
+
+
+def test_half_precision_operands_of_a_wide_product(rng):
+    scaled = relay.multiply(operand("a", "float16"), relay.const(0.25, "float16"))
+    before, after = simplified(relay.nn.dense(scaled, operand("b", "float16"), out_dtype="float32"))
+    assert after["main"].body.op.name == "multiply" and after["main"].body.checked_type.dtype == "float32"
+    check_same_result(before, after, rng, 1e-2)
