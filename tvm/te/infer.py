@@ -28,7 +28,7 @@ from ..ir.primop import floordiv, floormod
 from ..ir.subst import substitute
 from ..ir.visit import post_order
 from . import axes as algebra
-from .attach import Attachments
+from .attach import Attachments, storage_rank
 from .schedule import Schedule, Stage
 from .tensor import BaseComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
@@ -114,7 +114,7 @@ class Bounds:
         fixed = {axis for _, axis in path}
         self._check_inside(stage, path, reader)
         state = self._leaf_state(stage, fixed, reader)
-        linear = self._linear(reader, state)
+        linear = self._linear(stage, reader, state)
         doms = self._reader_domains(state, reader)
         op = reader.op
         if isinstance(op, (ExternOp, HybridOp)):
@@ -127,6 +127,7 @@ class Bounds:
         ]
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
         moving = self._moving(path, relax)
+        same = self._same_loops(stage, reader)
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         for i, index in self._indices_of(reader, tensor):
@@ -137,6 +138,8 @@ class Bounds:
                 self._check_still(stage, got, moving)
             if relax:
                 got = self._relax(got, relax)
+            if same:
+                got = self._renamed(got, same)
             got = self._clip(got, tensor.shape[i])
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
@@ -229,11 +232,13 @@ class Bounds:
             return self.ranges[axis]
         return self.ranges[thread]
 
-    def _linear(self, reader: Stage, state: dict) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
+    def _linear(self, stage: Stage, reader: Stage, state: dict) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
         """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
-        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. With it goes whether it
-        is exact."""
-        if not any(isinstance(r, algebra.Fuse) for r in reader.relations):
+        a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. Or, of what threads have to
+        themselves, of an index that is one of the loops an axis was divided into. With it goes whether it is exact."""
+        fuses = any(isinstance(r, algebra.Fuse) for r in reader.relations)
+        private = bool(reader.relations) and storage_rank(self.attach.scope(stage)) >= storage_rank("local")
+        if not fuses and not private:
             return None
         values = {axis: _value(axis, self.ranges[axis]) for axis in state}
         algebra.pass_up_index(reader.relations, self.ranges, values)
@@ -241,7 +246,10 @@ class Bounds:
         loops = {axis.var: region for axis, region in state.items()}
 
         def exact(index: PrimExpr) -> tuple[sets.IntSet, bool] | None:
-            if not isinstance(index, (Add, Sub)):
+            if isinstance(index, (FloorDiv, FloorMod)) and private:
+                joined = self.analyzer.simplify(substitute(index, roots))
+                return None if _divides(joined) else (sets.eval_set(joined, loops, self.analyzer), True)
+            if not isinstance(index, (Add, Sub)) or not fuses:
                 return None
             joined = substitute(index, roots)
             if all(region.is_single_point() for region in state.values()):
@@ -254,7 +262,7 @@ class Bounds:
             whole = self.analyzer.simplify(substitute(index, over_fused))
             return sets.eval_set(whole, fused, self.analyzer), not _divides(whole)
 
-        over_fused, fused = self._over_fused(reader, state)
+        over_fused, fused = self._over_fused(reader, state) if fuses else ({}, {})
         return exact
 
     def _over_fused(self, reader: Stage, state: dict) -> tuple[dict, dict]:
@@ -295,6 +303,30 @@ class Bounds:
             if around is not None and around.thread_tag == thread.thread_tag:
                 return self.analyzer.can_prove_equal(self.ranges[around].extent, self.ranges[axis].extent)
         return False
+
+    def _same_loops(self, stage: Stage, reader: Stage) -> dict:
+        """Loops of and around a reader that are carried by the same thread as a loop around the stage, which has its
+        memory to itself: by their variables, the variable of that loop. Regions of several readers speak of the same
+        loop then."""
+        found: dict = {}
+        for parent, axis in [*((reader, a) for a in reader.leaf_iter_vars), *self.attach.path(reader)]:
+            if axis not in self.ranges or not self._same_thread(stage, parent, axis):
+                continue
+            thread = self.attach.bound_thread(parent, axis)
+            for owner, outer in self.attach.path(stage):
+                around = self.attach.bound_thread(owner, outer)
+                if around is not None and around.thread_tag == thread.thread_tag:
+                    if outer is not axis and _is_zero(self.ranges[outer].min) and _is_zero(self.ranges[axis].min):
+                        found[axis.var] = outer.var.astype(axis.var.dtype)
+                    break
+        return found
+
+    def _renamed(self, region: sets.IntSet, names: dict) -> sets.IntSet:
+        if not region.has_lower_bound() or not region.has_upper_bound():
+            return region
+        if region.is_single_point():
+            return sets.IntSet.single_point(substitute(region.min_value, names))
+        return sets.IntervalSet(substitute(region.min_value, names), substitute(region.max_value, names))
 
     def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict) -> list:
         whole = [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
@@ -349,6 +381,10 @@ class Bounds:
                 f"bind on stage {stage.name}: axis {axis.var.name} has {extent} iterations, "
                 f"but {thread.thread_tag} has only {known.extent} threads"
             )
+
+
+def _is_zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0
 
 
 def _divides(e: PrimExpr) -> bool:

@@ -30,6 +30,8 @@ BROADCAST = 1
 INJECTIVE = 2
 COMM_REDUCE = 3
 OUT_ELEMWISE_FUSABLE = 4
+# Along each row (the last dimension) of its first input, row by row: softmax, layer normalization. TVM has no such one.
+ROWS = 5
 TUPLE = 7
 OPAQUE = 8
 
@@ -42,6 +44,7 @@ class OpPattern:
     INJECTIVE = INJECTIVE
     COMM_REDUCE = COMM_REDUCE
     OUT_ELEMWISE_FUSABLE = OUT_ELEMWISE_FUSABLE
+    ROWS = ROWS
     TUPLE = TUPLE
     OPAQUE = OPAQUE
 
@@ -132,6 +135,7 @@ __all__ = [
     "OPAQUE",
     "OUT_ELEMWISE_FUSABLE",
     "OpPattern",
+    "ROWS",
     "TUPLE",
     "as_expr",
     "call",

@@ -2,7 +2,9 @@
 
 A node may join the node that every path from it leads to (its post-dominator) when the kinds of the nodes on those
 paths allow it. Convolutions and the like take following element-by-element operators along; injective chains melt
-together; reductions end a group. Each group becomes a function marked ``Primitive``.
+together; reductions end a group. Operators that work row by row (softmax, layer normalization) take along what is done
+to the rows before and after: element by element, in another shape that leaves the rows whole. They do so where a
+target's kernels keep rows at hand. Each group becomes a function marked ``Primitive``.
 
 Where a target reads the operands of a product through operators that only move data (``moves_only`` in their records),
 such a chain joins the product, if the product is all it is for. What comes before the chain does not: it would be
@@ -17,6 +19,7 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..infer import dims
 from ..op.record import (
     BROADCAST,
     COMM_REDUCE,
@@ -24,6 +27,7 @@ from ..op.record import (
     INJECTIVE,
     OPAQUE,
     OUT_ELEMWISE_FUSABLE,
+    ROWS,
     TUPLE,
     pattern_of,
 )
@@ -37,14 +41,15 @@ OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 class _Group:
     """A set of nodes, kept as a tree of merges; the root speaks for all."""
 
-    __slots__ = ("parent", "pattern", "root_node", "size", "anchor")
+    __slots__ = ("parent", "pattern", "root_node", "size", "anchor", "keeps_rows")
 
     def __init__(self, node, pattern: int):
         self.parent: _Group | None = None
         self.pattern = pattern
         self.root_node = node
         self.size = 1
-        self.anchor = node if pattern == OUT_ELEMWISE_FUSABLE else None
+        self.anchor = node if pattern in (OUT_ELEMWISE_FUSABLE, ROWS) else None
+        self.keeps_rows = pattern <= BROADCAST or pattern == ROWS
 
     def root(self) -> _Group:
         top = self
@@ -91,15 +96,35 @@ def _is_scalar(e: RelayExpr) -> bool:
     return isinstance(e, Constant) and e.data.shape == ()
 
 
+def is_reshape(e: RelayExpr) -> bool:
+    """Whether an operator gives the same elements in another shape."""
+    return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("reshape_only"))
+
+
+def _row_length(e: RelayExpr) -> int | None:
+    shape = dims(e.checked_type_)
+    return shape[-1] if shape and isinstance(shape[-1], int) else None
+
+
+def _works_along_rows(e: Call) -> bool:
+    """Whether an operator that has an axis to work along works along the last one, and all sizes are known."""
+    shape, axis = dims(e.checked_type_), e.attrs.axis
+    axes = (axis,) if isinstance(axis, int) else tuple(axis or ())
+    return [a % len(shape) for a in axes] == [len(shape) - 1] and all(isinstance(d, int) for d in shape)
+
+
 class FusionGraph:
     """The nodes of a function, who uses whom, and their post-dominators."""
 
-    def __init__(self, function: Function):
+    def __init__(self, function: Function, rows: bool = False):
+        self.rows = rows
         self.nodes: list[_Node] = []
         self.by_expr: dict[int, _Node] = {}
         opaque_uses: set[int] = {id(function.body)}
         for e in own_nodes(function.body):
             node = _Node(e, len(self.nodes), self._pattern(e))
+            if is_reshape(e):
+                node.group.keeps_rows = _row_length(e.args[0]) == _row_length(e) is not None
             self.nodes.append(node)
             self.by_expr[id(e)] = node
             self._link(node, opaque_uses)
@@ -111,7 +136,8 @@ class FusionGraph:
 
     def _pattern(self, e: RelayExpr) -> int:
         if isinstance(e, Call) and isinstance(e.op, Op):
-            return pattern_of(e.op)
+            pattern = pattern_of(e.op)
+            return pattern if pattern != ROWS or self.rows and _works_along_rows(e) else OPAQUE
         if isinstance(e, Tuple):
             return TUPLE
         if isinstance(e, TupleGetItem):
@@ -125,6 +151,9 @@ class FusionGraph:
                 pattern = node.pattern
                 if pattern == BROADCAST and arg.checked_type_ == e.checked_type_:
                     pattern = ELEMWISE
+                elif pattern == ROWS and arg is not e.args[0]:
+                    # Scales and shifts are the same for all rows.
+                    pattern = OPAQUE
                 self._use(arg, node, pattern)
         elif isinstance(e, Tuple):
             for field in e.fields:
@@ -235,11 +264,15 @@ class Fusion:
         if pattern == OUT_ELEMWISE_FUSABLE:
             if phase == 0 and node.dominator_pattern == ELEMWISE:
                 self.try_merge(node, sink, lambda kind, last: kind <= BROADCAST)
+        elif pattern == ROWS:
+            if phase == 0 and target.keeps_rows and (node.dominator_pattern == ELEMWISE or is_reshape(sink.expr)):
+                self.try_merge(node, sink, lambda kind, last: kind <= (INJECTIVE if last else BROADCAST))
         elif pattern <= BROADCAST:
-            if node.dominator_pattern <= INJECTIVE or node.dominator_pattern == COMM_REDUCE:
+            if node.dominator_pattern <= INJECTIVE or node.dominator_pattern in (COMM_REDUCE, ROWS):
                 self.try_merge(node, sink, _broadcast_path)
         elif pattern in (INJECTIVE, TUPLE) and phase == 1:
-            self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE)
+            into_rows = group.keeps_rows and node.dominator_pattern != OPAQUE
+            self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE or last and into_rows and kind == ROWS)
 
     def try_merge(self, node: _Node, sink: _Node, allowed) -> None:
         between = self.path(node, sink, allowed)
@@ -278,6 +311,7 @@ class Fusion:
         child.parent = parent
         parent.size += child.size
         parent.anchor = parent.anchor or child.anchor
+        parent.keeps_rows = parent.keeps_rows and child.keeps_rows
         if child.pattern > parent.pattern and child.pattern != TUPLE:
             parent.pattern = child.pattern
 
@@ -285,7 +319,7 @@ class Fusion:
 def _broadcast_path(kind: int, last: bool) -> bool:
     if not last:
         return kind <= INJECTIVE
-    return kind <= INJECTIVE or kind in (COMM_REDUCE, OUT_ELEMWISE_FUSABLE)
+    return kind <= INJECTIVE or kind in (COMM_REDUCE, OUT_ELEMWISE_FUSABLE, ROWS)
 
 
 class _Rebuild:
@@ -340,22 +374,27 @@ class _Rebuild:
         return Call(made, tuple(a for _, a in params), None, (), main.span or e.span)
 
 
-def fuse_function(function: Function, level: int, reads_through: OperandRule | None = None) -> Function:
-    graph = FusionGraph(function)
+def fuse_function(
+    function: Function, level: int, reads_through: OperandRule | None = None, rows: bool = False
+) -> Function:
+    graph = FusionGraph(function, rows)
     if level > 0:
         Fusion(graph, reads_through=reads_through).run()
     return _Rebuild(graph).run(function)
 
 
-def FuseOps(fuse_opt_level: int = -1, reads_through: OperandRule | None = None) -> RelayFunctionPass:
-    """Group operators into kernels; level 0 leaves every operator alone. ``reads_through`` is the target's."""
+def FuseOps(
+    fuse_opt_level: int = -1, reads_through: OperandRule | None = None, rows: bool = False
+) -> RelayFunctionPass:
+    """Group operators into kernels; level 0 leaves every operator alone. ``reads_through`` is the target's, and so is
+    whether its kernels of ``rows`` take along what is done to the rows."""
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         level = fuse_opt_level if fuse_opt_level >= 0 else (1 if ctx.opt_level >= 1 else 0)
         if func.attrs.get("Primitive"):
             return func
-        return fuse_function(func, level, reads_through)
+        return fuse_function(func, level, reads_through, rows)
 
     return fuse
 

@@ -6,7 +6,7 @@ from .... import topi
 from ....ir.type import TupleType
 from ...expr import Tuple, TupleWrapper
 from .. import tensor as tensor_ops
-from ..record import BROADCAST, ELEMWISE, OPAQUE, call, op
+from ..record import BROADCAST, ELEMWISE, OPAQUE, ROWS, call, op
 from ..rules import dims, fixed, floats_like_first, normalize_axis, same_as_first, tensor
 
 
@@ -65,7 +65,7 @@ def _softmax(name: str, function, doc: str):
     @op(
         "nn." + name,
         1,
-        pattern=OPAQUE,
+        pattern=ROWS,
         type_rule=_axis_type,
         compute=lambda attrs, inputs, out: function(inputs[0], attrs.axis),
     )

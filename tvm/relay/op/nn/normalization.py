@@ -10,7 +10,7 @@ from ...expr import RelayExpr, Tuple, TupleWrapper, const
 from .. import reduce as reduce_ops
 from .. import tensor as tensor_ops
 from .. import transform
-from ..record import OPAQUE, call, op
+from ..record import OPAQUE, ROWS, call, op
 from ..rules import dims, fixed, may_equal, normalize_axes, normalize_axis, tensor
 
 
@@ -120,7 +120,7 @@ def _layer_norm_compute(attrs, inputs, out):
 @op(
     "nn.layer_norm",
     3,
-    pattern=OPAQUE,
+    pattern=ROWS,
     type_rule=_norm_type,
     infer_inputs=_vectors,
     expand=_layer_norm,
@@ -213,7 +213,7 @@ def _l2_type(attrs, types):
 @op(
     "nn.l2_normalize",
     1,
-    pattern=OPAQUE,
+    pattern=ROWS,
     type_rule=_l2_type,
     compute=lambda attrs, inputs, out: topi.nn.l2_normalize(inputs[0], attrs.eps, attrs.axis),
 )
