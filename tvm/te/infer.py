@@ -232,7 +232,9 @@ class Bounds:
             return self.ranges[axis]
         return self.ranges[thread]
 
-    def _linear(self, stage: Stage, reader: Stage, state: dict) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
+    def _linear(
+        self, stage: Stage, reader: Stage, state: dict
+    ) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
         """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
         a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. Or, of what threads have to
         themselves, of an index that is one of the loops an axis was divided into. With it goes whether it is exact."""

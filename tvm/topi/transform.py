@@ -131,9 +131,13 @@ def reshape(a, newshape):
     def element(*indices):
         own: list = []
         for (old_begin, old_end), (new_begin, new_end) in groups:
-            flat = convert(ravel_index(indices[new_begin:new_end], shape[new_begin:new_end]))
-            if old_end > old_begin:
-                own.extend(utils.unravel_index(flat, a.shape[old_begin:old_end]))
+            # Dimensions of one element are left out: the index of a dimension that stays is the same variable.
+            place = range(new_begin, new_end)
+            new = [(indices[i], shape[i]) for i in place if not equal_const_int(shape[i], 1)]
+            flat = convert(ravel_index([i for i, _ in new], [d for _, d in new]))
+            old = a.shape[old_begin:old_end]
+            found = iter(utils.unravel_index(flat, [d for d in old if not equal_const_int(d, 1)]))
+            own.extend(const(0, d.dtype) if equal_const_int(d, 1) else next(found) for d in old)
         return a(*own)
 
     return _injective(shape, element, "reshape")

@@ -173,6 +173,8 @@ def _parts(
     machine = planner.machine
     share = SHARE if rows >= 2 * machine.multiprocessors else FEW_ROWS_SHARE
     threads = machine.threads(-(-length // share))
+    if length < threads:
+        return None
     dtypes = [x.op.output(0).dtype for x in planner.s.stages]
     widest = max(info(d).bytes for d in dtypes)
     lanes = next((n for n in (4, 2) if n * widest <= machine.vector_bytes and length % (threads * n) == 0), 1)
@@ -240,7 +242,8 @@ class _InRegisters:
 
     def kept(self) -> tuple[list[Stage], list[Stage], list[tuple[Tensor, list[Stage]]]]:
         """What threads keep: values of a row, steps and inputs along it that several others read."""
-        inner = [x for x in self.s.stages if isinstance(x.op, ComputeOp) and not x.is_output and not x.op.reduce_axis]
+        inner = [x for x in self.s.stages if isinstance(x.op, ComputeOp) and x.op.input_tensors]
+        inner = [x for x in inner if not x.is_output and not x.op.reduce_axis]
         sizes = {x: access.elements(x.op.output(0).shape) for x in inner}
         scalars = [x for x in inner if sizes[x] == self.rows]
         steps = [x for x in inner if sizes[x] > self.rows and len(self.s.consumers(x)) > 1]
@@ -278,11 +281,12 @@ class _InRegisters:
             for load in access.loads(twin.op.body):
                 stage = stages[plain.stage_map[load.producer.op].uid]
                 if stage in kept or isinstance(stage.op, PlaceholderOp):
-                    at = [known.simplify(i) for i, d in zip(load.indices, load.producer.shape) if not _is_one(d)]
-                    if self.runs(stage):
-                        if not at or at.pop() is not along or along is None:
-                            found.add(stage)
-                            continue
+                    indices = list(load.indices)
+                    # As it is written: loops of threads are found by it.
+                    if self.runs(stage) and (along is None or not indices or indices.pop() is not along):
+                        found.add(stage)
+                        continue
+                    at = [known.simplify(i) for i, d in zip(indices, load.producer.shape) if not _is_one(d)]
                     if len(at) != len(lead) or not all(map(structural_equal, at, lead)):
                         found.add(stage)
         return found
