@@ -146,11 +146,10 @@ def test_rows_that_are_masked_altogether_are_as_they_are_alone(size):
     np.testing.assert_allclose(got.reshape(3, 4, size)[:, others], wanted[:, others], rtol=1e-5, atol=1e-6)
 
 
-def groups(body, *inputs, target: str | None = "cuda") -> list[list[str]]:
+def groups(body, *inputs, rows: bool = True) -> list[list[str]]:
     """The operators of each kernel that fusion makes."""
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(list(inputs), body)))
-    with tvm.target.Target(target):
-        mod = relay.transform.FuseOps(2)(mod)
+    mod = relay.transform.FuseOps(2, rows=rows)(mod)
     found: list[list[str]] = []
 
     def visit(node):
@@ -170,7 +169,9 @@ def test_what_goes_into_the_kernel_of_rows():
     wide = relay.reshape(x, (2, 3, 5, 40))
     both = groups(relay.cast(relay.reshape(softmax(wide * relay.const(2.0)), (6, 5, 40)), "float16"), x)
     assert both == [["reshape", "multiply", "nn.softmax", "reshape", "cast"]]
-    assert groups(softmax(relay.exp(y) + y) * y, y) == [["exp", "add", "nn.softmax", "multiply"]]
+    around = softmax(relay.exp(y) + y) * y
+    assert groups(around, y) == [["exp", "add", "nn.softmax", "multiply"]]
+    assert groups(around, y, rows=False) == [["exp", "add"], ["nn.softmax"], ["multiply"]]
 
 
 def test_what_stays_out_of_the_kernel_of_rows():
