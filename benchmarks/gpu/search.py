@@ -106,7 +106,9 @@ def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()
     from tvm.topi.gpu.machine import Machine
 
     template, machine = template_of(kind), Machine(tvm.target.Target(target_text))
-    sizes = Sizes(1, *size, info(KINDS[kind][0]).bytes)
+    # Rows of the left operand lie along the sum.
+    copies = (1, 4 if KINDS[kind][2] == "gemm" and size[1] % 4 == 0 else 1)
+    sizes = Sizes(1, *size, info(KINDS[kind][0]).bytes, copies)
     is_large = min(size) >= LARGE
     most = MOST_PARTS[is_large]
     table = template.space(sizes, machine)

@@ -161,12 +161,17 @@ def cuda_source(n: int) -> str:
 def test_a_large_product_has_large_tiles_and_one_kernel():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     for n in (2048, 4096, 8192):
-        config = gemm.choose(gemm.Sizes(1, n, n, n, 4), machine)
-        assert config["tile"] in gemm.LARGE_TILES and config["parts"] == 1
-    for sizes in (gemm.Sizes(1, 1000, 4096, 4096, 4), gemm.Sizes(1, 4096, 4096, 4096, 8)):
-        assert not set(gemm.space(sizes, machine)["tile"]) & set(gemm.LARGE_TILES)
-    opencl = Machine(tvm.target.Target("opencl"))
-    assert not set(gemm.space(gemm.Sizes(1, 4096, 4096, 4096, 4), opencl)["tile"]) & set(gemm.LARGE_TILES)
+        config = gemm.choose(gemm.Sizes(1, n, n, n, 4, (1, 4)), machine)
+        assert config["tile"] == max(gemm.THREAD_TILES) and config["parts"] == 1
+
+
+def test_an_operand_of_wide_copies_has_the_longer_side_of_a_block():
+    machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
+    sides = {}
+    for copies in ((1, 4), (4, 1)):
+        config = gemm.choose(gemm.Sizes(1, 4096, 4096, 4096, 4, copies), machine)
+        sides[copies] = [t * n for t, n in zip(config["tile"], config["threads"])]
+    assert sides[1, 4][0] < sides[1, 4][1] and sides[4, 1][0] >= sides[4, 1][1]
 
 
 def most_of_a_bank(words: list[int]) -> int:

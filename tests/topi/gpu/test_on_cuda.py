@@ -108,16 +108,6 @@ def products_of(rng, m, n, k, transpose_a, transpose_b):
 def test_product_of_any_configuration(transpose_a, transpose_b, rng, monkeypatch):
     """Strips along and across the sum, whole and with edges, fetched one by one and in fours."""
     monkeypatch.setattr(gemm, "choose", any_configuration(rng))
-    monkeypatch.setattr(gemm, "LARGE", 1)
     fours = int(rng.integers(2))
     m, n, k = (int(x) * (4 if fours else 1) for x in rng.integers(3, 40, 3))
     products_of(rng, m, n, k, transpose_a, transpose_b)
-
-
-@pytest.mark.parametrize("tile", gemm.LARGE_TILES)
-def test_product_of_large_tiles(tile, rng, monkeypatch):
-    monkeypatch.setattr(gemm, "LARGE", 16)
-    config = {"tile": tile, "threads": gemm.LARGE_THREADS[int(rng.integers(2))], "step": 8, "parts": 1}
-    monkeypatch.setattr(gemm, "choose", lambda sizes, machine: config)
-    m, n, k = (int(x) for x in rng.integers((100, 100, 16), (300, 300, 40)))
-    products_of(rng, m, n, k, False, False)

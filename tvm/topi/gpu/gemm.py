@@ -34,15 +34,12 @@ TAG = "gpu_gemm"
 _THIS = sys.modules[__name__]
 # Tiles of a thread, and how many threads a block has along rows and columns.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
-# Those of large products, for the least reading of shared memory; the threads of a block, which have all registers
-# of a multiprocessor or half of them; and what is large: rows, columns and terms.
-LARGE_TILES = ((8, 16), (16, 8))
-LARGE_THREADS = ((8, 16), (16, 8), (16, 16))
-LARGE = 1024
-THREADS = ((16, 16), (8, 32), (8, 16), (16, 8), (8, 8), (4, 16), (4, 32), (2, 32), (4, 8), (1, 64), (1, 128))
-STEPS = (8, 16, 32)
+# Of equal estimates the first is taken: wide blocks were measured to be a little faster.
+THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (16, 8), (8, 8), (2, 32), (4, 16), (4, 8), (1, 64), (1, 128))
+STEPS = (16, 32, 8)
 # Where nothing is fetched ahead a step only makes the loop longer, and the code.
 SHORT_STEPS = (2, 4, 8)
+PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64)
 # Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
 # next to each other.
 LANES = 4
@@ -52,24 +49,25 @@ ALONG, PIECE = 8, 16
 WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
-# Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
-# kernel more than one, and of a multiplication that waits for the one before it.
+# Fitted to 670 measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a kernel more
+# than one, of each part it adds up, and of a multiplication of a thread without others beside it.
 LATENCY = 550.0
-KERNEL = 4000.0
-WAIT = 4.4
-# As WAIT, of a large tile: so many of its products do not wait for each other.
-LARGE_WAIT = 1.5
-# Multiplications a multiprocessor does in a cycle; what reading four numbers from shared memory and fetching one into
-# it cost beside that; the share of the work that is not hidden behind the memory's latency.
+KERNEL, ADD = 4000.0, 75.0
+WAIT = 1.1
+# Multiplications a multiprocessor does in a cycle; what a warp's reading of up to four columns from shared memory (half
+# as much for rows, of which it has half as many) and a copy into it cost beside that; the share of the work that is not
+# hidden behind the memory's latency.
 RATE = 128
-READ, FETCH, SHOWN = 2.6, 3.0, 0.25
+READ, COPY, SHOWN = 1.9, 2.6, 0.25
+# Multiplications of a step that the instruction cache holds, and how much longer more of them take.
+CODE, LONG_CODE = 1024, 1.15
 # Where threads read memory themselves: a load, and what a step of the loop costs beside its terms.
 LOAD, LOOP = 4.0, 8.0
 # Registers a thread needs beside its tile at least, and how much longer it takes where there are not as many.
 FEW_REGISTERS, SPILLED = 16, 4.0
-# Registers of a thread beside its tile, and bytes of parts added up in a cycle.
+# Registers of a thread beside its tile, and bytes of parts written or read in a cycle.
 OTHER_REGISTERS = 42
-SUM_RATE = 2000.0
+SUM_RATE = 1050.0
 # Blocks along the second and third dimension of a grid.
 MOST_BLOCKS = 65535
 # Threads and registers of a multiprocessor.
@@ -90,13 +88,15 @@ def wanted(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) ->
 
 
 class Sizes(NamedTuple):
-    """Of a product: results of the batch, rows, columns, terms, and bytes of a number."""
+    """Of a product: results of the batch, rows, columns, terms, and bytes of a number; and how many numbers of the left
+    and of the right operand are copied at once."""
 
     batch: int
     rows: int
     columns: int
     terms: int
     bytes: int
+    copies: tuple[int, int] = (1, 1)
 
 
 class Part(NamedTuple):
@@ -131,13 +131,14 @@ def product(
     count = 1
     for d in batch:
         count *= d
-    known = Sizes(count, *sizes, info(dtype).bytes)
+    sides = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
+    copies = _lanes(sides[0], LANES, machine), _lanes(sides[1], LANES, machine)
+    known = Sizes(count, *sizes, info(dtype).bytes, copies)
     config = tuned.configuration(_THIS, known, machine, workload)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
 
-    sides = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
-    lanes = tuple(_lanes(side, block, machine) for side, block in zip(sides, (tm * ty, tn * tx)))
+    lanes = _lanes(sides[0], tm * ty, machine), _lanes(sides[1], tn * tx, machine)
 
     def filled(read: Callable[..., Any], size: int, padded: int, together: int) -> Callable[..., Any]:
         terms = sizes[2]
@@ -178,15 +179,11 @@ def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
     k = sizes.terms
     steps = STEPS if machine.has_shared else SHORT_STEPS
     return {
-        "tile": [*THREAD_TILES, *(LARGE_TILES if _is_large(sizes, machine) else ())],
+        "tile": list(THREAD_TILES),
         "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
-        "step": [s for s in steps if s <= k] or [steps[0]],
-        "parts": [p for p in (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64) if p * STEPS[0] <= max(k, STEPS[0])],
+        "step": [s for s in steps if s <= k] or [min(steps)],
+        "parts": [p for p in PARTS if p * min(STEPS) <= max(k, min(STEPS))],
     }
-
-
-def _is_large(sizes: Sizes, machine: Machine) -> bool:
-    return machine.is_cuda and min(sizes.rows, sizes.columns, sizes.terms) >= LARGE and sizes.bytes == 4
 
 
 def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -195,8 +192,6 @@ def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
         return False
     if sizes.batch * parts > MOST_BLOCKS:
-        return False
-    if (tm, tn) in LARGE_TILES and not (_is_large(sizes, machine) and (ty, tx) in LARGE_THREADS and parts == 1):
         return False
     return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
@@ -210,16 +205,21 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
     fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * (tm * tn + tm + tn + OTHER_REGISTERS)), 32)
     fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
-    work = bm * bn * step / RATE + (READ * threads * (tm + tn) / 4 + FETCH * (bm + bn)) * step / machine.warp
-    wait = LARGE_WAIT if (tm, tn) in LARGE_TILES else WAIT
-    waiting = LATENCY + step * tm * tn * wait * max(1.0, threads / RATE) + SHOWN * work
+    reads = threads * (-(-tm // LANES) / 2 + -(-tn // LANES))
+    copies = bm / sizes.copies[0] + bn / sizes.copies[1]
+    work = bm * bn * step / RATE + (READ * reads + COPY * copies) * step / machine.warp
+    alone = step * tm * tn * WAIT * max(1.0, threads / RATE)
+    if tm * tn * step > CODE:
+        work, alone = work * LONG_CODE, alone * LONG_CODE
+    waiting = LATENCY + alone + SHOWN * work
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     cycles = rounds * max(work * fit, waiting)
     if rest:
         cycles += max(work * -(-rest // machine.multiprocessors), waiting)
     cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
     if parts > 1:
-        cycles += KERNEL + (parts + 1) * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
+        # Parts are written and read again.
+        cycles += KERNEL + ADD * parts + 2 * parts * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
     return cycles
 
 

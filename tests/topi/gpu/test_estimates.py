@@ -1,0 +1,78 @@
+"""The estimates of the templates beside what was measured on a GPU."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+
+import pytest
+
+import tvm
+from tvm.topi.gpu import gemm, tensor_cores, winograd
+from tvm.topi.gpu.gemm import Sizes
+from tvm.topi.gpu.machine import Machine
+
+MEASURED = pathlib.Path(__file__).parents[3] / "benchmarks/results/gpu-products-2026-11-15.json"
+PRODUCTS = json.loads(MEASURED.read_text())["products"]
+# The template, bytes of a number, and numbers of one copy of a left operand along the sum and a right one across it.
+KINDS = {"float32": (gemm, 4, (1, 4)), "float16": (tensor_cores, 2, (1, 1))}
+
+
+def sizes_of(product) -> Sizes:
+    _, size, copies = KINDS[product["kind"]]
+    rows, columns, terms = product["size"]
+    return Sizes(1, rows, columns, terms, size, copies)
+
+
+def name_of(product) -> str:
+    return "-".join([product["kind"], product["target"].split("=")[-1], "x".join(map(str, product["size"]))])
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=name_of)
+def test_what_is_picked_takes_little_longer_than_the_best_that_was_measured(product):
+    template, sizes = KINDS[product["kind"]][0], sizes_of(product)
+    machine = Machine(tvm.target.Target(product["target"]))
+    taken = {}
+    for row in product["rows"]:
+        taken[tuple(tuple(x) if isinstance(x, list) else x for x in row[:-1])] = row[-1]
+    table = template.space(sizes, machine)
+    assert list(table) == product["knobs"]
+    known = [dict(zip(table, values)) for values in itertools.product(*table.values()) if values in taken]
+    assert len(known) == len(taken)
+    picked = min(known, key=lambda config: template._cost(sizes, config, machine))
+    assert taken[tuple(picked.values())] <= 1.05 * min(taken.values())
+    chosen = template.choose(sizes, machine)
+    if tuple(chosen.values()) in taken:
+        assert chosen == picked
+
+
+def test_estimated_cycles_of_large_products_are_those_that_were_measured():
+    """At the clock of the GPU under such work, within a fifth."""
+    for product in PRODUCTS:
+        if min(product["size"]) < 2048:
+            continue
+        template, sizes = KINDS[product["kind"]][0], sizes_of(product)
+        machine = Machine(tvm.target.Target(product["target"]))
+        cycles = template._cost(sizes, template.choose(sizes, machine), machine)
+        clock = {"float32": 1980, "float16": 1700}[product["kind"]]
+        assert 0.8 < cycles / clock / min(row[-1] for row in product["rows"]) < 1.25
+
+
+# Convolutions 3x3 (images, channels and filters, pixels of a side), and microseconds as one product and by Winograd's
+# algorithm with tiles of 2 and of 4.
+WINOGRAD = {
+    (1, 64, 224): (103.4, 115.5, 73.1), (1, 128, 112): (111.4, 75.8, 57.5), (1, 256, 56): (104.0, 73.5, 44.8),
+    (1, 512, 28): (134.4, 84.2, 86.3), (1, 512, 14): (48.4, 42.8, 22.9), (1, 64, 56): (17.8, 13.5, 12.7),
+    (1, 128, 28): (22.6, 12.6, 12.9), (1, 256, 14): (27.5, 13.7, 12.0), (8, 64, 56): (66.0, 61.4, 40.9),
+    (8, 256, 14): (67.4, 54.0, 29.4),
+}  # fmt: skip
+
+
+def test_winograds_algorithm_is_used_where_it_was_measured_to_be_faster():
+    machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
+    for (images, channels, side), taken in WINOGRAD.items():
+        tile = winograd.plan(images, channels, channels, side, side, machine)
+        assert dict(zip((None, *winograd.TILES), taken))[tile] <= 1.05 * min(taken)
+    # Few channels, where the transforms are most of the work.
+    assert winograd.plan(1, 16, 16, 56, 56, machine) is None
