@@ -39,6 +39,58 @@ def test_an_index_that_joins_fused_axes_needs_the_tile_only(n, rows, height, wid
     np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-6, atol=1e-6)
 
 
+def test_what_one_thread_of_many_does_needs_its_own_element_only():
+    a = te.placeholder((20, 64), name="a")
+    k = te.reduce_axis((0, 64), name="k")
+    total = te.compute((20,), lambda i: te.sum(a[i, k], axis=k), name="total")
+    out = te.compute((20,), lambda j: total[j] + 1.0, name="out")
+    s = te.create_schedule(out.op)
+    block, one = s[out].split(out.op.axis[0], factor=1)
+    s[out].bind(block, te.thread_axis("blockIdx.x"))
+    s[out].bind(one, te.thread_axis((0, 32), "threadIdx.x"))
+    s[total].compute_at(s[out], block)
+    s[total].set_scope("local")
+    assert [int(r.extent) for axis, r in infer_bound(s.normalize()).items() if axis.var.name == "i"] == [1]
+
+
+@pytest.mark.parametrize("size", (64, 61))
+def test_threads_keep_the_part_of_a_row_that_their_own_loops_read(size):
+    """A row cut into pieces of eight threads, two elements each: both readers, each with loops of its own on the same
+    threads, read what their thread has."""
+    a = te.placeholder((5, size), name="a")
+    doubled = te.compute((5, size), lambda i, j: a[i, j] * 2.0, name="doubled")
+    k = te.reduce_axis((0, size), name="k")
+    total = te.compute((5,), lambda i: te.sum(doubled[i, k], axis=k), name="total")
+    out = te.compute((5, size), lambda i, j: doubled[i, j] - total[i], name="out")
+    s = te.create_schedule(out.op)
+    threads = te.thread_axis((0, 8), "threadIdx.x")
+
+    def cut(stage, axis):
+        outer, inner = stage.split(axis, factor=16)
+        return outer, *stage.split(inner, factor=2)
+
+    s[out].bind(out.op.axis[0], te.thread_axis("blockIdx.x"))
+    outer, thread, lane = cut(s[out], out.op.axis[1])
+    s[out].reorder(thread, outer, lane)
+    s[out].bind(thread, threads)
+    cut(s[doubled], s[doubled].op.axis[1])
+    part = s[s.cache_write(doubled, "local")]
+    s[doubled].compute_inline()
+    part.compute_at(s[out], thread)
+    _, inner, _ = cut(s[total], s[total].op.reduce_axis[0])
+    sums = s[s.rfactor(total, inner, 1)]
+    own = s[total].op.reduce_axis[0]
+    s[total].bind(own, threads)
+    sums.compute_at(s[total], own)
+    sums.set_scope("local")
+    s[total].compute_at(s[out], thread)
+    s[total].set_scope("local")
+    plain = s.normalize()
+    ranges = infer_bound(plain)
+    kept = next(x for x in plain.stages if x.name == "doubled.local")
+    assert [int(ranges[axis].extent) for axis in kept.op.axis] == [1, -(-size // 16), 1, 2]
+
+
 def test_threads_past_the_end_of_an_axis_find_what_they_read():
     """Sixteen threads carry thirteen groups of four columns: the strip they share holds sixteen groups."""
     a = te.placeholder((8, 64), name="a")

@@ -221,6 +221,9 @@ class Bounds:
                 continue
             if axis in fixed and not self.attach.shares(stage, reader, axis) or self._same_thread(stage, reader, axis):
                 state[axis] = sets.IntSet.single_point(axis.var)
+            elif getattr(r.extent, "value", None) == 1 and not reader.op.reduce_axis:
+                # What one thread of many does is done under a condition, its reading too.
+                state[axis] = sets.from_range(r)
             else:
                 state[axis] = sets.from_range(self._carried(reader, axis))
         return state

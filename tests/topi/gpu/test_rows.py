@@ -115,6 +115,12 @@ def test_steps_before_and_after_are_done_once_on_vectors():
     assert "__syncthreads" not in source
 
 
+@pytest.mark.parametrize("shape", [(197, 768), (1, 197, 768), (3, 7, 5000)])
+def test_one_result_of_a_row_is_made_by_the_threads_of_one_block(shape):
+    (body,) = lowered(lambda x: topi.rsqrt(topi.sum(x, -1) * 0.5), shape)
+    assert max(private(body)) == 1 and threads(body) == {"blockIdx.x": math.prod(shape[:-1]), "threadIdx.x": 256}
+
+
 def test_reductions_of_other_rows_are_left_to_others():
     def crossed(x):
         largest = topi.max(x, -1, True)

@@ -60,6 +60,9 @@ def plan(planner: Planner) -> bool:
         return False
     rows = access.elements([last.op.axis[i].dom.extent for i in lead])
     length = access.elements([last.op.axis[i].dom.extent for i in along])
+    if length == 1 < max(access.elements([a.dom.extent for a in x.op.reduce_axis]) for x in members):
+        # One result for each row.
+        return False
     if length < SHORT_ROW or (along[-1] != len(last.op.axis) - 1 and rows >= 256):
         _one_thread(planner, last, members, lead, along)
         return True
