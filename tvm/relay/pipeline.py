@@ -25,6 +25,7 @@ from .transform.pack_dense import PackDense
 from .transform.scale_weights import ScaleWeights
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
+from .transform.sink_reshape import SinkReshape
 from .transform.winograd import WinogradConv2D
 
 OPTIMIZE: tuple[Pass, ...] = (
@@ -49,6 +50,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     GPUWeights(),
     JoinProducts(),
     PackDense(),
+    SinkReshape(),
     FoldConstant(),
     WinogradConv2D(),
     ScaleWeights(),
