@@ -1,4 +1,4 @@
-"""Operators that a graph spells out, written as one: layer normalization; what follows a product before its reshape.
+"""Operators that a graph spells out, written as one: layer normalization.
 
 Rules for the table of ``simplify_expr``: ``rule(node, counts)`` gives the replacement of a call or None.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.tensor_type import TensorType
 from ..expr import Call, Constant, RelayExpr
 from ..infer import dims
-from ..op import nn, transform
+from ..op import nn
 from ..op.record import CallAttrs
 from .function_pass import is_call
 
@@ -114,20 +114,4 @@ def shifted(node: Call, counts) -> RelayExpr | None:
     return Call(norm.op, (data, gamma, vector), CallAttrs({**norm.attrs.entries, "center": True}), (), node.span)
 
 
-def before_reshape(node: Call, counts) -> RelayExpr | None:
-    """A number applied to a reshaped product is applied to the product, whose kernel then does it."""
-    source, other = node.args
-    if not isinstance(source, Call) or not is_call(source, "reshape") or counts.get(id(source), 1) > 1:
-        return None
-    product = source.args[0]
-    if not is_call(product, "nn.batch_matmul") or counts.get(id(product), 1) > 1:
-        return None
-    if _number(other) is None or dims(other.checked_type_) or not isinstance(node.checked_type_, TensorType):
-        return None
-    shape = dims(node.checked_type_)
-    if not all(isinstance(d, int) for d in shape):
-        return None
-    return transform.reshape(Call(node.op, (product, other), node.attrs, (), node.span), shape)
-
-
-__all__ = ["before_reshape", "normalized", "scaled", "shifted"]
+__all__ = ["normalized", "scaled", "shifted"]
