@@ -1,4 +1,4 @@
-"""Layer normalizations that graphs spell out; numbers applied to a product before its reshape."""
+"""Layer normalizations that graphs spell out."""
 
 from __future__ import annotations
 
@@ -62,9 +62,3 @@ def test_other_axes_and_other_tensors_are_no_layer_normalization():
     spread = relay.add(relay.mean(relay.multiply(y, y), -1, True), relay.const(1e-5))
     centered = relay.subtract(x, relay.mean(x, -1, True))
     assert "nn.layer_norm" not in simplified(relay.divide(centered, relay.sqrt(spread)))[1]
-
-
-def test_a_number_is_applied_before_the_reshape():
-    a, b = relay.var("a", shape=(6, 4, 3)), relay.var("b", shape=(6, 5, 3))
-    body = relay.divide(relay.reshape(relay.nn.batch_matmul(a, b), (2, 3, 4, 5)), relay.const(8.0))
-    assert simplified(body)[1] == ["nn.batch_matmul", "divide", "reshape"]

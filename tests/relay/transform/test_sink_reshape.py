@@ -121,6 +121,12 @@ def test_operands_that_are_repeated(shape, wanted):
     assert tuple(dims(func.body.args[0].args[1].checked_type)) == wanted
 
 
+def test_a_number_is_applied_before_the_reshape():
+    a, b = relay.var("a", shape=(6, 4, 3)), relay.var("b", shape=(6, 5, 3))
+    y = relay.divide(relay.reshape(relay.nn.batch_matmul(a, b), (2, 3, 4, 5)), relay.const(8.0))
+    assert operators(sunk(y)) == ["nn.batch_matmul", "divide", "reshape"]
+
+
 def test_a_mask_of_attention():
     a, b = relay.var("a", shape=(12, 5, 4)), relay.var("b", shape=(12, 7, 4))
     y = relay.reshape(relay.nn.batch_matmul(a, b), (1, 12, 5, 7)) * relay.const(0.5)
