@@ -315,7 +315,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         host = consumer
     planner.placed.update((host, stage))
     planner.placed.update(s[t] for t in stage.op.input_tensors)
-    _tile(s, host, stage, places, attrs, planner.machine)
+    _tile(planner, host, stage, places, attrs)
 
 
 def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
@@ -326,24 +326,31 @@ def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     planner.serial(stage, consumer)
 
 
-def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, attrs: dict[str, Any], machine: Machine) -> None:
+def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: dict[str, Any]) -> None:
     (tm, tn), (ty, tx), step = (attrs["config"][x] for x in ("tile", "threads", "step"))
+    s, machine = planner.s, planner.machine
     shared = machine.has_shared
+    together = _stored_together(planner, host, places["columns"], min(tn, LANES))
     batch, rows, columns = loops_of(host, places)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     row_block, row = host.split(row, factor=tm * ty)
-    column_block, column = host.split(column, factor=tn * tx)
+    neighbours = []
+    if together > 1:
+        column, lane = host.split(column, factor=together)
+        host.vectorize(lane)
+        neighbours.append(lane)
+    column_block, column = host.split(column, factor=tn * tx // together)
     apart = []
     if tm > LANES and shared:
         group, row = host.split(row, factor=ty * LANES)
         apart.append(group)
     if tn > LANES and shared:
-        group, column = host.split(column, factor=tx * LANES)
+        group, column = host.split(column, factor=tx * LANES // together)
         apart.append(group)
     row_thread, row = host.split(row, factor=min(tm, LANES) if shared else tm)
-    column_thread, column = host.split(column, factor=min(tn, LANES) if shared else tn)
-    host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column)
+    column_thread, column = host.split(column, factor=(min(tn, LANES) if shared else tn) // together)
+    host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column, *neighbours)
     for group in apart:
         host.bind(group, te.thread_axis("vthread"))
     if batch:
@@ -374,7 +381,7 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, attrs: dict[st
     for axis in (inner, i, j):
         stage.unroll(axis)
     blocks, sides, lanes = (tm * ty, tn * tx), attrs["sides"], attrs["lanes"]
-    for operand, width, block, side, together in zip(stage.op.input_tensors, (tm, tn), blocks, sides, lanes):
+    for operand, width, block, side, wide in zip(stage.op.input_tensors, (tm, tn), blocks, sides, lanes):
         strip = s[operand]
         if not shared:
             strip.set_scope("local")
@@ -385,7 +392,13 @@ def _tile(s: Schedule, host: Stage, stage: Stage, places: Places, attrs: dict[st
         strip.compute_at(stage, outer)
         # The next strip is on its way while this one is used.
         strip.double_buffer()
-        _fetch(strip, block, side, together, threads)
+        _fetch(strip, block, side, wide, threads)
+
+
+def _stored_together(planner: Planner, host: Stage, columns: tuple[int | Part, ...], lanes: int) -> int:
+    """Neighbours along a row that a thread stores, and reads of what is read with them, at once."""
+    is_last = columns == (len(host.op.axis) - 1,)
+    return lanes if planner.machine.has_shared and is_last and planner.stores_together(host.op, lanes) else 1
 
 
 def _read(strip: Stage, lanes: int) -> None:
