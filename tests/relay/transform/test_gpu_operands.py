@@ -13,7 +13,7 @@ import pytest
 import tvm
 from tests import cuda_emulator as emulator
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
-from tvm import relay
+from tvm import autotvm, relay
 from tvm.autotvm.task.relay_integration import calls_of, workloads_of
 from tvm.contrib import graph_executor
 from tvm.relay.backend.te_compiler import KernelCompiler
@@ -151,6 +151,21 @@ def test_tuning_calls_the_product_what_it_is():
         names = [workloads_of(module(relay.nn.batch_matmul(a, plain[1])), None, CUDA)
                  for a in (plain[0], heads(x, 24, 2, 64))]  # fmt: skip
     assert names[0] == names[1] and len(names[0]) == 1
+
+
+def test_records_of_the_product_are_used(rng):
+    """Those of a task made of the product without movers; asking how it reads leaves no trace."""
+    x, b = relay.var("x", shape=(24, 128)), relay.var("b", shape=(2, 24, 64))
+    target = tvm.target.Target("opencl", host="llvm")
+    (task,) = autotvm.task.extract_from_program(
+        module(relay.nn.batch_matmul(relay.var("a", shape=(2, 24, 64)), b))["main"], {}, target)  # fmt: skip
+    space = task.config_space
+    config = space.get(int(rng.choice([i for i in range(space.range_length) if space.is_index_valid(i)])))
+    record = autotvm.MeasureInput(task.target, task, config), autotvm.MeasureResult((1e-6,), 0, 1.0, 1.0)
+    made = module(relay.nn.batch_matmul(heads(x, 24, 2, 64), b))
+    with tvm.transform.PassContext(opt_level=3), autotvm.apply_history_best([record]) as history:
+        relay.build(made, target)
+        assert [str(used.config) for used in history.uses.values()] == [str(config)]
 
 
 @needs_compiler
