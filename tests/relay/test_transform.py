@@ -85,6 +85,14 @@ def test_equal_expressions_are_computed_once():
     (lambda x: (x + relay.const(2.0)) + relay.const(3.0), {"add": 1}),
     (lambda x: relay.const(1.0) / relay.sqrt(relay.abs(x)), {"abs": 1, "rsqrt": 1}),
     (lambda x: relay.cast(x, "float32"), {}),
+    (lambda x: relay.transpose(relay.expand_dims(x, 1), (1, 0, 2, 3)), {"reshape": 1}),
+    (lambda x: relay.transpose(relay.expand_dims(x, 1), (2, 1, 0, 3)), {"expand_dims": 1, "transpose": 1}),
+    (lambda x: relay.take(x, relay.const(1), axis=1), {"strided_slice": 1, "reshape": 1}),
+    (lambda x: relay.take(x, relay.const(-1), axis=2, mode="wrap"), {"take": 1}),
+    (lambda x: relay.take(x, relay.const([1]), axis=1), {"take": 1}),
+    (lambda x: relay.nn.batch_matmul(x, relay.transpose(x, (0, 2, 1)), transpose_b=False), {"nn.batch_matmul": 1}),
+    (lambda x: relay.nn.batch_matmul(x, relay.transpose(relay.exp(x), (0, 2, 1)) + relay.const(1.0), transpose_b=False),
+     {"exp": 1, "transpose": 1, "add": 1, "nn.batch_matmul": 1}),
 ])
 def test_simplifications(build, kept, rng):
     mod = module(build(relay.var("x", shape=(2, 3, 4))))

@@ -128,6 +128,37 @@ def test_parts_of_a_split_and_shared_operators_are_read_through():
     assert [names[-1] for names in kernels(relay.nn.batch_matmul(q, k))] == ["nn.batch_matmul"]
 
 
+def test_numbers_are_multiplied_after_the_product(rng):
+    """As attention of PyTorch has it: both sides by the square root of the scale."""
+    x = relay.var("x", shape=(24, 64))
+    both = relay.transpose(relay.reshape(x, (24, 2, 32)), (1, 0, 2))
+    parts = [relay.take(both, relay.const(i), axis=0) for i in (0, 1)]
+    q, k = (relay.multiply(heads(y, 24, 2, 16), relay.const(np.float32([c]))) for y, c in zip(parts, (0.5, 0.25)))
+    made = relay.nn.batch_matmul(q, relay.transpose(k, (0, 2, 1)), transpose_b=False)
+    assert [names[-2:] for names in kernels(made)] == [["nn.batch_matmul", "multiply"]]
+    value = rng.standard_normal((24, 64)).astype("float32")
+    a, b = (value[:, 32 * i : 32 * i + 32].reshape(24, 2, 16).transpose(1, 0, 2).astype("float64") for i in (0, 1))
+    wanted = a @ b.transpose(0, 2, 1) * 0.125
+    for mod in (module(made), optimized(made)):
+        executor = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
+        executor.set_input("x", value)
+        executor.run()
+        close(executor.get_output(0).numpy(), wanted, "float32")
+
+
+def optimized(e: relay.Expr) -> tvm.IRModule:
+    with tvm.transform.PassContext(opt_level=3):
+        return relay.optimize(module(e), CUDA)[0]
+
+
+def test_numbers_stay_where_sums_are_halves():
+    x, w = relay.var("x", shape=(24, 128), dtype="float16"), relay.var("w", shape=(2, 32, 64), dtype="float16")
+    q = heads(x, 24, 2, 64) * relay.const(0.125, "float16")
+    assert [names[-1] for names in kernels(relay.nn.batch_matmul(q, w))] == ["multiply", "nn.batch_matmul"]
+    found = kernels(relay.nn.batch_matmul(q, w, out_dtype="float32"))
+    assert [names[-2:] for names in found] == [["nn.batch_matmul", "multiply"]]
+
+
 def test_one_operand_twice():
     x = relay.var("x", shape=(24, 128), dtype="float16")
     found = kernels(relay.nn.batch_matmul(heads(x, 24, 2, 64), heads(x, 24, 2, 64)))
