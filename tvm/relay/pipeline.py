@@ -15,7 +15,6 @@ from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
 from .transform.fuse_ops import FuseOps
-from .transform.gpu_joint import GPUJoint
 from .transform.gpu_layout import GPULayout
 from .transform.gpu_operands import GPUOperands, operand_rule
 from .transform.gpu_weights import GPUWeights
@@ -46,7 +45,6 @@ OPTIMIZE: tuple[Pass, ...] = (
     FoldConstant(),
     AlterOpLayout(),
     GPULayout(),
-    GPUJoint(),
     GPUWeights(),
     JoinProducts(),
     PackDense(),
