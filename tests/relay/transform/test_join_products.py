@@ -152,3 +152,16 @@ def test_layers_of_a_built_model_share_a_product():
         lib = relay.build(tvm.IRModule.from_expr(relay.Function([X], relay.Tuple(layers))), GPU)
     names = [node["attrs"]["func_name"] for node in json.loads(lib.get_graph_json())["nodes"] if node["op"] == "tvm_op"]
     assert sum("matmul" in name for name in names) == 1
+
+
+def test_biases_after_a_reshape_are_joined_too():
+    """As an ONNX MatMul of three dimensions and its Add come."""
+    x = relay.var("x", shape=(1, 5, 7))
+    layers = []
+    for n in (8, 16, 8):
+        product = relay.nn.dense(relay.reshape(x, (5, 7)), relay.const(np.full((n, 7), 0.25, "float32")))
+        layers.append(relay.nn.softmax(relay.add(relay.reshape(product, (1, 5, n)), bias(n, seed=n))))
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.Tuple(layers))), GPU)
+    names = [node["attrs"]["func_name"] for node in json.loads(lib.get_graph_json())["nodes"] if node["op"] == "tvm_op"]
+    assert [name for name in names if "matmul" in name or "add" in name] == ["tvmgen_default_fused_nn_matmul_add"]
