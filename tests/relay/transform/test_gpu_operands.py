@@ -13,6 +13,7 @@ import pytest
 import tvm
 from tests import cuda_emulator as emulator
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
+from tests.topi.gpu import test_gemm, test_tensor_cores
 from tvm import autotvm, relay
 from tvm.autotvm.task.relay_integration import calls_of, workloads_of
 from tvm.contrib import graph_executor
@@ -333,10 +334,13 @@ def test_products_of_attention_on_cuda(which, dtype, arch, rng):
 @pytest.mark.parametrize("dtype, arch", [("float16", "sm_80"), ("bfloat16", "sm_90"), ("float32", "sm_90"),
                                          ("float16", "sm_90a")])  # fmt: skip
 def test_any_chain_read_through_gives_the_same_on_cuda(dtype, arch, rng, monkeypatch):
-    """Also those that would not be: vectors are cut where they have to be."""
+    """Also those that would not be: vectors are cut where they have to be. Tiles are any of the template's."""
+    drawn = {gemm: test_gemm.any_configuration(rng), tensor_cores: test_tensor_cores.any_configuration(rng)}
     if arch == "sm_90a":
-        monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: {
-            "warpgroup": True, "tile": (64, 64), "warps": (1, 1), "step": 64, "stages": 3, "parts": 1})
+        drawn[tensor_cores] = lambda sizes, machine: {
+            "warpgroup": True, "tile": (64, 64), "warps": (1, 1), "step": 64, "stages": 3, "parts": 1}  # fmt: skip
+    for template, choose in drawn.items():
+        monkeypatch.setattr(template, "choose", choose)
     made, values, wanted = drawn_product(rng, dtype)
     target = tvm.target.Target(f"cuda -arch={arch}", host="llvm")
     close(emulated(made, values, wanted.shape, target, lambda *_: True), wanted, dtype)
