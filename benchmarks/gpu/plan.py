@@ -161,8 +161,10 @@ def models(choice: Choice) -> list[Job]:
 def matmul(choice: Choice) -> list[Job]:
     """A large matrix product beside cuBLAS; on a Hopper GPU also by warpgroups."""
     jobs = []
-    ways = [(f"matmul-{dtype}", dtype, choice.target) for dtype in PRODUCTS]
-    if choice.architecture == "9.0":
+    is_hopper = choice.architecture == "9.0"
+    by_warps = "cuda -arch=sm_90" if is_hopper and choice.target == "cuda" else choice.target
+    ways = [(f"matmul-{dtype}", dtype, by_warps) for dtype in PRODUCTS]
+    if is_hopper:
         ways += [(f"matmul-{dtype}-warpgroups", dtype, "cuda -arch=sm_90a") for dtype in PRODUCTS if dtype != "float32"]
     for name, dtype, target in ways:
         command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--dtype", dtype, "--target", target, "--json",

@@ -348,7 +348,7 @@ class FakeDevice:
 
 def test_from_device_reads_the_device():
     target = Target.from_device(FakeDevice())
-    assert (target.kind.name, target.arch, target.thread_warp_size) == ("cuda", "sm_90", 32)
+    assert (target.kind.name, target.arch, target.thread_warp_size) == ("cuda", "sm_90a", 32)
     assert target.max_shared_memory_per_block == 49152
     absent = FakeDevice()
     absent.exist = False
@@ -369,6 +369,11 @@ def test_the_architecture_of_the_gpu_that_is_here(monkeypatch):
     monkeypatch.setattr(detect, "open_device", lambda device_type, index=0: Gpu)
     detect.local_arch.cache_clear()
     try:
-        assert Target("cuda").arch == "sm_90" and Target("cuda -arch=sm_80").arch == "sm_80"
+        # With its own instructions, unless an architecture is asked for.
+        assert Target("cuda").arch == "sm_90a"
+        assert Target("cuda -arch=sm_80").arch == "sm_80" and Target("cuda -arch=sm_90").arch == "sm_90"
+        Gpu.compute_version = "8.6"
+        detect.local_arch.cache_clear()
+        assert Target("cuda").arch == "sm_86"
     finally:
         detect.local_arch.cache_clear()

@@ -32,6 +32,9 @@ _QUERIES = {
     "l2_cache_size_bytes": "l2_cache_size_bytes",
 }
 
+# Code for the device that is here may use what no other has: warpgroup products of compute capability 9.0.
+_OWN_ARCH = {"sm_90": "sm_90a"}
+
 
 def open_device(device_type: int | str, index: int = 0) -> object:
     from tvm.runtime import device
@@ -54,13 +57,14 @@ def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
             attrs[option] = int(value)
     version = getattr(device, "compute_version", None)
     if "arch" in kind.schema and version:
-        attrs["arch"] = f"sm_{str(version).replace('.', '')}"
+        arch = f"sm_{str(version).replace('.', '')}"
+        attrs["arch"] = _OWN_ARCH.get(arch, arch)
     return attrs
 
 
 @functools.cache
 def local_arch() -> str | None:
-    """sm_90 and the like of the first CUDA device, or None where there is none."""
+    """sm_90a and the like of the first CUDA device, or None where there is none."""
     device = open_device(CUDA, 0)
     if not getattr(device, "exist", False):
         return None

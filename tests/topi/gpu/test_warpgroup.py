@@ -110,6 +110,11 @@ def test_after_a_kernel_of_more_threads_that_needs_no_fence(rng, monkeypatch):
 
 
 @needs_emulator
+def test_many_strips_under_way(rng, monkeypatch):
+    compare(monkeypatch, rng, a_configuration(stages=8, warps=(1, 1)), (70, 72, 700))
+
+
+@needs_emulator
 def test_fewer_terms_than_a_step_has(rng, monkeypatch):
     compare(monkeypatch, rng, a_configuration(), (20, 40, 9))
 

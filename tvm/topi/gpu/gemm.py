@@ -8,6 +8,7 @@ to occupy the machine, the sum is divided among blocks too, and the parts are ad
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,25 +50,23 @@ ALONG, PIECE = 8, 16
 WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
-# Fitted to 670 measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a kernel more
-# than one, of each part it adds up, and of a multiplication of a thread without others beside it.
-LATENCY = 550.0
-KERNEL, ADD = 4000.0, 75.0
-WAIT = 1.1
+# Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
+# multiplication of a thread without others beside it, of a kernel more than one, and of each part it adds up.
+LATENCY, WAIT = 450.0, 1.5
+KERNEL, ADD = 4000.0, 50.0
 # Multiplications a multiprocessor does in a cycle; what a warp's reading of up to four columns from shared memory (half
-# as much for rows, of which it has half as many) and a copy into it cost beside that; the share of the work that is not
-# hidden behind the memory's latency.
+# as much for rows, of which it has half as many) and a copy into it cost beside that.
 RATE = 128
-READ, COPY, SHOWN = 1.9, 2.6, 0.25
+READ, COPY = 1.7, 2.2
 # Multiplications of a step that the instruction cache holds, and how much longer more of them take.
-CODE, LONG_CODE = 1024, 1.15
+CODE, LONG_CODE = 1024, 1.2
 # Where threads read memory themselves: a load, and what a step of the loop costs beside its terms.
 LOAD, LOOP = 4.0, 8.0
 # Registers a thread needs beside its tile at least, and how much longer it takes where there are not as many.
 FEW_REGISTERS, SPILLED = 16, 4.0
 # Registers of a thread beside its tile, and bytes of parts written or read in a cycle.
 OTHER_REGISTERS = 42
-SUM_RATE = 1050.0
+SUM_RATE = 1300.0
 # Blocks along the second and third dimension of a grid.
 MOST_BLOCKS = 65535
 # Threads and registers of a multiprocessor.
@@ -211,11 +210,11 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     alone = step * tm * tn * WAIT * max(1.0, threads / RATE)
     if tm * tn * step > CODE:
         work, alone = work * LONG_CODE, alone * LONG_CODE
-    waiting = LATENCY + alone + SHOWN * work
+    # What a block waits for is hidden behind the others' work for the most part.
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    cycles = rounds * max(work * fit, waiting)
+    cycles = rounds * math.hypot(work * fit, LATENCY + alone)
     if rest:
-        cycles += max(work * -(-rest // machine.multiprocessors), waiting)
+        cycles += math.hypot(work * -(-rest // machine.multiprocessors), LATENCY + alone)
     cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
     if parts > 1:
         # Parts are written and read again.

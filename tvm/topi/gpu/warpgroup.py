@@ -23,9 +23,12 @@ SUM = "float32"
 # Results of a warpgroup, and how many a block has along rows and columns.
 TILES = ((64, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64))
 COUNTS = ((2, 1), (1, 2), (1, 1), (3, 1), (2, 2))
+# Rows and columns below which a tile would be filling for the most part.
+FEWEST = 32
 # Groups of products on their way while the program goes on.
 IN_FLIGHT = 1
-STAGES = (4, 3, 5)
+# Strips under way: of small tiles more than of large ones, which shared memory limits.
+STAGES = (4, 3, 5, 6, 8)
 REGISTERS = 65536
 
 
