@@ -197,6 +197,19 @@ def test_a_product_takes_what_follows_it_first():
     assert groups(body, a, b) == [["nn.batch_matmul", "multiply"], ["nn.softmax"]]
 
 
+def test_what_a_product_stores_stays_narrow():
+    a, b = (relay.var(name, shape=(6, 32, 16), dtype="float16") for name in "ab")
+    y = relay.nn.relu(relay.nn.batch_matmul(a, b))
+    body = relay.nn.softmax(relay.reshape(relay.cast(y, "float32"), (2, 3, 32, 32)))
+    product = ["nn.batch_matmul", "nn.relu"]
+    assert groups(body, a, b) == [product, ["cast", "reshape", "nn.softmax"]]
+    assert groups(body, a, b, rows=False)[0] == [*product, "cast"]
+    # What comes before something else, or before rows of another length, is the product's as ever.
+    assert groups(relay.cast(y, "float32") + relay.const(1.0), a, b) == [[*product, "cast", "add"]]
+    assert groups(relay.nn.softmax(relay.reshape(relay.cast(y, "float32"), (6, 1024))), a, b)[0] == [*product, "cast"]
+    assert groups(relay.nn.softmax(relay.cast(y, "float16")), a, b)[0] == [*product, "cast"]
+
+
 def test_rows_of_unknown_number_stay_alone():
     x = relay.var("x", shape=(relay.Any(), 40))
     assert groups(relay.nn.softmax(relay.exp(x)), x) == [["exp"], ["nn.softmax"]]

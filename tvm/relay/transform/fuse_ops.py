@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
@@ -31,7 +32,7 @@ from ..op.record import (
     TUPLE,
     pattern_of,
 )
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, is_call
 
 MAX_NODES = 256
 # Whether a product reads its operand at a place through operators that move data, the first of them first.
@@ -211,6 +212,19 @@ def _common(a: _Node, b: _Node) -> tuple[_Node | None, int]:
 _OUTSIDE = _Node(Tuple(()), -1, OPAQUE)
 
 
+def widens_for_rows(node: _Node) -> bool:
+    """Whether a cast to a wider type is for an operator that works row by row, which does it when it reads: what is
+    stored in between stays narrow."""
+    e = node.expr
+    if not is_call(e, "cast") or info(e.attrs.dtype).bits <= info(e.args[0].checked_type_.dtype).bits:
+        return False
+    while len(node.users) == 1:
+        node = node.users[0][0]
+        if node.pattern == ROWS or not (is_reshape(node.expr) and node.group.keeps_rows):
+            return node.pattern == ROWS
+    return False
+
+
 class Fusion:
     """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
 
@@ -262,7 +276,7 @@ class Fusion:
             return
         pattern = group.pattern
         if pattern == OUT_ELEMWISE_FUSABLE:
-            if phase == 0 and node.dominator_pattern == ELEMWISE:
+            if phase == 0 and node.dominator_pattern == ELEMWISE and not widens_for_rows(sink):
                 self.try_merge(node, sink, lambda kind, last: kind <= BROADCAST)
         elif pattern == ROWS:
             if phase == 0 and target.keeps_rows and (node.dominator_pattern == ELEMWISE or is_reshape(sink.expr)):
