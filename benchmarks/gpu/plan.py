@@ -17,6 +17,7 @@ DTYPES = ("float32", "float16")
 PRODUCTS = ("float32", "float16", "bfloat16", "tf32")
 OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose", "together", "sorting"))
 
+TESTS = ("tests/topi", "tests/relay/op", "tests/relay/transform/test_sink_reshape.py")
 # Operator tests that compute-sanitizer looks at, which is 10 to 50 times slower: each family of kernels once.
 SANITIZED = (
     "tests/topi/test_nn.py::test_softmax",
@@ -45,11 +46,14 @@ SANITIZED_REAL = (
     "tests/topi/gpu/test_tensor_cores.py::test_convolution_with_an_epilogue",
     "tests/topi/gpu/test_on_cuda.py",
     "tests/topi/gpu/test_warpgroup.py",
+    "tests/topi/gpu/test_epilogues.py",
+    "tests/relay/transform/test_gpu_operands.py::test_products_of_attention_on_cuda",
     "tests/codegen/test_latency_hiding.py::test_virtual_threads_and_double_buffers_change_no_result",
     "tests/codegen/test_latency_hiding.py::test_the_largest_of_each_row_and_its_place",
 )
 NUMBERS = ("tests/codegen/test_cuda_numbers.py", "tests/codegen/test_latency_hiding.py",
            "tests/topi/gpu/test_tensor_cores.py", "tests/topi/gpu/test_warpgroup.py", "tests/topi/gpu/test_on_cuda.py",
+           "tests/topi/gpu/test_epilogues.py", "tests/relay/transform/test_gpu_operands.py",
            "tests/fuzz/test_random_threads.py")  # fmt: skip
 # Tests of the runtime and the tuner that need a GPU.
 DEVICE = ("tests/runtime/test_cuda.py", "tests/autotvm/test_measure_device.py", "tests/topi/gpu/test_tuned.py")
@@ -86,7 +90,7 @@ def pytest(choice: Choice, name: str, tests: tuple[str, ...], workers: int, *opt
 def tests(choice: Choice) -> list[Job]:
     """Every operator test on the device."""
     workers = max(choice.cores // 2, 1)
-    command = pytest(choice, "tests", ("tests/topi", "tests/relay/op"), workers)
+    command = pytest(choice, "tests", TESTS, workers)
     return [Job("tests", "tests", command, {"TVM_TEST_ON": choice.target}, cores=workers, seconds=200)]
 
 
