@@ -123,6 +123,26 @@ def test_of_single_precision_on_opencl(kind, free, rng, monkeypatch):
     case.check(arrays[-1].numpy())
 
 
+@needs_emulator
+@pytest.mark.parametrize("kind", ["residual", "gelu"])
+@pytest.mark.parametrize("dtype", ["float16", F])
+@pytest.mark.parametrize("rows, columns", [(70, 1000), (67, 1021)])
+def test_parts_of_many_sums(kind, dtype, rows, columns, rng, monkeypatch):
+    """Neighbours are added up together where whole vectors are."""
+    for template, config in (
+        (tensor_cores, {"tile": (32, 32), "warps": (2, 2), "step": 16, "stages": 2, "parts": 3}),
+        (gemm, {"tile": (8, 8), "threads": (8, 8), "step": 8, "parts": 3}),
+    ):
+        monkeypatch.setattr(template, "choose", lambda sizes, machine, config=config: dict(config))
+    case = Case(kind, (rows, columns, 48), dtype, rng)
+    with emulator.building():
+        built = case.built(cuda())
+    product, total = kernels(built.imported_modules[0].get_source())
+    read = re.findall(r"\*\(const (float[24])\*\)\(T_matmul_(?:part|product_rf)", total)
+    assert read == (["float4"] if columns == 1000 else [])
+    case.check(emulator.call(built, case.arrays(), "f")[-1])
+
+
 # The text
 
 

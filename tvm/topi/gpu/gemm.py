@@ -302,7 +302,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
         (k,) = stage.op.reduce_axis
         part, _ = stage.split(k, nparts=config["parts"])
         partial = s[s.rfactor(stage.op.output(0), part, 0)]
-        _sum_parts(planner, stage, consumer)
+        sum_parts(planner, stage, consumer)
         count = len(partial.op.axis)
         places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
         host, stage = partial, s[s.cache_write(partial.op.output(0), "local")]
@@ -317,12 +317,29 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     _tile(planner, host, stage, places, attrs)
 
 
-def _sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Add up the parts, each element by a thread of its own."""
-    planner.placed.add(stage)
-    if consumer is not None:
-        planner.placed.add(consumer)
-    planner.serial(stage, consumer)
+def sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    """Add up the parts, and do what follows: each element by a thread of its own, or a few neighbours where there are
+    many."""
+    s = planner.s
+    host = consumer or stage
+    planner.placed.update((stage, host))
+    lanes = LANES if access.work(host.op) >= planner.machine.enough_threads else 1
+    if not planner.machine.has_shared or not planner.stores_together(host.op, lanes):
+        planner.serial(stage, consumer)
+        return
+    if host is stage:
+        stage = s[s.cache_write(stage.op.output(0), "local")]
+    *axes, last = host.op.axis
+    last, lane = host.split(last, factor=lanes)
+    host.vectorize(lane)
+    _, thread = planner.spread(host, planner.fused(host, [*axes, last]))
+    stage.compute_at(host, thread)
+    stage.set_scope("local")
+    *lead, column = stage.op.axis
+    (part,) = stage.op.reduce_axis
+    stage.reorder(*lead, part, column)
+    stage.unroll(part)
+    stage.vectorize(column)
 
 
 def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: dict[str, Any]) -> None:

@@ -350,10 +350,7 @@ def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     """Blocks, warps, strips and fragments; what follows element by element is done on the tile."""
     s = planner.s
     if stage.op.tag == SUM_TAG:
-        planner.placed.add(stage)
-        if consumer is not None:
-            planner.placed.add(consumer)
-        planner.serial(stage, consumer)
+        gemm.sum_parts(planner, stage, consumer)
         return
     attrs = stage.op.attrs
     config, places = attrs["config"], attrs["places"]
