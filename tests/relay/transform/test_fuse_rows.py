@@ -64,6 +64,7 @@ class Drawn:
 
     def __init__(self, rng: np.random.Generator):
         self.rng, self.values, self.inputs = rng, {}, []
+        self.of_row = None
         self.name = OPERATORS[rng.integers(len(OPERATORS))]
         self.lead = [int(d) for d in rng.choice((1, 2, 3, 7), 3)]
         self.size = int(rng.choice(SIZES))
@@ -99,13 +100,18 @@ class Drawn:
         if rng.random() < 0.3:
             other, numbers = self.input(shape)
             x, wanted = x + other, wanted + numbers
-        return x, wanted
+        if rng.random() < 0.3:
+            self.of_row = self.input((*self.lead, 1))
+            x, wanted = x + self.of_row[0], wanted + self.of_row[1]
+        return (relay.tanh(x), np.tanh(wanted)) if rng.random() < 0.2 else (x, wanted)
 
     def after(self, x, wanted, dtype):
         rng = self.rng
         if rng.random() < 0.4:
             scale = rng.standard_normal(self.size).astype("float32")
             x, wanted = x * relay.const(np.abs(scale) + 1), wanted * (np.abs(scale) + 1)
+        if self.of_row is not None:
+            x, wanted = x - self.of_row[0], wanted - self.of_row[1]
         if rng.random() < 0.4:
             other, numbers = self.input((*self.lead, self.size))
             x, wanted = x + other, wanted + numbers

@@ -249,7 +249,7 @@ class _InRegisters:
         inner = [x for x in inner if not x.is_output and not x.op.reduce_axis]
         sizes = {x: access.elements(x.op.output(0).shape) for x in inner}
         scalars = [x for x in inner if sizes[x] == self.rows]
-        steps = [x for x in inner if sizes[x] > self.rows and len(self.s.consumers(x)) > 1]
+        steps = [x for x in inner if sizes[x] > self.rows and len(self.s.consumers(x)) > 1 and self.is_row_long(x)]
         for stage in (*scalars, *steps):
             stage.compute_root()
         while True:
@@ -260,14 +260,13 @@ class _InRegisters:
             for stage in again:
                 stage.compute_inline()
             scalars, steps = ([x for x in xs if x not in again] for xs in (scalars, steps))
-        inputs: list[tuple[Tensor, list[Stage]]] = []
-        for stage in self.s.stages:
-            if not isinstance(stage.op, PlaceholderOp):
-                continue
-            users = self.s.consumers(stage)
-            if len(users) > 1 and stage not in misread:
-                inputs.append((stage.op.output(0), users))
-        return scalars, steps, inputs
+        given = [x for x in self.s.stages if isinstance(x.op, PlaceholderOp) and self.is_row_long(x)]
+        inputs = [x for x in given if len(self.s.consumers(x)) > 1 and x not in misread and self.runs(x)]
+        return scalars, steps, [(x.op.output(0), self.s.consumers(x)) for x in inputs]
+
+    def is_row_long(self, stage: Stage) -> bool:
+        shape = stage.op.output(0).shape
+        return bool(shape) and structural_equal(shape[-1], self.last.op.axis[-1].dom.extent)
 
     def misread(self, kept: set[Stage]) -> set[Stage]:
         """Stages that are read elsewhere than at the row, or the element of the row, that is being computed."""
