@@ -12,6 +12,8 @@ from tests.topi.gpu.test_convolutions import run_transposed
 from tests.topi.gpu.test_depthwise import convolved as depthwise_convolved
 from tests.topi.gpu.test_depthwise import made as depthwise_made
 from tests.topi.gpu.test_gemm import any_configuration, convolved
+from tests.topi.gpu.test_rows import expected as rows_expected
+from tests.topi.gpu.test_rows import operator as of_rows
 from tests.topi.test_vision import detections, greedy
 from tvm import te, topi
 from tvm.topi.gpu import depthwise, gemm
@@ -73,6 +75,29 @@ def test_winograd(tile, rng):
     x, w = rng.standard_normal((1, 8, 11, 12)).astype("float32"), rng.standard_normal((9, 8, 3, 3)).astype("float32")
     (got,) = results([x, transform_filters_in_planes(w, tile)], lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1))
     close(got, convolved(x, w, 1, 1), 1e-4)
+
+
+@pytest.mark.parametrize("name, shape", [
+    ("softmax", (8, 67, 40)), ("softmax", (3, 1000)), ("log_softmax", (300, 33)), ("layer_norm", (5, 768)),
+    ("layer_norm", (7, 193)),
+])  # fmt: skip
+def test_rows(name, shape, rng):
+    x = (rng.standard_normal(shape) * 2).astype("float32")
+    (got,) = results([x], lambda t: of_rows(name, t))
+    np.testing.assert_allclose(got, rows_expected(name, x), rtol=1e-4, atol=1e-5 if name == "softmax" else 1e-3)
+
+
+def test_what_is_done_to_rows_before_and_after(rng):
+    x, mask = rng.standard_normal((6, 5, 128)).astype("float16"), np.where(rng.random((2, 1, 5, 128)) < 0.3, -np.inf, 0)
+    mask[..., 7] = 0
+
+    def make(t, m):
+        y = topi.add(topi.cast(topi.reshape(t, (2, 3, 5, 128)), "float32") * 0.125, m)
+        return topi.cast(topi.reshape(topi.nn.softmax(y), (6, 5, 128)), "float16")
+
+    (got,) = results([x, mask.astype("float32")], make)
+    wanted = rows_expected("softmax", x.astype("float32").reshape(2, 3, 5, 128) * 0.125 + mask).reshape(x.shape)
+    np.testing.assert_allclose(got.astype("float64"), wanted, rtol=2e-3, atol=1e-4)
 
 
 def test_transposition(rng):

@@ -19,7 +19,7 @@ from tvm.topi.gpu import rows
 CASES = [
     *[("softmax", shape) for shape in ((1, 1), (3, 5), (5, 17), (7, 33), (1, 1, 1000), (40, 64), (3, 16411))],
     *[("layer_norm", shape) for shape in ((5, 16), (2, 3, 100), (300, 768), (4, 4099))],
-    *[("log_softmax", shape) for shape in ((40, 128), (2, 197))],
+    *[("log_softmax", shape) for shape in ((40, 128), (2, 197), (8, 66, 40))],
 ]
 
 
@@ -90,11 +90,15 @@ def test_rows_too_long_for_registers_are_read_again():
     assert max(private(body)) <= 4 and threads(body)["threadIdx.x"] == 256
 
 
-@pytest.mark.parametrize("count, size, wanted", [(2364, 197, 32), (1536, 128, 32), (4096, 768, 32), (197, 768, 64)])
-def test_short_rows_are_done_by_one_warp_where_there_are_many(count, size, wanted):
+@pytest.mark.parametrize("count, size, warps, together", [
+    (2364, 197, 1, 4), (1536, 128, 1, 4), (270, 96, 1, 2), (1999, 128, 1, 1), (197, 768, 4, 1), (1, 1000, 8, 1),
+])  # fmt: skip
+def test_short_rows_are_done_by_one_warp_where_there_are_many(count, size, warps, together):
     for name in ("softmax", "layer_norm"):
         (body,) = lowered(lambda x, name=name: operator(name, x), (count, size))
-        assert threads(body) == {"blockIdx.x": count, "threadIdx.x": wanted}
+        found = threads(body)
+        assert (found["blockIdx.x"], found.get("threadIdx.y", 1)) == (count // together, together)
+        assert found["threadIdx.x"] == 32 * warps
 
 
 def test_steps_before_and_after_are_done_once_on_vectors():

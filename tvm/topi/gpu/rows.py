@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 SHORT_ROW = 16
 # Reductions and steps in one kernel at most.
 MOST_STEPS = 24
-# Elements of a row that one thread does, where there are rows enough for all multiprocessors, and where not.
-SHARE, FEW_ROWS_SHARE = 32, 16
+# Elements of a row that one thread does, and where most multiprocessors have no row.
+SHARE, FEW_ROWS_SHARE = 8, 4
+# Rows of one block, where each is done by one warp.
+ROWS_OF_A_BLOCK = 4
 # Registers of a thread for one copy of its part of a row.
 MOST_REGISTERS = 64
 
@@ -174,7 +176,7 @@ def _parts(
         if len(stage.op.reduce_axis) != 1 or access.extent_of(stage.op.reduce_axis[0]) != length:
             return None
     machine = planner.machine
-    share = SHARE if rows >= 2 * machine.multiprocessors else FEW_ROWS_SHARE
+    share = SHARE if 4 * rows >= machine.multiprocessors else FEW_ROWS_SHARE
     threads = machine.threads(-(-length // share))
     if length < threads:
         return None
@@ -204,6 +206,10 @@ class _InRegisters:
         scalars, steps, inputs = self.kept()
         *lead, along = self.last.op.axis
         row = self.planner.fused(self.last, lead)
+        together = self.rows_together()
+        if together > 1:
+            row, own = self.last.split(row, factor=together)
+            self.last.bind(own, thread_axis((0, together), "threadIdx.y"))
         self.last.bind(row, thread_axis("blockIdx.x"))
         outer, thread, lane = self.parts.cut(self.last, along)
         self.last.reorder(thread, outer, lane)
@@ -219,6 +225,14 @@ class _InRegisters:
             self.reduce(stage, thread, threads)
         self.last.unroll(outer)
         _together(self.last, lane, vectors)
+
+    def rows_together(self) -> int:
+        """Rows of one block: a warp for each where warps need not wait for each other and all have a row."""
+        machine = self.planner.machine
+        if not machine.is_cuda or self.parts.threads != machine.warp:
+            return 1
+        most = self.rows // machine.multiprocessors
+        return next(n for n in (ROWS_OF_A_BLOCK, 2, 1) if n == 1 or self.rows % n == 0 and n <= most)
 
     def keep(self, stage: Stage, thread: IterVar) -> None:
         """Each thread computes its own part of the rows of ``stage`` once."""
