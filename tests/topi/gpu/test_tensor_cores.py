@@ -177,6 +177,21 @@ def drawn(rng, shape, dtype="float16"):
     return rng.standard_normal(shape).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
 
 
+@needs_compiler
+@needs_emulator
+@pytest.mark.parametrize("most", [0, 8, 32])
+def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch):
+    """Rows of an odd length, by threads that hold as many numbers as they bring or store them one by one."""
+    monkeypatch.setattr(tensor_cores, "choose", a_configuration(tile=(32, 16), step=64, stages=2))
+    monkeypatch.setattr(tensor_cores, "MOST_HELD", most)
+    a, b = drawn(rng, (2, 75, 197)), drawn(rng, (2, 197, 40))
+    with cuda("sm_80"):
+        left, right = (te.placeholder(x.shape, "float16") for x in (a, b))
+        made = topi.nn.batch_matmul(left, right, out_dtype="float32", transpose_b=False)
+    assert ("left_local[32]" in source_of([made], [left, right, made], cuda("sm_80"))) == (most == 32)
+    run([made], [left, right, made], [a, b], a.astype("float64") @ b.astype("float64"))
+
+
 @needs_emulator
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])

@@ -48,8 +48,8 @@ STAGES = (3, 4, 2)
 PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
 # The architecture from which on operands of a type can be multiplied.
 _OLDEST = {"float16": 75, "bfloat16": 80, "float32": 80}
-# Bytes of one copy.
-COPY = 16
+# Bytes of one copy, and the least that are copied beside the program; numbers a thread holds that are less.
+COPY, LEAST_COPY, MOST_HELD = 16, 4, 32
 # Fitted to 1,100 measured kernels of warps and 700 of warpgroups. Multiplications of halves a multiprocessor's tensor
 # cores do in a cycle, of which warps reach a half; cycles between asking the memory and having the data, of a step
 # beside its products, of loading fragments before the first product, of a block that begins and ends, and of a kernel
@@ -490,7 +490,8 @@ def _multiply(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads)
         held.unroll(ro)
         held.unroll(co)
         held.tensorize(ri, fragments.load(use, side.along, dtype))
-        _fetch(s[tensor], side, threads, tile * warps * step)
+        if not (side.lanes * info(dtype).bytes < LEAST_COPY and _fetch_narrow(s, tensor, threads, tile * warps, step)):
+            _fetch(s[tensor], side, threads, tile * warps * step)
         s[tensor].compute_at(sums, ko)
         s[tensor].double_buffer(config["stages"])
 
@@ -513,6 +514,30 @@ def _multiply_by_group(s: Schedule, sums: Stage, attrs: dict[str, Any], threads:
         _spread(strip, strip.fuse(*rows, co), threads, tile * groups * config["step"] // side.lanes)
         strip.compute_at(sums, ko)
         strip.double_buffer(config["stages"])
+
+
+def _fetch_narrow(s: Schedule, tensor: Tensor, threads: Threads, rows: int, step: int) -> bool:
+    """As ``_fetch`` where numbers are too narrow for copies beside the program: a thread first asks for all it brings,
+    then stores it, and so waits once. Says whether that goes with the threads there are, and into registers."""
+    strip, count = s[tensor], math.prod(threads.counts)
+    if count % step or rows % (count // step) or rows * step // count > MOST_HELD:
+        return False
+    strip.set_scope("shared.dyn")
+    held = s[s.cache_write(tensor, "local")]
+    *lead, r, c = strip.op.axis
+    strip.storage_align(r, 16, 8)
+    r, turn = strip.split(r, factor=rows * step // count)
+    strip.reorder(*lead, r, c, turn)
+    axis, last = strip.split(strip.fuse(*lead, r, c), factor=threads.counts[2])
+    strip.bind(last, threads.lanes)
+    for thread, n in ((threads.columns, threads.counts[1]), (threads.rows, threads.counts[0])):
+        axis, inner = strip.split(axis, factor=n)
+        strip.bind(inner, thread)
+    strip.unroll(turn)
+    held.compute_at(strip, last)
+    for axis in held.op.axis:
+        held.unroll(axis)
+    return True
 
 
 def _fetch(strip: Stage, side: Operand, threads: Threads, elements: int) -> None:
