@@ -13,6 +13,7 @@ import tvm.testing
 from tests import on_target
 from tvm import relay
 from tvm.contrib import graph_executor
+from tvm.relay.transform import fuse_ops
 
 SIZES = (1, 2, 5, 15, 16, 17, 31, 32, 33, 64, 97, 128, 197, 256, 384, 1000, 1031)
 OPERATORS = ("softmax", "log_softmax", "layer_norm", "l2_normalize")
@@ -195,6 +196,15 @@ def test_what_stays_out_of_the_kernel_of_rows():
         assert len(groups(body, *inputs)) == 2, (name, groups(body, *inputs))
     before = relay.exp(x)
     assert len(groups(relay.Tuple([softmax(before), before]), x)) == 2, "two read it"
+
+
+def test_a_kernel_of_rows_takes_few_steps():
+    x = y = relay.var("x", shape=(8, 40))
+    for _ in range(20):
+        y = y * relay.tanh(y)
+    found = groups(relay.nn.softmax(y), x)
+    assert "nn.softmax" in found[-1] and len(found[-1]) <= fuse_ops.MAX_NODES_OF_ROWS
+    assert sum(map(len, found)) == 41
 
 
 def test_a_product_takes_what_follows_it_first():

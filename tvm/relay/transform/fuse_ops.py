@@ -35,6 +35,8 @@ from ..op.record import (
 from .function_pass import RelayFunctionPass, function_pass, is_call
 
 MAX_NODES = 256
+# With an operator that works row by row: each node is a step of its kernel.
+MAX_NODES_OF_ROWS = 18
 # Whether a product reads its operand at a place through operators that move data, the first of them first.
 OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 
@@ -295,7 +297,8 @@ class Fusion:
         groups = {n.group.root() for n in between}
         target = sink.group.root()
         groups.add(target)
-        if sum(g.size for g in groups) > self.max_nodes or sum(g.anchor is not None for g in groups) > 1:
+        most = MAX_NODES_OF_ROWS if any(g.pattern == ROWS for g in groups) else self.max_nodes
+        if sum(g.size for g in groups) > most or sum(g.anchor is not None for g in groups) > 1:
             return
         for g in groups:
             if g is not target:
