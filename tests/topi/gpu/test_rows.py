@@ -92,6 +92,7 @@ def test_rows_too_long_for_registers_are_read_again():
 
 @pytest.mark.parametrize("count, size, warps, together", [
     (2364, 197, 1, 4), (1536, 128, 1, 4), (270, 96, 1, 2), (1999, 128, 1, 1), (197, 768, 4, 1), (1, 1000, 8, 1),
+    (4096, 768, 1, 4), (4095, 768, 4, 1), (4096, 1032, 8, 1),
 ])  # fmt: skip
 def test_short_rows_are_done_by_one_warp_where_there_are_many(count, size, warps, together):
     for name in ("softmax", "layer_norm"):

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 SHORT_ROW = 16
 # Reductions and steps in one kernel at most.
 MOST_STEPS = 24
-# Elements of a row that one thread does, and where most multiprocessors have no row.
-SHARE, FEW_ROWS_SHARE = 8, 4
+# Elements of a row that one thread does; where most multiprocessors have no row; and at most where each has many rows,
+# if a warp does a row then: starting a block takes a nanosecond, and warps share one.
+SHARE, FEW_ROWS_SHARE, MANY_ROWS_SHARE = 8, 4, 32
 # Rows of one block, where each is done by one warp.
 ROWS_OF_A_BLOCK = 4
 # Registers of a thread for one copy of its part of a row.
@@ -177,6 +178,8 @@ def _parts(
             return None
     machine = planner.machine
     share = SHARE if 4 * rows >= machine.multiprocessors else FEW_ROWS_SHARE
+    if machine.is_cuda and rows >= 8 * machine.multiprocessors and rows % 2 == 0 and length <= MANY_ROWS_SHARE * 32:
+        share = MANY_ROWS_SHARE
     threads = machine.threads(-(-length // share))
     if length < threads:
         return None
