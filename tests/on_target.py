@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import tvm
+import tvm.testing
 
 # Tests of what is only on CPUs: layouts in blocks, schedules of CPUs, and texts of machine code.
 ONLY_CPU = ("tests/topi/cpu/", "tests/topi/test_schedule.py", "tests/relay/op/test_cpu_layout.py")
@@ -46,6 +47,18 @@ def only_compiles() -> bool:
 
 def is_cpu() -> bool:
     return os.environ.get("TVM_TEST_ON", "llvm") == "llvm"
+
+
+def gpu() -> tvm.target.Target:
+    """The target of tests that are about GPUs: the one under test, OpenCL where that is a CPU."""
+    return tvm.target.Target("opencl", host="llvm") if is_cpu() else target()
+
+
+def needs_gpu(test):
+    """Marks a test that runs code of ``gpu()``."""
+    if is_cpu():
+        return tvm.testing.requires_opencl(test)
+    return pytest.mark.skipif(only_compiles(), reason=f"there is no device for {target()} here")(test)
 
 
 def pytest_configure(config: pytest.Config) -> None:

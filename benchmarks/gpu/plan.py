@@ -17,7 +17,8 @@ DTYPES = ("float32", "float16")
 PRODUCTS = ("float32", "float16", "bfloat16", "tf32")
 OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose", "together", "sorting"))
 
-TESTS = ("tests/topi", "tests/relay/op", "tests/relay/transform/test_sink_reshape.py")
+TESTS = ("tests/topi", "tests/relay/op", "tests/relay/transform/test_sink_reshape.py",
+         "tests/relay/transform/test_fuse_rows.py")  # fmt: skip
 # Operator tests that compute-sanitizer looks at, which is 10 to 50 times slower: each family of kernels once.
 SANITIZED = (
     "tests/topi/test_nn.py::test_softmax",
@@ -36,6 +37,7 @@ SANITIZED = (
     "tests/topi/test_transform.py::test_dimensions_added_removed_moved",
     "tests/topi/test_transform.py::test_layout_transform",
     "tests/relay/op/test_nn.py::test_normalizations",
+    "tests/relay/transform/test_fuse_rows.py::test_one_kernel_with_the_numbers_of_numpy",
 )
 # Processes that share them, for each tool.
 SHARES = 3

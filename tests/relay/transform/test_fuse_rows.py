@@ -23,10 +23,6 @@ APART = {"softmax": 1e-5, "log_softmax": 1e-3, "layer_norm": 1e-2, "l2_normalize
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "60")) // 5
 
 
-def gpu() -> tvm.target.Target:
-    return tvm.target.Target("opencl", host="llvm") if on_target.is_cpu() else on_target.target()
-
-
 def kernels(library) -> list[str]:
     nodes = json.loads(library.get_graph_json())["nodes"]
     return [n["attrs"]["func_name"] for n in nodes if n["op"] != "null"]
@@ -122,11 +118,11 @@ class Drawn:
         return (relay.cast(x, dtype), wanted) if self.half else (x, wanted)
 
 
-@tvm.testing.requires_opencl
+@on_target.needs_gpu
 @pytest.mark.parametrize("case", range(CASES))
 def test_one_kernel_with_the_numbers_of_numpy(case, rng):
     drawn = Drawn(rng)
-    target = gpu()
+    target = on_target.gpu()
     fused, alone = build(drawn.function, target), build(drawn.function, target, fused=False)
     assert len(kernels(fused)) == 1, f"{kernels(fused)}\n{drawn.function}"
     apart = APART[drawn.name]
@@ -136,7 +132,7 @@ def test_one_kernel_with_the_numbers_of_numpy(case, rng):
         np.testing.assert_allclose(got, drawn.wanted, rtol, atol, err_msg=str(drawn.function))
 
 
-@tvm.testing.requires_opencl
+@on_target.needs_gpu
 @pytest.mark.parametrize("size", (5, 32, 197))
 def test_rows_that_are_masked_altogether_are_as_they_are_alone(size):
     x, mask = relay.var("x", shape=(3, 4, size)), relay.var("mask", shape=(1, 4, size))
@@ -144,7 +140,7 @@ def test_rows_that_are_masked_altogether_are_as_they_are_alone(size):
     hidden = np.zeros((1, 4, size), "float32")
     hidden[0, 1], hidden[0, 2, 1:] = -np.inf, -np.inf
     values = {"x": np.ones((3, 4, size), "float32"), "mask": hidden}
-    target = gpu()
+    target = on_target.gpu()
     got = run(build(function, target), values, target)
     np.testing.assert_allclose(got, run(build(function, target, fused=False), values, target), rtol=1e-5, atol=1e-6)
     wanted = np.zeros((3, 4, size))

@@ -59,10 +59,10 @@ def threads(body) -> dict[str, int]:
     return {a.node.thread_tag: int(a.value) for a in found}
 
 
-@tvm.testing.requires_opencl
+@on_target.needs_gpu
 @pytest.mark.parametrize("name, shape", CASES)
 def test_numbers(name, shape, rng):
-    target = tvm.target.Target("opencl", host="llvm") if on_target.is_cpu() else on_target.target()
+    target = on_target.gpu()
     x = (rng.standard_normal(shape) * 2).astype("float32")
     with target:
         a = te.placeholder(shape)
