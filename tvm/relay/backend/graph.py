@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class GraphCodegen:
         self.nodes: list[Node] = []
         self.values: dict[int, Any] = {}
         self.params: dict[str, Any] = {}
+        # Of the inputs.
+        self.names: set[str] = set()
         self.heads: list[tuple[int, int]] = []
         self.plan: Plan | None = None
         # Results that lie inside a join, and results the caller sees.
@@ -65,6 +68,7 @@ class GraphCodegen:
         t = var.checked_type_ or var.type_annotation
         if not isinstance(t, TensorType):
             raise TVMError(f"input %{var.name_hint} has type {t}; the graph executor takes tensors")
+        self.names.add(var.name_hint)
         self.nodes.append(Node(var.name_hint, [static(t, f"input '{var.name_hint}'")]))
         self.values[id(var)] = (len(self.nodes) - 1, 0)
 
@@ -72,7 +76,7 @@ class GraphCodegen:
         if id(node) in self.values:
             return self.values[id(node)]
         if isinstance(node, Constant):
-            name = f"p{len(self.params)}"
+            name = self._constant_name()
             self.params[name] = node.data
             self.nodes.append(Node(name, [TensorType(node.data.shape, node.data.dtype)]))
             return (len(self.nodes) - 1, 0)
@@ -90,6 +94,11 @@ class GraphCodegen:
             f"{type(node).__name__} in the graph: the graph executor runs straight graphs of kernels; "
             "control flow needs the virtual machine"
         )
+
+    def _constant_name(self) -> str:
+        """A name that no input has."""
+        numbers = itertools.count(len(self.params))
+        return next(name for i in numbers if (name := f"p{i}") not in self.names and name not in self.params)
 
     def _kernel(self, node: Call) -> Any:
         inputs: list[tuple[int, int]] = []
