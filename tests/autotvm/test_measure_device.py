@@ -110,6 +110,9 @@ class Timed:
     def __init__(self, *seconds: float):
         self.seconds, self.asked = list(seconds), []
 
+    def __getitem__(self, name):
+        return None
+
     def time_evaluator(self, name, device, number, repeat, min_repeat_ms, f_preproc):
         self.asked.append((number, repeat, min_repeat_ms))
         return lambda *arguments: type("Found", (), {"results": [self.seconds.pop(0)]})
@@ -122,6 +125,17 @@ def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks):
     costs = measure_worker._timed(module, message, tvm.cl(0), [])
     assert costs == ([2.0] if looks == 1 else [0.9])
     assert module.asked[1:] == [(5, 3, 1000)][: looks - 1] and module.asked[0][2] < 100
+
+
+@pytest.mark.parametrize("call, wanted", [(1.5e-5, 3e-6), (1e-2, 1e-2)])
+def test_a_small_kernel_is_not_slow_because_its_launch_is(call, wanted, monkeypatch):
+    """The best takes 4 us; the call of another takes longer by the clock of this machine, whatever its kernel takes."""
+    monkeypatch.setattr(measure_worker, "_seconds", lambda *arguments: call)
+    monkeypatch.setattr(measure_worker.ARGUMENTS, "prepare", lambda *arguments: None)
+    monkeypatch.setattr(measure_worker.ARGUMENTS, "sets", [[]])
+    module = Timed(3e-6, 3e-6)
+    message = measure_worker.request([], tvm.cl(0).device_type, "f", best=4e-6, min_repeat_ms=100)
+    assert measure_worker.measure(module, message)[0]["costs"] == [wanted]
 
 
 @needs_compiler

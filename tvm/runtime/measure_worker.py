@@ -37,6 +37,8 @@ _MUCH_FASTER = 0.5
 # Milliseconds of a first look at a candidate on a device, and how much slower than the best it may be to get another.
 _GLANCE_MS = 30
 _CLEARLY_SLOWER = 1.1
+# Seconds at most that starting a kernel and waiting for it take beside the kernel itself.
+_LAUNCH_SECONDS = 2e-4
 _GOLDEN, _MIX = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
@@ -154,7 +156,7 @@ def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], by
     function = module[message["entry"]]
     first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
-    limit = message.get("limit")
+    limit = hopeless_from(message.get("limit"), device)
     if limit and first > limit:
         # The first call also warms caches and threads: a second one decides.
         second = _seconds(function, arguments, device)
@@ -168,6 +170,12 @@ def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], by
     if message["cooldown"]:
         time.sleep(message["cooldown"])
     return {"costs": costs, **_name_of(device)}, outputs
+
+
+def hopeless_from(limit: float | None, device: Device) -> float | None:
+    """Seconds of one call from which on a candidate is not run further. On a device most of the call of a small kernel
+    is not the kernel."""
+    return limit + _LAUNCH_SECONDS if limit and device.device_type != Device.kDLCPU else limit
 
 
 def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
