@@ -74,6 +74,10 @@ def test_a_number_follows_other_products(make, rng):
     # Sums of half precision might not hold what the number keeps small.
     lambda: relay.nn.dense(
         relay.multiply(operand("a", "float16"), relay.const(0.25, "float16")), operand("b", "float16")),
+    # Without this number sums might overflow, or with zero not be numbers.
+    lambda: relay.nn.dense(relay.multiply(operand("a"), relay.const(1e-30)), operand("b")),
+    lambda: relay.nn.dense(relay.multiply(operand("a"), relay.const(0.0)), operand("b")),
+    lambda: relay.nn.dense(relay.multiply(operand("a"), relay.const(float("nan"))), operand("b")),
     # What is not moved only, after the number and before it.
     lambda: relay.nn.dense(relay.nn.relu(relay.multiply(operand("a"), relay.const(0.25))), operand("b")),
     lambda: relay.nn.dense(relay.multiply(relay.nn.relu(operand("a")), relay.const(0.25)), operand("b")),

@@ -18,6 +18,8 @@ from . import recognize
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
 
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
+# Sums of products may be so many times as large, or as small, before they are multiplied by a number as after it.
+MODERATE = 1024.0
 
 
 def _static(e: RelayExpr) -> tuple[int, ...] | None:
@@ -228,12 +230,13 @@ def _without_number(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
             x, c = e.args
             if not isinstance(c, Constant) or c.data.numpy().size != 1 or x.checked_type_ != e.checked_type_:
                 return None
-            if not _is_moved(x):
-                # The number is a part of what computes x.
+            number = float(c.data.numpy().reshape(()))
+            if not 1 / MODERATE <= abs(number) <= MODERATE or not _is_moved(x):
+                # The number keeps sums from overflowing, or is a part of what computes x.
                 return None
             for mover in reversed(chain):
                 x = Call(mover.op, (x,), mover.attrs, (), mover.span)
-            return x, float(c.data.numpy().reshape(()))
+            return x, number
         if not _is_mover(e):
             return None
         chain.append(e)

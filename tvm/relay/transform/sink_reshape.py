@@ -19,7 +19,7 @@ from ..infer import dims
 from ..op import transform
 from ..op.record import BROADCAST, OUT_ELEMWISE_FUSABLE, pattern_of
 from .function_pass import RelayFunctionPass, function_pass, replacement, type_of, use_counts
-from .fuse_ops import own_nodes
+from .fuse_ops import is_reshape, own_nodes
 
 Shape = tuple[int, ...]
 
@@ -88,10 +88,6 @@ def without_ones(shape: Shape) -> Shape:
     while shape and shape[0] == 1:
         shape = shape[1:]
     return shape
-
-
-def is_reshape(e: RelayExpr) -> bool:
-    return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("reshape_only"))
 
 
 def is_free(e: RelayExpr) -> bool:
