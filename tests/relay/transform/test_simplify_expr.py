@@ -92,8 +92,10 @@ def test_a_factor_that_others_read_stays():
     assert operators(after) == {"multiply": 1, "nn.dense": 1, "transpose": 2}
 
 
-def test_half_precision_operands_of_a_wide_product(rng):
-    scaled = relay.multiply(operand("a", "float16"), relay.const(0.25, "float16"))
-    before, after = simplified(relay.nn.dense(scaled, operand("b", "float16"), out_dtype="float32"))
-    assert after["main"].body.op.name == "multiply" and after["main"].body.checked_type.dtype == "float32"
+@pytest.mark.parametrize("target, wanted", [("llvm", "nn.dense"), ("cuda -arch=sm_80", "multiply")])
+def test_half_precision_operands_are_rounded_as_written_but_on_gpus(target, wanted, rng):
+    scaled = relay.multiply(operand("a", "float16"), relay.const(0.3, "float16"))
+    with tvm.target.Target(target):
+        before, after = simplified(relay.nn.dense(scaled, operand("b", "float16"), out_dtype="float32"))
+    assert after["main"].body.op.name == wanted and after["main"].body.checked_type.dtype == "float32"
     check_same_result(before, after, rng, 1e-2)
