@@ -112,3 +112,12 @@ def test_other_types_and_weights_that_are_not_known_stay_as_they_are():
     half = relay.var("x", shape=(1, 16, 8, 8), dtype="float16")
     y = relay.nn.conv2d(half, relay.const(np.zeros((16, 16, 3, 3), "float16")))
     assert altered(tvm.IRModule.from_expr(relay.Function([half], y))) == ["nn.conv2d"]
+
+
+@pytest.mark.parametrize("bias", [(1,), (1, 1, 1), (1, 1, 1, 1)])
+def test_a_single_element_between_convolutions(bias):
+    x = relay.var("x", shape=(1, 1, 1, 1))
+    y = relay.add(relay.nn.conv2d(x, weights(1, 1, 1, 1)), relay.const(np.full(bias, 0.5, "float32")))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.conv2d(relay.nn.relu(y), weights(8, 1, 1, 1))))
+    data = np.full((1, 1, 1, 1), 1.5, "float32")
+    np.testing.assert_allclose(run(mod, 3, data), run(mod, 0, data), rtol=1e-5, atol=1e-6)

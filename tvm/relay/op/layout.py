@@ -96,9 +96,11 @@ def same(attrs, types, old: str, new: str) -> LayoutChange:
 def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
     """As ``same``; a tensor with one element along a divided dimension has blocks of one."""
     inputs: list[str | Vector | None] = []
+    # A single element is as good as a scalar, but where there is nothing else: the result has the rank of the layout.
+    lone = all(d == 1 for t in types for d in dims(t))
     for t in types:
         shape = dims(t)
-        if all(d == 1 for d in shape):
+        if all(d == 1 for d in shape) and not (lone and len(shape) == len(letters(old))):
             inputs.append(None)
             continue
         named = dict(zip(reversed(letters(old)), reversed(shape)))
