@@ -60,6 +60,11 @@ def is_call(e: Any, *names: str) -> bool:
     return type(e) is Call and type(e.op) is Op and e.op.name in names
 
 
+def is_mover(e: Any) -> bool:
+    """Whether an expression only moves the data of its input."""
+    return type(e) is Call and type(e.op) is Op and bool(e.op.attrs.get("moves_only"))
+
+
 def replacement(rule: Callable[[Any], Any], node: Any) -> Any:
     """``rule(node)``; calls that it makes have the span of the node."""
     if node.span is None:

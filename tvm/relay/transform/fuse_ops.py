@@ -32,7 +32,7 @@ from ..op.record import (
     TUPLE,
     pattern_of,
 )
-from .function_pass import RelayFunctionPass, function_pass, is_call
+from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover
 
 MAX_NODES = 256
 # With an operator that works row by row: each node is a step of its kernel.
@@ -261,8 +261,7 @@ class Fusion:
 
     def moves_for_one(self, e: RelayExpr) -> bool:
         """Whether an expression moves data, and one operand is all it is."""
-        is_mover = isinstance(e, Call) and isinstance(e.op, Op) and e.op.attrs.get("moves_only")
-        return bool(is_mover) and len(self.graph.by_expr[id(e)].users) == 1
+        return is_mover(e) and len(self.graph.by_expr[id(e)].users) == 1
 
     def visit(self, node: _Node, phase: int) -> None:
         group = node.group.root()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from ...autotvm.task.dispatcher import FallbackContext, using
 from ...dtype import info
 from ...ir.module import IRModule
-from ...ir.op import Op
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
@@ -24,7 +23,8 @@ from ..backend.te_compiler import ToTensors
 from ..expr import Call, Function, RelayExpr, TupleGetItem, Var
 from ..infer import dims
 from ..op import transform
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
+from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
+from .simplify_expr import axes_of
 
 PRODUCTS = ("nn.batch_matmul", "nn.dense", "nn.matmul")
 TAGS = (gemm.TAG, tensor_cores.TAG)
@@ -134,7 +134,7 @@ class Operands:
         if not is_call(e, "transpose") or self.counts.get(id(e), 1) > 1:
             return None
         rank = len(dims(e.checked_type_))
-        axes = list(range(rank))[::-1] if e.attrs.axes is None else [a % rank for a in e.attrs.axes]
+        axes = list(axes_of(e))
         if axes[-2] != rank - 1:
             return None
         axes[-2:] = axes[:-3:-1]
@@ -159,7 +159,7 @@ class Operands:
 
 def _movers(e: RelayExpr) -> list[Call]:
     """An expression as calls that only move data: itself, or what does the same; none if it is nothing of the kind."""
-    if isinstance(e, Call) and isinstance(e.op, Op) and e.op.attrs.get("moves_only"):
+    if is_mover(e):
         return [e]
     if isinstance(e, TupleGetItem) and is_call(e.tuple_value, "split"):
         return _part(e.tuple_value, e.index)

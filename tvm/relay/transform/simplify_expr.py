@@ -16,7 +16,7 @@ from ..infer import dims
 from ..op import tensor, transform
 from ..op.record import CallAttrs
 from . import recognize
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
+from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
 
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
 # Sums of products may be so many times as large, or as small, before they are multiplied by a number as after it.
@@ -45,7 +45,8 @@ def reshape_chain(node: Call, counts) -> RelayExpr | None:
     return transform.reshape(source, shape, True) if source is not node.args[0] else None
 
 
-def _axes(node: Call) -> tuple[int, ...]:
+def axes_of(node: Call) -> tuple[int, ...]:
+    """The order of the dimensions of a transpose."""
     rank = len(dims(node.args[0].checked_type_))
     axes = node.attrs.axes
     return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
@@ -53,9 +54,9 @@ def _axes(node: Call) -> tuple[int, ...]:
 
 def transpose_chain(node: Call, counts) -> RelayExpr | None:
     """Transposes of transposes are one; the identity is none."""
-    axes, source = _axes(node), node.args[0]
+    axes, source = axes_of(node), node.args[0]
     while is_call(source, "transpose"):
-        inner = _axes(source)
+        inner = axes_of(source)
         axes, source = tuple(inner[a] for a in axes), source.args[0]
     if axes == tuple(range(len(axes))):
         return source
@@ -204,19 +205,15 @@ def pad_into_window(node: Call, counts) -> RelayExpr | None:
 def turned_right(node: Call, counts) -> RelayExpr | None:
     """a . transpose(b) is a product with the rows of b."""
     a, b = node.args
-    if not is_call(b, "transpose") or _axes(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
+    if not is_call(b, "transpose") or axes_of(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
         return None
     attrs = CallAttrs({**node.attrs.entries, "transpose_b": not node.attrs.transpose_b})
     return Call(node.op, (a, b.args[0]), attrs, (), node.span)
 
 
-def _is_mover(e: RelayExpr) -> bool:
-    return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("moves_only"))
-
-
 def _is_moved(e: RelayExpr) -> bool:
     """Whether an expression is data in another order."""
-    while _is_mover(e):
+    while is_mover(e):
         if not e.op.attrs.get("reshape_only"):
             return True
         e = e.args[0]
@@ -238,7 +235,7 @@ def _without_number(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
             for mover in reversed(chain):
                 x = Call(mover.op, (x,), mover.attrs, (), mover.span)
             return x, number
-        if not _is_mover(e):
+        if not is_mover(e):
             return None
         chain.append(e)
         e = e.args[0]
