@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import random
@@ -212,6 +213,19 @@ def test_records_in_a_database(tmp_path):
     store.save(records[2][0], records[4][1], extend=True)
     assert [r.costs for r in store.load(records[2][0], get_all=True)] == [(3,), (5,)]
     assert len(list(store)) == 7 and len(store.filter(lambda i, r: r.costs[0] > 4)) == 3
+
+
+def test_records_of_files_and_of_iterables_of_them_are_merged(tmp_path):
+    pairs = get_sample_records(10)
+    best = str(pairs[0][0].config)
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, part in zip(paths, (pairs[5:], pairs[:5])):
+        RecordFile(path).append(autotvm.record.encode(*pair) for pair in part)
+    text = io.StringIO("".join(path.read_text() for path in paths))
+    inp = pairs[0][0]
+    for records in (paths, zip(paths), text, iter(pairs), zip([pairs[5:], pairs[:5]]), [iter(pairs[5:]), paths[1]]):
+        history = autotvm.task.ApplyHistoryBest(records)
+        assert str(history.query(inp.target, inp.task.workload)) == best
 
 
 def test_devices_are_not_read():

@@ -110,6 +110,22 @@ def test_filters_over_several_knobs():
         cfg.get(next(i for i in range(108) if i not in kept))
 
 
+def test_a_knob_that_is_defined_again_is_another_knob():
+    cfg = ConfigSpace()
+    cfg.define_split("y", cfg.axis(128), num_outputs=2)
+    cfg.define_split("x", cfg.axis(128), num_outputs=2)
+    cfg.multi_filter(lambda config: 32 <= config["x"].size[1] * config["y"].size[1] < 1024)
+    assert (len(cfg), cfg.range_length) == (34, 64)
+    cfg.define_split("y", cfg.axis(128), num_outputs=2, filter=lambda y: y.size[-1] < 64)
+    assert (len(cfg), cfg.range_length) == (27, 48)
+    by_hand = FallbackConfigEntity()
+    for _ in range(2):
+        by_hand.define_split("n", by_hand.axis(128), num_outputs=3)
+        by_hand.fallback_split("n", [-1, 8, 4])
+    by_hand.define_split("n", by_hand.axis(128), num_outputs=3)
+    assert by_hand["n"].size == [4, 8, 4]
+
+
 def test_json_keeps_a_configuration():
     cfg = space_of_three()
     cfg.define_annotate("ann", [cfg.axis(2), cfg.axis(4)], policy="try_unroll_vec")

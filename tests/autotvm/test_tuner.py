@@ -63,7 +63,7 @@ def test_tuner_measures_each_configuration_once(kind):
 def test_ranges_of_indexes():
     task, _ = get_sample_task()
     grid = GridSearchTuner(task)
-    assert (grid.begin_idx, grid.end_idx, grid.index_idx, grid.range_length, grid.visited_max) == (0, 64, 0, 64, 64)
+    assert (grid.begin_idx, grid.end_idx, grid.index, grid.range_length, grid.visited_max) == (0, 64, 0, 64, 64)
     for kind in (GridSearchTuner, RandomTuner):
         tuner = kind(task, range_idx=(8, 15))
         assert (tuner.begin_idx, tuner.end_idx, tuner.range_length, tuner.visited_max) == (8, 16, 8, 8)

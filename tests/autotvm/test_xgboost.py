@@ -136,6 +136,22 @@ def test_history_of_other_shapes_makes_a_base_model():
     assert len(upper.predict(np.ones(12))) == 12
 
 
+def test_history_of_the_task_alone_makes_a_base_model_where_it_is_long_enough():
+    task, _ = get_sample_task()
+    for least, wanted in ((10, True), (11, False)):
+        tuner = autotvm.tuner.XGBTuner(task)
+        tuner.load_history(get_sample_records(10), min_seed_records=least)
+        assert (tuner.cost_model.base_model is not None) == wanted
+
+
+def test_what_a_tuner_is_told_of_is_not_measured_again():
+    task, _ = get_sample_task()
+    tuner = autotvm.tuner.XGBTuner(task)
+    records = get_sample_records(5)
+    tuner.update([inp for inp, _ in records], [res for _, res in records])
+    assert tuner.visited == set(tuner.xs) == {inp.config.index for inp, _ in records}
+
+
 def test_picks_differ():
     knobs = [[0, 0]] * 5 + [[1, 1], [2, 2]]
     assert set(submodular_pick([1.0, 0.99, 0.98, 0.97, 0.96, 0.5, 0.4], knobs, 3)) == {0, 5, 6}

@@ -150,17 +150,17 @@ def load_from_file(
 
 
 def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """Records of a path, of several, of an open file, or as pairs."""
+    """Records of a path, of an open file, as pairs (input, result), or of any iterable of these."""
     if isinstance(records, (str, os.PathLike)):
         yield from load_from_file(records, unread)
     elif isinstance(records, io.TextIOBase):
         yield from load_from_buffer(records, unread)
+    elif isinstance(records, tuple) and records and isinstance(records[0], MeasureInput):
+        inp, result = records
+        yield inp, result
     else:
         for item in records:
-            if isinstance(item, (str, os.PathLike)):
-                yield from load_from_file(item, unread)
-            else:
-                yield item
+            yield from iterate_records(item, unread)
 
 
 def split_workload(in_file: str, clean: bool = True) -> None:

@@ -40,6 +40,13 @@ class RecordFile:
                 f"tuning records cannot be written to '{self.path}': {error.strerror}; what was written before is kept"
             ) from None
 
+    def is_cut_short(self) -> bool:
+        """Whether the last line was never ended and is the beginning of a record."""
+        with open(self.path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(file.tell() - _TAIL, 0))
+            return _cut_short(file.read(), self.begin) is not None
+
     def _append(self, descriptor: int, data: bytes) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             data = _mend(descriptor, self.begin) + data
@@ -60,15 +67,23 @@ def _mend(descriptor: int, begin: bytes) -> bytes:
     tail = os.pread(descriptor, size - start, start)
     if not tail or tail.endswith(b"\n"):
         return b""
-    cut = tail[tail.rfind(b"\n") + 1 :]
-    try:
-        json.loads(cut)
+    cut = _cut_short(tail, begin)
+    if cut is None:
         return b"\n"
-    except ValueError:
-        if not cut.startswith(begin[: len(cut)]):
-            return b"\n"
     os.ftruncate(descriptor, size - len(cut))
     return b""
+
+
+def _cut_short(tail: bytes, begin: bytes) -> bytes | None:
+    """The last line of a file where it is the beginning of a record and no more."""
+    cut = tail[tail.rfind(b"\n") + 1 :]
+    if not cut or not cut.startswith(begin[: len(cut)]):
+        return None
+    try:
+        json.loads(cut)
+    except ValueError:
+        return cut
+    return None
 
 
 @contextlib.contextmanager

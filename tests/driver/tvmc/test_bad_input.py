@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +95,14 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
     refused(4, "'cmsis-nn' is no target", *compile_, "--target", "cmsis-nn, c")
+    other = "x86_64" if platform.machine() == "aarch64" else "aarch64"
     refused(4, "needs a linker for that machine: --cross-compiler", *compile_, "--target",
-            "llvm -mtriple=aarch64-linux-gnu")
+            f"llvm -mtriple={other}-linux-gnu")
+    refused(4, "'cpu' is no target: a CPU's is llvm; targets that code is generated for are c, cuda, llvm", *compile_,
+            "--target", "cpu")
+    refused(4, "--tuning-records: there is no file 'none.json'", *compile_, "--tuning-records", "none.json")
+    refused(4, "there is no pass 'tir.transform.Nothing'", *compile_, "--pass-config",
+            "tir.add_lower_pass=1,tir.transform.Nothing")
     refused(4, "the compiler 'no-such-cc' was not found", *compile_, "--cross-compiler", "no-such-cc")
     refused(4, "executor aot is not supported yet", *compile_, "--executor", "aot")
     refused(4, "parameters stay in mod.params", *compile_, "--executor-graph-link-params", "1")
@@ -117,18 +125,33 @@ def test_an_argument_error_is_short(refused, model_path):
     assert len(refused(2, "error: argument", "compile", "-O", "9", model_path).splitlines()) == 2
 
 
-@pytest.mark.parametrize("suffix", ["h5", "pb", "tflite", "pth", "zip", "pdmodel"])
+@pytest.mark.parametrize("suffix", ["h5", "pb", "tflite", "pth", "pt", "zip", "pdmodel"])
 def test_formats_whose_importer_is_still_to_come(refused, tmp_path, suffix):
     path = tmp_path / f"model.{suffix}"
     path.write_bytes(b"x")
     refused(4, "is not available yet; export the model to ONNX", "compile", str(path))
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"targets": 3}', '{"targets": ["llvm"]}', '{"target": "foo"}'])
-def test_a_wrong_configuration_file(refused, model_path, tmp_path, content):
+@pytest.mark.parametrize(("content", "words"), [
+    ("[]", "must hold an object"), ("{", "cannot be read"), ('{"targets": 3}', "must be a list of objects"),
+    ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is no target"),
+    ('{"targets": [{"kind": 5}]}', "'targets' needs a text as its \"kind\", got 5"),
+    ('{"executor": {"link-params": 1}}', "'executor' needs a text"),
+    ('{"opt-level": 9}', "-O/--opt-level: invalid choice: 9"), ('{"opt-level": "x"}', "invalid int value: 'x'"),
+    ('{"module-name": ["a", "b"]}', '--module-name cannot be ["a", "b"]'),
+    ('{"desired-layout": [null]}', "--desired-layout cannot be [null]"),
+    ('{"print-pass-times": 3}', "--print-pass-times cannot be 3"),
+    ('{"tragets": [{"kind": "llvm"}]}', "no command has an option --tragets"),
+])
+def test_a_wrong_configuration_file(refused, model_path, tmp_path, content, words):
     path = tmp_path / "c.json"
     path.write_text(content)
-    refused(4, "", "--config", str(path), "compile", model_path)
+    refused(4, words, "--config", str(path), "compile", model_path)
+
+
+def test_a_wrong_target_is_said_before_the_model_is_read(refused, tmp_path):
+    (tmp_path / "no_model.onnx").write_bytes(b"no model")
+    refused(4, "is no target", "compile", "--target", "cpu", str(tmp_path / "no_model.onnx"))
 
 
 # ---- models and inputs ----
@@ -175,6 +198,9 @@ def test_inputs_that_are_no_arrays(refused, package, tmp_path):
     (tmp_path / "empty.npz").write_bytes(b"")
     (tmp_path / "words.npz").write_text("hello")
     (tmp_path / "words.png").write_text("hello")
+    with zipfile.ZipFile(tmp_path / "bytes.npz", "w") as archive:
+        archive.writestr("data", b"no array")
+    given("'data' in it is no array", "bytes.npz")
     given("it holds Python objects", "object.npz")
     given("the model wants float32", "text.npz")
     given("the model wants float32", "complex.npz")
@@ -185,7 +211,7 @@ def test_inputs_that_are_no_arrays(refused, package, tmp_path):
     given("cannot be read as a photo", "words.png")
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b'{"a": "b"}', b"3"])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b'{"a": "b"}', b"3", b'{"0": []}'])
 def test_labels_that_are_none(refused, package, tmp_path, content):
     if content is not None:
         (tmp_path / "labels").write_bytes(content)

@@ -59,7 +59,7 @@ def test_candidates_for_a_gpu_are_built_without_one(model_path, tmp_path):
 
 
 def test_where_results_go_is_said_once(model_path, tmp_path, refused):
-    refused(2, "one of the arguments -o/--output --build-only is required", "tune", model_path)
+    refused(4, "-o FILE takes the records, --build-only FOLDER the candidates", "tune", model_path)
     refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
     (tmp_path / "file").write_text("")
     refused(4, "cannot be written", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)

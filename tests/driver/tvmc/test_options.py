@@ -45,6 +45,7 @@ def output(package: str) -> np.ndarray:
         ["--opt-level", "1"],
         ["--pass-config", "tir.disable_vectorize=1"],
         ["--pass-config", "tir.add_lower_pass=1,tvm.tir.transform.Simplify"],
+        ["--pass-config", "tir.add_lower_pass=1,tir.transform.UnrollLoop"],
         ["--module-name", "other"],
         ["--executor", "graph", "--executor-graph-link-params", "0", "--runtime", "cpp"],
         ["--cross-compiler", "cc", "--cross-compiler-options=-O1 -g"],

@@ -52,15 +52,22 @@ def test_unwritable_file_is_said_before_anything_is_measured(model_path, tmp_pat
     assert "Task" not in done.stdout
 
 
-def test_file_that_cannot_be_made_is_said_before_anything_is_measured(model_path, tmp_path):
+@pytest.mark.parametrize(("path", "words"), [
+    ("file/records.json", "there is no directory"), ("no/records.json", "there is no directory"),
+    ("folder", "it is a directory"),
+])
+def test_a_path_that_cannot_be_a_file_is_said_before_anything_is_measured(model_path, tmp_path, path, words):
     (tmp_path / "file").write_text("")
-    done = tune(str(tmp_path / "file" / "records.json"), model_path)
-    check(done, "cannot be written")
-    assert "Task" not in done.stdout
+    (tmp_path / "folder").mkdir()
+    done = tune(str(tmp_path / path), model_path)
+    check(done, words)
+    assert "Task" not in done.stdout and not (tmp_path / "no").exists()
 
 
-def test_missing_folders_are_made(model_path, tmp_path):
-    records = tmp_path / "new" / "folder" / "records.json"
-    done = tune(str(records), model_path)
-    assert done.returncode == 0, done.stderr
-    assert len(records.read_text().splitlines()) > 2
+def test_a_file_of_something_else_is_left_as_it_is(model_path, tmp_path):
+    for text in ("tabby\ntiger cat\n", "no end of line", '{"0": "tabby"}\n'):
+        labels = tmp_path / "labels.txt"
+        labels.write_text(text)
+        done = tune(str(labels), model_path)
+        check(done, "has lines that are no tuning records; nothing was written to it")
+        assert labels.read_text() == text

@@ -189,6 +189,21 @@ def test_a_run_goes_on_and_measures_nothing_again(world, tmp_path, capsys):
     assert "22 records found, going on\n" in capsys.readouterr().out
 
 
+def test_a_run_with_a_file_of_its_own_choice_makes_all_its_trials(world, tmp_path):
+    for trials in (12, 24):
+        run = tune(tmp_path, [a_task(64)], trials=12, resumes=False)
+        assert run.work[0].tuned == trials and max(world.times.values()) == 1
+
+
+def test_tasks_have_the_numbers_of_the_list(world, tmp_path, capsys):
+    tasks = [a_task(64), a_task(128)]
+    tasks[0].number, tasks[1].number = 5, 7
+    run = tune(tmp_path, tasks, trials=8)
+    shown = capsys.readouterr().out
+    assert "[Task  5/ 2]" in shown and "[Task  7/ 2]" in shown
+    assert [w.number for w in run.work] == [5, 7] and "\n  5 matmul" in shown.replace("testing/", "")
+
+
 @pytest.mark.parametrize("tuner", ["ga", "random", "gridsearch", "xgb_knob"])
 def test_every_tuner_goes_on_where_it_stopped(world, tmp_path, tuner):
     task = a_task(64)

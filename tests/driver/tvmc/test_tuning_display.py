@@ -30,7 +30,7 @@ def a_work(number: int, seconds: float | None, untuned: float | None = None, cou
         name="conv2d_NCHWc.x86", count=count, flop=1e8, args=(("TENSOR", (1, 8, 8, 8), "float32"), (1, 1)))
     return types.SimpleNamespace(
         number=number, task=task, best={0: None} if seconds else {}, untuned=untuned, tuned=tuned,
-        cost=(seconds or 1.0) * count, speed=1e8 / (seconds or 1.0), prefix=f"[Task {number + 1:2d}/ 3] ",
+        cost=(seconds or 1.0) * count, speed=1e8 / (seconds or 1.0), prefix=f"[Task {number:2d}/ 3] ",
         tuner=types.SimpleNamespace(flops=lambda result: 1e8 / result.costs[0] if result.error_no == 0 else 0.0))
 
 
@@ -72,12 +72,12 @@ def test_the_table_tells_time_share_gain_and_peak(table):
     shown.begin()
     shown.turn(run.work[1], 24)
     lines = screen(shown).splitlines()
-    assert lines[0] == "tvmc tune  1:05 of 10:00, 16 of 100 trials, now task 2, trial 9 of 32"
+    assert lines[0] == "tvmc tune  1:05 of 10:00, 16 of 100 trials, now task 1, trial 9 of 32"
     assert lines[1] == ("Estimated time in the model: 5.000 ms untuned, 4.000 ms now (1.25x); "
                         "peak 200 GFLOPS, 20 GB/s")
-    assert lines[3].split() == ["1", "conv2d_NCHWc", "1x8x8x8", "25.0%", "2.000", "ms", "1.000", "ms", "2.00x",
+    assert lines[3].split() == ["0", "conv2d_NCHWc", "1x8x8x8", "25.0%", "2.000", "ms", "1.000", "ms", "2.00x",
                                 "100.0", "50%", "8"]
-    assert lines[5].split() == ["3", "conv2d_NCHWc", "1x8x8x8", *"-" * 6, "0"]
+    assert lines[5].split() == ["2", "conv2d_NCHWc", "1x8x8x8", *"-" * 6, "0"]
     assert len(lines) == 6
 
 
@@ -102,7 +102,7 @@ def test_a_low_window_shows_what_takes_most_time_and_the_current_task(table):
     shown.turn(run.work[0], 8)
     lines = screen(shown).splitlines()
     assert len(lines) <= 9
-    assert [line.split()[0] for line in lines[3:-1]] == ["1", "17", "18", "19", "20"]
+    assert [line.split()[0] for line in lines[3:-1]] == ["0", "16", "17", "18", "19"]
     assert lines[-1].strip() == "and 15 tasks that take less time"
     shown.end()
     assert len(screen(shown).splitlines()) == 23, "in the end all are listed"
@@ -160,7 +160,7 @@ def test_a_log_has_marks_and_classic_lines(capsys):
     first, second, third, rest = capsys.readouterr().out.split("\n")
     assert first == ".TET" and third == "." and rest == ""
     assert re.fullmatch(
-        r"\[Task  1/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second)
+        r"\[Task  0/ 3\]  Current/Best:   50\.00/ 100\.00 GFLOPS \| Progress: \(4/4\) \| \d+\.\d\d s Done\.", second)
 
 
 def start_on_terminal(command: list[str]) -> tuple[subprocess.Popen, int]:
@@ -206,11 +206,11 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
     assert data.count(b"tvmc tune") > 2, "it was drawn several times"
     text = Screen(data.decode()).text()
     assert text.count("tvmc tune") == 1 and "5 of 5 trials" in text, text
-    assert re.search(r"^  1 conv2d.* +100\.0% .*ms .*ms .*x .*% +5$", text, re.MULTILINE), text
+    assert re.search(r"^  0 conv2d.* +100\.0% .*ms .*ms .*x .*% +5$", text, re.MULTILINE), text
     assert "Estimated time in the model: " in text and "[Task" not in text
 
 
-@pytest.mark.parametrize("moment", [b"without tuning", b"now task 1"])
+@pytest.mark.parametrize("moment", [b"without tuning", b"now task 0"])
 def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment):
     """Also while worker processes are just starting."""
     process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000))

@@ -289,10 +289,11 @@ def sentence(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread
     remarks = [f"{foreign} from another {kind} ({', '.join(sorted(others))}; the code is for {processor})"]
     remarks = remarks if foreign else []
     remarks += [f"{older} from another version ({', '.join(sorted(versions))})"] if older else []
-    parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"]
-    parts[0] += f", {' and '.join(remarks)}" if remarks else ""
+    parts = [f"{len(used)} operator{'s are' if len(used) != 1 else ' is'} compiled with theirs"] if used else []
+    if remarks:
+        parts[0] += f", {' and '.join(remarks)}"
     parts += [f"those of {misfits} are for another template or other knobs and are left out"] if misfits else []
-    parts += [f"there are none for {missing}"] if missing else []
+    parts += [f"there are none for {missing} operator{'s' * (missing != 1)}"] if missing else []
     return f"tuning records: {'; '.join([*parts, *unread.words()])}"
 
 

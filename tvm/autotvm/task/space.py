@@ -392,11 +392,13 @@ class ConfigSpace:
         return self._kept
 
     def _define(self, kind: Any, name: str, axes: list[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        if self._collect and name not in self.space_map:
+        if self._collect:
             given = [a if isinstance(a, (VirtualAxis, Axis)) else _maybe_axis(a) for a in axes]
             space = kind(given, policy, **kwargs)
             self.space_map[name] = space
-            self._entity_map.setdefault(name, space[0])
+            # A knob that is defined again is another knob, but a default that was set by hand stays.
+            if not (self.is_fallback and name in self._entity_map):
+                self._entity_map[name] = space[0]
             self.clear_cache()
             return [Axis(space, i) for i in range(space.num_output)]
         return [Axis(None, i) for i in range(kind.get_num_output(axes, policy, **kwargs))]

@@ -110,6 +110,8 @@ class Task:
         self.flop: float | None = None
         # How often a model computes it when it runs once.
         self.count = 1
+        # Its place among the tasks of the model it was found in.
+        self.number: int | None = None
         self.target: Target | None = None
         self.target_host: Target | None = None
 

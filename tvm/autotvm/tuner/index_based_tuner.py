@@ -38,28 +38,28 @@ class GridSearchTuner(IndexBaseTuner):
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
         super().__init__(task, range_idx)
-        self.index_idx: int | None = self.begin_idx - 1
+        self.index: int | None = self.begin_idx - 1
         self._advance()
 
     def _advance(self) -> None:
         """To the next index that is kept and new; None after the last."""
-        assert self.index_idx is not None
-        self.index_idx = self.space.get_next_index(self.index_idx, 1, self.begin_idx, self.end_idx)
-        while self.index_idx is not None and self.index_idx in self.visited:
-            self.index_idx = self.space.get_next_index(self.index_idx, 1, self.begin_idx, self.end_idx)
+        assert self.index is not None
+        self.index = self.space.get_next_index(self.index, 1, self.begin_idx, self.end_idx)
+        while self.index is not None and self.index in self.visited:
+            self.index = self.space.get_next_index(self.index, 1, self.begin_idx, self.end_idx)
 
     def next_batch(self, batch_size: int) -> list[Any]:
         batch = []
-        while len(batch) < batch_size and self.index_idx is not None:
-            if self.index_idx not in self.visited:
-                self.visited.add(self.index_idx)
-                batch.append(self.space.get(self.index_idx))
+        while len(batch) < batch_size and self.index is not None:
+            if self.index not in self.visited:
+                self.visited.add(self.index)
+                batch.append(self.space.get(self.index))
             self._advance()
         return batch
 
     def reset(self) -> None:
         super().reset()
-        self.index_idx = self.begin_idx - 1
+        self.index = self.begin_idx - 1
         self._advance()
 
 

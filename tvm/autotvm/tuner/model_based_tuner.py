@@ -94,6 +94,7 @@ class ModelBasedTuner(Tuner):
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for inp, result in zip(inputs, results):
             flops = self.flops(result)
+            self.visited.add(inp.config.index)
             self.xs.append(inp.config.index)
             self.ys.append(flops)
             self.flops_max = max(self.flops_max, flops)
@@ -113,14 +114,14 @@ class ModelBasedTuner(Tuner):
         self.trials = found
 
     def load_history(self, data_set: Iterable, min_seed_records: int = 500) -> None:
-        """Records of this task are taken as measured; those of other tasks of the
-        template, or of other machines, teach a base model."""
+        """Records of this task are taken as measured; those of other tasks of the template, or of other machines,
+        teach a base model, and where there are none, this task's do."""
         records = list(data_set)
         others = [pair for pair in records if pair[0].task.workload != self.task.workload
                   or not is_made_here(pair[0], self.task.target)]  # fmt: skip
-        if others and not self.xs:
+        if records and not self.xs:
             base = self.cost_model.spawn_base_model()
-            if base.fit_log(others, self.plan_size, min_seed_records):
+            if base.fit_log(others or records, self.plan_size, min_seed_records):
                 self.cost_model.load_basemodel(base)
                 self._plan_from_base()
         super().load_history(records, min_seed_records)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
+
+from .errors import TVMCException
 
 REGISTERED_PARSER: list = []
 
@@ -20,6 +24,48 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def apply_defaults(parser: argparse.ArgumentParser, json_params: list[dict[str, Any]]) -> None:
+    """Defaults from a configuration file, held to what the command line may give.
+
+    argparse converts defaults that are texts and checks none, so each value is given to it as a text.
+    """
+    actions = {action.dest: action for action in parser._actions}
+    for entry in json_params:
+        for name, value in entry.items():
+            # Options are spelled with dashes where argparse names them with underscores.
+            action = actions.get(name.replace("-", "_"))
+            if action is not None:
+                parser.set_defaults(**{action.dest: _default(parser, action, value)})
+
+
+def _default(parser: argparse.ArgumentParser, action: argparse.Action, value: Any) -> Any:
+    """The value of one option."""
+    option = max(action.option_strings, key=len, default=action.dest)
+    if isinstance(value, bool) and action.nargs == 0:
+        return value
+    several = isinstance(value, list)
+    takes_several = action.nargs in ("+", "*") or isinstance(action, argparse._AppendAction)
+    texts = value if several else [value]
+    if action.nargs == 0 or several and not takes_several or not all(isinstance(v, (str, int, float)) for v in texts):
+        raise TVMCException(f"configuration: {option} cannot be {json.dumps(value)}")
+    try:
+        converted = [parser._get_value(action, str(v)) for v in texts]
+        for one in converted:
+            parser._check_value(action, one)
+    except argparse.ArgumentError as problem:
+        raise TVMCException(f"configuration: {problem}") from problem
+    return converted if takes_several else converted[0]
+
+
+def refuse_unknown(subcommands: argparse._SubParsersAction, json_params: list[dict[str, Any]]) -> None:
+    """Refuse an entry of a configuration file that no subcommand has an option for."""
+    known = {action.dest for parser in subcommands.choices.values() for action in parser._actions}
+    for entry in json_params:
+        for name in entry:
+            if name.replace("-", "_") not in known:
+                raise TVMCException(f"configuration: no command has an option --{name.replace('_', '-')}")
+
+
 class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
     """A parser that leaves errors to a later one."""
 
@@ -30,4 +76,5 @@ class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
         pass
 
 
-__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_verbose", "register_parser"]
+__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_verbose", "apply_defaults", "refuse_unknown",
+           "register_parser"]

@@ -14,9 +14,9 @@ from ...runtime import device
 from ...target import Target
 from ...target.cpu import resolve_cpu
 from . import frontends
-from .arguments import add_verbose, register_parser
+from .arguments import add_verbose, apply_defaults, register_parser
 from .errors import TVMCException
-from .files import check_writable
+from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
 from .shape_parser import parse_shape_string
 from .target import generate_target_args, reconstruct_target_args, target_from_cli
@@ -66,7 +66,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
     add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the file to append records to; a file with records is gone on with")
     where.add_argument(
         "--build-only", metavar="FOLDER",
@@ -97,8 +97,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("FILE", help="the model file")
     add("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
-    for key, value in json_params.items():
-        parser.set_defaults(**{key: value})
+    apply_defaults(parser, json_params)
 
 
 @register_parser
@@ -135,6 +134,8 @@ def drive_tune(args) -> int | None:
 def _tune_as(args) -> None:
     if not os.path.isfile(args.FILE):
         raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
+    if not (args.output or args.build_only or args.tasks in ("list", "help")):
+        raise TVMCException("where to? -o FILE takes the records, --build-only FOLDER the candidates")
     if args.rpc_tracker and not args.rpc_key:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
@@ -144,9 +145,9 @@ def _tune_as(args) -> None:
     trials = args.trials if args.trials is not None else MANY_TRIALS if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
     _refuse_what_is_missing(args.enable_autoscheduler, args.rpc_key, hostname)
-    _check_prior(args.tuning_records)
-    if args.report:
-        check_writable(args.report)
+    check_records(args.tuning_records)
+    for path in filter(None, (args.output, args.report)):
+        check_writable(path)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
@@ -209,7 +210,10 @@ def autotvm_get_tuning_tasks(
 
     where = Target(target) if target_host is None else Target(target, target_host)
     mod = apply_graph_transforms(mod, transform_args or {})
-    return extract_from_program(mod, params, where)
+    tasks = extract_from_program(mod, params, where)
+    for number, task in enumerate(tasks):
+        task.number = number
+    return tasks
 
 
 def tune_tasks(
@@ -250,7 +254,7 @@ def tune_model(
     begin = time.monotonic()
     _refuse_what_is_missing(enable_autoscheduler, rpc_key, hostname)
     _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
-    _check_prior(prior_records)
+    check_records(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
@@ -287,7 +291,7 @@ def tune_model(
     records = tuning_records or tvmc_model.default_tuning_records_path()
     settings = Settings(
         records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
-        analytic_start, begin,
+        analytic_start, begin, resumes=tuning_records is not None,
     )
     _tune(chosen, settings, report, WholeModel(mod, tvmc_model.params, where))
     return records
@@ -309,11 +313,6 @@ def _check_numbers(
     for name, (value, low) in least.items():
         if value is not None and value < low:
             raise TVMCException(f"{name} is at least {low}, got {value}")
-
-
-def _check_prior(records: str | None) -> None:
-    if records and not os.path.isfile(records):
-        raise TVMCException(f"--tuning-records: there is no file '{records}'")
 
 
 def _check_machine(target: Target) -> None:

@@ -10,6 +10,7 @@ from ...autotvm.measure.folder import FolderWriter
 from ...autotvm.measure.workers import close_pools
 from ...autotvm.record import load_from_file
 from .tuning import MANY_TRIALS, make_tuner
+from .tuning_display import number_of
 
 # Candidates of each task where nobody says how many of all.
 PER_TASK = 32
@@ -50,8 +51,8 @@ def build_candidates(
                 break
             made, refused = writer.write(candidates_of(task, each, tuner, records, analytic_start))
             built, failed = built + made, failed + refused
-            print(f"[Task {number + 1:2d}/{len(tasks):2d}] {task.name}: {made} candidates built, {refused} refused",
-                  flush=True)  # fmt: skip
+            print(f"[Task {number_of(task, number):2d}/{len(tasks):2d}] {task.name}: {made} candidates built, "
+                  f"{refused} refused", flush=True)
     finally:
         close_pools()
     print(f"{built} candidates are in {folder}; python -m tvm.runtime.measure_files {folder} measures them")

@@ -13,10 +13,10 @@ from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
 from ...target.cpu import resolve_cpu
 from . import frontends
-from .arguments import add_verbose, register_parser
+from .arguments import add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
 from .errors import TVMCException
-from .files import check_writable, write_whole
+from .files import check_records, check_writable, write_whole
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
 from .pass_config import parse_configs
@@ -66,8 +66,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     )
     parser.add_argument("--module-name", default="default", help="name inside the package, part of function names")
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
-    for key, value in json_params.items():
-        parser.set_defaults(**{key: value})
+    apply_defaults(parser, json_params)
 
 
 def drive_compile(args) -> int:
@@ -76,11 +75,14 @@ def drive_compile(args) -> int:
         raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
     refuse_workspace_pools(args)
     check_writable(args.output)
+    target = args.target if args.target is not None else "llvm"
+    # A wrong target is said before a model is read for it.
+    target_from_cli(target, reconstruct_target_args(args))
     tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     compile_model(
         tvmc_model,
-        args.target if args.target is not None else "llvm",
+        target,
         opt_level=args.opt_level,
         executor=reconstruct_registry_entity(args, "executor"),
         runtime=reconstruct_registry_entity(args, "runtime"),
@@ -115,6 +117,7 @@ def compile_model(
     dump_code = [dump_code] if isinstance(dump_code, str) else dump_code
     for path in [package_path, *(f"{package_path}.{kind}" for kind in dump_code or ())] if package_path else ():
         check_writable(path)
+    check_records(tuning_records)
     config = parse_configs(pass_context_configs)
     tvm_target, extra_targets = target_from_cli(str(target), additional_target_options)
     if target_host:

@@ -8,13 +8,18 @@ from typing import Any
 
 from .errors import TVMCException
 
+# The folder once it was looked up; scripts set it to None to have it looked up again.
+CONFIGS_JSON_DIR: str | None = None
+
 
 def get_configs_json_dir() -> str:
     """The folder of configuration files."""
-    given = os.environ.get("TVM_CONFIGS_JSON_DIR", "")
-    if os.path.isdir(given):
-        return given
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "configs")
+    global CONFIGS_JSON_DIR
+    if CONFIGS_JSON_DIR is None:
+        given = os.environ.get("TVM_CONFIGS_JSON_DIR", "")
+        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        CONFIGS_JSON_DIR = given if os.path.isdir(given) else os.path.join(package, "configs")
+    return CONFIGS_JSON_DIR
 
 
 def find_json_file(name: str, path: str) -> str | None:
@@ -40,28 +45,36 @@ def read_and_convert_json_into_dict(config_args) -> dict[str, Any]:
     return content
 
 
-def convert_config_json_to_cli(json_params: dict[str, Any]) -> dict[str, Any]:
-    """Option values by the names argparse gives them."""
-    out: dict[str, Any] = {}
+def convert_config_json_to_cli(json_params: dict[str, Any]) -> list[dict[str, Any]]:
+    """Option values by the names argparse gives them, one dictionary for each."""
+    out: list[dict[str, Any]] = []
     for key, value in (json_params or {}).items():
+        name = key.replace("-", "_")
         if key == "targets":
-            kinds = []
-            if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-                raise TVMCException("configuration: 'targets' must be a list of objects such as {\"kind\": \"llvm\"}")
-            for entry in value:
-                kind = entry.get("kind", "")
-                kinds.append(kind)
-                for option, setting in list(entry.items())[1:2]:
-                    out[f"target_{kind}_{option}".replace("-", "_")] = setting
-            out["target"] = ", ".join(kinds)
+            out += _targets(value)
         elif key in ("executor", "runtime") and isinstance(value, dict):
-            kind = value.get("kind", "")
-            out[key] = kind
-            for option, setting in value.items():
-                if option != "kind":
-                    out[f"{key}_{kind}_{option}".replace("-", "_")] = setting
+            kind = _kind(key, value)
+            out.append({key: kind})
+            out += [{f"{key}_{kind}_{o}".replace("-", "_"): v} for o, v in value.items() if o != "kind"]
         elif isinstance(value, dict):
-            out[key.replace("-", "_")] = [f"{k}={v}" for k, v in value.items()]
+            out.append({name: [f"{k}={v}" for k, v in value.items()]})
         else:
-            out[key.replace("-", "_")] = value
+            out.append({name: value})
     return out
+
+
+def _targets(entries: Any) -> list[dict[str, Any]]:
+    """A list of targets: the options of each, then their kinds in one text."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise TVMCException("configuration: 'targets' must be a list of objects such as {\"kind\": \"llvm\"}")
+    kinds = [_kind("targets", entry) for entry in entries]
+    options = [{f"target_{kind}_{name}": value} for kind, entry in zip(kinds, entries)
+               for name, value in entry.items() if name != "kind"]
+    return [*options, {"target": ", ".join(kinds)}]
+
+
+def _kind(where: str, entry: dict[str, Any]) -> str:
+    kind = entry.get("kind")
+    if not isinstance(kind, str):
+        raise TVMCException(f"configuration: '{where}' needs a text as its \"kind\", got {json.dumps(kind)}")
+    return kind

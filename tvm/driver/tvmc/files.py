@@ -54,3 +54,9 @@ def check_writable(path: str) -> None:
         raise TVMCException(f"cannot write {path!r}: {problem}") from problem
     if not os.access(real if is_special(real) else folder, os.W_OK):
         raise TVMCException(f"cannot write {path}: Permission denied")
+
+
+def check_records(path: str | os.PathLike | None) -> None:
+    """Refuse tuning records to read that are not there."""
+    if path and not os.path.isfile(path):
+        raise TVMCException(f"--tuning-records: there is no file '{os.fspath(path)}'")

@@ -144,7 +144,7 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
 KerasFrontend = _planned("keras", ["h5"], "Keras")
 TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
 TFLiteFrontend = _planned("tflite", ["tflite"], "TFLite")
-PyTorchFrontend = _planned("pytorch", ["pth", "zip"], "PyTorch")
+PyTorchFrontend = _planned("pytorch", ["pth", "pt", "zip"], "PyTorch")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,

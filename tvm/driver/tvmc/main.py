@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ... import __version__
 from ...error import TVMError
-from .arguments import REGISTERED_PARSER
+from .arguments import REGISTERED_PARSER, refuse_unknown
 from .config_options import convert_config_json_to_cli, read_and_convert_json_into_dict
 from .errors import TVMCException, TVMCImportError
 
@@ -33,14 +33,15 @@ def _main(argv: list[str]) -> int | None:
     known, _ = parser.parse_known_args(argv)
     try:
         defaults = convert_config_json_to_cli(read_and_convert_json_into_dict(known))
+        subparser = parser.add_subparsers(title="commands")
+        from . import autotuner, compiler, completion, runner  # noqa: F401  (subcommands register themselves)
+
+        for make in REGISTERED_PARSER:
+            make(subparser, parser, defaults)
+        refuse_unknown(subparser, defaults)
     except TVMCException as problem:
         sys.stderr.write(f"Error: {problem}\n")
         return 4
-    subparser = parser.add_subparsers(title="commands")
-    from . import autotuner, compiler, completion, runner  # noqa: F401  (subcommands register themselves)
-
-    for make in REGISTERED_PARSER:
-        make(subparser, parser, defaults)
     parser.add_argument("-h", "--help", action="help", help="show this text and exit")
     args = parser.parse_args(argv)
     _logging(args)

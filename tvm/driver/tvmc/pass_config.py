@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from ...ir.attrs import near_matches
 from ...ir.transform import PassContext
+from ...runtime.registry import get_global_func
 from .errors import TVMCException
 
 
@@ -31,16 +33,25 @@ def _lower_passes(value: str) -> list:
         raise TVMCException("tir.add_lower_pass takes pairs: phase,pass,phase,pass")
     out = []
     for phase, path in zip(parts[::2], parts[1::2]):
-        module, _, name = path.strip().rpartition(".")
         try:
-            make = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as problem:
-            raise TVMCException(f"tir.add_lower_pass: no pass at '{path}': {problem}") from problem
-        try:
-            out.append((int(phase), make()))
+            out.append((int(phase), _find(path.strip())()))
         except (TypeError, ValueError) as problem:
             raise TVMCException(f"tir.add_lower_pass: '{phase},{path}' is no phase and pass: {problem}") from problem
     return out
+
+
+def _find(path: str) -> Callable[[], Any]:
+    """A function that makes a pass, by the path to import it from, which may leave ``tvm.`` out, or registered."""
+    registered = get_global_func(path, allow_missing=True)
+    if registered is not None:
+        return registered
+    module, _, name = path.rpartition(".")
+    for prefix in ("", "tvm."):
+        try:
+            return getattr(importlib.import_module(prefix + module), name)
+        except (ImportError, AttributeError, ValueError):
+            continue
+    raise TVMCException(f"tir.add_lower_pass: there is no pass '{path}', also not as 'tvm.{path}'")
 
 
 def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:

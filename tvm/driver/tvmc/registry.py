@@ -7,15 +7,15 @@ from typing import Any
 from ...relay.backend.options import Executor, Runtime
 from .errors import TVMCException
 
-_REGISTRIES = {"executor": (Executor, Executor.OPTIONS, "graph"), "runtime": (Runtime, Runtime.OPTIONS, "cpp")}
+_REGISTRIES = {"executor": (Executor, Executor.OPTIONS), "runtime": (Runtime, Runtime.OPTIONS)}
 
 
 def generate_registry_args(parser, registry, default=None) -> None:
     """--executor or --runtime and the options of its kinds."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
-    _, table, standard = _REGISTRIES[name]
+    _, table = _REGISTRIES[name]
     parser.add_argument(
-        f"--{name}", default=default or standard, help=f"{name} to compile the model with: {', '.join(table)}"
+        f"--{name}", default=default, help=f"{name} to compile the model with: {', '.join(table)}"
     )
     for kind, options in table.items():
         group = parser.add_argument_group(f"{name} {kind}")
@@ -27,7 +27,7 @@ def generate_registry_args(parser, registry, default=None) -> None:
 def reconstruct_registry_entity(args, registry) -> Any:
     """The executor or runtime that the arguments ask for."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
-    make, table, _ = _REGISTRIES[name]
+    make, table = _REGISTRIES[name]
     chosen = getattr(args, name, None)
     if chosen is None:
         return None

@@ -23,7 +23,7 @@ from . import report_chart as chart
 from .errors import TVMCException
 from .files import write_whole
 from .roofline import Machine, machine
-from .tuning_display import clock, describe, milliseconds
+from .tuning_display import clock, describe, milliseconds, number_of
 
 # The browser itself refuses whatever is not in the page.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -240,7 +240,7 @@ def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
     for inp, result in load_from_file(records) if records and os.path.isfile(records) else ():
         if inp.task.workload in rows:
             rows[inp.task.workload].append((inp, result))
-    _write(path, [Story(n + 1, task, rows[task.workload]) for n, task in enumerate(tasks)], True)
+    _write(path, [Story(number_of(task, n), task, rows[task.workload]) for n, task in enumerate(tasks)], True)
 
 
 def report_of_records(path: str, records: str) -> None:
@@ -250,7 +250,7 @@ def report_of_records(path: str, records: str) -> None:
         rows.setdefault((inp.task.workload, str(inp.target)), []).append((inp, result))
     if not rows:
         raise TVMCException(f"{records} holds no tuning records")
-    _write(path, [Story(n + 1, _task_of(own[0][0]), own) for n, own in enumerate(rows.values())], False)
+    _write(path, [Story(n, _task_of(own[0][0]), own) for n, own in enumerate(rows.values())], False)
 
 
 def _task_of(inp: MeasureInput) -> Task:

@@ -124,12 +124,16 @@ def read_npz(path: str) -> dict[str, Any]:
         if isinstance(archive, np.ndarray):
             raise TVMCException(f"{path} holds an array without a name; save it with numpy.savez(path, name=array)")
         with archive:
-            return {name: archive[name] for name in archive.files}
+            arrays = {name: archive[name] for name in archive.files}
     except OSError as problem:
         raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except (ValueError, EOFError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as problem:
         reason = "it holds Python objects, or is no such file" if "pickle" in str(problem) else str(problem)
         raise TVMCException(f"{path} cannot be read as an .npz file: {reason}") from problem
+    others = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if others:
+        raise TVMCException(f"{path} cannot be read as an .npz file: '{others[0]}' in it is no array")
+    return arrays
 
 
 def read_labels(path: str) -> list[str]:
@@ -149,11 +153,14 @@ def read_labels(path: str) -> list[str]:
     if isinstance(data, list):
         return [str(x) for x in data]
     if isinstance(data, dict) and all(k.isdecimal() for k in data):
-        return [_label(data[k]) for k in sorted(data, key=int)]
+        return [_label(path, k, data[k]) for k in sorted(data, key=int)]
     raise TVMCException(f"the labels {path} are neither a list nor an object with numbers as keys")
 
 
-def _label(value) -> str:
+def _label(path: str, key: str, value) -> str:
+    """The name of a class; a list has the synset id before the name."""
+    if value == []:
+        raise TVMCException(f"the labels {path} have no name for class {key}")
     return str(value[-1]) if isinstance(value, list) else str(value)
 
 

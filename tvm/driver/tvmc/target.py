@@ -48,15 +48,28 @@ def parse_target(target: str) -> list[dict[str, Any]]:
     return out
 
 
+# What people who write a device in place of a target want.
+_HINTS = {"cpu": ": a CPU's is llvm", "gpu": ": a GPU's is cuda or opencl", "x86": ": it is llvm",
+          "arm": ": it is llvm", "cl": ": it is opencl", "nvidia": ": it is cuda"}
+
+
+def kinds_with_code() -> list[str]:
+    """The kinds of targets that there is a back end for."""
+    from ...codegen.backend import BACKENDS
+
+    return [kind for kind in Target.list_kinds() if kind in BACKENDS]
+
+
 def validate_targets(parse_targets: list[dict[str, Any]], additional_target_options=None) -> None:
     """No name twice, a kind of ours last, at most a target and its host; the others are code generators."""
     names = [t["name"] for t in parse_targets]
     if len(names) != len(set(names)):
         raise TVMCException(f"the same target is given twice in '{', '.join(names)}'")
-    kinds = ", ".join(Target.list_kinds())
+    kinds = ", ".join(kinds_with_code())
     others = [t["name"] for t in parse_targets if not t["is_tvm_target"] and t["name"] not in get_codegen_names()]
     if others:
-        raise TVMCException(f"'{others[0]}' is no target; kinds are {kinds}")
+        hint = _HINTS.get(others[0].lower(), "")
+        raise TVMCException(f"'{others[0]}' is no target{hint}; targets that code is generated for are {kinds}")
     if not parse_targets[-1]["is_tvm_target"]:
         raise TVMCException(f"'{names[-1]}' only takes parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:

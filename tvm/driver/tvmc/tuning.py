@@ -12,11 +12,12 @@ from ... import autotvm
 from ...autotvm.measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
 from ...autotvm.measure.workers import close_pools
 from ...autotvm.record import RecordFile, load_from_file
-from ...autotvm.task.dispatcher import mean_cost
+from ...autotvm.task.dispatcher import Unread, mean_cost
 from ...autotvm.tuner import Tuner, TuningError
+from ...error import TVMError
 from .interrupt import Interrupts
 from .roofline import Machine, machine
-from .tuning_display import display_for, milliseconds
+from .tuning_display import display_for, milliseconds, number_of
 from .whole_model import OTHER_SECONDS, SECONDS_PER_TASK, WholeModel
 
 # Trials a task gets at a time, and the fewest its first turn has.
@@ -64,6 +65,8 @@ class Settings(NamedTuple):
     timeout: float
     analytic_start: bool
     begin: float
+    # Whether the trials in the file count towards ``trials``: it is the file of this very run, stopped before.
+    resumes: bool = True
 
 
 def make_tuner(name: str, task: Any, start: bool) -> Tuner:
@@ -85,8 +88,10 @@ class Work:
     """A task with its tuner and what is known about it."""
 
     def __init__(self, number: int, total: int, task: Any, settings: Settings):
-        self.number, self.task, self.settings = number, task, settings
-        self.prefix = f"[Task {number + 1:2d}/{total:2d}] "
+        # The number that --tasks takes, where the task has one.
+        self.number = number_of(task, number)
+        self.task, self.settings = task, settings
+        self.prefix = f"[Task {self.number:2d}/{total:2d}] "
         self.tuner = make_tuner(settings.tuner, task, settings.analytic_start)
         # Trials so far, the choice without tuning not counted, and those since the last gain.
         self.tuned = self.without_gain = 0
@@ -216,22 +221,22 @@ class Run:
         )
         self.option = autotvm.measure_option(autotvm.LocalBuilder(timeout=settings.timeout), self.runner)
         self.log = autotvm.callback.log_to_file(settings.records)
-        # A file that cannot be written is said before anything is measured.
-        RecordFile(settings.records).append([])
-        self.found = 0
+        # Records in the file and the trials among them that were made for another run.
+        self.found = self.earlier = 0
         self.load()
         self.display = display_for(self)
 
     def load(self) -> None:
         """Earlier records: those of the output file are of this very run, stopped before."""
+        own = _own_records(self.settings.records)
         # A file that cannot be written to is found out before anything is measured.
         RecordFile(self.settings.records).append(())
-        own = list(load_from_file(self.settings.records)) if os.path.isfile(self.settings.records) else []
         prior = self.settings.prior_records
         known = list(load_from_file(prior)) if prior and prior != self.settings.records else []
         for work in self.work:
             work.load(known, own)
         self.found = len(own)
+        self.earlier = 0 if self.settings.resumes else sum(w.tuned for w in self.work)
 
     @property
     def elapsed(self) -> float:
@@ -239,7 +244,7 @@ class Run:
 
     @property
     def left(self) -> int:
-        return self.settings.trials - sum(w.tuned for w in self.work)
+        return self.settings.trials + self.earlier - sum(w.tuned for w in self.work)
 
     def go(self) -> None:
         self.display.begin()
@@ -482,6 +487,19 @@ class Run:
             pairs.append((inp, results[i]._replace(timestamp=results[i].timestamp - earlier)))
         with self.interrupts.held():
             self.log(work.tuner, *zip(*pairs))
+
+
+def _own_records(path: str) -> list[tuple[MeasureInput, MeasureResult]]:
+    """The records of the file to append to. One with other lines is somebody else's: nothing is written to it."""
+    if not os.path.isfile(path):
+        return []
+    unread = Unread()
+    own = list(load_from_file(path, unread))
+    # A crash may have cut the last record short.
+    if unread.no_records > RecordFile(path).is_cut_short():
+        raise TVMError(f"'{path}' has lines that are no tuning records; nothing was written to it, "
+                       "name another file with -o")
+    return own
 
 
 def _copy(inp: MeasureInput) -> MeasureInput:

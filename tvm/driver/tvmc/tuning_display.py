@@ -32,6 +32,11 @@ def describe(task: Any) -> str:
     return f"{name} {' '.join(shapes)}{times}".strip()
 
 
+def number_of(task: Any, place: int) -> int:
+    """The number that --tasks takes for a task; its place where it was not found in a model."""
+    return task.number if task.number is not None else place
+
+
 def head(machine: Machine | None) -> str:
     """The names of the columns; without a peak to compare with there is no column for it."""
     peak = f" {'peak':>5}" if machine else ""
@@ -73,7 +78,7 @@ def columns(work: Work, total: float, machine: Machine | None) -> str:
 
 
 def name_of(work: Work) -> str:
-    return f"{work.number + 1:>3} {describe(work.task)}{'' if work.best or not work.tuned else ': nothing ran'}"
+    return f"{work.number:>3} {describe(work.task)}{'' if work.best or not work.tuned else ': nothing ran'}"
 
 
 def _cut(text: str, width: int) -> str:
@@ -256,7 +261,7 @@ class LiveTable(logging.Handler):
         parts = [f"tvmc tune  {clock(run.elapsed)}{budget}",
                  f"{done} of {run.settings.trials} trials" if run.is_counted else f"{done} trials"]
         if work is not None:
-            parts.append(f"now task {work.number + 1}, trial {min(work.tuned + 1, self.until)} of {self.until}")
+            parts.append(f"now task {work.number}, trial {min(work.tuned + 1, self.until)} of {self.until}")
         else:
             parts.append(run.stage)
         return ", ".join(part for part in parts if part)
