@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.cpus import OLDER
 from tvm import autotvm, relay
 from tvm.autotvm import tophub
 from tvm.autotvm.record import RecordFile, encode
@@ -145,7 +146,7 @@ def test_any_configuration_of_a_template_gives_the_same_results(name, args):
     seed = random.randrange(1 << 30)
     print("seed", seed)
     random.seed(seed)
-    task = autotvm.task.create(name, args, "llvm -mcpu=haswell")
+    task = autotvm.task.create(name, args, f"llvm -mcpu={OLDER}")
     space = task.config_space
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=60, verify=True)
     measure = autotvm.create_measure_batch(task, autotvm.measure_option(autotvm.LocalBuilder(timeout=60), runner))

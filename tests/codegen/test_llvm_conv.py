@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 from tests.codegen.raw import compile_raw, emit, prim_func
+from tests.cpus import BASELINE, OLDER
 from tvm.codegen import llvm_jit
 from tvm.ir.prim import Broadcast, BufferLoad, Ramp, Var, const
 from tvm.tir.buffer import decl_buffer
@@ -61,7 +62,7 @@ def convolution(channels, filters, height, width, kernel, columns, blocks, unrol
     return prim_func([data, weight, out], body, "conv")
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
 def test_convolution_agrees_with_numpy(target, rng):
     channels, filters, height, width, kernel = 32, 64, 3, 28, 3
     run = compile_raw(convolution(channels, filters, height, width, kernel, 14, 2), target)

@@ -8,6 +8,7 @@ import pytest
 
 import tvm.tir.op  # noqa: F401  (registers the intrinsics)
 from tests.codegen.raw import buffer, compile_raw, emit, numpy_dtype, prim_func, run_elementwise
+from tests.cpus import BASELINE, OLDER
 from tvm.dtype import info, int_range
 from tvm.error import TVMError
 from tvm.ir import prim
@@ -113,7 +114,7 @@ def test_nan_compares_unequal():
     assert not run_elementwise(prim.LE, [x, y], "bool").any()
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_arithmetic_rounds_each_step(dtype, target, rng):
     kind = numpy_dtype(dtype)
@@ -135,7 +136,7 @@ def test_sum_of_product_is_not_fused_outside_reductions(rng):
     numpy.testing.assert_array_equal(got, x * y + z)
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_every_half_widens_exactly(dtype, target):
     bits = numpy.arange(65536, dtype="uint16")
@@ -166,7 +167,7 @@ def _hard_to_round(rng, kind):
     return numpy.concatenate([x, -x])
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("source", ["float32", "float64"])
 def test_narrowing_rounds_to_nearest_even(dtype, source, target, rng):
@@ -271,7 +272,7 @@ def test_classification():
 def test_fma_and_ldexp(rng):
     x, y, z = (rng.standard_normal(40).astype("float32") for _ in range(3))
     want = (x.astype("float64") * y.astype("float64") + z.astype("float64")).astype("float32")
-    for target in ("llvm", "llvm -mcpu=x86-64"):
+    for target in ("llvm", f"llvm -mcpu={BASELINE}"):
         got = run_elementwise(lambda a, b, c: call("fma", a, b, c), [x, y, z], "float32", 8, target)
         # The double is rounded twice: to 53 bits, then to 24.
         numpy.testing.assert_allclose(got, want, rtol=1.3e-7, atol=1e-45)

@@ -9,6 +9,7 @@ import pytest
 
 import tvm.tir.op  # noqa: F401  (registers the intrinsics)
 from tests.codegen.raw import elementwise, emit, run_elementwise
+from tests.cpus import BASELINE, OLDER
 from tvm.codegen import llvm_jit
 from tvm.ir.op import Op
 from tvm.ir.prim import Call
@@ -67,7 +68,7 @@ def samples(rng):
     return numpy.concatenate(parts).astype("float32")
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize("name", REFERENCE)
 def test_float32_function_is_within_a_few_units(name, target, rng):
     function, limit = REFERENCE[name]
@@ -117,7 +118,7 @@ def test_float64_function(name, lanes, rng):
     )
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={BASELINE}", f"llvm -mcpu={OLDER}"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_functions_are_computed_in_float32(dtype, target, rng):
     from tests.codegen.raw import numpy_dtype
@@ -138,6 +139,6 @@ def test_every_vector_length(lanes, rng):
 
 def test_no_library_calls_for_what_the_processor_has():
     for name in ("sqrt", "floor", "round", "exp", "tanh", "erf", "sigmoid", "log", "fabs", "rsqrt"):
-        text, cpu = emit(elementwise(intrinsic(name), ["float32"], "float32", 33, 16), "llvm -mcpu=x86-64")
+        text, cpu = emit(elementwise(intrinsic(name), ["float32"], "float32", 33, 16), f"llvm -mcpu={BASELINE}")
         assembly = llvm_jit.machine_for(cpu).emit_assembly(llvm_jit.optimized(text, cpu))
         assert "@PLT" not in assembly, name

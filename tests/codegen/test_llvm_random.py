@@ -7,6 +7,7 @@ import pytest
 
 import tvm.tir.op  # noqa: F401  (registers the intrinsics)
 from tests.codegen.raw import buffer, compile_raw
+from tests.cpus import BASELINE
 from tests.tir.interpreter import Interpreter
 from tvm.ir import prim
 from tvm.ir.op import Op
@@ -201,7 +202,7 @@ def draw(rng):
     raise AssertionError("fifty programs without one right answer")
 
 
-@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64"])
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize("case", range(30))
 def test_random_program(case, target, rng):
     function, given, want = draw(rng)

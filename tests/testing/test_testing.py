@@ -37,7 +37,7 @@ def test_area(shape, area):
 def test_cuda():
     assert tvm.cuda(0).exist
 
-@tvm.testing.parametrize_targets("llvm", "llvm -mcpu=x86-64")
+@tvm.testing.parametrize_targets("llvm", "llvm -num-cores=1")
 def test_two(target):
     assert "llvm" in target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cpus import FOREIGN_TRIPLE
 from tvm.driver import tvmc
 from tvm.driver.tvmc.main import _main
 
@@ -95,9 +95,8 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
     refused(4, "'cmsis-nn' is no target", *compile_, "--target", "cmsis-nn, c")
-    other = "x86_64" if platform.machine() == "aarch64" else "aarch64"
     refused(4, "needs a linker for that machine: --cross-compiler", *compile_, "--target",
-            f"llvm -mtriple={other}-linux-gnu")
+            f"llvm -mtriple={FOREIGN_TRIPLE}")
     refused(4, "'cpu' is no target: a CPU's is llvm; targets that code is generated for are c, cuda, llvm", *compile_,
             "--target", "cpu")
     refused(4, "--tuning-records: there is no file 'none.json'", *compile_, "--tuning-records", "none.json")

@@ -16,7 +16,7 @@ from tvm.topi.cpu import winograd
 from tvm.topi.gpu import winograd as gpu_winograd
 
 # The choice asks for the machine; these tests are about one.
-TARGET = tvm.target.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
+TARGET = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2")
 NAME = "nn.contrib_conv2d_winograd_NCHWc"
 
 

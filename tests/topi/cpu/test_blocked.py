@@ -158,7 +158,7 @@ def test_tasks_hold_logical_shapes_and_any_configuration_computes_the_same(op, n
 
 
 def test_every_configuration_of_a_space_schedules():
-    with tvm.target.Target("llvm -mcpu=skylake-avx512") as target:
+    with tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512") as target:
         task = autotvm.task.create(
             "conv1d_ncw.x86",
             (("TENSOR", (1, 32, 48), "float32"), ("TENSOR", (64, 32, 3), "float32"), (1,), (1, 1), (1,), "float32"),
@@ -171,9 +171,9 @@ def test_every_configuration_of_a_space_schedules():
 
 
 def test_the_pick_gives_every_thread_work():
-    machine = Machine(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    machine = Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     machine.threads = 8
-    with tvm.target.Target("llvm -mcpu=skylake-avx512"):
+    with tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
         data = tvm.te.placeholder((1, 4, 16000, 16))
         kernel = tvm.te.placeholder((4, 4, 9, 16, 16))
         op = tvm.topi.nn.conv_blocked(data, kernel, 1, 4, 1).op

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.cpus import OLDER
 from tvm import te, topi
 from tvm.topi.cpu import conv2d, depthwise
 from tvm.topi.schedule import cpu, schedule_for
 
-TARGETS = ["llvm", "llvm -mcpu=haswell"]
+TARGETS = ["llvm", f"llvm -mcpu={OLDER}"]
 
 
 def reference(data, weight, stride, pad, dilation, groups):
@@ -112,7 +113,7 @@ def test_any_configuration_of_the_space_computes_the_convolution(seed, monkeypat
 
 
 def test_the_choice_keeps_the_tile_in_registers():
-    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=haswell"))
+    machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"))
     x = te.placeholder((1, 8, 56, 56, 8))
     w = te.placeholder((8, 8, 3, 3, 8, 8))
     out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW8c", "NCHW8c", "float32")
@@ -146,7 +147,7 @@ def packed_convolution(channels, filters, size, kernel, groups=1, stride=1):
 
 
 def test_columns_of_the_window_share_numbers_where_their_filters_fit_the_registers():
-    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     config = conv2d.choose(packed_convolution(128, 128, 56, 3, groups=8).op, machine)
     rows, columns, vectors = config["tile"]
     assert config["share"]
@@ -155,7 +156,7 @@ def test_columns_of_the_window_share_numbers_where_their_filters_fit_the_registe
 
 
 def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_second_cache():
-    machine = cpu.Machine(tvm.target.Target("llvm -mcpu=skylake-avx512"))
+    machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     machine.threads, machine.l2_bytes = 2, 1 << 21
     config = conv2d.choose(packed_convolution(256, 256, 56, 1).op, machine)
     assert config["outer"] == "rows" and config["tile"][2] >= conv2d.WIDE

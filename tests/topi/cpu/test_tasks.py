@@ -39,7 +39,7 @@ WANTED = {
 
 @pytest.mark.parametrize("cpu", ["skylake-avx512", "haswell", "x86-64-v2"])
 def test_workloads_are_the_same_on_vectors_of_every_width(cpu):
-    tasks = autotvm.task.extract_from_program(convolutions(), {}, f"llvm -mcpu={cpu}")
+    tasks = autotvm.task.extract_from_program(convolutions(), {}, f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
     assert {(t.name, t.args[0][1], t.args[1][1]) for t in tasks} == WANTED
     flops = {t.name: t.flop for t in tasks if t.name != "conv2d_NCHWc.x86"}
     assert flops == {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.cpus import OLDER
 from tvm import te, topi
 from tvm.error import TVMError
 from tvm.topi.cpu import winograd
@@ -79,7 +80,7 @@ CASES = {
     "read twice": {"shape": (1, 16, 10, 10), "filters": 32, "tile": 4, "vectors": 2, "follow": "swish"},
     "also a result": {"shape": (1, 16, 9, 10), "filters": 32, "tile": 2, "vectors": 2, "follow": "both"},
     "read elsewhere": {"shape": (1, 16, 9, 10), "filters": 32, "tile": 4, "vectors": 2, "follow": "transpose"},
-    "short vectors": {"shape": (1, 16, 9, 10), "filters": 32, "tile": 4, "vectors": 2, "target": "llvm -mcpu=haswell"},
+    "short vectors": {"shape": (1, 16, 9, 10), "filters": 32, "tile": 4, "vectors": 2, "target": f"llvm -mcpu={OLDER}"},
 }
 
 
@@ -121,7 +122,7 @@ def test_blocks_that_do_not_fit_are_refused():
 
 
 def machine(options="-mcpu=skylake-avx512 -num-cores=2"):
-    return cpu.Machine(tvm.target.Target(f"llvm {options}"))
+    return cpu.Machine(tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu {options}"))
 
 
 def test_the_estimate_prefers_what_multiplies_less_until_filters_cost_more_to_load():
