@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "denormals.h"
 #include "graph.h"
 
 void graph_drop_capture(Graph *g) {
@@ -48,12 +49,19 @@ static void graph_free(void *self) {
 
 /* ---- running ---- */
 
-static int run_node(Graph *g, int i) {
+static int call_node(Graph *g, int i) {
   GraphNode *n = &g->nodes[i];
   if (!n->function) return 0;
   TVMValue ret;
   int code = kTVMNullptr;
   return tvm_call(n->function, n->args, n->codes, n->arg_count, &ret, &code);
+}
+
+static int run_node(Graph *g, int i) {
+  uint64_t before = tvm_run_begin(g->flush_denormals);
+  int status = call_node(g, i);
+  tvm_run_end(g->flush_denormals, before);
+  return status;
 }
 
 /* A node's own time needs its end: work given to a device goes on after the call. */
@@ -62,9 +70,11 @@ static int run_to_end(Graph *g, int i) {
 }
 
 static int run_nodes(Graph *g) {
-  for (int i = 0; i < g->node_count; ++i)
-    if (run_node(g, i)) return -1;
-  return 0;
+  uint64_t before = tvm_run_begin(g->flush_denormals);
+  int status = 0;
+  for (int i = 0; i < g->node_count && !status; ++i) status = call_node(g, i);
+  tvm_run_end(g->flush_denormals, before);
+  return status;
 }
 
 /* Only compiled code whose calls are all kernels does the same again when it is replayed. */
@@ -330,6 +340,16 @@ PACKED(packed_graph_capture) {
   return give_int(g->captured != NULL, ret, ret_code);
 }
 
+/* Whether runs flush denormal numbers: asks, or sets. */
+PACKED(packed_flush_denormals) {
+  Graph *g = self;
+  if (n > 0) {
+    if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: flush_denormals takes true or false");
+    g->flush_denormals = args[0].v_int64 != 0;
+  }
+  return give_int(g->flush_denormals, ret, ret_code);
+}
+
 PACKED(packed_node_output) {
   Graph *g = self;
   int i;
@@ -392,6 +412,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"profile_run", packed_profile_run},
     {"get_node_output", packed_node_output},
     {"graph_capture", packed_graph_capture},
+    {"flush_denormals", packed_flush_denormals},
     {"load_params", packed_load_params},
     {"share_arrays", packed_share_arrays},
 };
@@ -406,7 +427,7 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLD
   TVMModRetain(g->library);
   Json *json = NULL;
   TVMModuleHandle mod = NULL;
-  int status = json_parse(text, size, &json) || graph_read(g, json) ? -1 : 0;
+  int status = tvm_flush_default(&g->flush_denormals) || json_parse(text, size, &json) || graph_read(g, json) ? -1 : 0;
   json_free(json);
   if (!status) status = TVMModCreate("GraphExecutor", graph_free, g, &mod);
   if (status) {

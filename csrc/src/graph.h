@@ -49,6 +49,7 @@ typedef struct TVMGraph {
   int *outputs; /* entries */
   OutputTarget *targets;
   int output_count;
+  bool flush_denormals;
   /* A whole run as one piece of work for the device, where it has such a thing. */
   bool capture;
   void *captured;

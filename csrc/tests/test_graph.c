@@ -172,6 +172,39 @@ static void test_a_wrong_device_index_is_refused(void) {
   OK(TVMModFree(lib));
 }
 
+#if defined(__x86_64__)
+static unsigned float_settings(void) { return __builtin_ia32_stmxcsr() & 0xffc0; }
+#else
+static unsigned float_settings(void) { return 0; }
+#endif
+
+static void test_runs_flush_denormals_and_restore_the_state(void) {
+  TVMModuleHandle lib = library(), graph;
+  OK(create(GRAPH, lib, &graph));
+  TVMArrayHandle tiny = make_array(2, 3);
+  fill(tiny, 1e-40f);
+  TVMValue x = {.v_str = "x"}, w = {.v_str = "w"}, index = {.v_int64 = 0}, off = {.v_int64 = 0}, ret;
+  int code = kTVMNullptr, int_code = kTVMArgInt;
+  unsigned before = float_settings();
+  OK(call_with(graph, "set_input", x, kTVMStr, tiny));
+  OK(call_with(graph, "set_input", w, kTVMStr, tiny));
+  for (int flush = 1; flush >= 0; --flush) {
+    if (!flush) OK(call(graph, "flush_denormals", &off, &int_code, 1, &ret, &code));
+    OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+    CHECK(float_settings() == before);
+    OK(call(graph, "get_output", &index, &int_code, 1, &ret, &code));
+#if defined(__x86_64__) || defined(__aarch64__)
+    uint32_t bits;
+    memcpy(&bits, ((DLTensor *)ret.v_handle)->data, 4);
+    CHECK((bits == 0) == flush);
+#endif
+    OK(TVMArrayFree(ret.v_handle));
+  }
+  OK(TVMArrayFree(tiny));
+  OK(TVMModFree(graph));
+  OK(TVMModFree(lib));
+}
+
 /* Every graph cut short, and every graph with one byte changed, is either refused or a whole graph that runs. */
 static void test_damaged_graphs_do_no_harm(void) {
   TVMModuleHandle lib = library(), graph;
@@ -202,6 +235,7 @@ int main(void) {
   RUN(test_a_lent_input_can_be_set_again);
   RUN(test_a_lent_array_must_cover_its_storage);
   RUN(test_a_wrong_device_index_is_refused);
+  RUN(test_runs_flush_denormals_and_restore_the_state);
   RUN(test_damaged_graphs_do_no_harm);
   return 0;
 }

@@ -157,6 +157,13 @@ class GraphModule:
                 args += [name, other._get_input(other._index(name))]
         self._share_arrays(*args)
 
+    def flush_denormals(self, enabled: bool | None = None) -> bool:
+        """Whether runs take numbers below the normal range of their type for zero; sets it first where it is given.
+
+        They do unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0 when the executor is made.
+        """
+        return bool(self.module["flush_denormals"](*(() if enabled is None else (bool(enabled),))))
+
     def __getitem__(self, key: str):
         return self.module[key]
 
