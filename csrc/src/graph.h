@@ -30,7 +30,7 @@ typedef struct {
 } GraphEntry;
 
 /* An array of the caller's that every run fills: by the kernel itself, or by a copy at the end. */
-typedef struct { bool lent, in_place; DLTensor tensor; } OutputTarget;
+typedef struct { bool in_place; char *data; } OutputTarget;
 
 typedef struct TVMGraph {
   DLDevice device;
@@ -74,9 +74,9 @@ int graph_deliver(Graph *g);
 int graph_share(Graph *g, int entry, TVMArrayHandle array, const char *name);
 /* The array is the value of the input: read in place where that can be, and never written. */
 int graph_use(Graph *g, int entry, TVMArrayHandle array, const char *name);
-/* The executor's own array of an entry, holding its value. */
+/* The value of an entry: the executor's own array, or a copy of what lies in memory of others. */
 int graph_value(Graph *g, int entry, TVMArrayHandle *out);
-/* The same for an input: what is written to the array is what kernels read, unless the input is lent. */
+/* The same for an input, which takes a parameter of the factory into the executor's own memory first. */
 int graph_input_value(Graph *g, int entry, TVMArrayHandle *out);
 
 #endif /* TVM_SRC_GRAPH_H_ */

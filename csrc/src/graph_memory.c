@@ -110,22 +110,20 @@ int graph_lend_output(Graph *g, int output, DLTensor *to) {
   int entry = g->outputs[output];
   OutputTarget *target = &g->targets[output];
   if (check_in_place(g, entry, to, "output")) return -1;
-  target->lent = true;
-  target->tensor = *g->entries[entry].own;
-  target->tensor.data = data_of(to);
-  target->tensor.byte_offset = 0;
+  target->data = data_of(to);
   /* The memory of an input stays the input's, and one array at a time can be a storage: the others get copies. */
   target->in_place = covers_storage(g, entry) && !storage_has(g, entry, ENTRY_INPUT) && !another_fills_storage(g, output);
-  if (target->in_place) put(g, entry, target->tensor.data);
+  if (target->in_place) put(g, entry, target->data);
   return 0;
 }
 
 int graph_deliver(Graph *g) {
   for (int i = 0; i < g->output_count; ++i) {
-    OutputTarget *target = &g->targets[i];
     const DLTensor *from = &g->tensors[g->outputs[i]];
-    if (!target->lent || target->in_place || from->data == target->tensor.data) continue;
-    if (TVMArrayCopyFromTo(from, &target->tensor, NULL)) return -1;
+    DLTensor to = *from;
+    to.data = g->targets[i].data;
+    if (!to.data || g->targets[i].in_place || to.data == from->data) continue;
+    if (TVMArrayCopyFromTo(from, &to, NULL)) return -1;
   }
   return 0;
 }
@@ -152,16 +150,23 @@ int graph_use(Graph *g, int entry, TVMArrayHandle array, const char *name) {
 }
 
 int graph_value(Graph *g, int entry, TVMArrayHandle *out) {
-  DLTensor *seen = &g->tensors[entry];
+  const DLTensor *seen = &g->tensors[entry];
   TVMArrayHandle own = g->entries[entry].own;
-  if ((char *)seen->data != own_data(g, entry) && TVMArrayCopyFromTo(seen, own, NULL)) return -1;
-  TVMArrayRetain(own);
-  *out = own;
-  return 0;
+  if ((char *)seen->data == data_of(own)) {
+    TVMArrayRetain(own);
+    *out = own;
+    return 0;
+  }
+  /* Not into the executor's own memory: another executor may share it. */
+  if (TVMArrayAlloc(seen->shape, seen->ndim, seen->dtype, seen->device, out)) return -1;
+  if (!TVMArrayCopyFromTo(seen, *out, NULL)) return 0;
+  TVMArrayFree(*out);
+  return -1;
 }
 
 int graph_input_value(Graph *g, int entry, TVMArrayHandle *out) {
-  if (graph_value(g, entry, out)) return -1;
-  if (g->entries[entry].shared) put(g, entry, own_data(g, entry));
-  return 0;
+  TVMArrayHandle shared = g->entries[entry].shared;
+  if (shared && TVMArrayCopyFromTo(&g->tensors[entry], g->entries[entry].own, NULL)) return -1;
+  if (shared) put(g, entry, own_data(g, entry));
+  return graph_value(g, entry, out);
 }

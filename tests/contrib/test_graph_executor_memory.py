@@ -89,10 +89,10 @@ class Model:
 
     def share(self, name, other):
         blob = tvm.runtime.save_param_dict({name: tvm.nd.array(np.zeros(SHAPE, "float32"))})
-        # What the other has lent is copied into its own memory, and that is what is shared.
-        other.own[name].value = other.current(name)
         self.executor.share_params(other.executor, blob)
-        self.own[name], self.lent[name] = other.own[name], None
+        # An array the other was lent is copied.
+        shared = other.own[name] if other.lent[name] is None else Cell(other.current(name))
+        self.own[name], self.lent[name] = shared, None
 
     def run(self, rng):
         if rng.integers(3) == 0:
@@ -109,9 +109,6 @@ class Model:
     def check(self):
         for name in NAMES:
             np.testing.assert_array_equal(self.executor.get_input(name).numpy(), self.current(name))
-            if self.lent[name] is not None:
-                # Reading a lent input copies it into the executor's own memory.
-                self.own[name].value = self.current(name)
         for number, want in self.outputs.items():
             want = self.current(VIEWS[number]).reshape(want.shape) if number in VIEWS else want
             np.testing.assert_array_equal(self.executor.get_output(number).numpy(), want, err_msg=str(number))
@@ -121,7 +118,7 @@ class Model:
 
 def test_random_sequences_of_setting_lending_sharing_and_running_follow_the_model(lib, rng):
     pool = [tvm.nd.array(random_array(rng)) for _ in range(3)]
-    for _ in range(400):
+    for _ in range(250):
         models = [Model(graph_executor.GraphModule(lib["default"](tvm.cpu()))) for _ in range(2)]
         for model in models:
             for name in NAMES:

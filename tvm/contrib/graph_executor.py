@@ -86,10 +86,10 @@ class GraphModule:
         if isinstance(value, ndarray.NDArray) and value.dtype != dtype:
             value = value.numpy()
         if not isinstance(value, ndarray.NDArray):
-            # Converted on the way into the executor's own array, which is then set as its own value.
-            own = self._get_input(index)
-            own.copyfrom(value)
-            value = own
+            # Converted on the way into the executor's own array, or, where the input is lent, into a copy of it.
+            array = self._get_input(index)
+            array.copyfrom(value)
+            value = array
         self._set_input(index, value)
         self._lent_inputs.pop(index, None)
 
@@ -148,7 +148,7 @@ class GraphModule:
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
-        """Use the parameters of another executor of the same model, without a copy."""
+        """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it)."""
         from ..runtime.params import load_param_dict
 
         args: list = []
