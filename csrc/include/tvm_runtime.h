@@ -252,6 +252,10 @@ TVM_DLL int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t 
 TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv);
 TVM_DLL int TVMThreadPoolSize(void);
 TVM_DLL int TVMThreadPoolConfigure(int num_threads); /* 0: what the machine allows */
+/* Whether arithmetic of the calling thread takes denormal numbers for zero (1), keeps them (0), or does what the
+ * environment variable TVM_FLUSH_DENORMALS says executors do (-1). Workers of the pool follow the thread whose region they
+ * run. Returns what was before, -1 for an error. */
+TVM_DLL int TVMFlushDenormals(int enabled);
 TVM_DLL void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int type_code, int type_bits);
 TVM_DLL int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr);
 TVM_DLL int TVMBackendGetFuncFromEnv(void *module_ctx, const char *name, TVMFunctionHandle *out);

@@ -252,16 +252,15 @@ const void *TVMDeviceModuleBytes(TVMModuleHandle mod, size_t *out_size) {
   return m ? m->bytes : NULL;
 }
 
-uint64_t tvm_module_devices(TVMModuleHandle mod) {
+static int add_device(TVMModuleHandle mod, void *found) {
   const DeviceModule *m = tvm_module_resource(mod, module_free);
-  uint64_t found = m ? (uint64_t)1 << m->device_type : 0;
-  for (int i = 0; i < TVMModImportCount(mod); ++i) {
-    TVMModuleHandle import;
-    if (TVMModGetImport(mod, i, &import)) return found;
-    found |= tvm_module_devices(import);
-    TVMModFree(import);
-  }
-  return found;
+  if (m) *(uint64_t *)found |= (uint64_t)1 << m->device_type;
+  return 0;
+}
+
+uint64_t tvm_module_devices(TVMModuleHandle mod) {
+  uint64_t found = 0;
+  return tvm_module_walk(mod, add_device, &found) ? 0 : found;
 }
 
 /* ---- modules packed into a library ---- */

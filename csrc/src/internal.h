@@ -56,6 +56,10 @@ int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHand
 int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self);
 /* The resource of a module made with the finalizer `kind`, NULL for other modules. */
 void *tvm_module_resource(TVMModuleHandle mod, TVMFinalizer kind);
+/* Visits a module and all it imports, each once, an import before the next one; what `visit` gives ends the walk unless it
+ * is 0. */
+typedef int (*ModuleVisit)(TVMModuleHandle mod, void *data);
+int tvm_module_walk(TVMModuleHandle mod, ModuleVisit visit, void *data);
 void tvm_builtin(const char *name, TVMBackendPackedCFunc code);
 void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child */
 void tvm_pool_fork_child(void);

@@ -107,15 +107,73 @@ int TVMModBind(TVMModuleHandle mod, void *runtime_table_variable, void *module_c
 
 /* ---- imports ---- */
 
-static bool reaches(const struct TVMModule *from, const struct TVMModule *to) {
-  if (from == to) return true;
-  for (int i = 0; i < from->import_count; ++i)
-    if (reaches(from->imports[i], to)) return true;
-  return false;
+/* Pointers in the order they came, and the same as a set (open addressing, at most half full). */
+typedef struct { struct TVMModule **items, **slots; size_t count, room; } ModuleSet;
+
+static struct TVMModule **slot_of(const ModuleSet *set, const struct TVMModule *mod) {
+  size_t at = ((uintptr_t)mod >> 4) * 0x9e3779b97f4a7c15u & (set->room - 1);
+  while (set->slots[at] && set->slots[at] != mod) at = (at + 1) & (set->room - 1);
+  return &set->slots[at];
 }
 
+/* 1: put in, 0: was there. */
+static int set_add(ModuleSet *set, struct TVMModule *mod) {
+  if (2 * (set->count + 1) > set->room) {
+    size_t room = set->room ? 2 * set->room : 16;
+    struct TVMModule **items = realloc(set->items, room * sizeof *items);
+    if (items) set->items = items;
+    struct TVMModule **slots = calloc(room, sizeof *slots);
+    if (!items || !slots) {
+      free(slots);
+      return tvm_error("out of memory");
+    }
+    free(set->slots);
+    set->slots = slots;
+    set->room = room;
+    for (size_t i = 0; i < set->count; ++i) *slot_of(set, set->items[i]) = set->items[i];
+  }
+  struct TVMModule **slot = slot_of(set, mod);
+  if (*slot) return 0;
+  *slot = set->items[set->count++] = mod;
+  return 1;
+}
+
+static int push_imports(const struct TVMModule *mod, struct TVMModule ***stack, size_t *depth, size_t *room) {
+  size_t wanted = *depth + (size_t)mod->import_count;
+  if (wanted > *room) {
+    struct TVMModule **grown = realloc(*stack, 2 * wanted * sizeof *grown);
+    if (!grown) return tvm_error("out of memory");
+    *stack = grown;
+    *room = 2 * wanted;
+  }
+  for (int i = mod->import_count; i > 0; --i) (*stack)[(*depth)++] = mod->imports[i - 1];
+  return 0;
+}
+
+int tvm_module_walk(TVMModuleHandle mod, ModuleVisit visit, void *data) {
+  int status = visit(mod, data);
+  if (status || !mod->import_count) return status;
+  ModuleSet seen = {NULL, NULL, 0, 0};
+  struct TVMModule **stack = NULL;
+  size_t depth = 0, room = 0;
+  status = set_add(&seen, mod) < 0 ? -1 : push_imports(mod, &stack, &depth, &room);
+  while (!status && depth) {
+    struct TVMModule *at = stack[--depth];
+    int fresh = set_add(&seen, at);
+    if (fresh < 0) status = -1;
+    else if (fresh && !(status = visit(at, data))) status = push_imports(at, &stack, &depth, &room);
+  }
+  free(seen.items);
+  free(seen.slots);
+  free(stack);
+  return status;
+}
+
+static int is_module(struct TVMModule *mod, void *other) { return mod == other; }
+
 int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep) {
-  if (reaches(dep, mod)) return tvm_error("import_module: the module would import itself");
+  int found = tvm_module_walk(dep, is_module, mod);
+  if (found) return found > 0 ? tvm_error("import_module: the module would import itself") : -1;
   struct TVMModule **imports = realloc(mod->imports, (size_t)(mod->import_count + 1) * sizeof *imports);
   if (!imports) return tvm_error("out of memory");
   mod->imports = imports;
@@ -168,7 +226,7 @@ static const char *resolve_entry(struct TVMModule *mod, const char *name) {
 }
 
 /* `own` says whether the function keeps its module alive. */
-static int find_function(struct TVMModule *mod, const char *name, int query_imports, bool own, TVMFunctionHandle *out) {
+static int function_of(struct TVMModule *mod, const char *name, bool own, TVMFunctionHandle *out) {
   const char *resolved = resolve_entry(mod, name);
   *out = map_get(&mod->functions, resolved);
   /* A C function over what the module owns must not outlive the module. */
@@ -176,10 +234,21 @@ static int find_function(struct TVMModule *mod, const char *name, int query_impo
     return (*out = tvm_func_new((*out)->code, (*out)->resource, NULL, mod)) ? 0 : -1;
   if (*out) return TVMFuncRetain(*out);
   TVMBackendPackedCFunc code = packed_symbol(mod, resolved);
-  if (code) return (*out = tvm_func_new(code, NULL, NULL, own ? mod : NULL)) ? 0 : -1;
-  for (int i = 0; query_imports && i < mod->import_count; ++i)
-    if (find_function(mod->imports[i], name, 1, own, out) || *out) return *out ? 0 : -1;
-  return 0;
+  return code && !(*out = tvm_func_new(code, NULL, NULL, own ? mod : NULL)) ? -1 : 0;
+}
+
+typedef struct { const char *name; bool own; TVMFunctionHandle found; } Search;
+
+static int search_module(struct TVMModule *mod, void *data) {
+  Search *search = data;
+  return function_of(mod, search->name, search->own, &search->found) ? -1 : search->found != NULL;
+}
+
+static int find_function(struct TVMModule *mod, const char *name, int query_imports, bool own, TVMFunctionHandle *out) {
+  Search search = {name, own, NULL};
+  int status = query_imports ? tvm_module_walk(mod, search_module, &search) : search_module(mod, &search);
+  *out = search.found;
+  return status < 0 ? -1 : 0;
 }
 
 int TVMModGetFunction(TVMModuleHandle mod, const char *name, int query_imports, TVMFunctionHandle *out) {

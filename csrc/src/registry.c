@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "denormals.h"
 
 /* ---- string map ---- */
 static size_t hash_text(const char *key) {
@@ -142,7 +142,10 @@ static int call_foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *r
   if (tvm_interrupt_pending()) return -1;
   TVMAPISetLastError("");
   *ret_code = -1;
+  uint64_t inside = 0;
+  int runs = tvm_foreign_begin(&inside);
   caller(args, codes, n, ret, ret_code, token);
+  tvm_foreign_end(runs, inside);
   if (*ret_code >= 0) return 0;
   if (!TVMGetLastError()[0]) TVMSetForeignError("interrupted", TVM_ERROR_INTERRUPTED);
   *ret_code = kTVMNullptr;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cpus.h"
+#include "float_state.h"
 #include "internal.h"
 #include "wait.h"
 
@@ -20,6 +21,7 @@ typedef struct {
   FTVMParallelLambda body;
   void *cdata;
   TVMParallelGroupEnv env;
+  FloatState float_state;        /* of the caller: its workers round and flush as it does */
   int num_threads;               /* threads the tasks are dealt to; thread i runs tasks i, i + num_threads, ... */
   _Atomic uint32_t barrier_count;
   _Atomic uint32_t barrier_phase;
@@ -141,6 +143,7 @@ static void *worker_main(void *opaque) {
     if (!is_offer(offer)) return NULL;
     if (!take(slot, offer)) continue;
     Region *region = slot->region;
+    float_state_follow(region->float_state);
     run_share(region, argument.index);
     finish_share(argument.pool);
   }
@@ -264,6 +267,7 @@ static int run_region(Pool *own, FTVMParallelLambda body, void *cdata, int num_t
   region.body = body;
   region.cdata = cdata;
   region.env = (TVMParallelGroupEnv){num_task, num_task <= threads ? &region : NULL};
+  region.float_state = float_state();
   region.num_threads = threads;
   atomic_init(&region.barrier_count, 0);
   atomic_init(&region.barrier_phase, 0);

@@ -106,6 +106,105 @@ static void test_wrong_uses_are_refused(void) {
   OK(TVMModFree(lib));
 }
 
+static int call_with(TVMModuleHandle graph, const char *name, TVMValue key, int key_code, DLTensor *array) {
+  TVMValue args[2] = {key, {.v_handle = array}}, ret;
+  int codes[2] = {key_code, kTVMNDArrayHandle}, code = kTVMNullptr;
+  return call(graph, name, args, codes, 2, &ret, &code);
+}
+
+static void fill(DLTensor *array, float value) {
+  size_t bytes;
+  OK(TVMTensorByteSize(array, &bytes));
+  for (size_t i = 0; i < bytes / 4; ++i) ((float *)array->data)[i] = value;
+}
+
+static void test_a_lent_input_can_be_set_again(void) {
+  TVMModuleHandle lib = library(), graph;
+  OK(create(GRAPH, lib, &graph));
+  TVMArrayHandle lent = make_array(2, 3), set = make_array(2, 3), out;
+  int64_t six = 6;
+  OK(TVMArrayAlloc(&six, 1, check_float32, check_cpu, &out));
+  fill(lent, 1);
+  fill(set, 10);
+  TVMValue x = {.v_str = "x"}, w = {.v_str = "w"}, ret, first = {.v_int64 = 0};
+  int code = kTVMNullptr;
+  OK(call_with(graph, "set_input", w, kTVMStr, set));
+  OK(call_with(graph, "set_input_zero_copy", x, kTVMStr, lent));
+  OK(call_with(graph, "set_output_zero_copy", first, kTVMArgInt, out));
+  OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+  CHECK(((float *)out->data)[5] == 22);
+  OK(call_with(graph, "set_input", x, kTVMStr, set));
+  OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+  CHECK(((float *)out->data)[5] == 40 && ((float *)lent->data)[5] == 1);
+  TVMValue huge = {.v_int64 = INT64_C(1) << 32};
+  REFUSES(call_with(graph, "set_input", huge, kTVMArgInt, set), "there is no input 4294967296");
+  OK(TVMArrayFree(lent));
+  OK(TVMArrayFree(set));
+  OK(TVMArrayFree(out));
+  OK(TVMModFree(graph));
+  OK(TVMModFree(lib));
+}
+
+/* Input "w" shares its storage with a larger value: memory of its size cannot stand for the storage. */
+static void test_a_lent_array_must_cover_its_storage(void) {
+  TVMModuleHandle lib = library(), graph;
+  char text[sizeof GRAPH + 64];
+  memcpy(text, GRAPH, sizeof GRAPH);
+  memcpy(strstr(text, "[0, 1, 2, 2, 3]"), "[0, 1, 2, 2, 1]", 15);
+  memcpy(strstr(text, "[[2, 3], [2, 3], [2, 3], [6], [6]]"), "[[2, 3], [2, 0], [2, 3], [6], [6]]", 34);
+  OK(create(text, lib, &graph));
+  TVMArrayHandle empty = make_array(2, 0);
+  TVMValue w = {.v_str = "w"};
+  REFUSES(call_with(graph, "set_input_zero_copy", w, kTVMStr, empty), "keeps other values in its memory");
+  REFUSES(call_with(graph, "share_arrays", w, kTVMStr, empty), "keeps other values in its memory");
+  OK(TVMArrayFree(empty));
+  OK(TVMModFree(graph));
+  OK(TVMModFree(lib));
+}
+
+static void test_a_wrong_device_index_is_refused(void) {
+  TVMModuleHandle lib = library(), graph;
+  char text[sizeof GRAPH + 128];
+  const char *tail = ", \"device_index\": [\"list_int\", [1, 1, 1, 99, 1]]}}";
+  memcpy(text, GRAPH, sizeof GRAPH);
+  strcpy(text + strlen(text) - 2, tail);
+  REFUSES(create(text, lib, &graph), "a number in 'device_index' is wrong");
+  OK(TVMModFree(lib));
+}
+
+#if defined(__x86_64__)
+static unsigned float_settings(void) { return __builtin_ia32_stmxcsr() & 0xffc0; }
+#else
+static unsigned float_settings(void) { return 0; }
+#endif
+
+static void test_runs_flush_denormals_and_restore_the_state(void) {
+  TVMModuleHandle lib = library(), graph;
+  OK(create(GRAPH, lib, &graph));
+  TVMArrayHandle tiny = make_array(2, 3);
+  fill(tiny, 1e-40f);
+  TVMValue x = {.v_str = "x"}, w = {.v_str = "w"}, index = {.v_int64 = 0}, off = {.v_int64 = 0}, ret;
+  int code = kTVMNullptr, int_code = kTVMArgInt;
+  unsigned before = float_settings();
+  OK(call_with(graph, "set_input", x, kTVMStr, tiny));
+  OK(call_with(graph, "set_input", w, kTVMStr, tiny));
+  for (int flush = 1; flush >= 0; --flush) {
+    if (!flush) OK(call(graph, "flush_denormals", &off, &int_code, 1, &ret, &code));
+    OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+    CHECK(float_settings() == before);
+    OK(call(graph, "get_output", &index, &int_code, 1, &ret, &code));
+#if defined(__x86_64__) || defined(__aarch64__)
+    uint32_t bits;
+    memcpy(&bits, ((DLTensor *)ret.v_handle)->data, 4);
+    CHECK((bits == 0) == flush);
+#endif
+    OK(TVMArrayFree(ret.v_handle));
+  }
+  OK(TVMArrayFree(tiny));
+  OK(TVMModFree(graph));
+  OK(TVMModFree(lib));
+}
+
 /* Every graph cut short, and every graph with one byte changed, is either refused or a whole graph that runs. */
 static void test_damaged_graphs_do_no_harm(void) {
   TVMModuleHandle lib = library(), graph;
@@ -133,6 +232,10 @@ static void test_damaged_graphs_do_no_harm(void) {
 int main(void) {
   RUN(test_a_graph_runs);
   RUN(test_wrong_uses_are_refused);
+  RUN(test_a_lent_input_can_be_set_again);
+  RUN(test_a_lent_array_must_cover_its_storage);
+  RUN(test_a_wrong_device_index_is_refused);
+  RUN(test_runs_flush_denormals_and_restore_the_state);
   RUN(test_damaged_graphs_do_no_harm);
   return 0;
 }

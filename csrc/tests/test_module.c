@@ -85,6 +85,27 @@ static void write_file(const char *path, const void *bytes, size_t size) {
   CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
+/* A lookup visits each module once, however many ways lead to it. */
+static void test_lookup_through_shared_imports_is_linear(void) {
+  enum { COUNT = 200 };
+  TVMModuleHandle chain[COUNT];
+  TVMFunctionHandle found;
+  for (int i = 0; i < COUNT; ++i) {
+    OK(TVMModCreate("test", NULL, NULL, &chain[i]));
+    for (int k = 0; i > 0 && k < 2; ++k) OK(TVMModImport(chain[i], chain[i - 1]));
+  }
+  OK(TVMModGetFunction(chain[COUNT - 1], "nope", 1, &found));
+  CHECK(found == NULL);
+  REFUSES(TVMModImport(chain[0], chain[COUNT - 1]), "import itself");
+  TVMModuleHandle kernels = load();
+  OK(TVMModImport(chain[0], kernels));
+  OK(TVMModGetFunction(chain[COUNT - 1], "twice", 1, &found));
+  CHECK(found != NULL);
+  OK(TVMFuncFree(found));
+  OK(TVMModFree(kernels));
+  for (int i = 0; i < COUNT; ++i) OK(TVMModFree(chain[i]));
+}
+
 static void test_corrupt_libraries_are_refused(void) {
   static unsigned char bytes[1 << 20];
   char path[600];
@@ -140,6 +161,7 @@ int main(int argc, char **argv) {
   RUN(test_library_is_loaded_and_called);
   RUN(test_environment_is_imports_then_globals);
   RUN(test_missing_callee_is_named);
+  RUN(test_lookup_through_shared_imports_is_linear);
   RUN(test_corrupt_libraries_are_refused);
   RUN(test_loading_from_several_threads);
   return 0;

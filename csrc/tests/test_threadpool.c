@@ -36,6 +36,25 @@ static void test_barrier_needs_and_gets_all_threads(void) {
   }
 }
 
+static int double_a_denormal(int task, TVMParallelGroupEnv *env, void *out) {
+  volatile float tiny = 1e-40f, sum = tiny + tiny;
+  float value = sum;
+  memcpy((uint32_t *)out + task, &value, 4);
+  return TVMBackendParallelBarrier(task, env);
+}
+
+static void test_workers_flush_as_their_caller_does(void) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  for (int i = 0; i < 100; ++i) {
+    uint32_t bits[2];
+    CHECK(TVMFlushDenormals(i % 2) == (i > 0 && i % 2 == 0));
+    OK(TVMBackendParallelLaunch(double_a_denormal, bits, 2));
+    CHECK((bits[0] == 0) == (i % 2) && (bits[1] == 0) == (i % 2));
+  }
+  CHECK(TVMFlushDenormals(0) == 1);
+#endif
+}
+
 static double seconds(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -190,6 +209,7 @@ int main(void) {
   CHECK(TVMThreadPoolSize() == 2);
   RUN(test_every_task_runs_once);
   RUN(test_barrier_needs_and_gets_all_threads);
+  RUN(test_workers_flush_as_their_caller_does);
   RUN(test_cost_of_an_empty_region);
   RUN(test_parallel_for_covers_the_range);
   RUN(test_nested_regions_run_in_place);

@@ -68,7 +68,62 @@ def test_what_cannot_run_is_refused_in_words():
     x = relay.var("x", shape=(2,))
     with pytest.raises(TVMError, match="not available here"):
         relay.create_executor("vm")
-    with pytest.raises(ValueError, match="'x' is missing"):
-        relay.create_executor().evaluate(relay.Function([x], x))(y=1)
+    run = relay.create_executor().evaluate(relay.Function([x], x))
+    with pytest.raises(ValueError, match="there is no parameter 'y'; the parameters are x"):
+        run(y=1)
+    with pytest.raises(ValueError, match="'x' is missing: 1 arguments are expected"):
+        run()
+    with pytest.raises(ValueError, match=r"1 arguments are expected \(x\), got 2"):
+        run(1, 2)
+    with pytest.raises(ValueError, match="'x' is given by position and by name"):
+        run(np.zeros(2, "float32"), x=np.zeros(2, "float32"))
     with pytest.raises(ValueError, match="%x of the function is not bound"):
         relay.create_executor().evaluate(relay.Function([], x))
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph"])
+def test_parameters_of_one_name_are_two_parameters(kind):
+    a, b = relay.var("x", shape=(3,)), relay.var("x", shape=(3,))
+    run = relay.create_executor(kind).evaluate(relay.Function([a, b], a - b))
+    first, second = np.array([5, 6, 7], "float32"), np.array([1, 1, 1], "float32")
+    np.testing.assert_array_equal(run(first, second).numpy(), [4, 5, 6])
+    np.testing.assert_array_equal(run(first, x=second).numpy(), [4, 5, 6])
+    with pytest.raises(ValueError, match="2 parameters named 'x'"):
+        run(x=first)
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph"])
+def test_arguments_by_position_come_first_then_those_by_name(kind):
+    x, w, b = (relay.var(n, shape=(2,)) for n in "xwb")
+    mod = tvm.IRModule.from_expr(relay.Function([x, w, b], x * w - b))
+    params = {"b": np.array([1, 2], "float32"), "w": np.array([10, 100], "float32")}
+    data = np.array([3, 4], "float32")
+    np.testing.assert_array_equal(relay.create_executor(kind, mod).evaluate()(data, **params).numpy(), [29, 398])
+    bound = relay.create_executor(kind, mod, params=params).evaluate()
+    np.testing.assert_array_equal(bound(data).numpy(), [29, 398])
+    np.testing.assert_array_equal(bound(data, **params).numpy(), [29, 398])
+    with pytest.raises(ValueError, match="'w' has its value from the params of the executor"):
+        bound(data, w=data)
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph"])
+@pytest.mark.parametrize("given", ["float64", "int32", "float16"])
+def test_arguments_are_converted_to_the_type_of_their_parameter(kind, given):
+    x = relay.var("x", shape=(3,), dtype="float32")
+    run = relay.create_executor(kind).evaluate(relay.Function([x], x + relay.const(0.5)))
+    for value in (np.array([1, 2, 3], given), tvm.nd.array(np.array([1, 2, 3], given))):
+        got = run(value)
+        assert got.dtype == "float32"
+        np.testing.assert_array_equal(got.numpy(), [1.5, 2.5, 3.5])
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph"])
+def test_tuples_of_results_are_nested_as_their_type_is(kind):
+    x = relay.var("x", shape=(2,))
+    pair = relay.Tuple([x + relay.const(1.0), x + relay.const(2.0)])
+    nested = relay.Tuple([pair, relay.Tuple([relay.Tuple([x * x]), x - x])])
+    (one, two), ((square,), nothing) = relay.create_executor(kind).evaluate(relay.Function([x], nested))(
+        np.array([3, 4], "float32")
+    )
+    for got, want in ((one, [4, 5]), (two, [5, 6]), (square, [9, 16]), (nothing, [0, 0])):
+        np.testing.assert_array_equal(got.numpy(), want)

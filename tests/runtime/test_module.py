@@ -218,3 +218,17 @@ def test_missing_runtime_library_says_how_to_build(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode != 0
     assert "make -C csrc" in done.stderr and "TVM_LIBRARY_PATH" in done.stderr
+
+
+def test_lookup_through_shared_imports_visits_each_module_once():
+    def empty() -> module_api.Module:
+        return module_api.from_functions({})
+
+    top = empty()
+    for _ in range(60):
+        over = empty()
+        over.import_module(top)
+        over.import_module(top)
+        top = over
+    assert len(list(top.with_imports())) == 61
+    assert not top.implements_function("nope", query_imports=True)

@@ -30,9 +30,8 @@ def create(graph_json_str, libmod, device) -> GraphModule:
 
 def _load(module) -> None:
     """Bring code that is compiled when first asked for into memory: the executor looks functions up by itself."""
-    module._load()
-    for part in module.imported_modules:
-        _load(part)
+    for part in module.with_imports():
+        part._load()
 
 
 class GraphModule:
@@ -42,11 +41,15 @@ class GraphModule:
         self.module = module
         self._keep = keep
         names = ("set_input", "run", "get_output", "get_input", "get_num_inputs", "get_num_outputs", "get_input_index",
-                 "get_input_name", "load_params", "set_input_zero_copy", "set_output_zero_copy", "share_arrays")
+                 "get_input_name", "describe_input", "load_params", "set_input_zero_copy", "set_output_zero_copy",
+                 "share_arrays")
         for name in names:
             setattr(self, "_" + name, module[name])
         count = self._get_num_inputs()
         self._input_names = [self._get_input_name(i) for i in range(count)]
+        # Arrays the executor reads or writes where they lie stay alive with it, by number of the input or output.
+        self._lent_inputs: dict[int, Any] = {}
+        self._lent_outputs: dict[int, Any] = {}
 
     def _index(self, key) -> int:
         if isinstance(key, int):
@@ -68,40 +71,40 @@ class GraphModule:
             if name in known:
                 self._set(self._get_input_index(name), params[name])
 
+    def _input_type(self, index: int) -> tuple[str, tuple[int, ...]]:
+        dtype, *shape = self._describe_input(index).split(" ")
+        return dtype, tuple(int(d) for d in shape)
+
     def _set(self, index: int, value) -> None:
-        wanted = self._get_input(index)
+        dtype, shape = self._input_type(index)
         if not isinstance(value, ndarray.NDArray):
             import numpy as np
 
-            array = np.asarray(value)
-            if tuple(array.shape) != tuple(wanted.shape):
-                raise ValueError(
-                    f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(array.shape)}"
-                )
-            wanted.copyfrom(array)
-            value = wanted
-        elif value.dtype != wanted.dtype:
-            self._set(index, value.numpy())
-            return
-        elif tuple(value.shape) != tuple(wanted.shape):
-            raise ValueError(
-                f"input '{self._input_names[index]}' has shape {tuple(wanted.shape)}, got {tuple(value.shape)}"
-            )
-        if value is not wanted:
-            self._set_input(index, value)
+            value = np.asarray(value)
+        if tuple(value.shape) != shape:
+            raise ValueError(f"input '{self._input_names[index]}' has shape {shape}, got {tuple(value.shape)}")
+        if isinstance(value, ndarray.NDArray) and value.dtype != dtype:
+            value = value.numpy()
+        if not isinstance(value, ndarray.NDArray):
+            # Converted on the way into the executor's own array, or, where the input is lent, into a copy of it.
+            array = self._get_input(index)
+            array.copyfrom(value)
+            value = array
+        self._set_input(index, value)
+        self._lent_inputs.pop(index, None)
 
     def set_input_zero_copy(self, key=None, value=None, **params) -> None:
-        """Read inputs where they lie; they must be aligned to 64 bytes and stay alive."""
+        """Read inputs where they lie, until they are set again; they must be aligned to 64 bytes."""
         pairs = [] if key is None else [(self._index(key), value)]
         pairs += [(self._index(k), v) for k, v in params.items()]
-        self._lent = getattr(self, "_lent", {})
         for index, array in pairs:
             self._set_input_zero_copy(index, array)
-            self._lent[index] = array
+            self._lent_inputs[index] = array
 
     def set_output_zero_copy(self, key, value) -> None:
+        """Fill ``value`` with output number ``key`` at every run; it must be aligned to 64 bytes."""
         self._set_output_zero_copy(int(key), value)
-        self._lent_outputs = {**getattr(self, "_lent_outputs", {}), key: value}
+        self._lent_outputs[int(key)] = value
 
     def run(self, **input_dict) -> None:
         """Run the model, after setting the given inputs."""
@@ -127,8 +130,8 @@ class GraphModule:
 
     def get_input_info(self) -> tuple[dict, dict]:
         """Shapes and element types of the inputs, by name."""
-        arrays = {n: self._get_input(i) for i, n in enumerate(self._input_names)}
-        return {n: tuple(a.shape) for n, a in arrays.items()}, {n: a.dtype for n, a in arrays.items()}
+        types = {n: self._input_type(i) for i, n in enumerate(self._input_names)}
+        return {n: shape for n, (_, shape) in types.items()}, {n: dtype for n, (dtype, _) in types.items()}
 
     def get_output(self, index: int, out=None):
         """Result ``index``, as an array of the executor's or copied into ``out``."""
@@ -145,7 +148,7 @@ class GraphModule:
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
-        """Use the parameters of another executor of the same model, without a copy."""
+        """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it)."""
         from ..runtime.params import load_param_dict
 
         args: list = []
@@ -153,6 +156,13 @@ class GraphModule:
             if name in self._input_names:
                 args += [name, other._get_input(other._index(name))]
         self._share_arrays(*args)
+
+    def flush_denormals(self, enabled: bool | None = None) -> bool:
+        """Whether runs take numbers below the normal range of their type for zero; sets it first where it is given.
+
+        They do unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0 when the executor is made.
+        """
+        return bool(self.module["flush_denormals"](*(() if enabled is None else (bool(enabled),))))
 
     def __getitem__(self, key: str):
         return self.module[key]

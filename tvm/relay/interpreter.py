@@ -5,13 +5,15 @@ The interpreter keeps its own stack: neither deep graphs nor long recursion of t
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from ..error import TVMError
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.op import Op
+from ..ir.tensor_type import TensorType
+from ..ir.type import TupleType
 from ..runtime import cpu, ndarray
 from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .evaluate import evaluate_call
@@ -289,11 +291,13 @@ class Executor:
         mod = IRModule(None, self.mod.type_definitions)
         mod.functions = {v: f for v, f in self.mod.functions.items() if v.name_hint != "main"}
         mod["main"] = function
-        run = self._compile(infer_module(mod))
+        mod = infer_module(mod)
+        run = self._compile(mod)
         names = [p.name_hint for p in function.params]
+        types = [p.checked_type_ for p in mod["main"].params]
 
         def call(*args, **kwargs):
-            return run(_arguments(names, args, kwargs))
+            return run([_typed(a, t) for a, t in zip(_arguments(names, args, kwargs, self.params), types)])
 
         return call
 
@@ -301,17 +305,41 @@ class Executor:
         raise NotImplementedError(f"{type(self).__name__} cannot run functions")
 
 
-def _arguments(names: list[str], args: tuple, kwargs: dict) -> list:
-    if kwargs and args:
-        raise ValueError("give the arguments by position or by name, not both")
-    if kwargs:
-        missing = [n for n in names if n not in kwargs]
-        if missing:
-            raise ValueError(f"argument '{missing[0]}' is missing; the parameters are {', '.join(names)}")
-        args = tuple(kwargs[n] for n in names)
-    if len(args) != len(names):
+def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list:
+    """The arguments in the order of the parameters: first those by position, then those by name. A parameter the
+    executor was made with may be named again with the same array."""
+    if len(args) > len(names):
         raise ValueError(f"{len(names)} arguments are expected ({', '.join(names)}), got {len(args)}")
-    return list(args)
+    left = names[len(args) :]
+    for name in kwargs:
+        if left.count(name) > 1:
+            raise ValueError(f"there are {left.count(name)} parameters named '{name}'; give them by position")
+        if name in left or (name in bound and kwargs[name] is bound[name]):
+            continue
+        if name in names:
+            raise ValueError(f"argument '{name}' is given by position and by name")
+        if name in bound:
+            raise ValueError(f"argument '{name}' has its value from the params of the executor")
+        raise ValueError(f"there is no parameter '{name}'; the parameters are {', '.join(names) or 'none'}")
+    missing = [n for n in left if n not in kwargs]
+    if missing:
+        what = f"argument '{missing[0]}' is missing"
+        raise ValueError(f"{what}: {len(names)} arguments are expected ({', '.join(names)}), got {len(args) + len(kwargs)}")
+    return [*args, *(kwargs[n] for n in left)]
+
+
+def _typed(arg: Any, wanted: Any) -> Any:
+    """A tensor argument in the element type of its parameter, as ``GraphModule.set_input`` converts it."""
+    if isinstance(wanted, TupleType) and isinstance(arg, (tuple, list)) and len(arg) == len(wanted.fields):
+        return tuple(_typed(a, t) for a, t in zip(arg, wanted.fields))
+    if not isinstance(wanted, TensorType):
+        return arg
+    given = arg if isinstance(arg, ndarray.NDArray) else to_value(arg)
+    if str(given.dtype) == wanted.dtype:
+        return arg
+    converted = ndarray.empty(given.shape, wanted.dtype)
+    converted.copyfrom(given.numpy() if isinstance(given, ndarray.NDArray) else given)
+    return converted
 
 
 class DebugExecutor(Executor):
@@ -334,19 +362,25 @@ class GraphExecutor(Executor):
 
         lib = build(mod, self.target)
         module = lib[lib.libmod_name](self.device)
-        names = [p.name_hint for p in mod["main"].params]
-        several = type(mod["main"].body.checked_type_).__name__ == "TupleType"
+        result_type = mod["main"].body.checked_type
 
         def run(args: list) -> Any:
-            for name, arg in zip(names, args):
+            for number, arg in enumerate(args):
                 arg = arg if isinstance(arg, ndarray.NDArray) else ndarray.array(to_value(arg))
-                module["set_input"](name, arg)
+                module["set_input"](number, arg)
             module["run"]()
-            outs = [ndarray.array(module["get_output"](i).numpy()) for i in range(module["get_num_outputs"]())]
-            return outs if several else outs[0]
+            outs = (ndarray.array(module["get_output"](i).numpy()) for i in range(module["get_num_outputs"]()))
+            return _nested(outs, result_type)
 
         run.library = lib
         return run
+
+
+def _nested(outputs: Iterator, wanted: Any) -> Any:
+    """The outputs of a graph, which are flat, as the type nests them."""
+    if isinstance(wanted, TupleType):
+        return [_nested(outputs, t) for t in wanted.fields]
+    return next(outputs)
 
 
 _KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}

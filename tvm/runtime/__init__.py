@@ -5,6 +5,7 @@ from ..dtype import DataType, DataTypeCode
 from ._lib import find_library, include_path
 from .benchmark import BenchmarkResult
 from .container import ADT, Array, Map, ShapeTuple, String, tuple_object
+from .denormals import flush_denormals
 from .devices import (
     Device,
     cl,

@@ -134,6 +134,7 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMChecksum": (_U64, (_TEXT, _SIZE)),
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
     "TVMThreadPoolSize": (_INT, ()),
+    "TVMFlushDenormals": (_INT, (_INT,)),
     "TVMThreadPoolConfigure": (_STATUS, (_INT,)),
     "TVMFuncTime": (_STATUS, (_ADDRESS, ctypes.POINTER(TimeOptions), _ADDRESS)),
     "TVMParamsLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),

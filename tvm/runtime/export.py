@@ -7,7 +7,7 @@ import shutil
 import struct
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..error import TVMError
@@ -23,16 +23,6 @@ _SEAL_MAGIC = b"TVMSEAL1"
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
 
-def _walk(module: Module, parent: int, seen: dict[int, int]) -> Iterator[tuple[Module, int]]:
-    """Every module reachable, once, with the number of the module it is an import of."""
-    if module.handle in seen:
-        return
-    seen[module.handle] = len(seen)
-    yield module, parent
-    for imported in module.imported_modules:
-        yield from _walk(imported, seen[module.handle], seen)
-
-
 # The parent of what loading the library gives; the library is its import.
 _ROOT = 2**64 - 1
 
@@ -42,7 +32,7 @@ def pack_imports(module: Module, root: tuple[str, bytes] | None = None) -> bytes
 
     ``root`` is the type key and the packed form of the module that stands above the library.
     """
-    found = list(_walk(module, -1, {}))
+    found = list(module.walk_imports())
     # A module that is linked becomes part of the library, which is parent 0.
     numbers, packed = [], []
     for item, parent in found:
@@ -86,7 +76,7 @@ def _write_objects(module: Module, folder: str) -> list[str]:
             f"export_library: a '{module.type_key}' module has no code to link; export the module tvm.build returned"
         )
     files = []
-    linkable = [item for item, _ in _walk(module, -1, {}) if item.is_dso_exportable]
+    linkable = [item for item, _ in module.walk_imports() if item.is_dso_exportable]
     for index, item in enumerate(linkable):
         path = os.path.join(folder, f"lib{index}.{item.format or 'o'}")
         item.save(path)

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntFlag
 from functools import partial
 from typing import NamedTuple
@@ -114,6 +114,10 @@ class Module:
         return self._info.load is not None or not self._info.names
 
     def _find(self, name: str, query_imports: bool) -> PackedFunc | None:
+        modules = self.with_imports() if query_imports else iter((self,))
+        return next((found for found in (m._own_function(name) for m in modules) if found is not None), None)
+
+    def _own_function(self, name: str) -> PackedFunc | None:
         self._load()
         if not self._can_run and name in (*self._info.names, self.entry_name):
             raise TVMError(
@@ -121,14 +125,7 @@ class Module:
                 "export_library and load it where it can run"
             )
         handle = _lib.module_function(self._module, name, False)
-        if handle is not None:
-            return function_from_handle(handle)
-        if query_imports:
-            for imported in self.imported_modules:
-                found = imported._find(name, True)
-                if found is not None:
-                    return found
-        return None
+        return None if handle is None else function_from_handle(handle)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """The function ``name``, also of imported modules when ``query_imports``."""
@@ -194,6 +191,23 @@ class Module:
     def imported_modules(self) -> list[Module]:
         count = lib.TVMModImportCount(self._module)
         return [module_from_handle(_lib.module_import(self._module, index)) for index in range(count)]
+
+    def walk_imports(self) -> Iterator[tuple[Module, int]]:
+        """This module and all it imports, each once, with the number of the one it is an import of (-1 for itself)."""
+        seen: set[int] = set()
+        waiting: list[tuple[Module, int]] = [(self, -1)]
+        while waiting:
+            module, parent = waiting.pop()
+            if module.handle in seen:
+                continue
+            number = len(seen)
+            seen.add(module.handle)
+            yield module, parent
+            waiting += [(imported, number) for imported in reversed(module.imported_modules)]
+
+    def with_imports(self) -> Iterator[Module]:
+        """This module and all it imports, each once."""
+        return (module for module, _ in self.walk_imports())
 
     def clear_imports(self) -> None:
         _imports.pop(self, None)

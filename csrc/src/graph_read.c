@@ -1,0 +1,274 @@
+/* Reading the graph of an executor from its JSON text. Everything in the text is checked before it is used. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+static const Json *want(const Json *object, const char *key, JsonKind kind) {
+  const Json *found = json_member(object, key);
+  if (!found || found->kind != kind) {
+    tvm_set_error("graph: '%s' is missing or of the wrong kind", key);
+    return NULL;
+  }
+  return found;
+}
+
+static int number_of(const Json *at, int64_t low, int64_t high, const char *what, int64_t *out) {
+  if (at->kind != JSON_INT || at->integer < low || at->integer > high)
+    return tvm_error("graph: a number in '%s' is wrong", what);
+  *out = at->integer;
+  return 0;
+}
+
+static int int_list(const Json *list, int **out, int *count, int64_t low, int64_t high, const char *what) {
+  int64_t number;
+  *count = list->count;
+  if (!(*out = calloc((size_t)list->count + 1, sizeof **out))) return tvm_error("out of memory");
+  int *to = *out;
+  for (const Json *at = list->child; at; at = at->next, *to++ = (int)number)
+    if (number_of(at, low, high, what, &number)) return -1;
+  return 0;
+}
+
+static int parse_dtype(const char *text, DLDataType *out) {
+  static const struct { const char *name; int code; } kinds[] = {
+      {"bfloat", kDLBfloat}, {"float", kDLFloat}, {"uint", kDLUInt}, {"int", kDLInt}};
+  if (!strcmp(text, "bool")) {
+    *out = (DLDataType){kDLUInt, 1, 1};
+    return 0;
+  }
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    size_t n = strlen(kinds[i].name);
+    if (strncmp(text, kinds[i].name, n)) continue;
+    char *end;
+    long bits = strtol(text + n, &end, 10), lanes = 1;
+    if (*end == 'x') lanes = strtol(end + 1, &end, 10);
+    if (*end || bits < 1 || bits > 128 || lanes < 1 || lanes > 1024) break;
+    *out = (DLDataType){(uint8_t)kinds[i].code, (uint8_t)bits, (uint16_t)lanes};
+    return 0;
+  }
+  return tvm_error("graph: '%s' is no data type", text);
+}
+
+static const Json *attribute(const Json *attrs, const char *name, int count) {
+  const Json *pair = want(attrs, name, JSON_ARRAY);
+  if (!pair) return NULL;
+  if (pair->count != 2 || pair->child->next->kind != JSON_ARRAY || pair->child->next->count != count) {
+    tvm_set_error("graph: attribute '%s' must list one value for each of %d entries", name, count);
+    return NULL;
+  }
+  return pair->child->next;
+}
+
+/* Entry ids of pairs [node, output, version]; only nodes before `limit` may be named. */
+static int entry_list(const Graph *g, const Json *list, int limit, int **out, int *count) {
+  *count = list->count;
+  if (!(*out = calloc((size_t)list->count + 1, sizeof **out))) return tvm_error("out of memory");
+  int i = 0;
+  for (const Json *at = list->child; at; at = at->next, ++i) {
+    const Json *node = at->kind == JSON_ARRAY && at->count >= 2 ? at->child : NULL;
+    const Json *index = node ? node->next : NULL;
+    if (!index || node->kind != JSON_INT || index->kind != JSON_INT || node->integer < 0 || node->integer >= limit ||
+        index->integer < 0 || index->integer >= g->row_ptr[node->integer + 1] - g->row_ptr[node->integer])
+      return tvm_error("graph: an edge leads to no result of an earlier node");
+    (*out)[i] = g->row_ptr[node->integer] + (int)index->integer;
+  }
+  return 0;
+}
+
+static int read_node(Graph *g, int number, const Json *json) {
+  GraphNode *n = &g->nodes[number];
+  const Json *op = want(json, "op", JSON_STRING), *name = want(json, "name", JSON_STRING);
+  const Json *inputs = want(json, "inputs", JSON_ARRAY);
+  if (!op || !name || !inputs) return -1;
+  if (!(n->name = strdup(name->text))) return tvm_error("out of memory");
+  n->first_entry = g->row_ptr[number];
+  n->entry_count = g->row_ptr[number + 1] - g->row_ptr[number];
+  n->is_input = !strcmp(op->text, "null");
+  if (!n->is_input && strcmp(op->text, "tvm_op")) return tvm_error("graph: node '%s' has unknown kind '%s'", n->name, op->text);
+  if (entry_list(g, inputs, number, &n->inputs, &n->input_count)) return -1;
+  if (n->is_input) return n->entry_count == 1 ? 0 : tvm_error("graph: input '%s' must have one result", n->name);
+  const Json *attrs = json_member(json, "attrs");
+  if (!attrs) attrs = json_member(json, "attr");
+  const Json *function = want(attrs, "func_name", JSON_STRING);
+  if (!function) return -1;
+  if (!strcmp(function->text, "__nop")) {
+    if (n->input_count < 1 || n->entry_count != 1) return tvm_error("graph: view '%s' takes some and gives one", n->name);
+    return 0;
+  }
+  if (TVMModGetFunction(g->library, function->text, 1, &n->function)) return -1;
+  if (!n->function) return tvm_error("graph: the library has no function '%s'", function->text);
+  return 0;
+}
+
+static int read_shape(const Json *shape, int64_t *dims, int *ndim) {
+  if (shape->kind != JSON_ARRAY || shape->count > 64) return tvm_error("graph: a type or shape is wrong");
+  *ndim = 0;
+  for (const Json *d = shape->child; d; d = d->next)
+    if (d->kind != JSON_INT || d->integer < 0) return tvm_error("graph: a shape has a wrong size");
+    else dims[(*ndim)++] = d->integer;
+  return 0;
+}
+
+/* Kinds of the entries, their places, and the ring of each storage. Without "storage_offset" every entry starts where
+ * its storage does. */
+static int read_places(Graph *g, const Json *ids, const Json *offsets) {
+  const Json *id = ids->child, *offset = offsets ? offsets->child : NULL;
+  for (int i = 0; i < g->node_count; ++i)
+    for (int k = 0; k < g->nodes[i].entry_count; ++k)
+      g->entries[g->nodes[i].first_entry + k].kind =
+          g->nodes[i].is_input ? ENTRY_INPUT : g->nodes[i].function ? ENTRY_RESULT : ENTRY_VIEW;
+  int *last = malloc(((size_t)g->entry_count + 1) * sizeof *last), status = last ? 0 : tvm_error("out of memory");
+  for (int i = 0; last && i <= g->entry_count; ++i) last[i] = -1;
+  for (int i = 0; !status && i < g->entry_count; ++i, id = id->next, offset = offset ? offset->next : NULL) {
+    GraphEntry *entry = &g->entries[i];
+    int64_t storage = 0;
+    status = number_of(id, 0, g->entry_count, "storage_id", &storage);
+    if (!status && offset) status = number_of(offset, 0, PTRDIFF_MAX, "storage_offset", &entry->offset);
+    if (status) break;
+    entry->storage = (int)storage;
+    if (entry->storage >= g->storage_count) g->storage_count = entry->storage + 1;
+    entry->next = i;
+    if (last[storage] >= 0) {
+      entry->next = g->entries[last[storage]].next;
+      g->entries[last[storage]].next = i;
+    }
+    last[storage] = i;
+  }
+  free(last);
+  return status;
+}
+
+static int allocate(Graph *g, const size_t *sizes) {
+  if (!(g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage))) return tvm_error("out of memory");
+  for (int i = 0; i < g->storage_count; ++i) {
+    int64_t size = sizes[i] ? (int64_t)sizes[i] : 1;
+    if (TVMArrayAlloc(&size, 1, (DLDataType){kDLUInt, 8, 1}, g->device, &g->storage[i])) return -1;
+  }
+  return 0;
+}
+
+/* The bytes each storage needs; `dtypes` receives the types of the entries. */
+static int measure(const Graph *g, const Json *types, const Json *shapes, DLDataType *dtypes, size_t *sizes) {
+  const Json *type = types->child, *shape = shapes->child;
+  for (int i = 0; i < g->entry_count; ++i, type = type->next, shape = shape->next) {
+    int64_t dims[64];
+    int ndim = 0;
+    size_t nbytes, end;
+    if (type->kind != JSON_STRING) return tvm_error("graph: a type or shape is wrong");
+    if (parse_dtype(type->text, &dtypes[i]) || read_shape(shape, dims, &ndim)) return -1;
+    DLTensor probe = {NULL, g->device, ndim, dtypes[i], dims, NULL, 0};
+    if (TVMTensorByteSize(&probe, &nbytes)) return -1;
+    end = (size_t)g->entries[i].offset + nbytes; /* neither is more than PTRDIFF_MAX */
+    if (end > PTRDIFF_MAX) return tvm_error("graph: a storage does not fit in memory");
+    if (end > sizes[g->entries[i].storage]) sizes[g->entries[i].storage] = end;
+  }
+  return 0;
+}
+
+static int make_views(Graph *g, const Json *shapes, const DLDataType *dtypes) {
+  const Json *shape = shapes->child;
+  for (int i = 0; i < g->entry_count; ++i, shape = shape->next) {
+    GraphEntry *entry = &g->entries[i];
+    int64_t dims[64];
+    int ndim = 0;
+    if (read_shape(shape, dims, &ndim)) return -1;
+    if (TVMArrayCreateView(g->storage[entry->storage], dims, ndim, dtypes[i], (uint64_t)entry->offset, &entry->own)) return -1;
+    g->tensors[i] = *entry->own;
+    g->tensors[i].data = (char *)entry->own->data + entry->own->byte_offset;
+    g->tensors[i].byte_offset = 0;
+  }
+  return 0;
+}
+
+static int read_memory(Graph *g, const Json *attrs) {
+  const Json *types = attribute(attrs, "dltype", g->entry_count), *shapes = attribute(attrs, "shape", g->entry_count);
+  const Json *ids = attribute(attrs, "storage_id", g->entry_count), *places = NULL;
+  if (!types || !shapes || !ids) return -1;
+  if (json_member(attrs, "storage_offset") && !(places = attribute(attrs, "storage_offset", g->entry_count))) return -1;
+  if (read_places(g, ids, places)) return -1;
+  size_t *sizes = calloc((size_t)g->storage_count + 1, sizeof *sizes);
+  DLDataType *dtypes = calloc((size_t)g->entry_count + 1, sizeof *dtypes);
+  int status = sizes && dtypes ? measure(g, types, shapes, dtypes, sizes) : tvm_error("out of memory");
+  if (!status) status = allocate(g, sizes);
+  if (!status) status = make_views(g, shapes, dtypes);
+  free(sizes);
+  free(dtypes);
+  return status;
+}
+
+static int prepare_calls(Graph *g) {
+  for (int i = 0; i < g->node_count; ++i) {
+    GraphNode *n = &g->nodes[i];
+    if (!n->function) continue;
+    n->arg_count = n->input_count + n->entry_count;
+    n->args = calloc((size_t)n->arg_count, sizeof *n->args);
+    n->codes = calloc((size_t)n->arg_count, sizeof *n->codes);
+    if (!n->args || !n->codes) return tvm_error("out of memory");
+    for (int a = 0; a < n->arg_count; ++a) {
+      int e = a < n->input_count ? n->inputs[a] : n->first_entry + a - n->input_count;
+      n->args[a].v_handle = &g->tensors[e];
+      n->codes[a] = kTVMDLTensorHandle;
+    }
+  }
+  return 0;
+}
+
+/* Code for one kind of device does not run on another: better said here than by the first kernel. */
+static int check_device(const Graph *g, const Json *attrs) {
+  uint64_t built_for = tvm_module_devices(g->library);
+  if (!built_for && json_member(attrs, "device_index")) {
+    /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. */
+    const Json *places = attribute(attrs, "device_index", g->entry_count);
+    int64_t type = kDLCPU;
+    if (!places) return -1;
+    for (const Json *at = places->child; at; at = at->next)
+      if (number_of(at, 0, 63, "device_index", &type)) return -1;
+    if (places->count && places->child->integer != kDLCPU) built_for = UINT64_C(1) << places->child->integer;
+  }
+  int type = g->device.device_type, functions = 0, other = 0;
+  bool host = type == kDLCPU || type == kDLCUDAHost;
+  for (int i = 0; i < g->node_count; ++i) functions += g->nodes[i].function != NULL;
+  if (!functions || (built_for ? built_for >> type & 1 : host)) return 0;
+  while (built_for && !(built_for >> other & 1)) ++other;
+  const char *name = built_for ? TVMDeviceTypeName(other) : "cpu";
+  return tvm_error("the model was built for %s and cannot run on %s(%d); run it on %s(0), or build it for target '%s'", name,
+                   TVMDeviceTypeName(type), (int)g->device.device_id, name, host ? "llvm" : TVMDeviceTypeName(type));
+}
+
+static int number_inputs(Graph *g) {
+  for (int i = 0; i < g->input_count; ++i) {
+    const GraphNode *node = &g->nodes[g->inputs[i]];
+    if (!node->is_input) return tvm_error("graph: arg_nodes names a node that is no input");
+    if (!map_get(&g->input_numbers, node->name) &&
+        map_put(&g->input_numbers, node->name, (void *)((intptr_t)i + 1), NULL))
+      return -1;
+  }
+  return 0;
+}
+
+int graph_read(Graph *g, const Json *json) {
+  const Json *nodes = want(json, "nodes", JSON_ARRAY), *rows = want(json, "node_row_ptr", JSON_ARRAY);
+  const Json *args = want(json, "arg_nodes", JSON_ARRAY), *heads = want(json, "heads", JSON_ARRAY);
+  const Json *attrs = want(json, "attrs", JSON_OBJECT);
+  if (!nodes || !rows || !args || !heads || !attrs) return -1;
+  int row_count;
+  g->node_count = nodes->count;
+  if (int_list(rows, &g->row_ptr, &row_count, 0, 1 << 24, "node_row_ptr")) return -1;
+  if (row_count != g->node_count + 1 || g->row_ptr[0] != 0) return tvm_error("graph: node_row_ptr does not fit the nodes");
+  for (int i = 0; i < g->node_count; ++i)
+    if (g->row_ptr[i + 1] < g->row_ptr[i]) return tvm_error("graph: node_row_ptr must not decrease");
+  g->entry_count = g->row_ptr[g->node_count];
+  g->nodes = calloc((size_t)g->node_count + 1, sizeof *g->nodes);
+  g->entries = calloc((size_t)g->entry_count + 1, sizeof *g->entries);
+  g->tensors = calloc((size_t)g->entry_count + 1, sizeof *g->tensors);
+  if (!g->nodes || !g->entries || !g->tensors) return tvm_error("out of memory");
+  int i = 0;
+  for (const Json *at = nodes->child; at; at = at->next, ++i)
+    if (read_node(g, i, at)) return -1;
+  if (int_list(args, &g->inputs, &g->input_count, 0, g->node_count - 1, "arg_nodes")) return -1;
+  if (number_inputs(g) || entry_list(g, heads, g->node_count, &g->outputs, &g->output_count)) return -1;
+  if (!(g->targets = calloc((size_t)g->output_count + 1, sizeof *g->targets))) return tvm_error("out of memory");
+  if (check_device(g, attrs)) return -1;
+  return read_memory(g, attrs) ? -1 : prepare_calls(g);
+}

@@ -1,0 +1,25 @@
+"""Numbers below the normal range of their type: kept, as IEEE 754 says, or taken for zero, which is much faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from . import _lib
+from ._lib import lib
+
+
+@contextmanager
+def flush_denormals(enabled: bool | None = None) -> Iterator[None]:
+    """What this thread, and parallel regions it starts, compute inside takes denormal numbers for zero, or keeps them.
+
+    ``None`` does as executors do: it flushes, unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0. An executor
+    that runs inside follows its own setting (``GraphModule.flush_denormals``).
+    """
+    before = lib.TVMFlushDenormals(-1 if enabled is None else int(enabled))
+    if before < 0:
+        _lib.check(before)
+    try:
+        yield
+    finally:
+        lib.TVMFlushDenormals(before)
