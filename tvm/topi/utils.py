@@ -85,6 +85,11 @@ def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
     return bool(structural_equal(a, b)) or equal_const_int(a - b, 0)
 
 
+def other_dim(a: PrimExpr, b: PrimExpr) -> bool:
+    """Are two dimensions known to be different?"""
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
+
+
 def is_dynamic_shape(shape: Sequence) -> bool:
     return any(not isinstance(dim, (IntImm, int)) for dim in shape)
 
