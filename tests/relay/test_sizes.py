@@ -67,8 +67,12 @@ def test_the_steps_of_a_slice_may_go_backwards():
 def test_a_result_of_a_negative_size_is_refused():
     small = relay.var("x", shape=(1, 1, 4, 4))
     made = relay.nn.correlation(small, small, 1, 4, 1, 1, 0, True, "NCHW")
-    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the shape \(1, 81, -4, -4\)"):
+    with pytest.raises(tvm.error.DiagnosticError, match="a dimension is -4; sizes cannot be negative"):
         relay.transform.InferTypeLocal(made)
+    data, kernel = relay.var("d", shape=(1, 1, 2, 2, 4)), relay.var("k", shape=(1, 1, 5, 5, 4, 4))
+    blocks = relay.nn.contrib_conv2d_nchwc(data, kernel)
+    with pytest.raises(tvm.error.DiagnosticError, match=r"would have the shape \(1, 1, -2, -2, 4\)"):
+        relay.transform.InferTypeLocal(blocks)
 
 
 def test_sizes_are_checked_of_calls_that_no_builder_made():
