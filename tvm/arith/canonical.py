@@ -770,8 +770,16 @@ def _cast(an, n, view: _Exprs) -> bool:
             lo, hi = an.bound(index)
             if lo < low or hi > high or (upper != POS_INF and upper > high):
                 return False
-    if any(k[0].__class__ is Cast and k[0].value.dtype == n.dtype for k in s[0]) or not low <= s[1] <= high:
+    if not low <= s[1] <= high:
         return False
-    terms = {(an.add(Cast(n.dtype, k[0])), *k[1:]): f for k, f in s[0].items()}
-    view.sums[n] = terms, s[1]
+    terms: dict = {}
+    for k, f in s[0].items():
+        index = rewrite.uncast(an, n.dtype, k[0])
+        if index is None:
+            if k[0].__class__ is Cast and k[0].value.dtype == n.dtype:
+                return False
+            index = an.add(Cast(n.dtype, k[0]))
+        key = (index, *k[1:])
+        terms[key] = terms.get(key, 0) + f
+    view.sums[n] = {k: f for k, f in terms.items() if f}, s[1]
     return True

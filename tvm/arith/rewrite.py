@@ -48,6 +48,7 @@ from ..ir.primop import literal as literal_value
 from ..ir.subst import substitute, variables
 from ..ir.visit import post_order
 from . import rules
+from .bounds import dtype_bound
 from .compare import BINARY, DIVISIONS, is_pure
 from .rule_compiler import LiteralOverflow, RuleTable
 
@@ -481,7 +482,19 @@ def _cast(an, n, done):
     if isinstance(value, (IntImm, FloatImm)) or value.__class__ is Broadcast:
         got = an.intern(cast(n.dtype, value))
         return got
+    whole = uncast(an, n.dtype, value)
+    if whole is not None:
+        return whole
     return an.add(n if value is n.value else Cast(n.dtype, value))
+
+
+def uncast(an, dtype: str, e) -> PrimExpr | None:
+    """What an index of ``dtype`` was before a cast to a shorter type, where that cut nothing off."""
+    if e.__class__ is not Cast or e.value.dtype != dtype or not (info(dtype).is_int and info(e.dtype).is_int):
+        return None
+    low, high = dtype_bound(e.dtype)
+    lo, hi = an.bound(e.value)
+    return e.value if low <= lo and hi <= high else None
 
 
 def _let(an, n, done):

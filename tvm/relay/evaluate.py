@@ -34,8 +34,9 @@ def _rows() -> dict[str, Callable[..., Any]]:
     for name, f in binary.items():
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
     _TABLE["rsqrt"] = lambda attrs, a, out: (1 / np.sqrt(a[0])).astype(a[0].dtype)
-    _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.trunc(
-        np.divide(a[0], a[1])).astype(a[0].dtype)
+    # Of integers, what rounding towards zero cuts off is taken away first: float64 does not hold every int64.
+    _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(
+        a[0] - np.fmod(a[0], a[1]), a[1])
     _TABLE["cast"] = lambda attrs, a, out: a[0].astype(attrs.dtype)
     _TABLE["reshape"] = lambda attrs, a, out: a[0].reshape([int(d) for d in out.shape])
     for name in ("squeeze", "expand_dims", "nn.batch_flatten"):

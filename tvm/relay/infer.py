@@ -27,6 +27,7 @@ from .expr import (
     TupleGetItem,
     Var,
 )
+from .sizes import check_shape, check_sizes
 
 
 def dims(t: Type) -> tuple:
@@ -252,9 +253,12 @@ class Inference:
             raise DiagnosticError(f"operator {record.name} takes {wanted} inputs, {len(node.args)} are given")
         types = [self.type_of(a) for a in node.args]
         try:
+            check_sizes(record.name, node.attrs)
             if any(_incomplete(t) for t in types):
                 types = self._complete(node, types)
-            return _settled(rule(node.attrs, types))
+            result = _settled(rule(node.attrs, types))
+            check_shape(result)
+            return result
         except (TypeError, ValueError, IndexError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
                 raise

@@ -9,10 +9,12 @@ count from zero.
 
 from __future__ import annotations
 
+import math
+
 from ..arith import Analyzer
 from ..arith import intset as sets
-from ..ir.prim import IterVar, PrimExpr, Range, const
-from ..ir.primop import floordiv, floormod
+from ..ir.prim import IntImm, IterVar, PrimExpr, Range, const
+from ..ir.primop import cast, floordiv, floormod
 
 
 class Relation:
@@ -89,9 +91,27 @@ def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: 
         elif isinstance(r, Fuse):
             if r.outer not in ranges or r.inner not in ranges:
                 continue
-            put(r.fused, analyzer.simplify(ranges[r.outer].extent * ranges[r.inner].extent))
+            outer = cast(r.fused.var.dtype, ranges[r.outer].extent)
+            put(r.fused, analyzer.simplify(outer * ranges[r.inner].extent))
         else:
             put(r.iter, one())
+
+
+def fused_dtype(roots, relations, outer: IterVar, inner: IterVar) -> str:
+    """The type of what two axes make: int64 where one of them is, or where they have 2^31 iterations together."""
+    if "int64" in (outer.var.dtype, inner.var.dtype):
+        return "int64"
+    sizes = {a: a.dom.extent.value for a in roots if a.dom is not None and isinstance(a.dom.extent, IntImm)}
+    if math.prod(sizes.values()) < 1 << 31:
+        return outer.var.dtype
+    for r in relations:
+        if isinstance(r, Split) and r.parent in sizes:
+            asked, rest, parts = (r.inner, r.outer, r.factor) if r.factor is not None else (r.outer, r.inner, r.nparts)
+            if isinstance(parts, IntImm):
+                sizes[asked], sizes[rest] = parts.value, -(-sizes[r.parent] // parts.value)
+        elif isinstance(r, Fuse) and r.outer in sizes and r.inner in sizes:
+            sizes[r.fused] = sizes[r.outer] * sizes[r.inner]
+    return "int64" if sizes.get(outer, 1) * sizes.get(inner, 1) >= 1 << 31 else outer.var.dtype
 
 
 def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
@@ -108,8 +128,11 @@ def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) ->
                 continue
             value = values[r.fused]
             extent = ranges[r.inner].extent
-            values[r.outer] = _shift(floordiv(value, extent), ranges[r.outer].min)
-            values[r.inner] = _shift(floormod(value, extent), ranges[r.inner].min)
+            # A fused axis may be wider than the axes it is made of.
+            outer = cast(r.outer.var.dtype, floordiv(value, extent))
+            inner = cast(r.inner.var.dtype, floormod(value, extent))
+            values[r.outer] = _shift(outer, ranges[r.outer].min)
+            values[r.inner] = _shift(inner, ranges[r.inner].min)
 
 
 def pass_down_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ..dtype import info
-from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Range, Reduce, SizeVar, Var, convert
+from ..ir.prim import ExprOp, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, SizeVar, Var, convert
 from ..ir.visit import post_order
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.stmt import Evaluate, Stmt
@@ -28,6 +28,8 @@ def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
         dim = convert(dim)
         if not isinstance(dim, PrimExpr) or not info(dim.dtype).is_integer:
             raise TypeError(f"{what}: a dimension is an integer or an integer expression, got {dim!r}")
+        if isinstance(dim, IntImm) and dim.value < 0:
+            raise ValueError(f"{what}: a dimension is {dim.value}; sizes cannot be negative")
         out.append(dim)
     return tuple(out)
 

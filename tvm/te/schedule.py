@@ -237,7 +237,7 @@ class Stage:
 
     def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
         name = f"{outer.var.name}.{inner.var.name}.fused"
-        dtype = "int64" if "int64" in (outer.var.dtype, inner.var.dtype) else outer.var.dtype
+        dtype = axis_algebra.fused_dtype([*self.op.axis, *self.op.reduce_axis], self.relations, outer, inner)
         # Data fused with reduction is reduced over: its iterations depend on each other.
         kind = IterVar.CommReduce if IterVar.CommReduce in (outer.iter_type, inner.iter_type) else outer.iter_type
         fused = IterVar(None, Var(name, dtype), kind)

@@ -9,7 +9,7 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import FloatImm, IntImm, PrimExpr, const, convert
+from ..ir.prim import FloatImm, IntImm, PrimExpr, ProducerLoad, const, convert
 from ..te.tensor import TENSOR_OPERATORS
 from . import tag
 from .math import map_elements
@@ -122,9 +122,51 @@ def _is_float(a: Any, b: Any) -> bool:
     return info(convert(a).dtype).is_float or info(convert(b).dtype).is_float
 
 
+def _known(b: PrimExpr) -> int | None:
+    """The value of a divisor that is a number, or an element of a tensor that holds one number everywhere."""
+    if isinstance(b, ProducerLoad) and isinstance(b.producer.op, te.ComputeOp):
+        b = b.producer.op.body[b.producer.value_index]
+    return primop.literal(b)
+
+
+def _guarded(divide: Callable, at_zero: Callable, at_minus_one: Callable) -> Callable:
+    """A division of integers that no divisor makes undefined. One that is known, and none of the two that could, is
+    divided by as it is."""
+
+    def element(a: Any, b: Any) -> PrimExpr:
+        a, b = primop.match_types(convert(a), convert(b))
+        kind, known = info(a.dtype), _known(b)
+        if not (kind.is_int or kind.is_uint) or known not in (None, 0, -1):
+            return divide(a, b)
+        one, zero = const(1, a.dtype), const(0, a.dtype)
+        is_zero = primop.equal(b, zero)
+        if kind.is_uint:
+            return tir.Select(is_zero, at_zero(a), divide(a, tir.Select(is_zero, one, b)))
+        is_minus_one = primop.equal(b, const(-1, a.dtype))
+        safe = tir.Select(primop.logical_or(is_zero, is_minus_one), one, b)
+        return tir.Select(is_zero, at_zero(a), tir.Select(is_minus_one, at_minus_one(a), divide(a, safe)))
+
+    return element
+
+
+def _zero_like(a: PrimExpr) -> PrimExpr:
+    return const(0, a.dtype)
+
+
+def _minus(a: PrimExpr) -> PrimExpr:
+    return primop.subtract(_zero_like(a), a)
+
+
+_quotient = _guarded(primop.div, _zero_like, _minus)
+floor_quotient = _guarded(primop.floordiv, _zero_like, _minus)
+_trunc_quotient = _guarded(primop.truncdiv, _zero_like, _minus)
+floor_rest = _guarded(primop.floormod, _zero_like, _zero_like)
+_trunc_rest = _guarded(primop.truncmod, _zero_like, _zero_like)
+
+
 def _floor_mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return primop.floormod(a, b)
+        return floor_rest(a, b)
     # The remainder rounded towards zero is exact; it is moved by one divisor where the signs differ.
     a, b = primop.match_types(convert(a), convert(b))
     zero, rest = const(0, a.dtype), te.fmod(a, b)
@@ -134,7 +176,7 @@ def _floor_mod(a: Any, b: Any) -> PrimExpr:
 
 def _mod(a: Any, b: Any) -> PrimExpr:
     if not _is_float(a, b):
-        return primop.truncmod(a, b)
+        return _trunc_rest(a, b)
     return te.fmod(a, b)
 
 
@@ -207,9 +249,9 @@ def _truth(value: PrimExpr, name: str) -> PrimExpr:
 add = _binary("add", primop.add, "The sum.")
 subtract = _binary("subtract", primop.subtract, "The difference.")
 multiply = _binary("multiply", primop.multiply, "The product.")
-divide = _binary("divide", primop.div, "The quotient; of integers, rounded towards zero.")
-floor_divide = _binary("floor_divide", primop.floordiv, "The quotient rounded down.")
-trunc_divide = _binary("trunc_divide", primop.truncdiv, "The quotient of integers rounded towards zero.")
+divide = _binary("divide", _quotient, "The quotient; of integers, rounded towards zero.")
+floor_divide = _binary("floor_divide", floor_quotient, "The quotient rounded down.")
+trunc_divide = _binary("trunc_divide", _trunc_quotient, "The quotient of integers rounded towards zero.")
 mod = _binary("mod", _mod, "What the quotient rounded towards zero leaves; it has the sign of the dividend.")
 trunc_mod = _binary("trunc_mod", _mod, "As mod.")
 floor_mod = _binary("floor_mod", _floor_mod, "What the quotient rounded down leaves; it has the sign of the divisor.")

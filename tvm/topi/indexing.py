@@ -11,7 +11,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
-from .broadcast import broadcast_index, broadcast_shape
+from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_rest
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axis
 
 
@@ -168,8 +168,8 @@ def unravel_index(indices, shape):
         rest = as_index(indices(*i[1:]))
         parts = []
         for dim in reversed(dims):
-            parts.append(rest % dim)
-            rest = rest // dim
+            parts.append(floor_rest(rest, dim))
+            rest = floor_quotient(rest, dim)
         value = parts[0]
         for place, part in enumerate(parts[1:], 1):
             value = tir.Select(primop.equal(i[0], len(dims) - 1 - place), part, value)

@@ -210,7 +210,8 @@ def multinomial(gen, probs, num_samples):
         return te.sum(primop.cast("int32", below), axis=k)
 
     counts = te.compute(draws.shape, passed, name="multinomial_count", tag=tag.COMM_REDUCE)
-    place = te.compute(draws.shape, lambda *i: te.min(counts(*i), n - 1), name="T_multinomial", tag=tag.ELEMWISE)
+    last = primop.cast("int32", n - 1)
+    place = te.compute(draws.shape, lambda *i: te.min(counts(*i), last), name="T_multinomial", tag=tag.ELEMWISE)
     return [after, place]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -85,6 +86,11 @@ def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
     return bool(structural_equal(a, b)) or equal_const_int(a - b, 0)
 
 
+def other_dim(a: PrimExpr, b: PrimExpr) -> bool:
+    """Are two dimensions known to be different?"""
+    return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
+
+
 def is_dynamic_shape(shape: Sequence) -> bool:
     return any(not isinstance(dim, (IntImm, int)) for dim in shape)
 
@@ -95,9 +101,16 @@ def is_empty_shape(shape: Sequence) -> bool:
 
 
 def prod(x: Iterable) -> Any:
-    """The product of numbers or expressions; 1 for none."""
+    """The product of numbers or expressions; 1 for none. Of known sizes it has the type that holds it."""
+    values = list(x)
+    if all(isinstance(value, (int, IntImm)) for value in values):
+        total = math.prod(int(value) for value in values)
+        if all(isinstance(value, int) for value in values):
+            return total
+        wide = total >= 1 << 31 or any(getattr(value, "dtype", "int32") == "int64" for value in values)
+        return const(total, "int64" if wide else "int32")
     result: Any = 1
-    for value in x:
+    for value in values:
         result = value if isinstance(result, int) and result == 1 else result * value
     return result
 

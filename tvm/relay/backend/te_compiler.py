@@ -5,6 +5,7 @@ Kernels are named after their operators and kept by content, so a repeated layer
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from ...autotvm.task.dispatcher import DispatchContext, using
 from ...error import OpNotImplemented, TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
+from ...ir.prim import IntImm, const
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
@@ -67,11 +69,20 @@ def flatten_type(t: Type) -> list[TensorType]:
     raise TVMError(f"a kernel takes and gives tensors, not {t}")
 
 
+def _is_wide(function: Function) -> bool:
+    """Whether a tensor of the function has so many elements that sizes and indices must be int64."""
+    types = [p.checked_type_ or p.type_annotation for p in function.params]
+    types += [node.checked_type_ for node in post_order(function.body) if isinstance(node, Call)]
+    return any(math.prod(d.value for d in tensor.shape if isinstance(d, IntImm)) >= 1 << 31
+               for t in types for tensor in flatten_type(t))
+
+
 class ToTensors:
     """The operators of a fused function as tensor expressions."""
 
     def __init__(self, function: Function, target: Target):
         self.target = target
+        self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
         self.inputs: list[Tensor] = []
         for param in function.params:
@@ -91,9 +102,18 @@ class ToTensors:
             seen.add(self.outputs[i])
 
     def _input(self, t: TensorType) -> Tensor:
-        tensor = placeholder(t.shape, t.dtype, name=f"p{len(self.inputs)}")
+        tensor = placeholder(self._shape(t), t.dtype, name=f"p{len(self.inputs)}")
         self.inputs.append(tensor)
         return tensor
+
+    def _shape(self, t: TensorType) -> list:
+        return [const(d.value, "int64") if self.wide and isinstance(d, IntImm) else d for d in t.shape]
+
+    def _result(self, t: Type) -> Type:
+        """The type of a result, with sizes as the tensors have them."""
+        if isinstance(t, TupleType):
+            return TupleType(tuple(self._result(f) for f in t.fields))
+        return TensorType(self._shape(t), t.dtype)
 
     def _node(self, node: RelayExpr) -> Any:
         if isinstance(node, Constant):
@@ -109,8 +129,6 @@ class ToTensors:
         raise TVMError(f"a fused function holds {type(node).__name__}, which is no operator")
 
     def _constant(self, node: Constant) -> Tensor:
-        from ...ir.prim import const
-
         if node.data.shape != ():
             raise TVMError("a constant with dimensions inside a fused function; it should be a parameter")
         value = node.data.numpy().item()
@@ -125,7 +143,7 @@ class ToTensors:
             value = self.values[id(arg)]
             inputs.extend(value if isinstance(value, (list, tuple)) else [value])
         with self.target:
-            got = make(node.attrs, inputs, node.checked_type_)
+            got = make(node.attrs, inputs, self._result(node.checked_type_) if self.wide else node.checked_type_)
         several = isinstance(node.checked_type_, TupleType)
         if several:
             return list(got) if isinstance(got, (list, tuple)) else [got]

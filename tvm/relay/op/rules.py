@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ... import te
 from ...dtype import info
 from ...error import TVMError
-from ...ir.prim import Any_, PrimExpr, SizeVar
+from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType, Type
@@ -135,8 +136,12 @@ def fields(t: Type) -> tuple:
     return t.fields
 
 
+_INT64 = re.compile(r"T\.int64\((-?\d+)\)")
+
+
 def by_compute(compute):
-    """A type rule that asks the computation itself: it is run on placeholders of the inputs' types."""
+    """A type rule that asks the computation itself: it is run on placeholders of the inputs' types. Their sizes are
+    int64, so that sizes computed from them are right wherever they are."""
 
     def rule(attrs, types) -> Type:
         inputs = []
@@ -146,14 +151,15 @@ def by_compute(compute):
                 shape = []
                 for d in tensor(part).shape:
                     if isinstance(d, Any_):
-                        d = SizeVar("any")
+                        d = SizeVar("any", "int64")
                         unknown.add(d)
-                    shape.append(d)
+                    shape.append(const(d.value, "int64") if isinstance(d, IntImm) else d)
                 inputs.append(te.placeholder(shape, part.dtype))
         try:
             got = compute(attrs, inputs, None)
         except TVMError as problem:
-            raise TypeError(str(problem)) from problem
+            # The sizes are int64 here only.
+            raise TypeError(_INT64.sub(r"\1", str(problem))) from problem
         if isinstance(got, (list, tuple)):
             return TupleType(tuple(_type_of(t, unknown) for t in got))
         return _type_of(got, unknown)
@@ -162,7 +168,10 @@ def by_compute(compute):
 
 
 def _type_of(t, unknown: set) -> TensorType:
-    shape = [Any_() if unknown and any(n in unknown for n in variables(d)) else d for d in t.shape]
+    shape = []
+    for d in t.shape:
+        lost = unknown and any(n in unknown for n in variables(d))
+        shape.append(Any_() if lost else d.value if isinstance(d, IntImm) else d)
     return TensorType(shape, t.dtype)
 
 

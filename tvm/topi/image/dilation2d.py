@@ -14,10 +14,16 @@ from ..reduction import largest, least
 from ..utils import check_tensor, get_const_int
 
 
-def _pair(value, what: str) -> tuple[int, int]:
+def _pair(value, what: str, at: int) -> tuple[int, int]:
+    """The numbers of rows and columns. Four stand for all dimensions of the image, whose rows are dimension ``at``."""
     values = [value, value] if isinstance(value, int) else [get_const_int(v) for v in value]
+    if len(values) == 4 and [v for n, v in enumerate(values) if n not in (at, at + 1)] == [1, 1]:
+        values = values[at : at + 2]
     if len(values) != 2 or min(values) < 1:
-        raise ExprValueError(f"dilation2d: {what} is one or two positive numbers, got {value}")
+        raise ExprValueError(
+            f"dilation2d: {what} is one or two positive numbers, or four that are 1 for images and "
+            f"channels, got {value}"
+        )
     return values[0], values[1]
 
 
@@ -33,6 +39,8 @@ def _padding(padding, kernel: Sequence[int], sizes: Sequence[int], stride: Seque
     values = [padding] if isinstance(padding, int) else [get_const_int(v) for v in padding]
     if len(values) not in (1, 2, 4):
         raise ExprValueError(f"dilation2d: padding is 1, 2 or 4 numbers, got {len(values)}")
+    if min(values) < 0:
+        raise ExprValueError(f"dilation2d: padding must be not negative, got {values}")
     return values * (4 // len(values))
 
 
@@ -42,9 +50,12 @@ def _dilation(data, kernel, at: int, channel: int, stride, padding, dilations, o
         raise ExprValueError(
             f"dilation2d: takes images of 4 and kernels of 3 dimensions, got {len(data.shape)} and {len(kernel.shape)}"
         )
-    stride, dilations = _pair(stride, "stride"), _pair(dilations, "dilations")
+    stride, dilations = _pair(stride, "stride", at), _pair(dilations, "dilations", at)
     # The kernel has the channel first or last, as the image has.
     spatial = (1, 2) if channel == 1 else (0, 1)
+    filters = kernel.shape[3 - sum(spatial)]
+    if utils.other_dim(data.shape[channel], filters):
+        raise ExprValueError(f"dilation2d: images of {data.shape[channel]} channels and a kernel for {filters}")
     sizes = [get_const_int(kernel.shape[p]) for p in spatial]
     reach = [(size - 1) * d + 1 for size, d in zip(sizes, dilations)]
     images = [data.shape[at], data.shape[at + 1]]

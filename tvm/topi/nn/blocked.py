@@ -122,7 +122,7 @@ def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output
     name = "conv2d_transpose_NCHWc"
     _check(data, kernel, 2, name)
     out_dtype = out_dtype or data.dtype
-    strides, extra = spatial(strides, 2, name + ": strides"), spatial(output_padding, 2, name + ": output_padding")
+    strides, extra = spatial(strides, 2, name + ": strides"), spatial(output_padding, 2, name + ": output_padding", 0)
     window = spatial(kernel_size, 2, name + ": kernel_size")
     before, after = pads(padding, window, 2, name)
     batch, blocks, height, width, block = get_const_tuple(data.shape)

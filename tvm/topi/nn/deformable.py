@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import te, tir
 from ...error import TVMError
-from ..utils import get_const_int, simplify
+from ..utils import get_const_int, other_dim, simplify
 from .pad import pad
 from .utils import pads, spatial
 
@@ -32,12 +32,17 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
     kh, kw = (kernel.shape[0], kernel.shape[1]) if channels_last else (kernel.shape[2], kernel.shape[3])
     filters = kernel.shape[3] if channels_last else kernel.shape[0]
     per_group = kernel.shape[2] if channels_last else kernel.shape[1]
-    strides, dilations = spatial(strides, 2, "deformable_conv2d"), spatial(dilation, 2, "deformable_conv2d")
+    strides = spatial(strides, 2, "deformable_conv2d: strides")
+    dilations = spatial(dilation, 2, "deformable_conv2d: dilation")
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip((kh, kw), dilations)]
     before, _ = pads(padding, sizes, 2, "deformable_conv2d")
     channels, height, width = data.shape[c], data.shape[h], data.shape[w]
-    if get_const_int(channels) % deformable_groups:
-        raise TVMError(f"deformable_conv2d: {channels} channels cannot be divided into {deformable_groups} groups")
+    for many in (groups, deformable_groups):
+        if many < 1 or get_const_int(channels) % many:
+            raise TVMError(f"deformable_conv2d: {channels} channels cannot be divided into {many} groups")
+    if other_dim(data.shape[0], offset.shape[0]):
+        raise TVMError(f"deformable_conv2d: {data.shape[0]} images have offsets for {offset.shape[0]}")
+    _check_deformable(channels, filters, per_group, groups, offset.shape[c], 2 * kh * kw * deformable_groups)
     each = get_const_int(channels) // deformable_groups
 
     def read_offset(n, place, y, x):
@@ -74,6 +79,17 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
     )
 
 
+def _check_deformable(channels, filters, per_group, groups: int, offsets, wanted) -> None:
+    if get_const_int(filters) % groups or get_const_int(channels) != get_const_int(per_group) * groups:
+        raise TVMError(
+            f"deformable_conv2d: data of {channels} channels and {filters} filters, each of {per_group} channels, do "
+            f"not make {groups} groups"
+        )
+    if get_const_int(offsets) != get_const_int(wanted):
+        raise TVMError(f"deformable_conv2d: the offsets must have {wanted} channels, two for each point of the "
+                       f"window and deformable group, got {offsets}")
+
+
 def deformable_conv2d_nchw(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype):
     """Each point of the window is displaced by ``offset`` (pairs of y and x for each group and place of the kernel)."""
     return _deformable(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, False, out_dtype)
@@ -85,6 +101,13 @@ def deformable_conv2d_nhwc(data, offset, kernel, strides, padding, dilation, def
 
 def correlation_nchw(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply):
     """How alike patches of two images are, for every displacement up to a limit."""
+    if any(map(other_dim, data1.shape, data2.shape)):
+        raise TVMError(f"correlation: both images have one shape, got {list(data1.shape)} and {list(data2.shape)}")
+    for what, value in (("kernel_size", kernel_size), ("stride1", stride1), ("stride2", stride2)):
+        spatial(value, 1, "correlation: " + what)
+    spatial(max_displacement, 1, "correlation: max_displacement", 0)
+    if kernel_size % 2 == 0:
+        raise TVMError(f"correlation: kernel_size must be odd, so that a window has a centre, got {kernel_size}")
     before, after = pads(padding, (kernel_size, kernel_size), 2, "correlation")
     if any(before) or any(after):
         data1 = pad(data1, (0, 0, *before), (0, 0, *after))

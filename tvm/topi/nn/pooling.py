@@ -5,9 +5,9 @@ from __future__ import annotations
 from ... import te, tir
 from ...error import TVMError
 from .. import reduction
-from ..utils import get_const_int, simplify
+from ..utils import simplify
 from .pad import pad
-from .utils import spatial
+from .utils import pads, spatial
 
 
 def _places(layout: str, names: str) -> list[int]:
@@ -22,9 +22,9 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
     what = f"pool{n}d"
     if pool_type not in ("max", "avg"):
         raise TVMError(f"{what}: the kind is max or avg, got '{pool_type}'")
-    kernel, stride, dilation = (spatial(v, n, what) for v in (kernel, stride, dilation))
-    padding = [get_const_int(p) for p in padding]
-    before, after = (padding[:n], padding[n:]) if len(padding) == 2 * n else (padding, padding)
+    kernel, stride = spatial(kernel, n, what + ": kernel"), spatial(stride, n, what + ": stride")
+    dilation = spatial(dilation, n, what + ": dilation")
+    before, after = pads(padding, kernel, n, what)
     places = _places(layout, names)
     rank = len(data.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
@@ -100,6 +100,8 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
         raise TVMError(f"adaptive pooling: the kind is max or avg, got '{pool_type}'")
     places = _places(layout, names)
     sizes = [data.shape[p] if s is None else s for p, s in zip(places, spatial_or_none(output_size, len(names)))]
+    if any(isinstance(s, int) and s < 1 for s in sizes):
+        raise TVMError(f"adaptive pooling: output_size must be at least 1, got {output_size}")
     shape = list(data.shape)
     for p, s in zip(places, sizes):
         shape[p] = s

@@ -35,7 +35,7 @@ def conv_transpose(
     _check_layout(kernel_layout, "OI" + names, name)
     out_dtype = out_dtype or inp.dtype
     strides, dilations = spatial(strides, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
-    extra = spatial(output_padding, n, name + ": output_padding")
+    extra = spatial(output_padding, n, name + ": output_padding", 0)
     data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
     weight = {c: filt.shape[kernel_layout.index(c)] for c in kernel_layout}
     groups = get_const_int(groups)

@@ -9,7 +9,16 @@ from ...error import TVMError
 from ..utils import get_const_int, get_const_tuple
 
 
-def spatial(value: Any, n: int, what: str) -> tuple[int, ...]:
+def spatial(value: Any, n: int, what: str, least: int = 1) -> tuple[int, ...]:
+    """One number for all spatial dimensions, or one for each, none below ``least``."""
+    values = spread(value, n, what)
+    if min(values, default=least) < least:
+        limit = f"at least {least}" if least else "not negative"
+        raise TVMError(f"{what} must be {limit}, got {values}")
+    return values
+
+
+def spread(value: Any, n: int, what: str) -> tuple[int, ...]:
     """One number for all spatial dimensions, or one for each."""
     if isinstance(value, (tuple, list)) or hasattr(value, "__iter__"):
         values = tuple(get_const_int(v) for v in value)
@@ -24,6 +33,14 @@ def spatial(value: Any, n: int, what: str) -> tuple[int, ...]:
 def pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Padding before and after each spatial dimension. Forms: "VALID", "SAME", one number, n numbers, 2n numbers
     (all befores, then all afters); ``kernel`` is the dilated size."""
+    before, after = spread_pads(padding, kernel, n, what)
+    if min((*before, *after), default=0) < 0:
+        raise TVMError(f"{what}: padding must be not negative, got {(*before, *after)}")
+    return before, after
+
+
+def spread_pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same, of whatever numbers."""
     if isinstance(padding, str):
         if padding.upper() == "VALID":
             return (0,) * n, (0,) * n

@@ -19,6 +19,14 @@ def _by_name(t: TensorType, layout: str, what: str) -> dict:
     return dict(zip(layout, shape))
 
 
+def check_window(attrs, window: tuple) -> None:
+    """The window that the weight has is the one that is said, and has points."""
+    if attrs.kernel_size is not None and tuple(int(k) for k in attrs.kernel_size) != window:
+        raise TypeError(f"kernel_size says {tuple(attrs.kernel_size)}, the weight has {window}")
+    if any(isinstance(k, int) and k < 1 for k in window):
+        raise TypeError(f"the window of the weight must have at least 1 point along each dimension, got {window}")
+
+
 def conv_type(attrs, types):
     """The shape of a convolution's result, in the data's layout."""
     data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
@@ -26,10 +34,7 @@ def conv_type(attrs, types):
     names = SPATIAL[n]
     data = _by_name(data_type, attrs.data_layout, "the data")
     weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
-    if attrs.kernel_size is not None:
-        got = tuple(weight[c] for c in names)
-        if tuple(int(k) for k in attrs.kernel_size) != got:
-            raise TypeError(f"kernel_size says {tuple(attrs.kernel_size)}, the weight has {got}")
+    check_window(attrs, tuple(weight[c] for c in names))
     per_group = weight["I"]
     filters = weight["O"]
     if is_depthwise_layout(attrs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
 from ....topi.nn.pooling import adaptive_pool_nd, pool_nd, spatial_or_none
-from ....topi.nn.utils import pads, spatial
+from ....topi.nn.utils import pads, spread, spread_pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
 
@@ -55,11 +55,11 @@ def _pool_compute(kind: str):
 
 
 def _attributes(name, n, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode) -> dict:
-    before, after = pads(padding, (1,) * n, n, name + ": padding")
+    before, after = spread_pads(padding, (1,) * n, n, name + ": padding")
     return {
-        "pool_size": spatial(pool_size, n, name + ": pool_size"),
-        "strides": spatial(strides, n, name + ": strides"),
-        "dilation": spatial(dilation, n, name + ": dilation"),
+        "pool_size": spread(pool_size, n, name + ": pool_size"),
+        "strides": spread(strides, n, name + ": strides"),
+        "dilation": spread(dilation, n, name + ": dilation"),
         "padding": (*before, *after),
         "layout": layout,
         "out_layout": out_layout,

@@ -9,7 +9,7 @@ from ....topi.nn.convolution import SPATIAL
 from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, op
 from ..rules import tensor
-from .convolution import _by_name
+from .convolution import _by_name, check_window
 from .window import window_call
 
 
@@ -18,6 +18,7 @@ def _transposed_type(attrs, types):
     names = SPATIAL[len(attrs.data_layout) - 2]
     data = _by_name(data_type, attrs.data_layout, "the data")
     weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
+    check_window(attrs, tuple(weight[c] for c in names))
     if isinstance(data["C"], int) and isinstance(weight["I"], int) and data["C"] != weight["I"]:
         raise TypeError(f"the data has {data['C']} channels, but the weight takes {weight['I']}")
     if isinstance(data["C"], int) and data["C"] % attrs.groups:

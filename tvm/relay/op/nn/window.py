@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....topi.nn.utils import pads, spatial
+from ....topi.nn.utils import spread, spread_pads
 from ...expr import Call
 from ..record import call
 
@@ -23,11 +23,11 @@ def window_call(name: str, n: int, arguments: dict[str, Any], both_sides: bool =
     attrs: dict[str, Any] = {}
     for key, value in rest:
         if key in _SPATIAL:
-            value = None if value is None else spatial(value, n, f"{name}: {key}")
+            value = None if value is None else spread(value, n, f"{name}: {key}")
         elif key in ("groups", "channels"):
             value = None if value is None else int(value)
         elif key == "padding" and not isinstance(value, str):
-            before, after = pads(value, (1,) * n, n, name) if both_sides else (_whole(value), ())
+            before, after = spread_pads(value, (1,) * n, n, name) if both_sides else (_whole(value), ())
             value = (*before, *after)
         attrs[key] = value
     return call(name, data, weight, **attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
-from ....topi.nn.utils import pads
+from ....topi.nn.utils import pads, spread_pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
 
@@ -41,7 +41,7 @@ def _blocks_type(attrs, types):
 def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", logical=None):
     """Convolution 3x3 with stride 1 of data whose channels are stored in blocks, with a transformed kernel. ``logical``
     are the channels and filters there were before blocks were filled up."""
-    before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
+    before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_nchwc")
     return call("nn.contrib_conv2d_winograd_NCHWc", data, kernel, padding=(*before, *after), out_dtype=out_dtype,
                 logical=logical)
 
@@ -66,5 +66,5 @@ def _planes_type(attrs, types):
 )
 def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
     """Convolution 3x3 with stride 1 of data NCHW with a transformed kernel: (m + 2, m + 2, channels, filters)."""
-    before, after = pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
+    before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
     return call("nn.contrib_conv2d_winograd_planes", data, kernel, padding=(*before, *after), out_dtype=out_dtype)

@@ -1,0 +1,61 @@
+"""Attributes that are sizes, and the sizes of results: what no operator accepts, whatever its type rule looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.prim import IntImm
+from ..ir.tensor_type import TensorType
+from ..ir.type import TupleType, Type
+
+# The least number each attribute may hold, or each of its numbers where it holds several. Below it a window reads
+# outside of its data, or there is no window.
+_LEAST = {
+    **dict.fromkeys(
+        ("strides", "stride", "stride1", "stride2", "feature_stride", "dilation", "dilations", "kernel_size",
+         "pool_size", "window_shape", "output_size", "pooled_size", "crop_size", "size", "block_size", "block_shape",
+         "channels", "groups", "deformable_groups", "num_groups"),
+        1,
+    ),
+    **dict.fromkeys(("padding", "paddings", "output_padding", "crops", "max_displacement"), 0),
+}  # fmt: skip
+
+# Here strides are the steps of a slice, which may go backwards.
+_SLICES = frozenset({"strided_slice", "strided_set", "dyn.strided_slice"})
+
+
+def check_sizes(operator: str, attrs: Any) -> None:
+    """Raise ValueError where an attribute of a call is smaller than such an attribute can be."""
+    entries = getattr(attrs, "entries", None)
+    if not entries or operator in _SLICES:
+        return
+    for name in entries.keys() & _LEAST.keys():
+        least = _LEAST[name]
+        if any(number < least for number in _numbers(entries[name])):
+            limit = "at least 1" if least else "not negative"
+            raise ValueError(f"{name} must be {limit}, got {_shown(entries[name])}")
+    for name in entries.keys() & {"scale_d", "scale_h", "scale_w"}:
+        if not entries[name] > 0:
+            raise ValueError(f"{name} must be more than 0, got {entries[name]}")
+
+
+def check_shape(t: Type) -> None:
+    """Raise ValueError where a type has a negative size."""
+    if isinstance(t, TupleType):
+        for field in t.fields:
+            check_shape(field)
+    elif isinstance(t, TensorType) and any(d.__class__ is IntImm and d.value < 0 for d in t.shape):
+        raise ValueError(f"the result would have the shape {tuple(t.shape)}")
+
+
+def _numbers(value: Any) -> list[int]:
+    if isinstance(value, (tuple, list)):
+        return [number for part in value for number in _numbers(part)]
+    value = value.value if isinstance(value, IntImm) else value
+    return [value] if isinstance(value, int) else []
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_shown(part) for part in value)
+    return value.value if isinstance(value, IntImm) else value
