@@ -56,11 +56,11 @@ class OnnxFrontend(Frontend):
         from ...relay.frontend.onnx import from_onnx
         from ...relay.frontend.onnx.reader import load_file
 
-        model = load_file(path)
-        shapes, notes = complete_shapes(model, shape_dict)
+        file = load_file(path)
+        shapes, notes = complete_shapes(file.model, shape_dict)
         for note in notes:
             print(note)
-        return from_onnx(model, shape=shapes, **kwargs)
+        return from_onnx(file, shape=shapes, **kwargs)
 
 
 def complete_shapes(model, shape_dict) -> tuple[dict, list[str]]:

@@ -7,7 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
-from .load import onnx_dtype
+from .load import onnx_dtype, sparse_array
 from .small_types import SmallType, decode, encode, small_type
 from .table import argument, op
 
@@ -385,13 +385,11 @@ def shrink(ctx, inputs, attrs):
 
 @op("Constant")
 def constant(ctx, inputs, attrs):
-    from .load import sparse_array, tensor_array
-
     if "value" in attrs:
         ctx.made_small = small_type(attrs["value"].data_type)
-        return Constant(tensor_array(attrs["value"]))
+        return Constant(ctx.tensor(attrs["value"]))
     if "sparse_value" in attrs:
-        return Constant(sparse_array(attrs["sparse_value"]))
+        return Constant(sparse_array(attrs["sparse_value"], ctx.importer.folder))
     for key, dtype in (
         ("value_float", "float32"),
         ("value_floats", "float32"),

@@ -15,8 +15,9 @@ from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
 from ...substitute import free_vars
+from .external import Folder
 from .functions import function_body
-from .load import load_file, onnx_dtype, sparse_array, tensor_array
+from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values
@@ -44,11 +45,12 @@ def from_onnx(
 
     if isinstance(model, (str, os.PathLike)):
         model = load_file(model)
+    model, folder = model if isinstance(model, ModelFile) else (model, None)
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(f"from_onnx: a ModelProto or a path is wanted, got {type(model).__name__}")
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
-    importer = Importer(model, shape, dtype, opset, freeze_params, convert_config or {})
+    importer = Importer(model, folder, shape, dtype, opset, freeze_params, convert_config or {})
     result = importer.run()
     if export_node_renamed_model_path:
         _save_renamed(model, export_node_renamed_model_path)
@@ -69,8 +71,11 @@ def _save_renamed(model, path) -> None:
 class Importer:
     """Converts one model. Values are kept by name, in one table for each graph; inner graphs see the outer ones."""
 
-    def __init__(self, model, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping):
+    def __init__(
+        self, model, folder: Folder | None, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping
+    ):
         self.model = model
+        self.folder = folder
         self.shape = dict(shape or {})
         self.dtype = dtype
         self.freeze = freeze
@@ -143,10 +148,10 @@ class Importer:
 
     def weights(self, graph) -> None:
         for tensor in graph.initializer:
-            self.weight(tensor.name, tensor_array(tensor))
+            self.weight(tensor.name, tensor_array(tensor, self.folder))
             self.carried(tensor.name, small_type(tensor.data_type))
         for sparse in graph.sparse_initializer:
-            self.weight(sparse.values.name, sparse_array(sparse))
+            self.weight(sparse.values.name, sparse_array(sparse, self.folder))
 
     def weight(self, name: str, array) -> None:
         if self.freeze or len(self.scopes) > 1:

@@ -9,7 +9,7 @@ from ... import op as relay
 from ...expr import Constant, const
 from ...op.rules import broadcast_dims
 from . import declared
-from .load import onnx_dtype, tensor_array
+from .load import onnx_dtype
 from .table import argument, op
 
 
@@ -198,7 +198,7 @@ def tile(ctx, inputs, attrs):
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx, inputs, attrs):
-    value = tensor_array(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
+    value = ctx.tensor(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
     known = ctx.value(inputs[0]) is not None
     dims = ctx.ints(inputs[0], "the shape") if known else list(declared.shape_of_output(ctx, "the shape"))
     if int(np.prod(dims)) <= 1 << 16:

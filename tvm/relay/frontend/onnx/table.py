@@ -12,6 +12,7 @@ from ....ir.prim import IntImm
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..common import Converters
+from .load import tensor_array
 from .settle import tensor_type
 from .small_types import SmallType
 
@@ -95,6 +96,10 @@ class Context:
     def ints(self, e: RelayExpr | None, what: str) -> list[int] | None:
         array = self.array(e, what)
         return None if array is None else [int(v) for v in array.reshape(-1)]
+
+    def tensor(self, proto):
+        """The array of a tensor that is an attribute."""
+        return tensor_array(proto, self.importer.folder)
 
     def declared(self, index: int = 0) -> tuple[int, ...] | None:
         """The shape that the model declares for an output, if it is known."""
