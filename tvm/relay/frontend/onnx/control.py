@@ -5,10 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import op
-
-# Loops are unrolled; more steps than this would make a program nobody can compile.
-MOST_STEPS = 4096
+from .table import MOST_STEPS, axis_of, op
 
 
 @op("If")
@@ -88,7 +85,7 @@ def scan(ctx, inputs, attrs):
     states, sequences = list(inputs[: len(inputs) - m]), list(inputs[len(inputs) - m :])
     axes = attrs.get("scan_input_axes", [0] * m)
     back = attrs.get("scan_input_directions", [0] * m)
-    axes = [a % ctx.rank(s) for a, s in zip(axes, sequences)]
+    axes = [axis_of(a, ctx.rank(s)) for a, s in zip(axes, sequences)]
     steps = ctx.known_shape(sequences[0])[axes[0]]
     if steps > MOST_STEPS:
         raise TVMError(f"the scan takes more than {MOST_STEPS} steps")

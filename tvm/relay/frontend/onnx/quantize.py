@@ -6,10 +6,10 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
 from .load import onnx_dtype
-from .nn_ops import centered, pads, product
+from .nn_ops import centered, pads, product, window_of
 from .reduce_ops import limits
 from .small_types import decode, encode, small_type
-from .table import CONVERTERS, argument, op
+from .table import CONVERTERS, argument, axis_of, op
 
 
 def spread(ctx, vector, data, axis: int, block: int = 0):
@@ -25,7 +25,7 @@ def spread(ctx, vector, data, axis: int, block: int = 0):
         return relay.reshape(vector, ())
     if ctx.rank(vector) > 1:
         return vector
-    rest = rank - axis % rank - 1
+    rest = rank - axis_of(axis, rank) - 1
     return relay.expand_dims(vector, 1, rest) if rest else vector
 
 
@@ -177,7 +177,7 @@ def _integer_convolution(ctx, x, w, x_zero, w_zero, attrs):
     shape = ctx.known_shape(w)
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     n = len(kernel)
-    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    strides, dilations = window_of(attrs, kernel)
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")

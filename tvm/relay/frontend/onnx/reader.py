@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....dtype import canonical
-from ....error import TVMError
+from ....error import OpAttributeInvalid, TVMError
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ....ir.span import Span
@@ -15,6 +15,18 @@ from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
 from ...substitute import free_vars
+from .check import (
+    MOST_NODES,
+    check_functions,
+    check_operators,
+    check_text,
+    full_name,
+    in_order,
+    node_name,
+    opset_table,
+    version_of,
+    where_of,
+)
 from .external import Folder
 from .functions import function_body
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
@@ -24,7 +36,8 @@ from .table import CONVERTERS, Context, attribute_values
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
 NEWEST_OPSET = 28
-_STANDARD = ("", "ai.onnx")
+# Functions that call functions: a conversion inside a conversion.
+DEEPEST = 100
 
 
 def from_onnx(
@@ -50,6 +63,7 @@ def from_onnx(
         raise TypeError(f"from_onnx: a ModelProto or a path is wanted, got {type(model).__name__}")
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
+    check_text(model)
     importer = Importer(model, folder, shape, dtype, opset, freeze_params, convert_config or {})
     result = importer.run()
     if export_node_renamed_model_path:
@@ -88,6 +102,8 @@ class Importer:
         self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.depth = 0
+        # Nodes of functions, branches and loops that were converted.
+        self.written_out = 0
         # By identity: dequantized values with the integers they were made of.
         self.integers: dict[int, tuple[Any, Any]] = {}
         # By identity: scaled sums of whole numbers with the sums and the scale.
@@ -104,7 +120,8 @@ class Importer:
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         graph = self.model.graph
-        self.check(graph)
+        check_operators(graph, self.functions, self.opsets, self.local_function)
+        check_functions(graph, self.functions, self.local_function)
         values = self.scopes[0]
         self.weights(graph)
         given = {v.name for v in graph.input if v.name not in values}
@@ -123,23 +140,6 @@ class Importer:
         extra = [v for v in free_vars(body) if v not in self.inputs]
         function = Function([*self.inputs, *extra], body)
         return IRModule.from_expr(function), {} if self.freeze else self.params
-
-    # -- the check before ----------------------------------------------------------------------------------------
-
-    def check(self, graph) -> None:
-        used: list[tuple[str, str, int, str]] = []
-        stack: list[tuple[Any, dict[str, int]]] = [(graph.node, self.opsets)]
-        for f in self.functions.values():
-            stack.append((f.node, opset_table(f.opset_import)))
-        while stack:
-            nodes, sets = stack.pop()
-            for node in nodes:
-                for attribute in node.attribute:
-                    if attribute.HasField("g"):
-                        stack.append((attribute.g.node, sets))
-                if self.local_function(node) is None:
-                    used.append((full_name(node), node_name(node), version_of(node, sets), node.domain))
-        CONVERTERS.check_all(used, _defined_by_function)
 
     def local_function(self, node):
         return self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
@@ -206,47 +206,44 @@ class Importer:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def nodes(self, nodes) -> None:
-        """Convert nodes in order. The span of what a node becomes has its name; that of a node in a function's body
-        begins with the name of the call."""
+        """Convert nodes in an order they can be computed in. The span of what a node becomes has its name; that of a
+        node in a function's body begins with the name of the call."""
         outer = ORIGIN.get()
         inside = f"{outer.source_name}/" if self.depth and outer is not None else ""
-        for node in nodes:
-            where = f"{full_name(node)} node '{node_name(node)}'"
+        if self.depth or len(self.scopes) > 1:
+            self.written_out += len(nodes)
+            if self.written_out > MOST_NODES:
+                raise TVMError(f"functions, branches and loops written out are more than {MOST_NODES} nodes")
+        for node in in_order(nodes):
+            where = where_of(node)
             inputs = [None if not i else self.value(i, where) for i in node.input]
             while inputs and inputs[-1] is None:
                 inputs.pop()
             context = Context(self, node, version_of(node, self.opsets), where)
-            context.attributes = attribute_values(node)
             token = ORIGIN.set(Span(inside + node_name(node)))
             try:
-                self.check_small(context, inputs)
-                got = self.convert(context, inputs)
-                self.outputs(node, got, where)
-                for name in filter(None, node.output):
-                    self.carried(name, context.made_small)
-                if context.integers is not None:
-                    made = self.scopes[-1][node.output[0]]
-                    self.integers[id(made)] = (made, context.integers)
-                if context.sums is not None:
-                    made = self.scopes[-1][node.output[0]]
-                    self.sums[id(made)] = (made, context.sums)
+                context.attributes = attribute_values(node)
+                self.node(context, inputs)
             except TVMError as problem:
                 if str(problem).startswith(where):
                     raise
                 raise type(problem)(f"{where}: {problem}") from problem
-            except (
-                TypeError,
-                ValueError,
-                IndexError,
-                KeyError,
-                AttributeError,
-                ZeroDivisionError,
-                RuntimeError,
-            ) as problem:
-                text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
-                raise TVMError(f"{where}: {text}") from problem
+            except Exception as problem:
+                # A model that lies about itself can break a converter anywhere.
+                raise OpAttributeInvalid(f"{where}: {in_words(problem, context)}") from problem
             finally:
                 ORIGIN.reset(token)
+
+    def node(self, context: Context, inputs: list) -> None:
+        node = context.node
+        self.check_small(context, inputs)
+        self.outputs(node, self.convert(context, inputs))
+        for name in filter(None, node.output):
+            self.carried(name, context.made_small)
+        for known, found in ((self.integers, context.integers), (self.sums, context.sums)):
+            if found is not None:
+                made = self.scopes[-1][node.output[0]]
+                known[id(made)] = (made, found)
 
     def check_small(self, context: Context, inputs: list) -> None:
         """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
@@ -273,7 +270,7 @@ class Importer:
             raise TVMError("the operator is not supported with these inputs")
         return self.function(body, inputs, node.attribute)
 
-    def outputs(self, node, got, where: str) -> None:
+    def outputs(self, node, got) -> None:
         results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
         if len(results) < len([o for o in node.output if o]):
             raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
@@ -301,8 +298,8 @@ class Importer:
         """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
         outer, sets, declared = self.scopes, self.opsets, self.declared
         self.depth += 1
-        if self.depth > 100:
-            raise TVMError(f"function {body.name} calls itself")
+        if self.depth > DEEPEST:
+            raise TVMError(f"functions call each other more than {DEEPEST} deep")
         self.scopes, self.declared = [{}], {}
         self.opsets = {**sets, **opset_table(body.opset_import)}
         try:
@@ -315,6 +312,18 @@ class Importer:
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
             self.depth -= 1
+
+
+def in_words(problem: Exception, context: Context) -> str:
+    """What went wrong in a converter, for the user."""
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this"
+    if isinstance(problem, RecursionError):
+        return "the graphs inside are nested too deep"
+    if isinstance(problem, KeyError):
+        return f"attribute {problem} is missing or has a value that is not known"
+    given = len([i for i in context.node.input if i])
+    return f"with {given} inputs and attributes {sorted(context.attributes)}: {problem or type(problem).__name__}"
 
 
 def resolved(node, given: Mapping[str, Any]):
@@ -350,41 +359,6 @@ def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
         ):
             out[value.name] = tuple(d.dim_value for d in t.shape.dim)
     return out
-
-
-def full_name(node) -> str:
-    return node.op_type if node.domain in _STANDARD else f"{node.domain}.{node.op_type}"
-
-
-def node_name(node) -> str:
-    return node.name or (node.output[0] if node.output else "?")
-
-
-def opset_table(imports) -> dict[str, int]:
-    """Versions of operator sets by domain; the standard one has the empty name."""
-    return {"" if o.domain in _STANDARD else o.domain: o.version for o in imports}
-
-
-def version_of(node, sets: Mapping[str, int]) -> int:
-    return sets.get("" if node.domain in _STANDARD else node.domain, 1)
-
-
-def _defined_by_function(name: str, version: int, domain: str) -> bool:
-    """Whether ONNX itself defines the operator through others."""
-    import onnx
-
-    domain = "" if domain in _STANDARD else domain
-    try:
-        schema = onnx.defs.get_schema(name.rpartition(".")[2], min(version, _newest(domain)), domain)
-    except onnx.defs.SchemaError:
-        return False
-    return schema.has_function or schema.has_context_dependent_function
-
-
-def _newest(domain: str) -> int:
-    import onnx
-
-    return onnx.defs.onnx_opset_version() if not domain else 1 << 20
 
 
 __all__ = ["Importer", "from_onnx", "load_file"]

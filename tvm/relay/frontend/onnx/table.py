@@ -121,6 +121,23 @@ def argument(inputs: list, index: int):
     return inputs[index] if len(inputs) > index else None
 
 
+# What is written out element by element (windows, neighbours, steps of a loop) has at most so many parts; a program of
+# more could not be compiled.
+MOST_STEPS = 4096
+
+
+def check_steps(what: str, count: int) -> None:
+    if count > MOST_STEPS:
+        raise TVMError(f"{what} of {count} elements is not supported; at most {MOST_STEPS} are written out")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front; negative ones count from the end."""
+    if not -rank <= axis < rank:
+        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+    return int(axis) % rank
+
+
 def attribute_values(node) -> dict[str, Any]:
     """Attributes of a node as Python values."""
     return {a.name: _READERS[a.type](a) if a.type in _READERS else a for a in node.attribute}
