@@ -100,7 +100,10 @@ def layer_normalization(ctx, inputs, attrs):
         return relay.nn.layer_norm(x, scale, shift, -1, attrs.get("epsilon", 1e-5), center=bias is not None)
     out, mean, inverse = centered(ctx, _in_precision(ctx, x, attrs), axes, attrs.get("epsilon", 1e-5), True)
     out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
-    return [out if bias is None else relay.add(out, bias), mean, inverse]
+    # Doubles are computed as doubles, as onnxruntime does; what is given beside has the type that was asked for.
+    stash = onnx_dtype(attrs.get("stash_type", 1))
+    beside = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
+    return [out if bias is None else relay.add(out, bias), *beside]
 
 
 @op("RMSNormalization", "SimplifiedLayerNormalization")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from ....ir.span import Span
 from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
+from ...op import reshape
 from ...substitute import free_vars
 from .check import (
     MOST_NODES,
@@ -30,6 +32,7 @@ from .check import (
 from .external import Folder
 from .functions import function_body
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
+from .open_sizes import named_sizes, sizes_of
 from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values
@@ -82,6 +85,18 @@ def _save_renamed(model, path) -> None:
     onnx.save(named, os.fspath(path))
 
 
+class UnknownInput(TVMError, AssertionError):
+    """A shape was given for an input that the model does not have; scripts expect an assertion."""
+
+
+def _dims(name: str, dims) -> list:
+    """A shape that the caller gave."""
+    try:
+        return [d if isinstance(d, Any_) else operator.index(d) for d in dims]
+    except TypeError as problem:
+        raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {dims!r}") from problem
+
+
 class Importer:
     """Converts one model. Values are kept by name, in one table for each graph; inner graphs see the outer ones."""
 
@@ -90,7 +105,9 @@ class Importer:
     ):
         self.model = model
         self.folder = folder
-        self.shape = dict(shape or {})
+        self.shape = {name: _dims(name, dims) for name, dims in (shape or {}).items()}
+        # Open sizes that the given shapes answer, by name.
+        self.sizes: dict[str, int] = {}
         self.dtype = dtype
         self.freeze = freeze
         self.config = config
@@ -127,10 +144,11 @@ class Importer:
         given = {v.name for v in graph.input if v.name not in values}
         unknown = [n for n in self.shape if n not in given and n not in values]
         if unknown:
-            raise TVMError(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}")
-        for value in graph.input:
-            if value.name not in values:
-                self.input(value)
+            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}")
+        inputs = [v for v in graph.input if v.name not in values]
+        self.sizes = named_sizes(inputs, self.shape)
+        for value in inputs:
+            self.input(value)
         self.declared = declared_shapes(graph)
         self.nodes(graph.node)
         outputs = [as_tensor(self.value(o.name, "the graph's outputs")) for o in graph.output]
@@ -170,24 +188,26 @@ class Importer:
         if not value.type.HasField("tensor_type"):
             raise TVMError(f"input '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
         t = value.type.tensor_type
-        dtype = self.dtype.get(value.name) if isinstance(self.dtype, Mapping) else None
-        dtype = dtype or (onnx_dtype(t.elem_type) if t.elem_type else "float32")
+        by_name = isinstance(self.dtype, Mapping)
+        dtype = self.dtype.get(value.name) if by_name else None
+        dtype = dtype or (onnx_dtype(t.elem_type) if t.elem_type else "float32" if by_name else self.dtype)
+        scalar = t.HasField("shape") and not t.shape.dim
         if value.name in self.shape:
-            dims = [d if isinstance(d, Any_) else int(d) for d in self.shape[value.name]]
-            self.check_shape(value, dims)
+            dims = list(self.shape[value.name])
+            if not (scalar and dims == [1]):
+                self.check_shape(value, dims)
         elif not t.HasField("shape"):
             raise TVMError(
                 f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}"
             )
         else:
-            dims = [
-                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any_(d.dim_param or "any")
-                for d in t.shape.dim
-            ]
+            dims = [self.sizes.get(d, Any_(d)) if isinstance(d, str) else d for d in sizes_of(value)]
+            dims = [Any_("any") if d is None else d for d in dims]
         variable = Var(value.name, TensorType(dims, dtype))
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
-        self.scopes[-1][value.name] = variable
+        # A scalar may be given as a vector of one element.
+        self.scopes[-1][value.name] = self.settler.settle(reshape(variable, ())) if scalar and dims else variable
         self.carried(value.name, small_type(t.elem_type))
 
     def check_shape(self, value, dims: list) -> None:
@@ -196,6 +216,8 @@ class Importer:
             raise TVMError(
                 f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}"
             )
+        if any(isinstance(d, int) and d < 0 for d in dims):
+            raise TVMError(f"shape of input '{value.name}': {dims} has a negative size")
 
     def value(self, name: str, where: str):
         for scope in reversed(self.scopes):
