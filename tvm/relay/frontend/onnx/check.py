@@ -109,7 +109,7 @@ def check_functions(graph, functions: Mapping[tuple, Any], local: Callable) -> N
         key = id(body)
         if key in counts:
             continue
-        nodes = _all_nodes(body)
+        nodes = all_nodes(body)
         called = [f for f in map(local, nodes) if f is not None]
         if ready:
             open_.discard(key)
@@ -128,7 +128,7 @@ def check_functions(graph, functions: Mapping[tuple, Any], local: Callable) -> N
             stack.append((f, f, False))
 
 
-def _all_nodes(body) -> list:
+def all_nodes(body) -> list:
     """The nodes of a graph or function and of the graphs inside."""
     out, stack = [], [body]
     while stack:
@@ -191,6 +191,7 @@ def _read_names(node) -> set[str]:
 __all__ = [
     "MOST_NODES",
     "STANDARD",
+    "all_nodes",
     "check_functions",
     "check_operators",
     "check_text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import MOST_STEPS, axis_of, op
+from .table import MOST_STEPS, Sequence, axis_of, op
 
 
 @op("If")
@@ -23,12 +23,20 @@ def if_(ctx, inputs, attrs):
             f"the condition is computed when the model runs, so both branches are compiled; one cannot be: {problem}"
         ) from problem
     condition = relay.reshape(inputs[0], ()) if ctx.rank(inputs[0]) else inputs[0]
-    out = []
-    for a, b in zip(yes, no):
-        if a is None or b is None or ctx.shape(a) != ctx.shape(b) or ctx.dtype(a) != ctx.dtype(b):
-            raise TVMError("the condition is computed when the model runs, and the branches give different shapes")
-        out.append(a if a is b else relay.where(condition, a, b))
-    return out
+    return [_chosen(ctx, condition, a, b) for a, b in zip(yes, no)]
+
+
+def _chosen(ctx, condition, a, b):
+    """One of two values by a condition that is computed when the model runs."""
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and len(a.items) == len(b.items):
+        return Sequence(tuple(_chosen(ctx, condition, x, y) for x, y in zip(a.items, b.items)))
+    if a is b:
+        return a
+    if a is None or b is None or isinstance(a, Sequence) or isinstance(b, Sequence):
+        raise TVMError("the condition is computed when the model runs, and the branches give different things")
+    if ctx.shape(a) != ctx.shape(b) or ctx.dtype(a) != ctx.dtype(b):
+        raise TVMError("the condition is computed when the model runs, and the branches give different shapes")
+    return relay.where(condition, a, b)
 
 
 @op("Loop")

@@ -20,7 +20,7 @@ import numpy as np
 
 from ....error import TVMError
 
-# Element types whose bytes are those of NumPy's type, by ONNX's numbers. Others pack several elements into a byte.
+# Element types whose bytes are those of NumPy's type, by ONNX's numbers. Those of others are read by the onnx package.
 _PLAIN = {
     1: "float32",
     2: "uint8",
@@ -80,25 +80,30 @@ class Folder:
 
     def array(self, tensor) -> np.ndarray:
         """The array of a tensor that is stored in a file; a view of the mapped file where its bytes can be used so."""
-        entry = entry_of(tensor)
+        part, dtype = self._bytes(tensor), _dtype(tensor)
+        if dtype is None:
+            from onnx import numpy_helper
+
+            return numpy_helper.to_array(self.inside(tensor))
+        return np.frombuffer(part, dtype).reshape(list(tensor.dims)).astype(dtype.newbyteorder("="), copy=False)
+
+    def inside(self, tensor):
+        """The tensor with its bytes in it."""
+        from onnx import TensorProto
+
+        raw = bytes(self._bytes(tensor))
+        return TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=raw)
+
+    def _bytes(self, tensor) -> memoryview:
+        if any(d < 0 for d in tensor.dims):
+            raise TVMError(f"weight '{tensor.name}' has a negative size: {list(tensor.dims)}")
+        entry, dtype = entry_of(tensor), _dtype(tensor)
         parts = _components(tensor.name, entry.location)
         if parts not in self._files:
             self._files[parts] = self._map(tensor.name, entry.location, parts)
-        whole = self._files[parts]
         self._check_digest(tensor.name, entry, parts)
-        plain = _PLAIN.get(tensor.data_type)
-        if plain is None:
-            return _packed(tensor, _part(tensor.name, entry, whole, None))
-        if any(d < 0 for d in tensor.dims):
-            raise TVMError(f"weight '{tensor.name}' has a negative size: {list(tensor.dims)}")
-        if plain == "bfloat16":
-            import ml_dtypes
-
-            dtype = np.dtype(ml_dtypes.bfloat16)
-        else:
-            dtype = np.dtype(plain).newbyteorder("<")
-        part = _part(tensor.name, entry, whole, math.prod(tensor.dims) * dtype.itemsize)
-        return np.frombuffer(part, dtype).reshape(list(tensor.dims)).astype(dtype.newbyteorder("="), copy=False)
+        wanted = None if dtype is None else math.prod(tensor.dims) * dtype.itemsize
+        return _part(tensor.name, entry, self._files[parts], wanted)
 
     def _map(self, name: str, location: str, parts: tuple[str, ...]):
         try:
@@ -168,12 +173,14 @@ def _part(name: str, entry: Entry, whole, wanted: int | None) -> memoryview:
     return memoryview(whole)[entry.offset : entry.offset + length]
 
 
-def _packed(tensor, part: memoryview) -> np.ndarray:
-    """Elements of fewer than eight bits, or of a float of eight."""
-    from onnx import TensorProto, numpy_helper
+def _dtype(tensor) -> np.dtype | None:
+    """The type of a tensor's elements as they stand in a file; None where a byte holds several of them."""
+    name = _PLAIN.get(tensor.data_type)
+    if name == "bfloat16":
+        import ml_dtypes
 
-    copy = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(part))
-    return numpy_helper.to_array(copy)
+        return np.dtype(ml_dtypes.bfloat16)
+    return None if name is None else np.dtype(name).newbyteorder("<")
 
 
 __all__ = ["Folder"]

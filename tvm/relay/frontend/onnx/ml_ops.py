@@ -180,3 +180,60 @@ def _numbers(ctx, attrs, names):
                 return ctx.tensor(attrs[name]).reshape(-1)
             return np.array(attrs[name], "int64" if "int64s" in name else "float32")
     raise TVMError("labels that are strings are not supported")
+
+
+# -- linear models ----------------------------------------------------------------------------------------------------
+
+
+def _linear(ctx, x, attrs, rows: int):
+    """The product of the data with a row of coefficients for each target, and the intercepts."""
+    weights = np.array(attrs["coefficients"], "float32")
+    features = ctx.known_shape(x)[-1]
+    if rows < 1 or weights.size != rows * features:
+        raise TVMError(f"{weights.size} coefficients for {rows} targets of {features} features")
+    x = relay.cast(x, "float32") if ctx.dtype(x) != "float32" else x
+    flat = relay.reshape(x, (-1, features)) if ctx.rank(x) != 2 else x
+    out = relay.nn.dense(flat, const(weights.reshape(rows, features)))
+    intercepts = attrs.get("intercepts")
+    return relay.add(out, const(np.array(intercepts, "float32"))) if intercepts else out
+
+
+def _transformed(scores, attrs):
+    how = attrs.get("post_transform", "NONE")
+    if how == "SOFTMAX":
+        return relay.nn.softmax(scores, -1)
+    if how == "LOGISTIC":
+        return relay.sigmoid(scores)
+    if how != "NONE":
+        raise TVMError(f"post_transform {how} is not supported; NONE, SOFTMAX and LOGISTIC are")
+    return scores
+
+
+@op("ai.onnx.ml.LinearRegressor")
+def linear_regressor(ctx, inputs, attrs):
+    return _transformed(_linear(ctx, inputs[0], attrs, attrs.get("targets", 1)), attrs)
+
+
+@op("ai.onnx.ml.LinearClassifier")
+def linear_classifier(ctx, inputs, attrs):
+    """The label of the largest score, and the scores."""
+    labels = attrs.get("classlabels_ints")
+    if labels is None and ctx.wants(0):
+        raise TVMError("labels that are strings are not supported")
+    names = labels if labels is not None else attrs.get("classlabels_strings", [])
+    rows = len(attrs.get("intercepts") or names)
+    if rows < 2:
+        raise TVMError("one row of coefficients for two classes is not supported")
+    scores = _linear(ctx, inputs[0], attrs, rows)
+    best = relay.cast(relay.argmax(scores, axis=1), "int64")
+    chosen = best if labels is None else relay.take(const(np.array(labels, "int64")), best, 0)
+    return [chosen, _transformed(scores, attrs)]
+
+
+@op("ai.onnx.ml.ZipMap")
+def zip_map(ctx, inputs, attrs):
+    """A map from labels to scores is the tensor of the scores: a column for each label, in the order of the labels."""
+    labels = attrs.get("classlabels_int64s") or attrs.get("classlabels_strings") or []
+    if labels and ctx.known_shape(inputs[0])[-1] != len(labels):
+        raise TVMError(f"{len(labels)} labels for {ctx.known_shape(inputs[0])[-1]} columns of scores")
+    return inputs[0]

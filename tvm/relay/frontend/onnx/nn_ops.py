@@ -260,7 +260,10 @@ def product(ctx, a, b, out_dtype: str = ""):
     b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
     a = relay.reshape(a, (count, *x[-2:]), True) if len(batch) != 1 else a
     b = relay.reshape(b, (count, *y[-2:]), True) if len(batch) != 1 else b
-    out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+    if ctx.importer.config.get("use_nt_batch_matmul", False):
+        out = relay.nn.batch_matmul(a, relay.transpose(b, (0, 2, 1)), out_dtype=out_dtype)
+    else:
+        out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
     return relay.reshape(out, (*batch, x[-2], y[-1]), True) if len(batch) != 1 else out
 
 

@@ -171,6 +171,14 @@ def lp_pool(ctx, inputs, attrs):
     return relay.power(total, ctx.like(1 / p, x))
 
 
+@op("MaxRoiPool")
+def max_roi_pool(ctx, inputs, attrs):
+    pooled = attrs["pooled_shape"]
+    if len(pooled) != 2 or min(pooled) < 1:
+        raise TVMError(f"pooled_shape must be 2 positive numbers, got {pooled}")
+    return relay.vision.roi_pool(inputs[0], inputs[1], tuple(pooled), attrs.get("spatial_scale", 1.0))
+
+
 @op("MaxUnpool")
 def max_unpool(ctx, inputs, attrs):
     x, places = inputs[:2]

@@ -245,6 +245,29 @@ def spread_row(ctx, vector):
     return relay.reshape(vector, ()) if ctx.shape(vector) == (1,) else vector
 
 
+@op("com.microsoft.MatMulInteger16")
+def matmul_integer16(ctx, inputs, attrs):
+    return product(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
+
+
+@op("com.microsoft.QGemm")
+def qgemm(ctx, inputs, attrs):
+    """alpha * A * B + C in whole numbers; C counts in steps of the product. Floats come out where no scale is given."""
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (argument(inputs, i) for i in range(9))
+    left = centered_integers(ctx, a, a_zero, -1)
+    right = centered_integers(ctx, b, b_zero, 0 if attrs.get("transB", 0) else -1)
+    left = relay.transpose(left, (1, 0)) if attrs.get("transA", 0) else left
+    right = relay.transpose(right, (1, 0)) if attrs.get("transB", 0) else right
+    total = product(ctx, left, right, "int32")
+    total = total if c is None else relay.add(total, c)
+    scale = relay.multiply(spread_row(ctx, a_scale), spread_row(ctx, b_scale))
+    scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))
+    real = relay.multiply(relay.cast(total, "float32"), scale)
+    if y_scale is None:
+        return real
+    return quantized(ctx, real, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+
+
 def _around(name: str, arity: int):
     """A quantized operator of onnxruntime: real numbers in between."""
 
@@ -288,7 +311,11 @@ def qlinear_concat(ctx, inputs, attrs):
 
 @op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx, inputs, attrs):
-    x = inputs[0]
+    return list(dynamically_quantized(ctx, inputs[0]))
+
+
+def dynamically_quantized(ctx, x):
+    """Floats as bytes over the range they have, with 0 in it; also the scale and the zero point."""
     axes = tuple(range(ctx.rank(x)))
     zero = const(0.0, "float32")
     low = relay.minimum(relay.min(x, axis=axes), zero)
@@ -296,4 +323,4 @@ def dynamic_quantize_linear(ctx, inputs, attrs):
     scale = relay.divide(relay.subtract(high, low), const(255.0, "float32"))
     safe = relay.where(relay.equal(scale, zero), const(1.0, "float32"), scale)
     point = relay.cast(relay.clip(round_even(relay.divide(relay.subtract(zero, low), safe)), 0, 255), "uint8")
-    return [quantized(ctx, x, safe, point, "uint8"), scale, point]
+    return quantized(ctx, x, safe, point, "uint8"), scale, point

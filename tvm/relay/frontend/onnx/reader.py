@@ -19,6 +19,7 @@ from ...op import reshape
 from ...substitute import free_vars
 from .check import (
     MOST_NODES,
+    all_nodes,
     check_functions,
     check_operators,
     check_text,
@@ -33,9 +34,10 @@ from .external import Folder
 from .functions import function_body
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .open_sizes import named_sizes, sizes_of
+from .sequence_ops import TAKE_SEQUENCES
 from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
-from .table import CONVERTERS, Context, attribute_values
+from .table import CONVERTERS, Context, Sequence, attribute_values
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
 NEWEST_OPSET = 28
@@ -56,6 +58,9 @@ def from_onnx(
 
     ``shape`` gives shapes of inputs by name, where the model leaves them open. With ``freeze_params`` (the default)
     weights become constants; otherwise they are inputs, and the second result holds their values.
+    ``convert_config`` may hold ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is
+    transposed first. ``export_node_renamed_model_path`` is a folder, or a file ending in .onnx, where the model is
+    written with a name on every node.
     """
     import onnx
 
@@ -70,19 +75,32 @@ def from_onnx(
     importer = Importer(model, folder, shape, dtype, opset, freeze_params, convert_config or {})
     result = importer.run()
     if export_node_renamed_model_path:
-        _save_renamed(model, export_node_renamed_model_path)
+        _save_renamed(model, folder, export_node_renamed_model_path)
     return result
 
 
-def _save_renamed(model, path) -> None:
-    """The model with a name on every node, so that messages and reports can point at it."""
+def _save_renamed(model, folder: Folder | None, path) -> None:
+    """The model with a name on every node, so that messages and reports can point at it. A path that does not end in
+    .onnx is a folder, which gets a file of its own name for every model."""
     import onnx
 
+    path = os.fspath(path)
+    if not path.endswith(".onnx"):
+        os.makedirs(path, exist_ok=True)
+        path = os.path.join(path, f"{model.graph.name or 'model'}_nodes_renamed.onnx".replace(os.sep, "_"))
     named = onnx.ModelProto()
     named.CopyFrom(model)
     for i, node in enumerate(named.graph.node):
         node.name = node.name or f"{node.op_type}_{i}"
-    onnx.save(named, os.fspath(path))
+    constants = [a.t for n in all_nodes(named.graph) for a in n.attribute if a.HasField("t")]
+    for tensor in (*named.graph.initializer, *constants):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and folder is not None:
+            # The file stands elsewhere, and a weight may not be stored outside its folder.
+            tensor.CopyFrom(folder.inside(tensor))
+    try:
+        onnx.save(named, path)
+    except (OSError, ValueError) as problem:
+        raise TVMError(f"the renamed model cannot be written to {path}: {problem}") from problem
 
 
 class UnknownInput(TVMError, AssertionError):
@@ -110,6 +128,9 @@ class Importer:
         self.sizes: dict[str, int] = {}
         self.dtype = dtype
         self.freeze = freeze
+        unknown = sorted(set(config) - {"use_nt_batch_matmul"})
+        if unknown:
+            raise TVMError(f"from_onnx: convert_config has no '{unknown[0]}'; it takes use_nt_batch_matmul")
         self.config = config
         self.opsets = opset_table(model.opset_import)
         if opset is not None:
@@ -151,7 +172,7 @@ class Importer:
             self.input(value)
         self.declared = declared_shapes(graph)
         self.nodes(graph.node)
-        outputs = [as_tensor(self.value(o.name, "the graph's outputs")) for o in graph.output]
+        outputs = [_result(self.value(o.name, "the graph's outputs")) for o in graph.output]
         if not outputs:
             raise TVMError("from_onnx: the graph has no outputs")
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
@@ -258,6 +279,9 @@ class Importer:
 
     def node(self, context: Context, inputs: list) -> None:
         node = context.node
+        if any(isinstance(i, Sequence) for i in inputs) and node.op_type not in TAKE_SEQUENCES:
+            if self.local_function(node) is None:
+                raise TVMError("an input is a sequence; the operator takes tensors")
         self.check_small(context, inputs)
         self.outputs(node, self.convert(context, inputs))
         for name in filter(None, node.output):
@@ -293,14 +317,20 @@ class Importer:
         return self.function(body, inputs, node.attribute)
 
     def outputs(self, node, got) -> None:
-        results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
+        many = isinstance(got, (list, tuple, TupleWrapper)) and not isinstance(got, Sequence)
+        results = list(got) if many else [got]
         if len(results) < len([o for o in node.output if o]):
             raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
                 if value is None:
                     raise TVMError(f"output '{name}' is not supported")
-                self.scopes[-1][name] = self.settler.settle(value)
+                self.scopes[-1][name] = self.settled(value)
+
+    def settled(self, value):
+        if isinstance(value, Sequence):
+            return Sequence(tuple(self.settler.settle(v) for v in value.items))
+        return self.settler.settle(value)
 
     # -- graphs inside ----------------------------------------------------------------------------------------------
 
@@ -334,6 +364,11 @@ class Importer:
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
             self.depth -= 1
+
+
+def _result(value):
+    """A result of the model; a sequence is a tuple of its tensors."""
+    return Tuple(list(value.items)) if isinstance(value, Sequence) else as_tensor(value)
 
 
 def in_words(problem: Exception, context: Context) -> str:

@@ -5,7 +5,7 @@ A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where lef
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....error import TVMError
 from ....ir.prim import IntImm
@@ -18,6 +18,12 @@ from .small_types import SmallType
 
 CONVERTERS = Converters("ONNX")
 op = CONVERTERS.op
+
+
+class Sequence(NamedTuple):
+    """A value that is a sequence of tensors; see sequence_ops.py."""
+
+    items: tuple
 
 
 class Context:
