@@ -11,9 +11,16 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from ..ir.transform import PassContext
+from ..relay.expr import Tuple
 from ..relay.frontend.onnx import from_onnx
 from ..relay.frontend.onnx.small_types import from_carrier, small_type, to_carrier
 from ..runtime import ndarray
+
+
+def _groups(body, count: int) -> list[int | None]:
+    """For each result of a model the number of its tensors if it is a sequence, None if it is one tensor."""
+    results = [body] if count == 1 else body.fields
+    return [len(r.fields) if isinstance(r, Tuple) else None for r in results]
 
 
 class CompiledModel(BackendRep):
@@ -25,6 +32,7 @@ class CompiledModel(BackendRep):
         from . import graph_executor
 
         module, params = from_onnx(model)
+        self.groups = _groups(module["main"].body, len(model.graph.output))
         self.inputs = {p.name_hint: p.type_annotation.dtype for p in module["main"].params}
         self.outputs = [o.name for o in model.graph.output]
         self.small = [small_type(o.type.tensor_type.elem_type) for o in model.graph.output]
@@ -38,7 +46,9 @@ class CompiledModel(BackendRep):
         for name, value in inputs.items():
             self.module.set_input(name, ndarray.array(to_carrier(np.array(value, order="C"))))
         self.module.run()
-        results = [self.module.get_output(i).numpy() for i in range(len(self.outputs))]
+        count = sum(1 if n is None else n for n in self.groups)
+        arrays = iter([self.module.get_output(i).numpy() for i in range(count)])
+        results = [next(arrays) if n is None else [next(arrays) for _ in range(n)] for n in self.groups]
         results = [from_carrier(r, kind) if kind else r for r, kind in zip(results, self.small)]
         return namedtupledict("Outputs", self.outputs)(*results)
 

@@ -15,6 +15,22 @@ from tvm.relay.frontend import from_onnx
 _CODES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "bool": 9}
 
 
+def graph_model(nodes, inputs, outputs, weights=None, opset: int = 17, domains=()) -> onnx.ModelProto:
+    """A model of nodes and declared values; ``weights`` are arrays by name, ``domains`` other operator sets it uses."""
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in (weights or {}).items()]
+    sets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+    graph = helper.make_graph(list(nodes), "g", list(inputs), list(outputs), tensors)
+    return helper.make_model(graph, opset_imports=sets, ir_version=10)
+
+
+def onnxruntime_results(model, arrays: dict) -> list:
+    """What onnxruntime computes; the test is left out where it is not installed."""
+    runtime = pytest.importorskip("onnxruntime")
+    runtime.set_default_logger_severity(3)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, arrays)
+
+
 class Model:
     """A graph under construction: ``m.Add(a, b)`` adds a node and gives the name of its result. Values are names;
     arrays become initializers, None an input left out."""

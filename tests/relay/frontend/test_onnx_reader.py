@@ -261,3 +261,32 @@ def test_names_inside_a_function_begin_with_the_call():
     found = {n.op.name: n.span.source_name.name for n in post_order(mod["main"].body) if isinstance(n, Call)}
     assert found == {"add": "call/sum", "exp": "call/grow", "negative": "end"}
     assert tvm.relay.negative(tvm.relay.var("x", shape=(3,))).span is None
+
+
+def product_model():
+    weights = [("w", np.ones((2, 3, 4), "float32"))]
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", [2, 5, 3])], [("y", [2, 5, 4])], weights)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_stacks_turn_the_right_side_if_asked_to(turned):
+    module, _ = from_onnx(product_model(), convert_config={"use_nt_batch_matmul": turned})
+    calls = {n.op.name: n for n in post_order(module["main"].body) if isinstance(n, Call)}
+    assert calls["nn.batch_matmul"].attrs.transpose_b == turned
+
+
+def test_an_option_that_does_not_exist_is_refused():
+    with pytest.raises(tvm.error.TVMError, match="convert_config has no 'use_nt'; it takes use_nt_batch_matmul"):
+        from_onnx(product_model(), convert_config={"use_nt": True})
+
+
+@pytest.mark.parametrize("name", ["folder", "named.onnx"])
+def test_the_model_with_named_nodes_is_written_to_a_folder_or_a_file(tmp_path, name):
+    m = product_model()
+    onnx.save(m, str(tmp_path / "m.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0)
+    from_onnx(tmp_path / "m.onnx", export_node_renamed_model_path=tmp_path / name)
+    path = tmp_path / name
+    (written,) = [path] if path.is_file() else list(path.iterdir())
+    again = onnx.load(str(written), load_external_data=False)
+    assert again.graph.node[0].name == "MatMul_0" and m.graph.node[0].name == ""
+    np.testing.assert_array_equal(numpy_helper.to_array(again.graph.initializer[0]), np.ones((2, 3, 4)))

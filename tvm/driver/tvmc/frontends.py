@@ -56,34 +56,34 @@ class OnnxFrontend(Frontend):
         from ...relay.frontend.onnx import from_onnx
         from ...relay.frontend.onnx.reader import load_file
 
-        model = load_file(path)
-        shapes, notes = complete_shapes(model, shape_dict)
+        file = load_file(path)
+        shapes, notes = complete_shapes(file.model, shape_dict)
         for note in notes:
             print(note)
-        return from_onnx(model, shape=shapes, **kwargs)
+        return from_onnx(file, shape=shapes, **kwargs)
 
 
 def complete_shapes(model, shape_dict) -> tuple[dict, list[str]]:
     """Shapes of all inputs: an unknown batch (the first dimension) becomes 1; other unknown sizes must be given."""
-    shapes = dict(shape_dict or {})
+    from ...relay.frontend.onnx.open_sizes import completed
+
     weights = {t.name for t in model.graph.initializer}
-    notes, open_inputs = [], []
-    for value in model.graph.input:
-        if value.name in weights or value.name in shapes or not value.type.HasField("tensor_type"):
-            continue
-        dims = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None
-                for d in value.type.tensor_type.shape.dim]
-        if dims and dims[0] is None and None not in dims[1:]:
-            shapes[value.name] = [1, *dims[1:]]
-            shown = ",".join(str(d) for d in shapes[value.name])
-            notes.append(f"input '{value.name}' has no fixed batch; compiling for batch 1 (--input-shapes "
-                         f"\"{value.name}:[{shown}]\" sets another)")
-        elif None in dims:
-            open_inputs.append((value.name, dims))
-    if open_inputs:
-        text = " ".join(f"{n}:[{','.join('?' if d is None else str(d) for d in dims)}]" for n, dims in open_inputs)
-        raise TVMCException(f'the model leaves sizes of its inputs open; give them: --input-shapes "{text}"')
-    return shapes, notes
+    inputs = [v for v in model.graph.input if v.name not in weights and v.type.HasField("tensor_type")]
+    shapes, batches, unanswered = completed(inputs, shape_dict or {})
+    if unanswered:
+        text = " ".join(f"{n}:[{_shown(dims)}]" for n, dims in unanswered.items())
+        names = [d for dims in unanswered.values() for d in dims if isinstance(d, str)]
+        once = " with one number for equal names" if len(names) > len(set(names)) else ""
+        raise TVMCException(f'the model leaves sizes of its inputs open; give them{once}: --input-shapes "{text}"')
+    return shapes, [
+        f"input '{name}' has no fixed batch; compiling for batch 1 (--input-shapes "
+        f"\"{name}:[{_shown(shapes[name])}]\" sets another)"
+        for name in batches
+    ]
+
+
+def _shown(dims) -> str:
+    return ",".join("?" if d is None else str(d) for d in dims)
 
 
 class RelayFrontend(Frontend):

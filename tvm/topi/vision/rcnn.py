@@ -44,7 +44,8 @@ def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, widt
 
     def along(at, size):
         at = te.max(at, const(0, dtype))
-        low = te.min(primop.cast("int32", at), size - 1)
+        # Both bounds are kept, so that a place that is no number stays inside too.
+        low = te.max(te.min(primop.cast("int32", at), size - 1), 0)
         high = te.min(low + 1, size - 1)
         share = tir.Select(low >= size - 1, const(0, dtype), at - primop.cast(dtype, low))
         return (low, one - share), (high, share)
@@ -86,18 +87,26 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
                 size = ib.allocate(dtype, (2,), name=f"bin_{side}", scope="local")
                 size[0], size[1] = length * const(1.0 / pooled[n], dtype), begin
                 bins.append(size[0]), starts.append(size[1])
-                grid = primop.cast("int32", te.ceil(length * const(1.0 / pooled[n], dtype)))
-                grids.append(const(sample_ratio, "int32") if sample_ratio > 0 else te.max(grid, 0))
+                grids.append(const(sample_ratio, "int32") if sample_ratio > 0 else _samples(size[0]))
             total = ib.allocate(dtype, (1,), name="total", scope="local")
 
             def element(inner):
                 c, ph, pw = inner
-                total[0] = const(0, dtype) if mode == "avg" else te.min_value(dtype)
-                with ib.for_range(0, grids[0], name="iy") as iy, ib.for_range(0, grids[1], name="ix") as ix:
+                ranges = [(const(0, "int32"), grid) for grid in grids]
+                if sample_ratio <= 0:
+                    rows = zip(starts, bins, (ph, pw), grids, (height, width))
+                    ranges = [_samples_inside(ib, *row) for row in rows]
+                counts = [te.max(last - first, 0) for first, last in ranges]
+                # Samples outside the image are zeros: of a mean they are left out, a maximum starts with one.
+                some_outside = tir.any(counts[0] < grids[0], counts[1] < grids[1])
+                none = tir.Select(some_outside, const(0, dtype), te.min_value(dtype))
+                total[0] = const(0, dtype) if mode == "avg" else none
+                with ib.for_range(0, counts[0], name="iy") as iy, ib.for_range(0, counts[1], name="ix") as ix:
                     places = [
-                        start + size * (primop.cast(dtype, p) + (primop.cast(dtype, i) + const(0.5, dtype))
+                        start + size * (primop.cast(dtype, p) + (primop.cast(dtype, first + i) + const(0.5, dtype))
                                         / primop.cast(dtype, grid))
-                        for start, size, p, i, grid in zip(starts, bins, (ph, pw), (iy, ix), grids)
+                        for start, size, p, i, grid, (first, _) in zip(
+                            starts, bins, (ph, pw), (iy, ix), grids, ranges)
                     ]  # fmt: skip
 
                     def read(row, column):
@@ -105,10 +114,11 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
 
                     parts = _neighbours(read, places[0], places[1], height, width)
                     _collect(total, parts, mode, weighted_max)
-                count = grids[0] * grids[1]
-                value = total[0] / primop.cast(dtype, te.max(count, 1)) if mode == "avg" else total[0]
+                # One axis after the other: their product may be more than the type can count.
+                share = [primop.cast(dtype, te.max(grid, 1)) for grid in grids]
+                value = total[0] / share[0] / share[1] if mode == "avg" else total[0]
                 where = (roi, c, ph, pw) if channel == 1 else (roi, ph, pw, c)
-                result[where] = tir.Select(count > 0, value, const(0, dtype))
+                result[where] = tir.Select(tir.all(grids[0] > 0, grids[1] > 0), value, const(0, dtype))
 
             nest(ib, [data.shape[channel], *pooled], element)
 
@@ -116,6 +126,33 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
         return ib.get()
 
     return te.extern([tuple(shape)], [data, rois], statement, dtype=dtype, name="roi_align", tag="roi_align")
+
+
+def _samples(size: PrimExpr) -> PrimExpr:
+    """How many samples a bin has along one axis: one for each element it is wide. A region is data, so that it may be
+    as large as it likes, or no number; beyond the limit a float cannot tell the places of samples apart."""
+    limit = const(1 << 15 if size.dtype == "float16" else 1 << 20, size.dtype)
+    wanted = te.ceil(size)
+    return primop.cast("int32", tir.Select(wanted > const(0, size.dtype), te.min(wanted, limit), const(0, size.dtype)))
+
+
+def _samples_inside(ib, start, size, p, grid, extent) -> tuple[PrimExpr, PrimExpr]:
+    """The first sample of bin ``p`` that can touch the image and the one behind the last: samples are half an element
+    apart or more, so that the image bounds their number, however large the region is."""
+    dtype = size.dtype
+    zero, count = const(0, dtype), primop.cast(dtype, grid)
+
+    def at(place, spare: int):
+        number = ((place - start) / size - primop.cast(dtype, p)) * count + const(spare, dtype)
+        # What is no number fails both comparisons and is the first sample.
+        within = tir.Select(number > zero, tir.Select(number < count, number, count), zero)
+        return primop.cast("int32", within)
+
+    ends = ib.allocate("int32", (2,), name="samples", scope="local")
+    # Rounding moves a bound by less than the samples to spare.
+    ends[0] = at(const(-1.0, dtype), -4)
+    ends[1] = at(primop.cast(dtype, extent), 4)
+    return ends[0], ends[1]
 
 
 def _edge(value: PrimExpr, scale: float, aligned: bool, dtype: str) -> PrimExpr:

@@ -2,6 +2,7 @@
 
 # The families of converters register themselves.
 from . import (
+    attention,
     control,
     elementwise,
     image_ops,
@@ -15,6 +16,7 @@ from . import (
     random_ops,
     recurrent,
     reduce_ops,
+    sequence_ops,
     shape_ops,
     signal_ops,
 )

@@ -5,10 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import op
-
-# Loops are unrolled; more steps than this would make a program nobody can compile.
-MOST_STEPS = 4096
+from .table import MOST_STEPS, Sequence, axis_of, op
 
 
 @op("If")
@@ -26,12 +23,20 @@ def if_(ctx, inputs, attrs):
             f"the condition is computed when the model runs, so both branches are compiled; one cannot be: {problem}"
         ) from problem
     condition = relay.reshape(inputs[0], ()) if ctx.rank(inputs[0]) else inputs[0]
-    out = []
-    for a, b in zip(yes, no):
-        if a is None or b is None or ctx.shape(a) != ctx.shape(b) or ctx.dtype(a) != ctx.dtype(b):
-            raise TVMError("the condition is computed when the model runs, and the branches give different shapes")
-        out.append(a if a is b else relay.where(condition, a, b))
-    return out
+    return [_chosen(ctx, condition, a, b) for a, b in zip(yes, no)]
+
+
+def _chosen(ctx, condition, a, b):
+    """One of two values by a condition that is computed when the model runs."""
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and len(a.items) == len(b.items):
+        return Sequence(tuple(_chosen(ctx, condition, x, y) for x, y in zip(a.items, b.items)))
+    if a is b:
+        return a
+    if a is None or b is None or isinstance(a, Sequence) or isinstance(b, Sequence):
+        raise TVMError("the condition is computed when the model runs, and the branches give different things")
+    if ctx.shape(a) != ctx.shape(b) or ctx.dtype(a) != ctx.dtype(b):
+        raise TVMError("the condition is computed when the model runs, and the branches give different shapes")
+    return relay.where(condition, a, b)
 
 
 @op("Loop")
@@ -88,7 +93,7 @@ def scan(ctx, inputs, attrs):
     states, sequences = list(inputs[: len(inputs) - m]), list(inputs[len(inputs) - m :])
     axes = attrs.get("scan_input_axes", [0] * m)
     back = attrs.get("scan_input_directions", [0] * m)
-    axes = [a % ctx.rank(s) for a, s in zip(axes, sequences)]
+    axes = [axis_of(a, ctx.rank(s)) for a, s in zip(axes, sequences)]
     steps = ctx.known_shape(sequences[0])[axes[0]]
     if steps > MOST_STEPS:
         raise TVMError(f"the scan takes more than {MOST_STEPS} steps")

@@ -12,6 +12,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from .load import check_count
+from .table import axis_of
 
 
 def _late(what: str) -> TVMError:
@@ -91,7 +93,7 @@ def _by_axis(ctx, vector, axes, rank: int, default: int) -> list:
     out: list = [None] * rank
     if known is not None:
         for i, axis in enumerate(known):
-            out[int(axis) % rank] = _scalar(ctx, vector, i)
+            out[axis_of(int(axis), rank)] = _scalar(ctx, vector, i)
         return out
     zero = const(0, "int64")
     for d in range(rank):
@@ -157,6 +159,7 @@ def counted(ctx, start, delta):
     """start, start + delta, ... as many as the model declares."""
     count = shape_of_output(ctx, "the range")[0]
     start, delta = (relay.reshape(v, ()) if ctx.rank(v) else v for v in (start, delta))
+    check_count("the range", [count])
     steps = const(np.arange(count).astype(ctx.dtype(start)))
     return relay.add(start, relay.multiply(steps, delta))
 

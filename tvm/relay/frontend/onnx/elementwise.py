@@ -7,9 +7,9 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
-from .load import onnx_dtype
+from .load import onnx_dtype, sparse_array
 from .small_types import SmallType, decode, encode, small_type
-from .table import argument, op
+from .table import argument, axis_of, op
 
 _SAME = {
     "Exp": "exp",
@@ -75,7 +75,7 @@ def aligned(ctx, inputs, attrs):
     a, b = inputs
     if ctx.version >= 7 or not attrs.get("broadcast", 0) or "axis" not in attrs:
         return b
-    rest = ctx.rank(a) - attrs["axis"] % ctx.rank(a) - ctx.rank(b)
+    rest = ctx.rank(a) - axis_of(attrs["axis"], ctx.rank(a)) - ctx.rank(b)
     return relay.expand_dims(b, ctx.rank(b), rest) if rest else b
 
 
@@ -103,11 +103,7 @@ def divide(ctx, inputs, attrs):
 def mod(ctx, inputs, attrs):
     """fmod=1 keeps the sign of the dividend as C does, otherwise the divisor's as Python does."""
     a, b = inputs
-    if attrs.get("fmod", 0):
-        if not ctx.is_float(a):
-            return relay.trunc_mod(a, b)
-        return relay.subtract(a, relay.multiply(relay.trunc(relay.divide(a, b)), b))
-    return relay.floor_mod(a, b)
+    return relay.trunc_mod(a, b) if attrs.get("fmod", 0) else relay.floor_mod(a, b)
 
 
 @op("BitShift")
@@ -385,13 +381,11 @@ def shrink(ctx, inputs, attrs):
 
 @op("Constant")
 def constant(ctx, inputs, attrs):
-    from .load import sparse_array, tensor_array
-
     if "value" in attrs:
         ctx.made_small = small_type(attrs["value"].data_type)
-        return Constant(tensor_array(attrs["value"]))
+        return Constant(ctx.tensor(attrs["value"]))
     if "sparse_value" in attrs:
-        return Constant(sparse_array(attrs["sparse_value"]))
+        return Constant(sparse_array(attrs["sparse_value"], ctx.importer.folder))
     for key, dtype in (
         ("value_float", "float32"),
         ("value_floats", "float32"),

@@ -12,8 +12,9 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .declared import shape_of_output
+from .load import check_count
 from .nn_ops import biased
-from .table import argument, op
+from .table import argument, axis_of, check_steps, op
 
 # Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
 _MOST_TAPS = 4
@@ -24,6 +25,7 @@ class Axis:
 
     def __init__(self, size: int, out: int, scale: float, attrs, roi: tuple[float, float]):
         self.size, self.out, self.scale, self.attrs = size, out, scale, attrs
+        check_count("an axis", [out])
         x = np.arange(out, dtype="float64")
         mode = attrs.get("coordinate_transformation_mode", "half_pixel")
         if mode == "half_pixel":
@@ -97,6 +99,7 @@ class Axis:
         return out
 
     def _by_matrix(self, ctx, data, axis: int, places, taps):
+        check_count("the matrix of weights", [self.out, self.size])
         matrix = np.zeros((self.out, self.size))
         np.add.at(matrix, (np.arange(self.out)[:, None], places), taps)
         rank = ctx.rank(data)
@@ -118,7 +121,7 @@ def _cubic(d, a: float):
 def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
     """``data`` with every axis resized; sizes, scales and the region are for ``axes``."""
     shape = ctx.known_shape(data)
-    axes = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
+    axes = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
     mode = attrs.get("mode", "nearest")
     mode = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
@@ -141,7 +144,9 @@ def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
 
 def _by_scales(ctx, data, scales, attrs, roi=None, axes=None):
     shape = ctx.known_shape(data)
-    chosen = range(len(shape)) if axes is None else [a % len(shape) for a in axes]
+    chosen = range(len(shape)) if axes is None else [axis_of(a, len(shape)) for a in axes]
+    if len(scales) != len(chosen) or not all(0 < s < np.inf for s in scales):
+        raise TVMError(f"the scales must be {len(chosen)} positive numbers, got {list(scales)}")
     sizes = [int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
 
@@ -171,7 +176,7 @@ def resize(ctx, inputs, attrs):
     data = inputs[0]
     axes = attrs.get("axes")
     shape = ctx.known_shape(data)
-    chosen = list(range(len(shape))) if axes is None else [a % len(shape) for a in axes]
+    chosen = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
     late = argument(inputs, 3)
     if late is not None and ctx.value(late) is None and attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch":
         sizes = [shape_of_output(ctx, "the sizes")[a] for a in chosen]
@@ -186,6 +191,8 @@ def resize(ctx, inputs, attrs):
     if given[2] is None:
         raise TVMError("neither scales nor sizes are given")
     sizes = [int(v) for v in given[2].reshape(-1)]
+    if len(sizes) != len(chosen) or any(s < 0 for s in sizes) or any(shape[a] == 0 for a in chosen):
+        raise TVMError(f"the sizes must be {len(chosen)} numbers of at least 0, got {sizes} for {list(shape)}")
     scales = [o / shape[a] for o, a in zip(sizes, chosen)]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
@@ -313,6 +320,10 @@ def roi_align(ctx, inputs, attrs):
     if mode not in ("avg", "max"):
         raise TVMError(f"the mode is avg or max, got '{mode}'")
     height, width = attrs.get("output_height", 1), attrs.get("output_width", 1)
+    ratio = attrs.get("sampling_ratio", 0)
+    check_steps("a row of samples", ratio)
+    if height < 1 or width < 1:
+        raise TVMError(f"output_height and output_width must be positive, got {height} and {width}")
     shift = attrs.get("coordinate_transformation_mode", "half_pixel" if ctx.version >= 16 else "output_half_pixel")
     rows = relay.concatenate([relay.expand_dims(relay.cast(batch, ctx.dtype(rois)), 1), rois], 1)
     return relay.vision.roi_align(
@@ -320,7 +331,7 @@ def roi_align(ctx, inputs, attrs):
         rows,
         (height, width),
         attrs.get("spatial_scale", 1.0),
-        attrs.get("sampling_ratio", 0),
+        ratio,
         "NCHW",
         mode,
         aligned=shift == "half_pixel",

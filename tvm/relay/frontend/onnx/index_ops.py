@@ -8,7 +8,8 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from .declared import shape_of_output
-from .table import argument, op
+from .load import check_count
+from .table import argument, axis_of, check_steps, op
 
 
 def from_end(ctx, data, indices, axis: int):
@@ -24,14 +25,14 @@ def from_end(ctx, data, indices, axis: int):
 
 @op("Gather")
 def gather(ctx, inputs, attrs):
-    axis = attrs.get("axis", 0)
+    axis = axis_of(attrs.get("axis", 0), ctx.rank(inputs[0]))
     return relay.take(inputs[0], from_end(ctx, inputs[0], inputs[1], axis), axis)
 
 
 @op("GatherElements")
 def gather_elements(ctx, inputs, attrs):
     data, axis = inputs[0], attrs.get("axis", 0)
-    axis %= ctx.rank(data)
+    axis = axis_of(axis, ctx.rank(data))
     indices = from_end(ctx, data, inputs[1], axis)
     have, want = ctx.known_shape(data), ctx.known_shape(indices)
     rest = [i for i in range(len(have)) if i != axis and have[i] != want[i]]
@@ -62,7 +63,7 @@ _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min"
 @op("ScatterElements", "Scatter")
 def scatter_elements(ctx, inputs, attrs):
     data, indices, updates = inputs
-    axis = attrs.get("axis", 0)
+    axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     return relay.scatter_elements(
         data, from_end(ctx, data, indices, axis), updates, axis, _REDUCTIONS[attrs.get("reduction", "none")]
     )
@@ -85,7 +86,7 @@ def scatter_nd(ctx, inputs, attrs):
 def tensor_scatter(ctx, inputs, attrs):
     """Rows of a cache replaced from a place of each batch on: for every place of the result, which update it takes."""
     cache, update = inputs[:2]
-    axis = attrs.get("axis", -2) % ctx.rank(cache)
+    axis = axis_of(attrs.get("axis", -2), ctx.rank(cache))
     shape, new = ctx.known_shape(cache), ctx.known_shape(update)
     start = argument(inputs, 2)
     start = const(np.zeros(shape[0], "int64")) if start is None else relay.cast(start, "int64")
@@ -108,8 +109,9 @@ def tensor_scatter(ctx, inputs, attrs):
 def one_hot(ctx, inputs, attrs):
     indices, depth, values = inputs
     rank = ctx.rank(indices) + 1
-    axis = attrs.get("axis", -1) % rank
+    axis = axis_of(attrs.get("axis", -1), rank)
     depth = shape_of_output(ctx, "the depth")[axis] if ctx.value(depth) is None else ctx.ints(depth, "the depth")[0]
+    check_count("the depth", [depth])
     indices = relay.cast(indices, "int64")
     indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, const(depth, "int64")), indices)
     places = np.arange(depth, dtype="int64").reshape([depth if i == axis else 1 for i in range(rank)])
@@ -120,19 +122,26 @@ def one_hot(ctx, inputs, attrs):
 
 @op("TopK")
 def topk(ctx, inputs, attrs):
-    axis = attrs.get("axis", -1)
+    axis = axis_of(attrs.get("axis", -1), ctx.rank(inputs[0]))
     if "k" in attrs:
         k = attrs["k"]
     else:
         k = shape_of_output(ctx, "k")[axis] if ctx.value(inputs[1]) is None else ctx.ints(inputs[1], "k")[0]
-    return list(relay.topk(inputs[0], k, attrs.get("axis", -1), "both", not attrs.get("largest", 1), "int64"))
+    shape = ctx.shape(inputs[0])
+    if k < 0 or isinstance(shape[axis], int) and k > shape[axis]:
+        raise TVMError(f"k is {k}, and axis {axis} has {shape[axis]} elements")
+    if k == 0:
+        # The operator of Relay takes fewer than one for all.
+        none = relay.strided_slice(inputs[0], [0], [0], [1], [axis])
+        return [none, relay.cast(none, "int64")]
+    return list(relay.topk(inputs[0], k, axis, "both", not attrs.get("largest", 1), "int64"))
 
 
 def _arg(name: str):
     def convert(ctx, inputs, attrs):
         out = getattr(relay, name)(
             inputs[0],
-            axis=attrs.get("axis", 0),
+            axis=axis_of(attrs.get("axis", 0), ctx.rank(inputs[0])),
             keepdims=bool(attrs.get("keepdims", 1)),
             select_last_index=bool(attrs.get("select_last_index", 0)),
         )
@@ -152,7 +161,7 @@ def _running(name: str):
         rank = ctx.rank(data)
         known = ctx.value(inputs[1])
         if known is not None:
-            return running(ctx, name, data, int(known.reshape(-1)[0]) % rank, attrs)
+            return running(ctx, name, data, axis_of(int(known.reshape(-1)[0]), rank), attrs)
         axis = relay.reshape(inputs[1], ()) if ctx.rank(inputs[1]) else inputs[1]
         axis = relay.where(relay.less(axis, ctx.like(0, axis)), relay.add(axis, ctx.like(rank, axis)), axis)
         out = running(ctx, name, data, 0, attrs)
@@ -206,6 +215,7 @@ def determinant(ctx, inputs, attrs):
     data = inputs[0]
     shape = ctx.known_shape(data)
     n = shape[-1]
+    check_steps("a determinant", n)
     rest = list(shape[:-2])
     out = None
     a = data

@@ -2,80 +2,83 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....dtype import canonical
 from ....error import TVMError
+from .external import Folder
 from .small_types import SMALL_TYPES, to_carrier
 
 # Element types of ONNX whose NumPy form has a name of its own here.
 _SPECIAL = {"BFLOAT16": "bfloat16"}
+# Tables that the importer computes have at most this many elements: places of elements, dense forms of sparse weights.
+# More of them say that a number in the model is wrong, and would only fill the memory.
+MOST_ELEMENTS = 1 << 28
 _REFUSED = ("STRING", "COMPLEX64", "COMPLEX128", "UNDEFINED")
 
 
-def load_file(path):
-    """The model of a file, with the weights that lie beside it."""
+class ModelFile(NamedTuple):
+    """A model that was read from a file, and the folder where weights of its own files lie."""
+
+    model: Any
+    folder: Folder
+
+
+def load_file(path) -> ModelFile:
+    """The model of a file. Weights that lie beside it are read when they are asked for; see external.py."""
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load(os.fspath(path), load_external_data=False)
     except DecodeError as problem:
-        raise TVMError(f"{path} is not an ONNX model, or is cut short: {problem}") from problem
+        raise TVMError(
+            f"{path} is not an ONNX model, is cut short, or nests its graphs too deep: {problem}"
+        ) from problem
     except (OSError, ValueError) as problem:
         raise TVMError(f"{path} cannot be read: {problem}") from problem
-    load_external(model, os.path.dirname(os.path.abspath(os.fspath(path))))
-    return model
+    return ModelFile(model, Folder(os.path.dirname(os.path.abspath(os.fspath(path)))))
 
 
-def load_external(model, folder: str) -> None:
-    """Weights stored beside the model; they must lie inside the model's own folder."""
-    import onnx
-    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
-
-    root = os.path.realpath(folder)
-    for tensor in onnx.external_data_helper._get_all_tensors(model):
-        if not uses_external_data(tensor):
-            continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        path = os.path.realpath(os.path.join(folder, location))
-        if os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-            raise TVMError(f"weight '{tensor.name}' is stored outside the model's folder: {location}")
-        if not os.path.isfile(path):
-            raise TVMError(f"weight '{tensor.name}' should be in {path}, which is not there")
-        try:
-            load_external_data_for_tensor(tensor, folder)
-        except (OSError, ValueError) as problem:
-            raise TVMError(f"weight '{tensor.name}' cannot be read from {path}: {problem}") from problem
-        tensor.data_location = onnx.TensorProto.DEFAULT
-        del tensor.external_data[:]
-
-
-def tensor_array(tensor) -> Any:
-    """The NumPy array of a TensorProto."""
+def tensor_array(tensor, folder: Folder | None) -> Any:
+    """The NumPy array of a TensorProto; ``folder`` is that of the model's file."""
     from onnx import TensorProto, numpy_helper
 
-    if tensor.data_location == TensorProto.EXTERNAL:
-        raise TVMError(f"weight '{tensor.name}' is stored in a file of its own; give from_onnx the path of the model")
     onnx_dtype(tensor.data_type)
     try:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            if folder is None:
+                raise TVMError(
+                    f"weight '{tensor.name}' is stored in a file of its own; give from_onnx the path of the model"
+                )
+            return to_carrier(folder.array(tensor))
         return to_carrier(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as problem:
+    except (ValueError, TypeError, OverflowError) as problem:
         raise TVMError(f"weight '{tensor.name}' cannot be read: {problem}") from problem
 
 
-def sparse_array(sparse) -> Any:
+def sparse_array(sparse, folder: Folder | None) -> Any:
     """The dense array of a SparseTensorProto."""
     import numpy as np
 
-    values, indices = tensor_array(sparse.values), tensor_array(sparse.indices)
+    values, indices = tensor_array(sparse.values, folder), tensor_array(sparse.indices, folder)
+    check_count("a sparse weight", sparse.dims)
     out = np.zeros(list(sparse.dims), values.dtype)
     if indices.ndim == 1:
         out.reshape(-1)[indices] = values
     else:
         out[tuple(indices.T)] = values
     return out
+
+
+def check_count(what: str, dims) -> None:
+    """Refuse a table of more elements than the importer makes."""
+    count = math.prod(int(d) for d in dims)
+    if count > MOST_ELEMENTS or any(d < 0 for d in dims):
+        shown = " x ".join(str(int(d)) for d in dims)
+        raise TVMError(f"{what} would have {shown} elements; at most {MOST_ELEMENTS} are computed when compiling")
 
 
 def onnx_dtype(code: int) -> str:
@@ -109,4 +112,4 @@ def onnx_code(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-__all__ = ["load_external", "load_file", "onnx_code", "onnx_dtype", "sparse_array", "tensor_array"]
+__all__ = ["ModelFile", "check_count", "load_file", "onnx_code", "onnx_dtype", "sparse_array", "tensor_array"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ....error import TVMError
 from ... import op as relay
 from .elementwise import gelu_erf, gelu_tanh
@@ -103,35 +101,3 @@ def embed_layer_normalization(ctx, inputs, attrs):
     mask = argument(inputs, 7)
     total = relay.zeros((batch,), "int32") if mask is None else relay.sum(relay.cast(mask, "int32"), axis=1)
     return [_layer(ctx, x, gamma, beta, attrs.get("epsilon", 1e-12)), total, x]
-
-
-@op("com.microsoft.Attention")
-def attention(ctx, inputs, attrs):
-    """Self-attention with one weight for queries, keys and values."""
-    x, weight, bias = inputs[:3]
-    if argument(inputs, 4) is not None or argument(inputs, 5) is not None:
-        raise TVMError("past states and relative positions are not supported")
-    batch, length, _ = ctx.known_shape(x)
-    heads = attrs["num_heads"]
-    hidden = ctx.known_shape(weight)[1] // 3
-    size = hidden // heads
-    joined = product(ctx, x, weight)
-    joined = joined if bias is None else relay.add(joined, bias)
-    parts = relay.transpose(relay.reshape(joined, (batch, length, 3, heads, size)), (2, 0, 3, 1, 4))
-    query, key, value = (relay.squeeze(p, [0]) for p in relay.split(parts, 3, 0))
-    scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
-    scores = relay.multiply(scores, ctx.like(attrs.get("scale", 0) or 1 / np.sqrt(size), scores))
-    mask = argument(inputs, 3)
-    if mask is not None:
-        if ctx.shape(mask) != (batch, length):
-            raise TVMError("only a mask of shape (batch, length) is supported")
-        off = relay.subtract(ctx.like(1, scores), relay.cast(mask, ctx.dtype(scores)))
-        off = relay.multiply(off, ctx.like(attrs.get("mask_filter_value", -10000.0), scores))
-        scores = relay.add(scores, relay.reshape(off, (batch, 1, 1, length)))
-    if attrs.get("unidirectional", 0):
-        from ...expr import const
-
-        later = np.triu(np.ones((length, length), bool), 1)
-        scores = relay.where(const(later), ctx.like(-10000.0, scores), scores)
-    out = product(ctx, relay.nn.softmax(scores, -1), value)
-    return relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (batch, length, hidden))

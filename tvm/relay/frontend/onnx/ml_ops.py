@@ -7,7 +7,6 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .load import tensor_array
 from .table import op
 
 
@@ -77,7 +76,7 @@ def tree_ensemble(ctx, inputs, attrs):
             path[row, node] = 1 if side else -1
     agreeing = relay.nn.dense(taken, const(path))
     reached = relay.equal(agreeing, const((path == 1).sum(1).astype(ctx.dtype(x))))
-    leaf_weights, targets = tensor_array(attrs["leaf_weights"]), attrs["n_targets"]
+    leaf_weights, targets = ctx.tensor(attrs["leaf_weights"]), attrs["n_targets"]
     values = np.array([leaf_weights[leaf] for leaf, _ in ways], ctx.dtype(x))
     owner = np.array([attrs["leaf_targetids"][leaf] for leaf, _ in ways])
     out = _gathered(ctx, x, reached, values, owner == np.arange(targets)[:, None], attrs)
@@ -107,13 +106,13 @@ def _gathered(ctx, x, reached, values, owned, attrs):
 
 def _decisions(ctx, x, attrs):
     """For each row and each node 1 or 0: whether its condition holds."""
-    modes = tensor_array(attrs["nodes_modes"])
-    splits = tensor_array(attrs["nodes_splits"]).astype(ctx.dtype(x))
+    modes = ctx.tensor(attrs["nodes_modes"])
+    splits = ctx.tensor(attrs["nodes_splits"]).astype(ctx.dtype(x))
     features = relay.take(x, const(np.array(attrs["nodes_featureids"], "int64")), axis=1)
     holds = None
     for mode in sorted(set(modes.tolist())):
         if mode == _MEMBER:
-            made = _members(ctx, features, modes, tensor_array(attrs["membership_values"]))
+            made = _members(ctx, features, modes, ctx.tensor(attrs["membership_values"]))
         else:
             made = _SPLITS[mode](features, const(splits))
         chosen = made if holds is None else relay.where(const(modes == mode), made, holds)
@@ -160,9 +159,9 @@ _VALUES = ("values_tensor", "values_int64s", "values_floats", "values_strings")
 def label_encoder(ctx, inputs, attrs):
     """Numbers exchanged for others by a table."""
     x = inputs[0]
-    keys, values = _numbers(attrs, _KEYS), _numbers(attrs, _VALUES)
+    keys, values = _numbers(ctx, attrs, _KEYS), _numbers(ctx, attrs, _VALUES)
     if "default_tensor" in attrs:
-        default = tensor_array(attrs["default_tensor"]).reshape(-1)[0]
+        default = ctx.tensor(attrs["default_tensor"]).reshape(-1)[0]
     else:
         default = attrs.get("default_int64", -1) if values.dtype.kind == "i" else attrs.get("default_float", -0.0)
     out = relay.full_like(relay.cast(x, str(values.dtype)), const(default, str(values.dtype)))
@@ -172,12 +171,69 @@ def label_encoder(ctx, inputs, attrs):
     return out
 
 
-def _numbers(attrs, names):
+def _numbers(ctx, attrs, names):
     for name in names:
         if name in attrs:
             if name.endswith("strings"):
                 break
             if name.endswith("tensor"):
-                return tensor_array(attrs[name]).reshape(-1)
+                return ctx.tensor(attrs[name]).reshape(-1)
             return np.array(attrs[name], "int64" if "int64s" in name else "float32")
     raise TVMError("labels that are strings are not supported")
+
+
+# -- linear models ----------------------------------------------------------------------------------------------------
+
+
+def _linear(ctx, x, attrs, rows: int):
+    """The product of the data with a row of coefficients for each target, and the intercepts."""
+    weights = np.array(attrs["coefficients"], "float32")
+    features = ctx.known_shape(x)[-1]
+    if rows < 1 or weights.size != rows * features:
+        raise TVMError(f"{weights.size} coefficients for {rows} targets of {features} features")
+    x = relay.cast(x, "float32") if ctx.dtype(x) != "float32" else x
+    flat = relay.reshape(x, (-1, features)) if ctx.rank(x) != 2 else x
+    out = relay.nn.dense(flat, const(weights.reshape(rows, features)))
+    intercepts = attrs.get("intercepts")
+    return relay.add(out, const(np.array(intercepts, "float32"))) if intercepts else out
+
+
+def _transformed(scores, attrs):
+    how = attrs.get("post_transform", "NONE")
+    if how == "SOFTMAX":
+        return relay.nn.softmax(scores, -1)
+    if how == "LOGISTIC":
+        return relay.sigmoid(scores)
+    if how != "NONE":
+        raise TVMError(f"post_transform {how} is not supported; NONE, SOFTMAX and LOGISTIC are")
+    return scores
+
+
+@op("ai.onnx.ml.LinearRegressor")
+def linear_regressor(ctx, inputs, attrs):
+    return _transformed(_linear(ctx, inputs[0], attrs, attrs.get("targets", 1)), attrs)
+
+
+@op("ai.onnx.ml.LinearClassifier")
+def linear_classifier(ctx, inputs, attrs):
+    """The label of the largest score, and the scores."""
+    labels = attrs.get("classlabels_ints")
+    if labels is None and ctx.wants(0):
+        raise TVMError("labels that are strings are not supported")
+    names = labels if labels is not None else attrs.get("classlabels_strings", [])
+    rows = len(attrs.get("intercepts") or names)
+    if rows < 2:
+        raise TVMError("one row of coefficients for two classes is not supported")
+    scores = _linear(ctx, inputs[0], attrs, rows)
+    best = relay.cast(relay.argmax(scores, axis=1), "int64")
+    chosen = best if labels is None else relay.take(const(np.array(labels, "int64")), best, 0)
+    return [chosen, _transformed(scores, attrs)]
+
+
+@op("ai.onnx.ml.ZipMap")
+def zip_map(ctx, inputs, attrs):
+    """A map from labels to scores is the tensor of the scores: a column for each label, in the order of the labels."""
+    labels = attrs.get("classlabels_int64s") or attrs.get("classlabels_strings") or []
+    if labels and ctx.known_shape(inputs[0])[-1] != len(labels):
+        raise TVMError(f"{len(labels)} labels for {ctx.known_shape(inputs[0])[-1]} columns of scores")
+    return inputs[0]

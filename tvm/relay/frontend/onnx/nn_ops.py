@@ -8,7 +8,20 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ...op.rules import broadcast_dims
-from .table import argument, op
+from .table import argument, axis_of, op
+
+
+def window_of(attrs, kernel: list[int]) -> tuple[list[int], list[int]]:
+    """Strides and dilations of a window. They are numbers of steps: one or more for each dimension."""
+    n = len(kernel)
+    rows = [list(attrs.get(name, [1] * n)) for name in ("strides", "dilations")]
+    for name, values in (("kernel_shape", kernel), ("strides", rows[0]), ("dilations", rows[1])):
+        if len(values) != n or any(v < 1 for v in values):
+            raise TVMError(f"{name} must be {n} positive numbers, got {values}")
+    amounts = attrs.get("pads")
+    if amounts is not None and len(amounts) != 2 * n:
+        raise TVMError(f"pads must be {2 * n} numbers, two for each dimension of the window, got {list(amounts)}")
+    return rows[0], rows[1]
 
 
 def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: list[int]) -> list[int]:
@@ -40,7 +53,7 @@ def conv(ctx, inputs, attrs):
     shape = ctx.known_shape(weight)
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     n = len(kernel)
-    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    strides, dilations = window_of(attrs, kernel)
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
@@ -115,7 +128,7 @@ def conv_transpose(ctx, inputs, attrs):
     shape, sizes = ctx.known_shape(weight), ctx.spatial(data)
     n = len(shape) - 2
     kernel = list(attrs.get("kernel_shape", shape[2:]))
-    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    strides, dilations = window_of(attrs, kernel)
     extra, groups = attrs.get("output_padding", [0] * n), attrs.get("group", 1)
     before, after = _transposed_pads(attrs, sizes, kernel, strides, dilations, extra)
     function = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}.get(n)
@@ -247,7 +260,10 @@ def product(ctx, a, b, out_dtype: str = ""):
     b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
     a = relay.reshape(a, (count, *x[-2:]), True) if len(batch) != 1 else a
     b = relay.reshape(b, (count, *y[-2:]), True) if len(batch) != 1 else b
-    out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+    if ctx.importer.config.get("use_nt_batch_matmul", False):
+        out = relay.nn.batch_matmul(a, relay.transpose(b, (0, 2, 1)), out_dtype=out_dtype)
+    else:
+        out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
     return relay.reshape(out, (*batch, x[-2], y[-1]), True) if len(batch) != 1 else out
 
 
@@ -271,7 +287,7 @@ def _flat(function):
 
 def _along(function):
     def convert(ctx, inputs, attrs):
-        return function(ctx, inputs[0], attrs.get("axis", -1) % max(ctx.rank(inputs[0]), 1))
+        return function(ctx, inputs[0], axis_of(attrs.get("axis", -1), max(ctx.rank(inputs[0]), 1)))
 
     return convert
 

@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .load import onnx_dtype
-from .table import argument, op
+from .table import argument, axis_of, check_steps, op
 
 
 def _across(ctx, vector, rank: int, axis: int = 1):
@@ -93,21 +93,24 @@ def _in_precision(ctx, x, attrs):
 def layer_normalization(ctx, inputs, attrs):
     x, scale, bias = inputs[0], inputs[1], argument(inputs, 2)
     rank = ctx.rank(x)
-    axes = tuple(range(attrs.get("axis", -1) % rank, rank))
+    axes = tuple(range(axis_of(attrs.get("axis", -1), rank), rank))
     plain = all(v is None or ctx.shape(v) == ctx.shape(x)[-1:] and ctx.dtype(v) == "float32" for v in (scale, bias))
     if axes == (rank - 1,) and plain and ctx.dtype(x) == "float32" and not ctx.wants(1) and not ctx.wants(2):
         shift = scale if bias is None else bias
         return relay.nn.layer_norm(x, scale, shift, -1, attrs.get("epsilon", 1e-5), center=bias is not None)
     out, mean, inverse = centered(ctx, _in_precision(ctx, x, attrs), axes, attrs.get("epsilon", 1e-5), True)
     out = relay.multiply(relay.cast(out, ctx.dtype(x)) if ctx.dtype(out) != ctx.dtype(x) else out, scale)
-    return [out if bias is None else relay.add(out, bias), mean, inverse]
+    # Doubles are computed as doubles, as onnxruntime does; what is given beside has the type that was asked for.
+    stash = onnx_dtype(attrs.get("stash_type", 1))
+    beside = [v if ctx.dtype(v) == stash else relay.cast(v, stash) for v in (mean, inverse)]
+    return [out if bias is None else relay.add(out, bias), *beside]
 
 
 @op("RMSNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(ctx, inputs, attrs):
     x, scale = inputs[:2]
     rank = ctx.rank(x)
-    axes = tuple(range(attrs.get("axis", -1) % rank, rank))
+    axes = tuple(range(axis_of(attrs.get("axis", -1), rank), rank))
     wide = _in_precision(ctx, x, attrs)
     square = relay.mean(relay.multiply(wide, wide), axis=axes, keepdims=True)
     out = relay.divide(wide, relay.sqrt(relay.add(square, ctx.like(attrs.get("epsilon", 1e-5), wide))))
@@ -131,7 +134,7 @@ def group_normalization(ctx, inputs, attrs):
 @op("MeanVarianceNormalization")
 def mean_variance_normalization(ctx, inputs, attrs):
     x = inputs[0]
-    axes = tuple(a % ctx.rank(x) for a in attrs.get("axes", [0, 2, 3]))
+    axes = tuple(axis_of(a, ctx.rank(x)) for a in attrs.get("axes", [0, 2, 3]))
     mean = relay.mean(x, axis=axes, keepdims=True)
     apart = relay.subtract(x, mean)
     deviation = relay.sqrt(relay.mean(relay.multiply(apart, apart), axis=axes, keepdims=True))
@@ -141,7 +144,7 @@ def mean_variance_normalization(ctx, inputs, attrs):
 @op("LpNormalization")
 def lp_normalization(ctx, inputs, attrs):
     x, p = inputs[0], attrs.get("p", 2)
-    axis = attrs.get("axis", -1) % ctx.rank(x)
+    axis = axis_of(attrs.get("axis", -1), ctx.rank(x))
     if p == 1:
         size = relay.sum(relay.abs(x), axis=axis, keepdims=True)
     else:
@@ -155,6 +158,7 @@ def lrn(ctx, inputs, attrs):
     """Squares summed over neighbouring channels, as a sum of shifted copies."""
     x, size = inputs[0], attrs["size"]
     rank = ctx.rank(x)
+    check_steps("a neighbourhood", size)
     low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
     square = relay.multiply(x, x)
     wide = relay.nn.pad(square, [(0, 0), (low, high)] + [(0, 0)] * (rank - 2), ctx.like(0, x))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .declared import shape_of_output
-from .nn_ops import pads
+from .nn_ops import pads, window_of
 from .reduce_ops import limits
 from .shape_ops import padded
-from .table import argument, op
+from .table import argument, check_steps, op
 
 
 @op("GlobalAveragePool")
@@ -40,32 +42,38 @@ def _power(ctx, x, p):
     return relay.multiply(x, x) if p == 2 else relay.abs(x) if p == 1 else relay.power(relay.abs(x), ctx.like(p, x))
 
 
+_MAX = {1: relay.nn.max_pool1d, 2: relay.nn.max_pool2d, 3: relay.nn.max_pool3d}
+_AVG = {1: relay.nn.avg_pool1d, 2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d}
+
+
 class Window:
     """The places a pooling window visits, along every dimension, with the padding that ceil_mode adds at the end."""
 
     def __init__(self, ctx, data, attrs):
         self.kernel = list(attrs["kernel_shape"])
         n = len(self.kernel)
-        self.strides = list(attrs.get("strides", [1] * n))
-        self.dilations = list(attrs.get("dilations", [1] * n))
+        self.strides, self.dilations = window_of(attrs, self.kernel)
         amounts = pads(ctx, data, attrs, self.kernel, self.strides, self.dilations)
         self.before, self.after = amounts[:n], amounts[n:]
         self.sizes = ctx.spatial(data)
+        if len(self.sizes) != n:
+            raise TVMError(f"the window has {n} dimensions, the data has {len(self.sizes)} of that kind")
         self.out, self.extra = [], []
         for d, k, s, l, b, a in zip(self.sizes, self.kernel, self.strides, self.dilations, self.before, self.after):
             span = d + b + a - (k - 1) * l - 1
-            if span < 0:
-                raise TVMError(f"the window of {k} is larger than the padded data ({d + b + a})")
             count = span // s + 1
             if attrs.get("ceil_mode", 0):
                 count = -(-span // s) + 1
                 if (count - 1) * s >= d + b:
                     count -= 1
+            if count < 1:
+                raise TVMError(f"the window of {k} is larger than the padded data ({d + b + a})")
             self.out.append(count)
             self.extra.append(max((count - 1) * s + (k - 1) * l + 1 - (d + b + a), 0))
 
     def places(self):
         """For every element of the window, the slices of the padded data it reads."""
+        check_steps("a window", math.prod(self.kernel))
         for offset in np.ndindex(*self.kernel):
             begin = [o * l for o, l in zip(offset, self.dilations)]
             end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, self.out, self.strides)]
@@ -76,14 +84,16 @@ class Window:
         for _, begin, end in self.places():
             yield relay.strided_slice(data, begin, end, self.strides, axes)
 
+    def pooled(self, data, function, **more):
+        """By an operator of Relay, for which what ceil_mode adds at the end is padding as well."""
+        after = [a + e for a, e in zip(self.after, self.extra)]
+        return function(
+            data, tuple(self.kernel), tuple(self.strides), tuple(self.dilations), tuple(self.before + after), **more
+        )
+
     def pad(self, ctx, data, value):
         amounts = [0, 0, *self.before, 0, 0, *(a + e for a, e in zip(self.after, self.extra))]
         return padded(ctx, data, amounts, value, "constant") if any(amounts) else data
-
-
-def _plain(attrs) -> bool:
-    """Two-dimensional pooling without ceil_mode is an operator of its own."""
-    return len(attrs["kernel_shape"]) == 2 and not attrs.get("ceil_mode", 0)
 
 
 @op("MaxPool")
@@ -92,16 +102,8 @@ def max_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs)
     if ctx.wants(1):
         return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
-    if len(window.kernel) == 2 and ctx.is_float(data):
-        # What ceil_mode adds at the end is padding as well.
-        after = [a + e for a, e in zip(window.after, window.extra)]
-        return relay.nn.max_pool2d(
-            data,
-            tuple(window.kernel),
-            tuple(window.strides),
-            tuple(window.dilations),
-            tuple(window.before + after),
-        )
+    if len(window.kernel) in _MAX and ctx.is_float(data):
+        return window.pooled(data, _MAX[len(window.kernel)])
     padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
     out = None
     for part in window.slices(padded_data):
@@ -139,15 +141,9 @@ def average_pool(ctx, inputs, attrs):
     data = inputs[0]
     window = Window(ctx, data, attrs)
     include = bool(attrs.get("count_include_pad", 0))
-    if _plain(attrs) and set(window.dilations) == {1}:
-        return relay.nn.avg_pool2d(
-            data,
-            tuple(window.kernel),
-            tuple(window.strides),
-            tuple(window.dilations),
-            tuple(window.before + window.after),
-            count_include_pad=include,
-        )
+    # Padding that counts and what ceil_mode adds, which never does, cannot be told apart by the operator.
+    if len(window.kernel) in _AVG and not (include and any(window.extra)):
+        return window.pooled(data, _AVG[len(window.kernel)], count_include_pad=include)
     total = None
     for part in window.slices(window.pad(ctx, data, ctx.like(0, data))):
         total = part if total is None else relay.add(total, part)
@@ -175,12 +171,20 @@ def lp_pool(ctx, inputs, attrs):
     return relay.power(total, ctx.like(1 / p, x))
 
 
+@op("MaxRoiPool")
+def max_roi_pool(ctx, inputs, attrs):
+    pooled = attrs["pooled_shape"]
+    if len(pooled) != 2 or min(pooled) < 1:
+        raise TVMError(f"pooled_shape must be 2 positive numbers, got {pooled}")
+    return relay.vision.roi_pool(inputs[0], inputs[1], tuple(pooled), attrs.get("spatial_scale", 1.0))
+
+
 @op("MaxUnpool")
 def max_unpool(ctx, inputs, attrs):
     x, places = inputs[:2]
     shape = ctx.known_shape(x)
     n = len(attrs["kernel_shape"])
-    strides, amounts = attrs.get("strides", [1] * n), attrs.get("pads", [0] * 2 * n)
+    strides, amounts = window_of(attrs, attrs["kernel_shape"])[0], attrs.get("pads", [0] * 2 * n)
     natural = [
         (d - 1) * s + k - amounts[i] - amounts[i + n]
         for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))
@@ -208,7 +212,8 @@ def col2im(ctx, inputs, attrs):
     data = inputs[0]
     image, block = ctx.ints(inputs[1], "the image shape"), ctx.ints(inputs[2], "the block shape")
     n = len(image)
-    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    strides, dilations = window_of(attrs, block)
+    check_steps("a block", math.prod(block))
     amounts = attrs.get("pads", [0] * 2 * n)
     batch, columns, _ = ctx.known_shape(data)
     channels = columns // int(np.prod(block))

@@ -6,10 +6,10 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
 from .load import onnx_dtype
-from .nn_ops import centered, pads, product
+from .nn_ops import centered, pads, product, window_of
 from .reduce_ops import limits
 from .small_types import decode, encode, small_type
-from .table import CONVERTERS, argument, op
+from .table import CONVERTERS, argument, axis_of, op
 
 
 def spread(ctx, vector, data, axis: int, block: int = 0):
@@ -25,7 +25,7 @@ def spread(ctx, vector, data, axis: int, block: int = 0):
         return relay.reshape(vector, ())
     if ctx.rank(vector) > 1:
         return vector
-    rest = rank - axis % rank - 1
+    rest = rank - axis_of(axis, rank) - 1
     return relay.expand_dims(vector, 1, rest) if rest else vector
 
 
@@ -177,7 +177,7 @@ def _integer_convolution(ctx, x, w, x_zero, w_zero, attrs):
     shape = ctx.known_shape(w)
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     n = len(kernel)
-    strides, dilations = attrs.get("strides", [1] * n), attrs.get("dilations", [1] * n)
+    strides, dilations = window_of(attrs, kernel)
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
@@ -245,6 +245,29 @@ def spread_row(ctx, vector):
     return relay.reshape(vector, ()) if ctx.shape(vector) == (1,) else vector
 
 
+@op("com.microsoft.MatMulInteger16")
+def matmul_integer16(ctx, inputs, attrs):
+    return product(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
+
+
+@op("com.microsoft.QGemm")
+def qgemm(ctx, inputs, attrs):
+    """alpha * A * B + C in whole numbers; C counts in steps of the product. Floats come out where no scale is given."""
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (argument(inputs, i) for i in range(9))
+    left = centered_integers(ctx, a, a_zero, -1)
+    right = centered_integers(ctx, b, b_zero, 0 if attrs.get("transB", 0) else -1)
+    left = relay.transpose(left, (1, 0)) if attrs.get("transA", 0) else left
+    right = relay.transpose(right, (1, 0)) if attrs.get("transB", 0) else right
+    total = product(ctx, left, right, "int32")
+    total = total if c is None else relay.add(total, c)
+    scale = relay.multiply(spread_row(ctx, a_scale), spread_row(ctx, b_scale))
+    scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))
+    real = relay.multiply(relay.cast(total, "float32"), scale)
+    if y_scale is None:
+        return real
+    return quantized(ctx, real, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+
+
 def _around(name: str, arity: int):
     """A quantized operator of onnxruntime: real numbers in between."""
 
@@ -288,7 +311,11 @@ def qlinear_concat(ctx, inputs, attrs):
 
 @op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx, inputs, attrs):
-    x = inputs[0]
+    return list(dynamically_quantized(ctx, inputs[0]))
+
+
+def dynamically_quantized(ctx, x):
+    """Floats as bytes over the range they have, with 0 in it; also the scale and the zero point."""
     axes = tuple(range(ctx.rank(x)))
     zero = const(0.0, "float32")
     low = relay.minimum(relay.min(x, axis=axes), zero)
@@ -296,4 +323,4 @@ def dynamic_quantize_linear(ctx, inputs, attrs):
     scale = relay.divide(relay.subtract(high, low), const(255.0, "float32"))
     safe = relay.where(relay.equal(scale, zero), const(1.0, "float32"), scale)
     point = relay.cast(relay.clip(round_even(relay.divide(relay.subtract(zero, low), safe)), 0, 255), "uint8")
-    return [quantized(ctx, x, safe, point, "uint8"), scale, point]
+    return quantized(ctx, x, safe, point, "uint8"), scale, point

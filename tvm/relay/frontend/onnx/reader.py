@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from ....dtype import canonical
-from ....error import TVMError
+from ....error import OpAttributeInvalid, TVMError
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ....ir.span import Span
 from ....ir.tensor_type import TensorType
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
+from ...op import reshape
 from ...substitute import free_vars
+from .check import (
+    MOST_NODES,
+    all_nodes,
+    check_functions,
+    check_operators,
+    check_text,
+    full_name,
+    in_order,
+    node_name,
+    opset_table,
+    version_of,
+    where_of,
+)
+from .external import Folder
 from .functions import function_body
-from .load import load_file, onnx_dtype, sparse_array, tensor_array
+from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
+from .open_sizes import named_sizes, sizes_of
+from .sequence_ops import TAKE_SEQUENCES
 from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
-from .table import CONVERTERS, Context, attribute_values
+from .table import CONVERTERS, Context, Sequence, attribute_values
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
 NEWEST_OPSET = 28
-_STANDARD = ("", "ai.onnx")
+# Functions that call functions: a conversion inside a conversion.
+DEEPEST = 100
 
 
 def from_onnx(
@@ -39,41 +58,79 @@ def from_onnx(
 
     ``shape`` gives shapes of inputs by name, where the model leaves them open. With ``freeze_params`` (the default)
     weights become constants; otherwise they are inputs, and the second result holds their values.
+    ``convert_config`` may hold ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is
+    transposed first. ``export_node_renamed_model_path`` is a folder, or a file ending in .onnx, where the model is
+    written with a name on every node.
     """
     import onnx
 
     if isinstance(model, (str, os.PathLike)):
         model = load_file(model)
+    model, folder = model if isinstance(model, ModelFile) else (model, None)
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(f"from_onnx: a ModelProto or a path is wanted, got {type(model).__name__}")
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
-    importer = Importer(model, shape, dtype, opset, freeze_params, convert_config or {})
+    check_text(model)
+    importer = Importer(model, folder, shape, dtype, opset, freeze_params, convert_config or {})
     result = importer.run()
     if export_node_renamed_model_path:
-        _save_renamed(model, export_node_renamed_model_path)
+        _save_renamed(model, folder, export_node_renamed_model_path)
     return result
 
 
-def _save_renamed(model, path) -> None:
-    """The model with a name on every node, so that messages and reports can point at it."""
+def _save_renamed(model, folder: Folder | None, path) -> None:
+    """The model with a name on every node, so that messages and reports can point at it. A path that does not end in
+    .onnx is a folder, which gets a file of its own name for every model."""
     import onnx
 
+    path = os.fspath(path)
+    if not path.endswith(".onnx"):
+        os.makedirs(path, exist_ok=True)
+        path = os.path.join(path, f"{model.graph.name or 'model'}_nodes_renamed.onnx".replace(os.sep, "_"))
     named = onnx.ModelProto()
     named.CopyFrom(model)
     for i, node in enumerate(named.graph.node):
         node.name = node.name or f"{node.op_type}_{i}"
-    onnx.save(named, os.fspath(path))
+    constants = [a.t for n in all_nodes(named.graph) for a in n.attribute if a.HasField("t")]
+    for tensor in (*named.graph.initializer, *constants):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL and folder is not None:
+            # The file stands elsewhere, and a weight may not be stored outside its folder.
+            tensor.CopyFrom(folder.inside(tensor))
+    try:
+        onnx.save(named, path)
+    except (OSError, ValueError) as problem:
+        raise TVMError(f"the renamed model cannot be written to {path}: {problem}") from problem
+
+
+class UnknownInput(TVMError, AssertionError):
+    """A shape was given for an input that the model does not have; scripts expect an assertion."""
+
+
+def _dims(name: str, dims) -> list:
+    """A shape that the caller gave."""
+    try:
+        return [d if isinstance(d, Any_) else operator.index(d) for d in dims]
+    except TypeError as problem:
+        raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {dims!r}") from problem
 
 
 class Importer:
     """Converts one model. Values are kept by name, in one table for each graph; inner graphs see the outer ones."""
 
-    def __init__(self, model, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping):
+    def __init__(
+        self, model, folder: Folder | None, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping
+    ):
         self.model = model
-        self.shape = dict(shape or {})
+        self.folder = folder
+        self.shape = {name: _dims(name, dims) for name, dims in (shape or {}).items()}
+        # Open sizes that the given shapes answer, by name.
+        self.sizes: dict[str, int] = {}
         self.dtype = dtype
         self.freeze = freeze
+        unknown = sorted(set(config) - {"use_nt_batch_matmul"})
+        if unknown:
+            raise TVMError(f"from_onnx: convert_config has no '{unknown[0]}'; it takes use_nt_batch_matmul")
         self.config = config
         self.opsets = opset_table(model.opset_import)
         if opset is not None:
@@ -83,6 +140,8 @@ class Importer:
         self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.depth = 0
+        # Nodes of functions, branches and loops that were converted.
+        self.written_out = 0
         # By identity: dequantized values with the integers they were made of.
         self.integers: dict[int, tuple[Any, Any]] = {}
         # By identity: scaled sums of whole numbers with the sums and the scale.
@@ -99,42 +158,27 @@ class Importer:
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         graph = self.model.graph
-        self.check(graph)
+        check_operators(graph, self.functions, self.opsets, self.local_function)
+        check_functions(graph, self.functions, self.local_function)
         values = self.scopes[0]
         self.weights(graph)
         given = {v.name for v in graph.input if v.name not in values}
         unknown = [n for n in self.shape if n not in given and n not in values]
         if unknown:
-            raise TVMError(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}")
-        for value in graph.input:
-            if value.name not in values:
-                self.input(value)
+            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(given))}")
+        inputs = [v for v in graph.input if v.name not in values]
+        self.sizes = named_sizes(inputs, self.shape)
+        for value in inputs:
+            self.input(value)
         self.declared = declared_shapes(graph)
         self.nodes(graph.node)
-        outputs = [as_tensor(self.value(o.name, "the graph's outputs")) for o in graph.output]
+        outputs = [_result(self.value(o.name, "the graph's outputs")) for o in graph.output]
         if not outputs:
             raise TVMError("from_onnx: the graph has no outputs")
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         extra = [v for v in free_vars(body) if v not in self.inputs]
         function = Function([*self.inputs, *extra], body)
         return IRModule.from_expr(function), {} if self.freeze else self.params
-
-    # -- the check before ----------------------------------------------------------------------------------------
-
-    def check(self, graph) -> None:
-        used: list[tuple[str, str, int, str]] = []
-        stack: list[tuple[Any, dict[str, int]]] = [(graph.node, self.opsets)]
-        for f in self.functions.values():
-            stack.append((f.node, opset_table(f.opset_import)))
-        while stack:
-            nodes, sets = stack.pop()
-            for node in nodes:
-                for attribute in node.attribute:
-                    if attribute.HasField("g"):
-                        stack.append((attribute.g.node, sets))
-                if self.local_function(node) is None:
-                    used.append((full_name(node), node_name(node), version_of(node, sets), node.domain))
-        CONVERTERS.check_all(used, _defined_by_function)
 
     def local_function(self, node):
         return self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
@@ -143,10 +187,10 @@ class Importer:
 
     def weights(self, graph) -> None:
         for tensor in graph.initializer:
-            self.weight(tensor.name, tensor_array(tensor))
+            self.weight(tensor.name, tensor_array(tensor, self.folder))
             self.carried(tensor.name, small_type(tensor.data_type))
         for sparse in graph.sparse_initializer:
-            self.weight(sparse.values.name, sparse_array(sparse))
+            self.weight(sparse.values.name, sparse_array(sparse, self.folder))
 
     def weight(self, name: str, array) -> None:
         if self.freeze or len(self.scopes) > 1:
@@ -165,24 +209,26 @@ class Importer:
         if not value.type.HasField("tensor_type"):
             raise TVMError(f"input '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
         t = value.type.tensor_type
-        dtype = self.dtype.get(value.name) if isinstance(self.dtype, Mapping) else None
-        dtype = dtype or (onnx_dtype(t.elem_type) if t.elem_type else "float32")
+        by_name = isinstance(self.dtype, Mapping)
+        dtype = self.dtype.get(value.name) if by_name else None
+        dtype = dtype or (onnx_dtype(t.elem_type) if t.elem_type else "float32" if by_name else self.dtype)
+        scalar = t.HasField("shape") and not t.shape.dim
         if value.name in self.shape:
-            dims = [d if isinstance(d, Any_) else int(d) for d in self.shape[value.name]]
-            self.check_shape(value, dims)
+            dims = list(self.shape[value.name])
+            if not (scalar and dims == [1]):
+                self.check_shape(value, dims)
         elif not t.HasField("shape"):
             raise TVMError(
                 f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}"
             )
         else:
-            dims = [
-                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else Any_(d.dim_param or "any")
-                for d in t.shape.dim
-            ]
+            dims = [self.sizes.get(d, Any_(d)) if isinstance(d, str) else d for d in sizes_of(value)]
+            dims = [Any_("any") if d is None else d for d in dims]
         variable = Var(value.name, TensorType(dims, dtype))
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
-        self.scopes[-1][value.name] = variable
+        # A scalar may be given as a vector of one element.
+        self.scopes[-1][value.name] = self.settler.settle(reshape(variable, ())) if scalar and dims else variable
         self.carried(value.name, small_type(t.elem_type))
 
     def check_shape(self, value, dims: list) -> None:
@@ -191,6 +237,8 @@ class Importer:
             raise TVMError(
                 f"shape of input '{value.name}': {len(dims)} dimensions are given, the model has {len(t.shape.dim)}"
             )
+        if any(isinstance(d, int) and d < 0 for d in dims):
+            raise TVMError(f"shape of input '{value.name}': {dims} has a negative size")
 
     def value(self, name: str, where: str):
         for scope in reversed(self.scopes):
@@ -201,47 +249,47 @@ class Importer:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def nodes(self, nodes) -> None:
-        """Convert nodes in order. The span of what a node becomes has its name; that of a node in a function's body
-        begins with the name of the call."""
+        """Convert nodes in an order they can be computed in. The span of what a node becomes has its name; that of a
+        node in a function's body begins with the name of the call."""
         outer = ORIGIN.get()
         inside = f"{outer.source_name}/" if self.depth and outer is not None else ""
-        for node in nodes:
-            where = f"{full_name(node)} node '{node_name(node)}'"
+        if self.depth or len(self.scopes) > 1:
+            self.written_out += len(nodes)
+            if self.written_out > MOST_NODES:
+                raise TVMError(f"functions, branches and loops written out are more than {MOST_NODES} nodes")
+        for node in in_order(nodes):
+            where = where_of(node)
             inputs = [None if not i else self.value(i, where) for i in node.input]
             while inputs and inputs[-1] is None:
                 inputs.pop()
             context = Context(self, node, version_of(node, self.opsets), where)
-            context.attributes = attribute_values(node)
             token = ORIGIN.set(Span(inside + node_name(node)))
             try:
-                self.check_small(context, inputs)
-                got = self.convert(context, inputs)
-                self.outputs(node, got, where)
-                for name in filter(None, node.output):
-                    self.carried(name, context.made_small)
-                if context.integers is not None:
-                    made = self.scopes[-1][node.output[0]]
-                    self.integers[id(made)] = (made, context.integers)
-                if context.sums is not None:
-                    made = self.scopes[-1][node.output[0]]
-                    self.sums[id(made)] = (made, context.sums)
+                context.attributes = attribute_values(node)
+                self.node(context, inputs)
             except TVMError as problem:
                 if str(problem).startswith(where):
                     raise
                 raise type(problem)(f"{where}: {problem}") from problem
-            except (
-                TypeError,
-                ValueError,
-                IndexError,
-                KeyError,
-                AttributeError,
-                ZeroDivisionError,
-                RuntimeError,
-            ) as problem:
-                text = f"attribute {problem} is missing" if isinstance(problem, KeyError) else str(problem)
-                raise TVMError(f"{where}: {text}") from problem
+            except Exception as problem:
+                # A model that lies about itself can break a converter anywhere.
+                raise OpAttributeInvalid(f"{where}: {in_words(problem, context)}") from problem
             finally:
                 ORIGIN.reset(token)
+
+    def node(self, context: Context, inputs: list) -> None:
+        node = context.node
+        if any(isinstance(i, Sequence) for i in inputs) and node.op_type not in TAKE_SEQUENCES:
+            if self.local_function(node) is None:
+                raise TVMError("an input is a sequence; the operator takes tensors")
+        self.check_small(context, inputs)
+        self.outputs(node, self.convert(context, inputs))
+        for name in filter(None, node.output):
+            self.carried(name, context.made_small)
+        for known, found in ((self.integers, context.integers), (self.sums, context.sums)):
+            if found is not None:
+                made = self.scopes[-1][node.output[0]]
+                known[id(made)] = (made, found)
 
     def check_small(self, context: Context, inputs: list) -> None:
         """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
@@ -268,15 +316,21 @@ class Importer:
             raise TVMError("the operator is not supported with these inputs")
         return self.function(body, inputs, node.attribute)
 
-    def outputs(self, node, got, where: str) -> None:
-        results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
+    def outputs(self, node, got) -> None:
+        many = isinstance(got, (list, tuple, TupleWrapper)) and not isinstance(got, Sequence)
+        results = list(got) if many else [got]
         if len(results) < len([o for o in node.output if o]):
             raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
                 if value is None:
                     raise TVMError(f"output '{name}' is not supported")
-                self.scopes[-1][name] = self.settler.settle(value)
+                self.scopes[-1][name] = self.settled(value)
+
+    def settled(self, value):
+        if isinstance(value, Sequence):
+            return Sequence(tuple(self.settler.settle(v) for v in value.items))
+        return self.settler.settle(value)
 
     # -- graphs inside ----------------------------------------------------------------------------------------------
 
@@ -296,8 +350,8 @@ class Importer:
         """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
         outer, sets, declared = self.scopes, self.opsets, self.declared
         self.depth += 1
-        if self.depth > 100:
-            raise TVMError(f"function {body.name} calls itself")
+        if self.depth > DEEPEST:
+            raise TVMError(f"functions call each other more than {DEEPEST} deep")
         self.scopes, self.declared = [{}], {}
         self.opsets = {**sets, **opset_table(body.opset_import)}
         try:
@@ -310,6 +364,23 @@ class Importer:
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
             self.depth -= 1
+
+
+def _result(value):
+    """A result of the model; a sequence is a tuple of its tensors."""
+    return Tuple(list(value.items)) if isinstance(value, Sequence) else as_tensor(value)
+
+
+def in_words(problem: Exception, context: Context) -> str:
+    """What went wrong in a converter, for the user."""
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this"
+    if isinstance(problem, RecursionError):
+        return "the graphs inside are nested too deep"
+    if isinstance(problem, KeyError):
+        return f"attribute {problem} is missing or has a value that is not known"
+    given = len([i for i in context.node.input if i])
+    return f"with {given} inputs and attributes {sorted(context.attributes)}: {problem or type(problem).__name__}"
 
 
 def resolved(node, given: Mapping[str, Any]):
@@ -345,41 +416,6 @@ def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
         ):
             out[value.name] = tuple(d.dim_value for d in t.shape.dim)
     return out
-
-
-def full_name(node) -> str:
-    return node.op_type if node.domain in _STANDARD else f"{node.domain}.{node.op_type}"
-
-
-def node_name(node) -> str:
-    return node.name or (node.output[0] if node.output else "?")
-
-
-def opset_table(imports) -> dict[str, int]:
-    """Versions of operator sets by domain; the standard one has the empty name."""
-    return {"" if o.domain in _STANDARD else o.domain: o.version for o in imports}
-
-
-def version_of(node, sets: Mapping[str, int]) -> int:
-    return sets.get("" if node.domain in _STANDARD else node.domain, 1)
-
-
-def _defined_by_function(name: str, version: int, domain: str) -> bool:
-    """Whether ONNX itself defines the operator through others."""
-    import onnx
-
-    domain = "" if domain in _STANDARD else domain
-    try:
-        schema = onnx.defs.get_schema(name.rpartition(".")[2], min(version, _newest(domain)), domain)
-    except onnx.defs.SchemaError:
-        return False
-    return schema.has_function or schema.has_context_dependent_function
-
-
-def _newest(domain: str) -> int:
-    import onnx
-
-    return onnx.defs.onnx_opset_version() if not domain else 1 << 20
 
 
 __all__ = ["Importer", "from_onnx", "load_file"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import CONVERTERS, argument, op
+from .quantize import dequantized, dynamically_quantized
+from .table import CONVERTERS, argument, check_steps, op
 
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -32,6 +33,7 @@ class Recurrent:
         if ctx.rank(self.data) != 3:
             raise TVMError(f"the input has {ctx.rank(self.data)} dimensions; steps, batch and features are wanted")
         self.steps, self.batch, self.features = ctx.known_shape(self.data)
+        check_steps("a sequence", self.steps)
         self.directions, _, self.hidden = ctx.known_shape(self.recurrence)
         self.states = [argument(inputs, 5), argument(inputs, 6) if kind == "LSTM" else None]
         self.peepholes = argument(inputs, 7) if kind == "LSTM" else None
@@ -39,6 +41,10 @@ class Recurrent:
         known = ctx.value(self.lengths)
         if known is not None and (known == self.steps).all():
             self.lengths = None
+
+    def rounded(self, x):
+        """What meets the weights; networks with quantized weights round it first."""
+        return x
 
     def part(self, tensor, direction: int):
         return (
@@ -97,7 +103,7 @@ class Recurrent:
     def direction(self, index: int, backwards: bool) -> list:
         gates = _GATES[self.kind] * self.hidden
         data = self.turned(self.data) if backwards else self.data
-        flat = relay.reshape(data, (self.steps * self.batch, self.features))
+        flat = relay.reshape(self.rounded(data), (self.steps * self.batch, self.features))
         ahead = relay.nn.dense(flat, self.part(self.weight, index))
         bias = self.part(self.bias, index)
         halves = None
@@ -175,7 +181,7 @@ class _LSTM:
 
     def __call__(self, ahead, states: list) -> list:
         net, (h, c) = self.net, states
-        gates = relay.add(ahead, relay.nn.dense(h, self.recurrence))
+        gates = relay.add(ahead, relay.nn.dense(net.rounded(h), self.recurrence))
         gates = relay.add(gates, self.bias) if self.bias is not None else gates
         i, o, f, g = net.cut(gates, 4)
         if self.peep is not None:
@@ -198,3 +204,28 @@ def _recurrent(kind: str):
 
 for _kind in _GATES:
     op(_kind)(_recurrent(_kind))
+
+
+class QuantizedRecurrent(Recurrent):
+    """Weights are bytes, (direction, input, gates); inputs and states are rounded to bytes over their own range."""
+
+    def __init__(self, ctx, inputs: list, attrs):
+        rows = []
+        for i in (1, 2):
+            weight, scale, zero = inputs[i], argument(inputs, 6 + 2 * i), argument(inputs, 7 + 2 * i)
+            real = dequantized(ctx, weight, self.beside(ctx, scale), None if zero is None else self.beside(ctx, zero))
+            rows.append(relay.transpose(real, (0, 2, 1)))
+        super().__init__(ctx, "LSTM", [inputs[0], *rows, *inputs[3:8]], attrs)
+
+    @staticmethod
+    def beside(ctx, vector):
+        """A scale for each direction, or for each direction and gate, ready to broadcast."""
+        return relay.expand_dims(vector, 1, 2 if ctx.rank(vector) == 1 else 1)
+
+    def rounded(self, x):
+        return dequantized(self.ctx, *dynamically_quantized(self.ctx, x))
+
+
+@op("com.microsoft.DynamicQuantizeLSTM")
+def dynamic_quantize_lstm(ctx, inputs, attrs):
+    return QuantizedRecurrent(ctx, inputs, attrs).run()

@@ -6,7 +6,7 @@ from ... import op as relay
 from ...expr import const
 from .declared import reduced_axes
 from .shape_ops import axes_of, late_axes
-from .table import op
+from .table import axis_of, op
 
 
 def _log_sum_exp(x, axis, keepdims):
@@ -56,7 +56,7 @@ def _reduce(name: str, since_input: int):
         if not axes and attrs.get("noop_with_empty_axes", 0):
             return _NO_AXES.get(name, lambda e: e)(x)
         rank = ctx.rank(x)
-        axes = sorted({a % rank for a in axes}) if axes else list(range(rank))
+        axes = sorted({axis_of(a, rank) for a in axes}) if axes else list(range(rank))
         if not axes:
             return _NO_AXES.get(name, lambda e: e)(x)
         keepdims = bool(attrs.get("keepdims", 1))

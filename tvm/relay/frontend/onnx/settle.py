@@ -7,6 +7,7 @@ computed at once (other nodes need their numbers); large ones wait for constant 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from ...infer import infer_type
 
 # Results of constants with at most this many elements are computed while importing.
 SMALL = 4096
+# Elements of one tensor: addresses of the machines in use have 47 bits.
+MOST_ADDRESSED = 1 << 47
 
 
 def as_tensor(value) -> RelayExpr:
@@ -173,6 +176,16 @@ def set_type(node: RelayExpr) -> None:
             raise TVMError(f"{node.op.name} of ({shown}): {problem}") from problem
     else:
         infer_type(node)
+    _check_size(node.checked_type_)
+
+
+def _check_size(t) -> None:
+    """Refuse a tensor that no machine can hold; its size is a mistake of the model, or an attack."""
+    if isinstance(t, TensorType):
+        count = math.prod(max(getattr(d, "value", 1), 0) for d in t.shape)
+        if count > MOST_ADDRESSED:
+            shown = ", ".join(str(d) for d in t.shape)
+            raise TVMError(f"a result would have the shape ({shown}), more than can be addressed")
 
 
 def tensor_type(e: RelayExpr) -> TensorType:

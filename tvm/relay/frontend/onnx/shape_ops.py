@@ -9,8 +9,8 @@ from ... import op as relay
 from ...expr import Constant, const
 from ...op.rules import broadcast_dims
 from . import declared
-from .load import onnx_dtype, tensor_array
-from .table import argument, op
+from .load import check_count, onnx_dtype
+from .table import argument, axis_of, op
 
 
 @op("Reshape")
@@ -37,7 +37,7 @@ def reshape(ctx, inputs, attrs):
 def flatten(ctx, inputs, attrs):
     rank = ctx.rank(inputs[0])
     axis = attrs.get("axis", 1)
-    axis = axis + rank if axis < 0 else axis
+    axis = rank if axis == rank else axis_of(axis, rank)
     if axis == 1 and rank > 1:
         return relay.nn.batch_flatten(inputs[0])
     shape = ctx.known_shape(inputs[0])
@@ -100,7 +100,7 @@ def unsqueeze(ctx, inputs, attrs):
     axes = axes_of(ctx, inputs, attrs, 13)
     rank = ctx.rank(inputs[0]) + len(axes)
     out = inputs[0]
-    for axis in sorted(a % rank for a in axes):
+    for axis in sorted(axis_of(a, rank) for a in axes):
         out = relay.expand_dims(out, axis)
     return out
 
@@ -128,7 +128,7 @@ def slice_(ctx, inputs, attrs):
 
 def _slice(ctx, data, starts, ends, axes, steps):
     dims = ctx.shape(data)
-    axes = list(range(len(starts))) if axes is None else [a % len(dims) for a in axes]
+    axes = list(range(len(starts))) if axes is None else [axis_of(a, len(dims)) for a in axes]
     steps = steps or [1] * len(starts)
     begin, end, stride, kept = [], [], [], []
     for s, e, axis, step in zip(starts, ends, axes, steps):
@@ -152,7 +152,7 @@ def _slice(ctx, data, starts, ends, axes, steps):
 @op("Split")
 def split(ctx, inputs, attrs):
     data = inputs[0]
-    axis = attrs.get("axis", 0) % ctx.rank(data)
+    axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
     if "split" not in attrs and late_axes(ctx, inputs):
         return split_sizes(
             data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(len(ctx.node.output))], axis
@@ -198,7 +198,7 @@ def tile(ctx, inputs, attrs):
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx, inputs, attrs):
-    value = tensor_array(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
+    value = ctx.tensor(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
     known = ctx.value(inputs[0]) is not None
     dims = ctx.ints(inputs[0], "the shape") if known else list(declared.shape_of_output(ctx, "the shape"))
     if int(np.prod(dims)) <= 1 << 16:
@@ -211,13 +211,21 @@ def range_(ctx, inputs, attrs):
     if any(ctx.value(i) is None for i in inputs[:3]):
         return declared.counted(ctx, inputs[0], inputs[2])
     start, limit, delta = (ctx.array(i, "the range").reshape(-1)[0] for i in inputs[:3])
-    count = max(int(np.ceil((limit - start) / delta)), 0)
+    if delta == 0:
+        raise TVMError("the step is 0")
+    with np.errstate(all="ignore"):
+        count = np.ceil((float(limit) - float(start)) / float(delta))
+    if not np.isfinite(count):
+        raise TVMError(f"there are no steps of {delta} from {start} to {limit}")
+    count = max(int(count), 0)
+    check_count("the range", [count])
     return Constant((start + np.arange(count) * delta).astype(start.dtype))
 
 
 @op("EyeLike")
 def eye_like(ctx, inputs, attrs):
     rows, columns = ctx.known_shape(inputs[0])
+    check_count("the matrix", [rows, columns])
     dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
     return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
 
@@ -260,6 +268,7 @@ def trilu(ctx, inputs, attrs):
     """The upper or lower triangle; the diagonal may be an input, so the places are compared where the model runs."""
     data, k = inputs[0], argument(inputs, 1)
     rows, columns = ctx.known_shape(data)[-2:]
+    check_count("the triangle", [rows, columns])
     apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
     k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")
     keep = relay.greater_equal(apart, k) if attrs.get("upper", 1) else relay.less_equal(apart, k)
@@ -270,7 +279,7 @@ def trilu(ctx, inputs, attrs):
 def center_crop_pad(ctx, inputs, attrs):
     data = inputs[0]
     shape = ctx.known_shape(data)
-    axes = [a % len(shape) for a in attrs.get("axes", range(len(shape)))]
+    axes = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
     if ctx.value(inputs[1]) is None:
         wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
     else:
@@ -314,8 +323,8 @@ def pad(ctx, inputs, attrs):
     if axes is not None:
         chosen = ctx.ints(axes, "the axes")
         full = [0] * 2 * rank
-        for i, axis in enumerate(chosen):
-            full[axis % rank], full[axis % rank + rank] = amounts[i], amounts[i + len(chosen)]
+        for i, axis in enumerate(axis_of(a, rank) for a in chosen):
+            full[axis], full[axis + rank] = amounts[i], amounts[i + len(chosen)]
         amounts = full
     return padded(ctx, data, amounts, value, mode)
 

@@ -8,7 +8,7 @@ from ... import op as relay
 from ...expr import const
 from .declared import shape_of_output
 from .load import onnx_dtype
-from .table import argument, op
+from .table import argument, axis_of, op
 
 
 def _waves(length: int, size: int, dtype: str, inverse: bool):
@@ -72,7 +72,7 @@ def dft(ctx, inputs, attrs):
 
 
 def _dft(ctx, inputs, attrs, axis: int):
-    axis %= ctx.rank(inputs[0])
+    axis = axis_of(axis, ctx.rank(inputs[0]))
     given = ctx.ints(argument(inputs, 1), "the length")
     inverse, onesided = bool(attrs.get("inverse", 0)), bool(attrs.get("onesided", 0))
     size = ctx.known_shape(inputs[0])[axis]

@@ -5,18 +5,25 @@ A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where lef
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....error import TVMError
 from ....ir.prim import IntImm
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..common import Converters
+from .load import tensor_array
 from .settle import tensor_type
 from .small_types import SmallType
 
 CONVERTERS = Converters("ONNX")
 op = CONVERTERS.op
+
+
+class Sequence(NamedTuple):
+    """A value that is a sequence of tensors; see sequence_ops.py."""
+
+    items: tuple
 
 
 class Context:
@@ -96,6 +103,10 @@ class Context:
         array = self.array(e, what)
         return None if array is None else [int(v) for v in array.reshape(-1)]
 
+    def tensor(self, proto):
+        """The array of a tensor that is an attribute."""
+        return tensor_array(proto, self.importer.folder)
+
     def declared(self, index: int = 0) -> tuple[int, ...] | None:
         """The shape that the model declares for an output, if it is known."""
         return self.importer.declared.get(self.node.output[index]) if self.wants(index) else None
@@ -114,6 +125,23 @@ class Context:
 def argument(inputs: list, index: int):
     """An optional input."""
     return inputs[index] if len(inputs) > index else None
+
+
+# What is written out element by element (windows, neighbours, steps of a loop) has at most so many parts; a program of
+# more could not be compiled.
+MOST_STEPS = 4096
+
+
+def check_steps(what: str, count: int) -> None:
+    if count > MOST_STEPS:
+        raise TVMError(f"{what} of {count} elements is not supported; at most {MOST_STEPS} are written out")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front; negative ones count from the end."""
+    if not -rank <= axis < rank:
+        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+    return int(axis) % rank
 
 
 def attribute_values(node) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""What importers and scripts ask about expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvm import relay
+from tvm.error import OpNotImplemented
+from tvm.relay.frontend import common
+
+
+def test_types_shapes_and_channels_of_expressions_are_found():
+    x, w = relay.var("x", shape=(2, relay.Any())), relay.var("w", shape=(4, 5, 3, 3))
+    assert common.infer_type(relay.exp(w)).checked_type.dtype == "float32"
+    assert common.infer_shape(w) == (4, 5, 3, 3) and common.infer_shape(x)[0] == 2
+    assert common.infer_channels(w) == 4 and common.infer_channels(w, transpose=True) == 5
+    np.testing.assert_array_equal(common.shape_of(w).data.numpy(), [4, 5, 3, 3])
+
+
+def test_values_are_computed_where_the_variables_are_given():
+    x = relay.var("x", shape=(3,))
+    given = {"x": np.array([1, 2, 3], "float32")}
+    np.testing.assert_array_equal(common.infer_value(x + x, given).numpy(), [2, 4, 6])
+    assert not common.try_infer_value(x + x)[1]
+    value, known = common.try_infer_value(x + x, on_success=lambda v: v.sum(), parameters=given)
+    assert known and value == 12
+    assert common.try_infer_value(x, on_failure=lambda: "late") == ("late", False)
+    with pytest.raises(ValueError, match="the value of 'x' is not known"):
+        common.infer_value(x, {})
+
+
+def test_constants_are_folded_and_operators_found_by_name():
+    assert common.fold_constant(relay.const(1.0) + relay.const(2.0)).data.numpy() == 3
+    assert common.get_relay_op("dense") is common.get_relay_op("nn.dense") is relay.nn.dense
+    with pytest.raises(OpNotImplemented, match="there is no operator 'frobnicate'"):
+        common.get_relay_op("frobnicate")
+    assert common.get_name(common.new_var("q", shape=(1,))) == "q"
+    with pytest.raises(RuntimeError, match="has no name"):
+        common.get_name(relay.const(1))

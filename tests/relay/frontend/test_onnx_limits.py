@@ -1,0 +1,226 @@
+"""Models that ask for too much, or whose graphs are not as they should be: refused in words, and at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import graph_model, onnxruntime_results
+
+from tvm.contrib import onnx_backend
+from tvm.error import OpAttributeInvalid, TVMError
+from tvm.relay.frontend import from_onnx
+
+F, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+OWN = helper.make_opsetid("own", 1)
+STANDARD = helper.make_opsetid("", 17)
+
+
+def info(name, shape=(2,), kind=F):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def calling(functions):
+    """A model that calls F0 of (name, the functions it calls)."""
+    made = []
+    for name, called in functions:
+        steps = ["a", *(f"t{i}" for i in range(len(called)))]
+        body = [helper.make_node(f, [steps[i]], [steps[i + 1]], domain="own") for i, f in enumerate(called)]
+        body.append(helper.make_node("Neg", [steps[-1]], ["z"]))
+        made.append(helper.make_function("own", name, ["a"], ["z"], body, [STANDARD, OWN]))
+    node = helper.make_node("F0", ["x"], ["y"], domain="own")
+    graph = helper.make_graph([node], "g", [info("x")], [info("y")])
+    return helper.make_model(graph, opset_imports=[STANDARD, OWN], functions=made)
+
+
+def test_functions_that_double_forty_times_are_refused_without_being_written_out():
+    laughs = [(f"F{i}", [f"F{i + 1}"] * 2) for i in range(40)] + [("F40", [])]
+    with pytest.raises(TVMError, match="more than 131072 nodes when the functions it calls are written out"):
+        from_onnx(calling(laughs))
+
+
+def test_functions_that_call_many_others_once_are_converted():
+    chain = [(f"F{i}", [f"F{i + 1}"]) for i in range(30)] + [("F30", [])]
+    x = np.array([1, -2], "float32")
+    np.testing.assert_array_equal(onnx_backend.run_model(calling(chain), [x])[0], -x)
+
+
+@pytest.mark.parametrize("functions", [[("F0", ["F0"])], [("F0", ["F1"]), ("F1", ["F2"]), ("F2", ["F1"])]])
+def test_functions_that_call_themselves_are_refused(functions):
+    with pytest.raises(TVMError, match=r"function F\d calls itself"):
+        from_onnx(calling(functions))
+
+
+def test_loops_inside_loops_are_bounded(monkeypatch):
+    def looped(inner, name):
+        sides = [info("i" + name, (), I64), info("c" + name, (), BOOL)]
+        nodes = [helper.make_node("Identity", ["c" + name], ["d" + name]), *inner]
+        return helper.make_graph(nodes, name, sides, [info("d" + name, (), BOOL)])
+
+    inner = [helper.make_node("Loop", ["n", ""], [], body=looped([], "b"))]
+    outer = helper.make_node("Loop", ["n", ""], [], body=looped(inner, "a"))
+    end = helper.make_node("Neg", ["x"], ["y"])
+    monkeypatch.setattr("tvm.relay.frontend.onnx.reader.MOST_NODES", 1000)
+    with pytest.raises(TVMError, match="loops written out are more than 1000 nodes"):
+        from_onnx(graph_model([outer, end], [info("x")], [info("y")], {"n": np.array(4000)}))
+
+
+def test_nodes_written_in_any_order_are_sorted(rng):
+    inner = helper.make_graph([helper.make_node("Add", ["b", "x"], ["s"])], "then", [], [info("s")])
+    other = helper.make_graph([helper.make_node("Identity", ["x"], ["t"])], "else", [], [info("t")])
+    nodes = [
+        helper.make_node("If", ["yes"], ["y"], then_branch=inner, else_branch=other),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Neg", ["x"], ["a"]),
+    ]
+    model = graph_model(nodes, [info("x")], [info("y")], {"yes": np.array(True)})
+    x = rng.standard_normal(2).astype("float32")
+    np.testing.assert_allclose(onnx_backend.run_model(model, [x])[0], np.maximum(-x, 0) + x)
+
+
+def test_a_circle_and_a_name_made_twice_are_refused():
+    circle = [helper.make_node("Neg", ["b"], ["y"], "one"), helper.make_node("Relu", ["y"], ["b"], "two")]
+    with pytest.raises(TVMError, match="Neg node 'one' waits for its own result: the graph has a circle"):
+        from_onnx(graph_model(circle, [info("x")], [info("y")]))
+    twice = [helper.make_node("Neg", ["x"], ["y"], "one"), helper.make_node("Relu", ["x"], ["y"], "two")]
+    with pytest.raises(TVMError, match="'y' is made by two nodes: Neg node 'one' and Relu node 'two'"):
+        from_onnx(graph_model(twice, [info("x")], [info("y")]))
+
+
+def test_what_nothing_makes_is_named():
+    with pytest.raises(TVMError, match="'a' is used by Relu node 'y' but nothing makes it"):
+        from_onnx(graph_model([helper.make_node("Relu", ["a"], ["y"])], [info("x")], [info("y")]))
+
+
+@pytest.mark.parametrize(
+    ("node", "weights", "words"),
+    [
+        (helper.make_node("OneHot", ["i", "d", "v"], ["y"]), {"d": 1 << 40, "v": [0.0, 1.0]}, "the depth"),
+        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0, "d": 10**12, "b": 1}, "the range"),
+        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0, "d": 4, "b": 0}, "the step is 0"),
+        (helper.make_node("Range", ["a", "d", "b"], ["y"]), {"a": 0.0, "d": np.inf, "b": 1.0}, "no steps"),
+        (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [1e9]}, "an axis would have 2000000000"),
+        (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.inf]}, "positive numbers"),
+        (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.nan]}, "positive numbers"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [-3]}, "the sizes must be"),
+        (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": [1 << 40, 1 << 20, 2]}, "more than can be addressed"),
+        (helper.make_node("Tile", ["x", "s"], ["y"]), {"s": [1 << 60]}, "more than can be addressed"),
+        (helper.make_node("CumSum", ["x", "s"], ["y"]), {"s": 7}, "no axis 7"),
+        (helper.make_node("TopK", ["x", "s"], ["y", "z"]), {"s": [5]}, "k is 5"),
+    ],
+)
+def test_sizes_beyond_reason_are_refused_by_the_node_that_asks_for_them(node, weights, words):
+    def array(v):
+        kind = "float32" if isinstance(np.ravel(v)[0], (float, np.floating)) else "int64"
+        return np.array(v, kind)
+
+    node.name = "here"
+    inputs = [info("x"), info("i", (2,), I64)]
+    model = graph_model([node], inputs, [info("y", None)], {k: array(v) for k, v in weights.items()})
+    with pytest.raises(TVMError, match=words) as caught:
+        from_onnx(model)
+    assert f"{node.op_type} node 'here'" in str(caught.value)
+
+
+def test_a_sparse_weight_with_enormous_sizes_is_refused():
+    values = numpy_helper.from_array(np.ones(1, "float32"), "w")
+    places = numpy_helper.from_array(np.zeros(1, "int64"), "p")
+    model = graph_model([helper.make_node("Add", ["x", "w"], ["y"])], [info("x")], [info("y")])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [1 << 50]))
+    with pytest.raises(TVMError, match="a sparse weight would have"):
+        from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "words"),
+    [
+        ("MaxPool", {"kernel_shape": [2], "strides": [-1]}, "strides must be 1 positive numbers"),
+        ("MaxPool", {"kernel_shape": [0]}, "kernel_shape must be 1 positive numbers"),
+        ("AveragePool", {"kernel_shape": [2], "dilations": [-3]}, "dilations must be 1 positive numbers"),
+        ("LpPool", {"kernel_shape": [2, 2]}, "the window has 2 dimensions"),
+        ("MaxPool", {"kernel_shape": [2], "pads": [1]}, "pads must be 2 numbers"),
+        ("LRN", {"size": 10**9}, "a neighbourhood of 1000000000 elements"),
+        ("LpPool", {"kernel_shape": [5000], "pads": [4999, 0]}, "a window of 5000 elements"),
+        ("Softmax", {"axis": 9}, "no axis 9"),
+    ],
+)
+def test_windows_and_axes_that_make_no_sense_name_the_node(operator, attributes, words):
+    node = helper.make_node(operator, ["x"], ["y"], "here", **attributes)
+    with pytest.raises(TVMError, match=words) as caught:
+        from_onnx(graph_model([node], [info("x", (1, 2, 8))], [info("y", None)]))
+    assert f"{operator} node 'here'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("attributes", [{"dilations": [-3, 1]}, {"strides": [0, 1]}, {"strides": [1]}])
+def test_convolutions_take_positive_steps(name, attributes):
+    node = helper.make_node(name, ["x", "w"], ["y"], "here", **attributes)
+    weights = {"w": np.ones((1, 1, 2, 2), "float32")}
+    with pytest.raises(TVMError, match=f"{name} node 'here': .* must be 2 positive numbers"):
+        from_onnx(graph_model([node], [info("x", (1, 1, 4, 4))], [info("y", None)], weights))
+
+
+def test_an_operator_name_that_is_no_text_is_refused(tmp_path):
+    text = graph_model([helper.make_node("Relu", ["x"], ["y"])], [info("x")], [info("y")]).SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(text.replace(b"Relu", b"Re\xff\xfe"))
+    with pytest.raises(TVMError, match="the op type of a Node is no text"):
+        from_onnx(tmp_path / "m.onnx")
+
+
+def test_branches_nested_as_deep_as_the_format_allows_are_converted_and_deeper_ones_refused(tmp_path):
+    def nested(depth, size):
+        """The bytes of a model whose branches are nested, field by field: the package refuses to build such ones."""
+        vi = info("o0").SerializeToString()
+        node = helper.make_node("Identity", ["x"], ["o0"]).SerializeToString()
+        for _ in range(depth):
+            graph = _field(1, node) + _field(12, vi)
+            names = (b"then_branch", b"else_branch")[:size]
+            branches = b"".join(_field(5, _field(1, n) + _field(6, graph) + b"\xa0\x01\x05") for n in names)
+            node = _field(1, b"c") + _field(2, b"o0") + _field(4, b"If") + branches
+        outer = helper.make_graph([], "g", [info("x"), info("c", (), BOOL)], [info("o0")]).SerializeToString()
+        return b"\x08\x08" + _field(7, outer + _field(1, node)) + _field(8, STANDARD.SerializeToString())
+
+    path = tmp_path / "m.onnx"
+    path.write_bytes(nested(4, 2))
+    from_onnx(path)
+    path.write_bytes(nested(60, 1))
+    with pytest.raises(TVMError, match="nests its graphs too deep"):
+        from_onnx(path)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    size, rest = b"", len(content)
+    while True:
+        size += bytes([rest & 127 | (128 if rest > 127 else 0)])
+        rest >>= 7
+        if not rest:
+            return bytes([number << 3 | 2]) + size + content
+
+
+def test_regions_as_large_as_one_likes_take_samples_of_the_image_alone(rng):
+    node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], output_height=2, output_width=3)
+    sides = [info("x", (1, 2, 5, 7)), info("r", (5, 4)), info("b", (5,), I64)]
+    x = rng.standard_normal((1, 2, 5, 7)).astype("float32")
+    inf = np.inf
+    rois = np.array([[0, 0, 1e9, 1e9], [-1e9, -1e9, 1e9, 1e9], [np.nan] * 4, [-inf, -inf, inf, inf], [0, 0, 1e30, 3]])
+    model = graph_model([node], sides, [info("y", None)])
+    got = onnx_backend.run_model(model, [x, rois.astype("float32"), np.zeros(5, "int64")])
+    assert np.abs(got[0]).max() < 1e-3
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_larger_than_the_image_agree_with_onnxruntime(mode, rng):
+    node = helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], output_height=2, output_width=3, mode=mode)
+    sides = [info("x", (2, 2, 5, 7)), info("r", (6, 4)), info("b", (6,), I64)]
+    rois = np.concatenate([rng.uniform(-90, 5, (6, 2)), rng.uniform(6, 90, (6, 2))], 1).astype("float32")
+    arrays = [rng.standard_normal((2, 2, 5, 7)).astype("float32"), rois, rng.integers(0, 2, 6)]
+    model = graph_model([node], sides, [info("y", None)])
+    (want,) = onnxruntime_results(model, dict(zip("xrb", arrays)))
+    np.testing.assert_allclose(onnx_backend.run_model(model, arrays)[0], want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_converter_that_fails_names_node_and_operator():
+    node = helper.make_node("Concat", ["x", "x"], ["y"], "here", axis="front")
+    with pytest.raises(TVMError, match="Concat node 'here'"):
+        from_onnx(graph_model([node], [info("x")], [info("y", None)]))
+    assert issubclass(OpAttributeInvalid, TVMError)

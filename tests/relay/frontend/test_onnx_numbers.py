@@ -1,0 +1,104 @@
+"""Numbers at the edges of what operators take, beside NumPy and onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx.helper import np_dtype_to_tensor_dtype
+from small_models import graph_model, onnxruntime_results
+
+from tvm.contrib import onnx_backend
+
+F = TensorProto.FLOAT
+
+
+def single(operator, arrays: dict, outputs=("y",), weights=None, opset=20, domain="", **attributes):
+    node = helper.make_node(operator, [*arrays, *(weights or {})], list(outputs), domain=domain, **attributes)
+    sides = [helper.make_tensor_value_info(n, np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in arrays.items()]
+    outs = [helper.make_empty_tensor_value_info(o) for o in outputs]
+    return graph_model([node], sides, outs, weights, opset, [domain] if domain else [])
+
+
+def run(model, arrays: dict, level: int = 3):
+    return onnx_backend.run_model(model, list(arrays.values()), opt_level=level)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("level", [0, 3])
+def test_fmod_is_exact_however_large_the_quotient(dtype, level, rng):
+    a, b = (rng.standard_normal(1001) * 10.0 ** rng.integers(-4, 4 if dtype == "float16" else 12, 1001) for _ in "ab")
+    a[:8], b[:8] = [1e9, 1e6, 5, np.inf, np.nan, -0.0, 3, -5], [7, 0.3, 0.001, 2, 2, 3, np.inf, 0]
+    with np.errstate(all="ignore"):
+        arrays = {"a": a.astype(dtype), "b": b.astype(dtype)}
+        want = np.fmod(*arrays.values())
+    np.testing.assert_array_equal(run(single("Mod", arrays, fmod=1), arrays, level)[0], want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_of_integers_have_the_sign_that_the_attribute_says(dtype, fmod, rng):
+    low = 0 if dtype[0] == "u" else -100
+    a, b = rng.integers(low, 100, 257), rng.integers(low, 100, 257)
+    arrays = {"a": a.astype(dtype), "b": np.where(b == 0, 7, b).astype(dtype)}
+    want = (np.fmod if fmod else np.mod)(*arrays.values())
+    np.testing.assert_array_equal(run(single("Mod", arrays, fmod=fmod), arrays)[0], want)
+
+
+def test_integer_quotients_are_cut_towards_zero(rng):
+    a, b = rng.integers(-100, 100, 257).astype("int32"), rng.integers(1, 9, 257).astype("int32")
+    arrays = {"a": a, "b": np.where(rng.random(257) < 0.5, b, -b).astype("int32")}
+    want = np.trunc(a / arrays["b"]).astype("int32")
+    np.testing.assert_array_equal(run(single("Div", arrays), arrays)[0], want)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_the_largest_none_are_none(axis, rng):
+    arrays = {"x": rng.standard_normal((2, 3)).astype("float32")}
+    values, places = run(single("TopK", arrays, ("v", "i"), {"k": np.array([0])}, axis=axis), arrays)
+    shape = (0, 3) if axis == 0 else (2, 0)
+    assert values.shape == places.shape == shape and places.dtype == np.int64
+
+
+POOLS = [
+    ("MaxPool", [2], {"kernel_shape": [3], "strides": [3]}),
+    ("AveragePool", [2], {"kernel_shape": [3], "strides": [3]}),
+    ("AveragePool", [2], {"kernel_shape": [3], "strides": [3], "count_include_pad": 1}),
+    ("MaxPool", [2, 2], {"kernel_shape": [3, 3], "strides": [3, 3]}),
+    ("AveragePool", [5, 7], {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1]}),
+    ("AveragePool", [5, 7], {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 0, 1], "count_include_pad": 1}),
+    ("AveragePool", [6, 7], {"kernel_shape": [3, 2], "dilations": [2, 1], "count_include_pad": 1}),
+    ("MaxPool", [4, 5, 6], {"kernel_shape": [2, 3, 2], "strides": [3, 2, 3], "pads": [0, 1, 1, 1, 1, 0]}),
+    ("AveragePool", [4, 5, 6], {"kernel_shape": [2, 3, 2], "strides": [3, 2, 3], "pads": [0, 1, 1, 1, 1, 0]}),
+]
+
+
+# Without ceil_mode there is no window in two elements.
+CASES = [(*row, ceil) for row in POOLS for ceil in (0, 1) if ceil or row[1][0] > 2]
+
+
+@pytest.mark.parametrize(("operator", "space", "attributes", "ceil"), CASES)
+def test_windows_at_the_end_agree_with_onnxruntime(operator, space, attributes, ceil, rng):
+    """With ceil_mode the last window may overhang, if it begins inside the data or the padding before it."""
+    arrays = {"x": rng.standard_normal((1, 2, *space)).astype("float32")}
+    model = single(operator, arrays, ceil_mode=ceil, **attributes)
+    (want,) = onnxruntime_results(model, arrays)
+    got = run(model, arrays)[0]
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_layer_normalization_gives_its_mean_in_the_stash_type(dtype, rng):
+    """stash_type is 1, float32, also for doubles, which are normalized as doubles all the same."""
+    arrays = {"x": rng.standard_normal((3, 50)).astype(dtype)}
+    weights = {"s": rng.standard_normal(50).astype(dtype), "b": rng.standard_normal(50).astype(dtype)}
+    model = single("LayerNormalization", arrays, ("y", "m", "i"), weights, 17)
+    got = run(model, arrays)
+    assert [str(g.dtype) for g in got] == [dtype, "float32", "float32"]
+    x = arrays["x"].astype("float64")
+    mean, inverse = x.mean(1, keepdims=True), 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    loose = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}[dtype]
+    np.testing.assert_allclose(got[0], (x - mean) * inverse * weights["s"] + weights["b"], rtol=loose, atol=loose)
+    np.testing.assert_allclose(got[1], mean, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(got[2], inverse, rtol=1e-3, atol=1e-3)

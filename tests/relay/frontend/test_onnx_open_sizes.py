@@ -1,0 +1,76 @@
+"""Open sizes of inputs: one name is one size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from small_models import graph_model
+
+from tvm.contrib import onnx_backend
+from tvm.driver.tvmc.errors import TVMCException
+from tvm.driver.tvmc.frontends import complete_shapes
+from tvm.error import TVMError
+from tvm.relay.frontend import from_onnx
+
+
+def product(first, second):
+    sides = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("y", first), ("x", second))]
+    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    return graph_model([helper.make_node("Mul", ["y", "x"], ["z"])], sides, [out])
+
+
+def shapes_of(module):
+    return {p.name_hint: [int(d) for d in p.type_annotation.shape] for p in module["main"].params}
+
+
+def test_an_answer_for_one_input_holds_for_all_that_share_the_name():
+    model = product([2, "n"], ["n"])
+    assert shapes_of(from_onnx(model, shape={"y": [2, 4]})[0]) == {"y": [2, 4], "x": [4]}
+    assert complete_shapes(model, {"y": [2, 4]}) == ({"y": [2, 4], "x": [4]}, [])
+
+
+def test_two_answers_for_one_name_are_an_error():
+    with pytest.raises(TVMError, match="the open size 'n' is 4 in the shape of input 'y' and 5 in that of 'x'"):
+        from_onnx(product([2, "n"], ["n"]), shape={"y": [2, 4], "x": [5]})
+
+
+def test_the_hint_names_every_input_that_shares_the_size():
+    with pytest.raises(TVMCException) as caught:
+        complete_shapes(product([2, "n"], ["n"]), {})
+    assert 'with one number for equal names: --input-shapes "y:[2,n] x:[n]"' in str(caught.value)
+
+
+def test_a_leading_size_is_a_batch_only_if_its_name_stands_nowhere_else():
+    shapes, notes = complete_shapes(product(["N", 3], ["N", 1]), {})
+    assert shapes == {"y": [1, 3], "x": [1, 1]} and len(notes) == 2
+    shapes, notes = complete_shapes(product([None, 3], [3]), {})
+    assert shapes == {"y": [1, 3]} and "compiling for batch 1" in notes[0]
+    assert complete_shapes(product(["N", 3], ["N", 1]), {"x": [5, 1]}) == ({"y": [5, 3], "x": [5, 1]}, [])
+    with pytest.raises(TVMCException, match=r"y:\[N,N\] x:\[N\]"):
+        complete_shapes(product(["N", "N"], ["N"]), {})
+
+
+def test_a_scalar_may_be_given_as_one_element():
+    model = product([], [3])
+    assert shapes_of(from_onnx(model, shape={"y": (1,)})[0]) == {"y": [1], "x": [3]}
+    with pytest.raises(TVMError, match="2 dimensions are given, the model has 0"):
+        from_onnx(model, shape={"y": (1, 1)})
+
+
+@pytest.mark.parametrize("shape", [5, ["a"], [1.5]])
+def test_a_shape_that_is_no_list_of_numbers_is_refused(shape):
+    with pytest.raises(TVMError, match="shape of input 'x'"):
+        from_onnx(product([3], ["n"]), shape={"x": shape})
+
+
+def test_an_unknown_input_is_an_assertion_too():
+    """Scripts written for TVM expect one."""
+    with pytest.raises(AssertionError, match="no input 'q'"):
+        from_onnx(product([3], ["n"]), shape={"q": [1]})
+
+
+def test_models_of_one_size_run(rng):
+    model = product([2, 3], [3])
+    y, x = rng.standard_normal((2, 3)).astype("float32"), rng.standard_normal(3).astype("float32")
+    np.testing.assert_allclose(onnx_backend.run_model(model, [y, x])[0], y * x)

@@ -1,0 +1,87 @@
+"""Converters of onnxruntime's attention: one weight for queries, keys and values, in floats or in integers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .nn_ops import product
+from .quantize import centered_integers
+from .table import argument, op
+
+_UNSUPPORTED = ("do_rotary", "past_present_share_buffer", "rotary_embedding_dim")
+
+
+@op("com.microsoft.Attention")
+def attention(ctx, inputs, attrs):
+    x, weight, bias = (argument(inputs, i) for i in range(3))
+    joined = product(ctx, x, weight)
+    joined = joined if bias is None else relay.add(joined, bias)
+    if argument(inputs, 6) is not None:
+        raise TVMError("a length of the past that is shorter than its tensor is not supported")
+    return _attended(ctx, joined, argument(inputs, 3), argument(inputs, 4), argument(inputs, 5), attrs)
+
+
+@op("com.microsoft.QAttention")
+def quantized_attention(ctx, inputs, attrs):
+    x, weight, bias, x_scale, w_scale, mask, x_zero, w_zero, past = (argument(inputs, i) for i in range(9))
+    whole = product(ctx, centered_integers(ctx, x, x_zero, -1), centered_integers(ctx, weight, w_zero, -1), "int32")
+    scales = [relay.reshape(s, ()) if ctx.shape(s) == (1,) else s for s in (x_scale, w_scale)]
+    joined = relay.multiply(relay.cast(whole, "float32"), relay.multiply(*scales))
+    return _attended(ctx, joined if bias is None else relay.add(joined, bias), mask, past, None, attrs)
+
+
+def _attended(ctx, joined, mask, past, extra, attrs):
+    """The heads' values weighted by how well queries and keys agree, from the three side by side."""
+    for name in _UNSUPPORTED:
+        if attrs.get(name, 0):
+            raise TVMError(f"{name} is not supported")
+    batch, length, width = ctx.known_shape(joined)
+    heads = attrs["num_heads"]
+    if heads < 1 or width % (3 * heads) or len(set(attrs.get("qkv_hidden_sizes", [width // 3]))) > 1:
+        raise TVMError(f"queries, keys and values of one size for {heads} heads are wanted; together they are {width}")
+    size = width // 3 // heads
+    parts = relay.transpose(relay.reshape(joined, (batch, length, 3, heads, size)), (2, 0, 3, 1, 4))
+    query, key, value = (relay.squeeze(p, [0]) for p in relay.split(parts, 3, 0))
+    before = 0
+    if past is not None:
+        if ctx.rank(past) != 5 or ctx.shape(past)[:3] != (2, batch, heads) or ctx.shape(past)[4] != size:
+            raise TVMError(f"the past must have the shape (2, {batch}, {heads}, length, {size}), got {ctx.shape(past)}")
+        before = ctx.known_shape(past)[3]
+        old = [relay.squeeze(p, [0]) for p in relay.split(past, 2, 0)]
+        key, value = relay.concatenate([old[0], key], 2), relay.concatenate([old[1], value], 2)
+    scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
+    scores = relay.multiply(scores, ctx.like(attrs.get("scale", 0) or 1 / math.sqrt(size), scores))
+    scores = _masked(ctx, scores, mask, before, attrs)
+    scores = scores if extra is None else relay.add(scores, extra)
+    out = product(ctx, relay.nn.softmax(scores, -1), value)
+    out = relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (batch, length, width // 3))
+    return [out, relay.stack([key, value], 0)] if ctx.wants(1) else out
+
+
+def _masked(ctx, scores, mask, before: int, attrs):
+    """A number that softmax makes nothing of, added where a key does not count."""
+    batch, _, length, total = ctx.known_shape(scores)
+    off = ctx.like(attrs.get("mask_filter_value", -10000.0), scores)
+    none = ctx.like(0, scores)
+    if mask is not None:
+        shape = ctx.shape(mask)
+        if shape == (batch,):
+            counts = relay.less(const(np.arange(total, dtype=ctx.dtype(mask))), relay.expand_dims(mask, 1))
+        elif shape in ((batch, total), (batch, length, total)):
+            counts = relay.greater(mask, ctx.like(0, mask))
+        else:
+            raise TVMError(
+                f"a mask of shape {shape} is not supported; ({batch},), ({batch}, {total}) and "
+                f"({batch}, {length}, {total}) are"
+            )
+        rows = relay.reshape(counts, (batch, 1, length if len(shape) == 3 else 1, total))
+        scores = relay.add(scores, relay.where(rows, none, off))
+    if attrs.get("unidirectional", 0):
+        later = np.arange(total)[None, :] > np.arange(length)[:, None] + before
+        scores = relay.where(const(later), ctx.like(float("-inf"), scores), scores)
+    return scores
