@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from .node import Node
 
 
-def post_order(root: Node) -> Iterator[Any]:
-    """Every node reachable through children, operands before users, each once."""
+def post_order(root: Node, known: Container[int] = ()) -> Iterator[Any]:
+    """Every node reachable through children, operands before users, each once; none of those whose ids are ``known``,
+    nor what is below them."""
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
@@ -18,7 +19,7 @@ def post_order(root: Node) -> Iterator[Any]:
             yield node
             continue
         key = id(node)
-        if key in seen:
+        if key in seen or key in known:
             continue
         seen.add(key)
         stack.append((node, True))

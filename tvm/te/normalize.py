@@ -3,11 +3,12 @@ loops."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..arith.compare import Interner
 from ..error import ScheduleError
 from ..ir import primop
-from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Var
-from ..ir.subst import substitute
-from ..ir.visit import rewrite
+from ..ir.prim import IterVar, PrimExpr, ProducerLoad, Reduce, Var
 from .axes import Fuse, Split
 from .schedule import AttachType, Schedule, Stage
 from .tensor import ComputeOp, ExternOp, HybridOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
@@ -39,54 +40,76 @@ def _live_axis(stage: Stage, axis: IterVar) -> IterVar:
     return axis
 
 
-def index_key(e: PrimExpr, depth: int = 12):
-    """A key that is equal for equal small index expressions; large ones are told apart by identity."""
-    if isinstance(e, IntImm):
-        return (e.value, e.dtype)
-    if isinstance(e, Var) or depth == 0:
-        return id(e)
-    kids = e.children()
-    if not kids or isinstance(e, ProducerLoad):
-        return id(e)
-    return (type(e).__name__, e.dtype, *[index_key(k, depth - 1) for k in kids], getattr(e, "op", None))
+class _Reading:
+    """The body of an inlined tensor read at one place: the values of its axes, and its nodes at that place."""
+
+    __slots__ = ("body", "done", "values")
+
+    def __init__(self, body: PrimExpr | None = None, values: dict[Var, PrimExpr] | None = None):
+        self.body = body
+        self.values = values or {}
+        # id of a node -> the node (so that the id stays its own) and what became of it.
+        self.done: dict[int, tuple[PrimExpr, PrimExpr]] = {}
 
 
 class Substitution:
     """Rewrites bodies: loads of inlined tensors become their bodies, loads of replaced tensors load the new ones.
 
-    Equal loads give one shared expression, so chains of inlined operations that read their input several times
-    (GELU, swish) do not double at every level.
+    A tensor read twice at one place is one value: the bodies of inlined tensors are kept as they were written, and are
+    read from the operations that stay, once for every place (a tensor with its indices). So a chain of operations that
+    use their input several times (GELU, swish) takes as many nodes as it has operations.
     """
 
     def __init__(self):
         self.inlined: dict[Tensor, tuple[tuple[IterVar, ...], PrimExpr]] = {}
         self.replaced: dict[Tensor, Tensor] = {}
-        self._loads: dict = {}
+        self._readings: dict[tuple, _Reading] = {}
+        self._indices = Interner()
 
     def __call__(self, body: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        memo: dict = {}
-        out = tuple(rewrite(b, self._post, memo=memo) for b in body)
+        top = _Reading()
+        out = tuple(self._read(top, b) for b in body)
         return body if all(a is b for a, b in zip(out, body)) else out
 
-    def _post(self, node):
-        if type(node) is not ProducerLoad or not isinstance(node.producer, Tensor):
-            return None
-        tensor = node.producer
-        if tensor not in self.inlined and tensor not in self.replaced:
-            return None
-        key = (tensor, *[index_key(i) for i in node.indices])
-        got = self._loads.get(key)
+    def _read(self, top: _Reading, root):
+        """``root`` with its loads replaced. The stack holds a node once to reach its operands and once to build it."""
+        stack: list[tuple[_Reading, Any, bool]] = [(top, root, False)]
+        while stack:
+            at, node, ready = stack.pop()
+            done = at.done
+            if not ready:
+                if id(node) in done:
+                    continue
+                if isinstance(node, Var):
+                    done[id(node)] = (node, at.values.get(node, node))
+                    continue
+                stack.append((at, node, True))
+                stack.extend((at, child, False) for child in node.children())
+                continue
+            new = node.map_children(lambda child, done=done: done[id(child)][1])
+            if type(new) is ProducerLoad and isinstance(new.producer, Tensor):
+                tensor = new.producer
+                if tensor in self.inlined:
+                    inner = self._reading(tensor, new.indices)
+                    if id(inner.body) not in inner.done:
+                        stack.append((at, node, True))
+                        stack.append((inner, inner.body, False))
+                        continue
+                    new = inner.done[id(inner.body)][1]
+                elif tensor in self.replaced:
+                    new = ProducerLoad(self.replaced[tensor], new.indices)
+            done[id(node)] = (node, new)
+        return top.done[id(root)][1]
+
+    def _reading(self, tensor: Tensor, indices: tuple[PrimExpr, ...]) -> _Reading:
+        axes, body = self.inlined[tensor]
+        # An index read from a tensor may be wider than the axis it stands for; it lies within the axis.
+        places = [self._indices.intern(primop.cast(a.var.dtype, i)) for a, i in zip(axes, indices)]
+        key = (tensor, *places)
+        got = self._readings.get(key)
         if got is None:
-            if tensor in self.inlined:
-                axes, value = self.inlined[tensor]
-                # An index read from a tensor may be wider than the axis it stands for; it lies within the axis.
-                places = {a.var: primop.cast(a.var.dtype, i) for a, i in zip(axes, node.indices)}
-                new = substitute(value, places)
-            else:
-                new = ProducerLoad(self.replaced[tensor], node.indices)
-            # The node is kept with its replacement: an id in the key stays valid while the node lives.
-            got = self._loads[key] = (node, new)
-        return got[1]
+            got = self._readings[key] = _Reading(body, {a.var: i for a, i in zip(axes, places)})
+        return got
 
     def apply(self, op: Operation) -> Operation:
         """``op`` with its inputs replaced; the same object when it reads none of them."""
@@ -116,7 +139,7 @@ class Substitution:
             return ExternOp(op.name, op.tag, op.attrs, get(op.inputs), op.input_placeholders, op.output_placeholders,
                             op.body)
         if isinstance(op, HybridOp):
-            body = rewrite(op.body, self._post)
+            body = self._read(_Reading(), op.body)
             return HybridOp(op.name, op.tag, op.attrs, get(op.inputs), op.outputs_, op.axis_, body)
         raise ScheduleError(f"cannot change the inputs of {op.name} ({type(op).__name__})")
 
@@ -155,13 +178,11 @@ def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage]
 def _inline_all(schedule: Schedule) -> None:
     change = Substitution()
     for stage in schedule.stages:
-        op = change.apply(stage.op)
         if stage.attach_type == AttachType.INLINE:
-            for tensor, old, value in zip(op.outputs, stage.op.outputs, op.body):
-                change.inlined[tensor] = change.inlined[old] = (op.axis, value)
-            schedule.stage_map[op] = stage
-            stage.op = op
+            for tensor, value in zip(stage.op.outputs, stage.op.body):
+                change.inlined[tensor] = (stage.op.axis, value)
             continue
+        op = change.apply(stage.op)
         if op is not stage.op:
             for old, new in zip(stage.op.outputs, op.outputs):
                 change.replaced[old] = new

@@ -65,7 +65,7 @@ class _Group:
 
 
 class _Node:
-    __slots__ = ("expr", "index", "pattern", "users", "group", "dominator", "dominator_pattern", "depth")
+    __slots__ = ("expr", "index", "pattern", "users", "group", "dominator", "dominator_pattern", "depth", "span")
 
     def __init__(self, expr: RelayExpr, index: int, pattern: int):
         self.expr = expr
@@ -76,6 +76,8 @@ class _Node:
         self.dominator: _Node | None = None
         self.dominator_pattern = OPAQUE
         self.depth = 0
+        # Nodes from here to the dominator at least, without it.
+        self.span = 1
 
 
 def own_nodes(body: RelayExpr) -> list[RelayExpr]:
@@ -192,6 +194,7 @@ class FusionGraph:
             node.dominator = found
             node.dominator_pattern = pattern
             node.depth = 0 if found is None else found.depth + 1
+            node.span = 1 + max((u.span for u, _ in node.users if u is not found and u.dominator is found), default=0)
 
 
 def _common(a: _Node, b: _Node) -> tuple[_Node | None, int]:
@@ -290,7 +293,7 @@ class Fusion:
             self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE or last and into_rows and kind == ROWS)
 
     def try_merge(self, node: _Node, sink: _Node, allowed) -> None:
-        between = self.path(node, sink, allowed)
+        between = self.path(node, sink, allowed) if node.span < self.max_nodes else None
         if between is None:
             return
         groups = {n.group.root() for n in between}
@@ -304,10 +307,13 @@ class Fusion:
                 self.merge(g, target)
 
     def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
-        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed."""
+        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or there are
+        too many."""
         seen = {node.index: node}
         stack = [node]
         while stack:
+            if len(seen) >= self.max_nodes:
+                return None
             for user, _ in stack.pop().users:
                 if user is _OUTSIDE:
                     return None
@@ -357,9 +363,7 @@ class _Rebuild:
         if isinstance(e, (Var, Constant, Function)):
             self.outer[id(e)] = e
             return
-        fused = isinstance(e, (Tuple, TupleGetItem)) and self._has_operator(node) or (
-            isinstance(e, Call) and isinstance(e.op, Op))
-        if not fused:
+        if not (isinstance(e, Call) and isinstance(e.op, Op) or self._is_inside(node)):
             self.outer[id(e)] = e.map_children(lambda c: self.outer.get(id(c), c))
             return
         group = node.group.root()
@@ -368,8 +372,13 @@ class _Rebuild:
         if group.root_node is node:
             self.outer[id(e)] = self.close(group, new, e)
 
-    def _has_operator(self, node: _Node) -> bool:
-        return node.group.root().size > 1 and node.group.root().pattern != TUPLE
+    def _is_inside(self, node: _Node) -> bool:
+        """Whether a tuple, or the choice of a field, belongs into the function of its group. A field of a tuple that is
+        made outside is a parameter by itself: functions of one field each do not take the whole tuple."""
+        e, group = node.expr, node.group.root()
+        if isinstance(e, TupleGetItem) and self.graph.by_expr[id(e.tuple_value)].group.root() is not group:
+            return False
+        return isinstance(e, (Tuple, TupleGetItem)) and group.size > 1 and group.pattern != TUPLE
 
     def operand(self, child: RelayExpr, group: _Group) -> RelayExpr:
         if isinstance(child, Op) or _is_scalar(child):

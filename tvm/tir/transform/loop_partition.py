@@ -282,7 +282,8 @@ def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) ->
 
 
 def conditions_on(body: Stmt, var: Var, hinted: bool) -> list[PrimExpr]:
-    """What stands in ``likely`` anywhere in the body and mentions ``var``; with a hint, every other condition too."""
+    """What stands in ``likely`` anywhere in the body and mentions ``var``; with a hint, every other condition too. None
+    that reads memory: it cannot be decided before the loop."""
     found = []
     for n in post_order(body):
         if is_call(n, "tir.likely"):
@@ -291,12 +292,14 @@ def conditions_on(body: Stmt, var: Var, hinted: bool) -> list[PrimExpr]:
             found.append(n.args[0])
         elif hinted and isinstance(n, (IfThenElse, Select)):
             found.append(n.condition)
-    out: dict[PrimExpr, None] = {}
-    for condition in found:
-        for c in conjuncts(condition):
-            if not is_call(c, "tir.likely") and any(v is var for v in post_order(c)):
-                out[c] = None
-    return list(out)
+    parts = [c for condition in found for c in conjuncts(condition)]
+    # id -> whether a node mentions the variable, and whether it reads memory or calls something.
+    known: dict[int, tuple[bool, bool]] = {}
+    for n in (n for c in parts for n in post_order(c, known)):
+        below = [known[id(k)] for k in n.children()]
+        reads = isinstance(n, (BufferLoad, ProducerLoad, Call)) or any(r for _, r in below)
+        known[id(n)] = n is var or any(m for m, _ in below), reads
+    return list(dict.fromkeys(c for c in parts if known[id(c)] == (True, False)))
 
 
 def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:

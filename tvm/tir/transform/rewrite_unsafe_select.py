@@ -6,6 +6,7 @@ is what vector code wants.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from ...arith import Analyzer
@@ -21,6 +22,8 @@ from .facts import analyzer_of
 from .simplify import plain
 from .statement import StmtRewriter, is_call
 
+# Nodes of a condition that are looked at; in a chain of choices each condition holds all that come before.
+_MOST_OF_A_CONDITION = 1024
 _DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
 
 
@@ -65,7 +68,8 @@ class UnsafeSelects(StmtRewriter):
 
     def evaluated_anyway(self, condition: PrimExpr, sides: list[PrimExpr]) -> bool:
         """Whether the parts that may not be safe are computed for the condition already, as in ``x < 0 ? 0 : x``."""
-        given = {id(n) for n in pre_order(condition, lambda n: is_call(n, "tir.if_then_else"))}
+        part = islice(pre_order(condition, lambda n: is_call(n, "tir.if_then_else")), _MOST_OF_A_CONDITION)
+        given = {id(n) for n in part}
 
         def is_given(n: Any) -> bool:
             return id(n) in given
@@ -74,11 +78,7 @@ class UnsafeSelects(StmtRewriter):
 
     def is_safe(self, root: PrimExpr) -> bool:
         known = self.safe
-        if id(root) in known:
-            return known[id(root)][1]
-        for node in post_order(root):
-            if id(node) in known:
-                continue
+        for node in post_order(root, known):
             known[id(node)] = (node, self.harmless(node) and all(known[id(c)][1] for c in node.children()))
         return known[id(root)][1]
 

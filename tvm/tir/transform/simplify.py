@@ -73,11 +73,7 @@ class Simplifier(StmtRewriter):
     def find_pure(self, root: PrimExpr) -> None:
         """Note which parts are made of variables and numbers only: the analyzer may reason about those."""
         pure = self.pure
-        if id(root) in pure:
-            return
-        for node in post_order(root):
-            if id(node) in pure:
-                continue
+        for node in post_order(root, pure):
             if isinstance(node, Var):
                 good = info(node.dtype).code in ("int", "uint", "bool")
             elif type(node) in (BufferLoad, Let) or not isinstance(node, PrimExpr):
@@ -90,6 +86,10 @@ class Simplifier(StmtRewriter):
                 kind = info(node.dtype)
                 good = kind.is_integer and all(pure[id(c)][1] for c in node.children())
             pure[id(node)] = (node, good)
+
+    def is_pure(self, node: PrimExpr) -> bool:
+        self.find_pure(node)
+        return self.pure[id(node)][1]
 
     def before(self, node: Any):
         if not isinstance(node, PrimExpr):
@@ -176,14 +176,13 @@ class Simplifier(StmtRewriter):
             condition, yes, no = node.condition, node.true_value, node.false_value
         else:
             condition, yes, no = node.args
+        if not self.is_pure(condition):
+            # Choices may depend on each other through such conditions, in long chains: the walk goes on by itself.
+            return None
         condition = self.expr(condition)
         if type(condition) is IntImm:
             return self.expr(yes if condition.value else no)
-        known = self.pure.get(id(condition))
-        if known is None:
-            self.find_pure(condition)
-            known = self.pure[id(condition)]
-        if not known[1] or self.branch_depth >= _BRANCH_DEPTH or info(condition.dtype).lanes != 1:
+        if not self.is_pure(condition) or self.branch_depth >= _BRANCH_DEPTH or info(condition.dtype).lanes != 1:
             return None
         self.branch_depth += 1
         with self.assume(condition):
@@ -277,8 +276,7 @@ class Simplifier(StmtRewriter):
             self.values[node.var] = value
             return self.stmt(node.body)
         self.depth[node.var] = self.level
-        self.find_pure(value)
-        if self.pure[id(value)][1] and info(value.dtype).lanes == 1:
+        if self.is_pure(value) and info(value.dtype).lanes == 1:
             self.analyzer.bind(node.var, value)
         body = self.stmt(node.body)
         return node if value is node.value and body is node.body else LetStmt(node.var, value, body)

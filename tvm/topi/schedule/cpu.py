@@ -15,6 +15,7 @@ from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from ..cpu import access, conv2d, conv_nd, depthwise, matmul, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
+from .inline import inline
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
@@ -51,7 +52,7 @@ class Planner:
         self.plain: Schedule | None = None
 
     def run(self) -> None:
-        self.inline()
+        inline(self.s, access.is_cheap)
         live = [x for x in self.s.stages if x.attach_type != AttachType.INLINE and isinstance(x.op, ComputeOp)]
         # Loops of no iterations stay as they are: nothing is gained, and fused extents would divide by zero.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in (*x.op.axis, *x.op.reduce_axis))]
@@ -86,30 +87,6 @@ class Planner:
             consumer, stage = stage, self.s[self.s.cache_write(stage.op.output(0), "local")]
         self.placed.update((stage, consumer))
         template.apply(self, stage, consumer, config)
-
-    # -- inlining ------------------------------------------------------------------------------------------------
-
-    def inline(self) -> None:
-        for stage in self.s.stages:
-            op = stage.op
-            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis:
-                continue
-            # Steps of an operator are placed by its template.
-            if stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step"):
-                continue
-            users = self.s.consumers(stage)
-            if not users or not all(isinstance(u.op, ComputeOp) for u in users):
-                continue
-            if any(t.op is op for u in users if not isinstance(u.op, ComputeOp) for t in u.op.input_tensors):
-                continue
-            if self.worth_inlining(op, [u.op for u in users]):
-                stage.compute_inline()
-
-    def worth_inlining(self, op: ComputeOp, users: list[ComputeOp]) -> bool:
-        if not op.axis or access.is_cheap(op):
-            return True
-        reads = sum(access.reads_per_element(op, u) for u in users)
-        return reads <= 1.01
 
     # -- element by element ----------------------------------------------------------------------------------------
 

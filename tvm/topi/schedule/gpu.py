@@ -21,6 +21,7 @@ from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from ..cpu import access
 from ..gpu import depthwise, extern, gemm, rows, tensor_cores, transpose, winograd
 from ..gpu.machine import Machine
+from .inline import inline
 
 # Operators with a schedule of their own, by the tag of their computation.
 TEMPLATES: dict[str, ModuleType] = {
@@ -57,15 +58,16 @@ class Planner:
         self.s = s
         self.machine = machine
         self.placed: set[Stage] = set()
+        self.plain: Schedule | None = None
 
     def run(self) -> None:
         self.statements()
-        self.inline()
+        inline(self.s, is_free)
         live = [x for x in self.s.stages if x.attach_type == AttachType.GROUP_ROOT and x.group is None]
         live = [x for x in live if isinstance(x.op, ComputeOp) and not self.is_scan_start(x)]
         # Nothing is launched for data without elements: such loops are no loops after lowering.
         live = [x for x in live if all(access.extent_of(a) != 0 for a in x.op.axis)]
-        plain = self.s.normalize()
+        plain = self.plain = self.s.normalize()
         fused: dict[Stage, Stage] = {}
         for stage in live:
             if stage.op.reduce_axis:
@@ -104,29 +106,6 @@ class Planner:
     def is_scan_start(self, stage: Stage) -> bool:
         """Whether a scan computes this stage among its own loops."""
         return any(isinstance(x.op, ScanOp) and any(t.op is stage.op for t in x.op.init) for x in self.s.stages)
-
-    # -- inlining ------------------------------------------------------------------------------------------------------
-
-    def inline(self) -> None:
-        for stage in self.s.stages:
-            op = stage.op
-            if stage.is_output or not isinstance(op, ComputeOp) or op.reduce_axis or stage.group is not None:
-                continue
-            if stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step"):
-                continue
-            users = self.s.consumers(stage)
-            if not users or not all(isinstance(u.op, ComputeOp) for u in users):
-                continue
-            if self.worth_inlining(op, [u.op for u in users]):
-                stage.compute_inline()
-
-    def worth_inlining(self, op: ComputeOp, users: list[ComputeOp]) -> bool:
-        if not op.axis or access.is_cheap(op):
-            return True
-        if sum(access.reads_per_element(op, u) for u in users) <= 1.01:
-            return True
-        # A choice between two values, as padding is, costs less than a trip through memory.
-        return is_choice(op) and len(access.loads(op.body)) <= FEW_READS
 
     # -- element by element --------------------------------------------------------------------------------------------
 
@@ -171,7 +150,9 @@ class Planner:
 
     def plain_op(self, op: ComputeOp) -> ComputeOp:
         """The operation with what is inlined into it."""
-        twin = self.s.normalize().stage_map.get(op)
+        twin = self.plain.stage_map.get(op) if self.plain is not None else None
+        if twin is None:
+            twin = self.s.normalize().stage_map.get(op)
         return twin.op if twin is not None and isinstance(twin.op, ComputeOp) else op
 
     def fused(self, stage: Stage, axes: list[IterVar]) -> IterVar:
@@ -255,6 +236,12 @@ class Planner:
         stage.bind(own, threads)
         part.compute_at(stage, own)
         part.set_scope("local")
+
+
+def is_free(op: ComputeOp) -> bool:
+    """Whether computing an element again costs less than a trip through memory, as a choice between two values does,
+    which padding is."""
+    return access.is_cheap(op) or is_choice(op) and len(access.loads(op.body)) <= FEW_READS
 
 
 def is_choice(op: ComputeOp) -> bool:

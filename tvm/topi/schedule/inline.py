@@ -1,0 +1,79 @@
+"""Which stages are computed where they are read.
+
+A value that several operations read at one place is computed there once, so what counts are places: an operation that
+stays, with the indices it reads at through all that is inlined into it. A stage read at many places is kept however
+cheap it is; otherwise a chain of operations that each read their input twice, elsewhere each time (differences of
+neighbours), would grow with a power of its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...arith.compare import Interner
+from ...ir.prim import PrimExpr, ProducerLoad
+from ...ir.subst import substitute
+from ...ir.visit import post_order
+from ...te.schedule import AttachType, Schedule, Stage
+from ...te.tensor import ComputeOp, Operation
+from ..cpu import access
+
+# Places up to which a stage is computed again.
+MOST_PLACES = 16
+# An operation that stays, and the values that the axes of what it reads have.
+Place = tuple[Operation, tuple[PrimExpr, ...]]
+
+
+def inline(s: Schedule, is_free: Callable[[ComputeOp], bool]) -> None:
+    """Inline the stages of ``s`` that cost nothing more where they are read: each element is read about once, or
+    computing it again is as good as loading it (``is_free``)."""
+    chosen: set[Stage] = set()
+    readers = _Readers(s)
+    for stage in reversed(s.stages):
+        op = stage.op
+        places = readers.places.pop(op, {})
+        inlined = (
+            0 < len(places) <= MOST_PLACES
+            and _can_inline(stage, op)
+            and op not in readers.as_memory
+            and (not op.axis or is_free(op) or sum(places.values()) <= 1.01)
+        )
+        if inlined:
+            chosen.add(stage)
+        if isinstance(op, ComputeOp):
+            readers.add(op, places if inlined else None)
+    for stage in s.stages:
+        if stage in chosen:
+            stage.compute_inline()
+
+
+def _can_inline(stage: Stage, op: Operation) -> bool:
+    # Steps of an operator are placed by its template.
+    steps = stage.attach_type == AttachType.SCAN_UPDATE or (op.tag or "").endswith(",step")
+    return isinstance(op, ComputeOp) and not (op.reduce_axis or stage.is_output or stage.group is not None or steps)
+
+
+class _Readers:
+    """Where the stages seen so far, readers first, read the others."""
+
+    def __init__(self, s: Schedule):
+        # Operation -> the places it is read at, with the readings of each of its elements from there.
+        self.places: dict[Operation, dict[Place, float]] = {}
+        # What is read by operations without a body of expressions.
+        self.as_memory = {t.op for x in s.stages if not isinstance(x.op, ComputeOp) for t in x.op.input_tensors}
+        self._indices = Interner()
+
+    def add(self, op: ComputeOp, places: dict[Place, float] | None) -> None:
+        """What ``op`` reads: from the ``places`` it is inlined at, or from itself."""
+        points = access.work(op)
+        roots: list[Place] = [(op, ())] if places is None else list(places)
+        for load in {id(n): n for b in op.body for n in post_order(b) if type(n) is ProducerLoad}.values():
+            producer = load.producer.op
+            if not isinstance(producer, ComputeOp):
+                continue
+            share = points / max(access.elements(load.producer.shape), 1)
+            found = self.places.setdefault(producer, {})
+            for root, values in roots:
+                axes = {a.var: v for a, v in zip(op.axis, values)}
+                at = root, tuple([self._indices.intern(substitute(i, axes)) for i in load.indices])
+                found[at] = max(share, found.get(at, 0))
