@@ -28,6 +28,7 @@ from ..ir.primop import floordiv, floormod
 from ..ir.subst import substitute
 from ..ir.visit import post_order
 from . import axes as algebra
+from . import padding
 from .attach import Attachments, storage_rank
 from .schedule import Schedule, Stage
 from .tensor import BaseComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
@@ -130,6 +131,7 @@ class Bounds:
         same = self._same_loops(stage, reader)
         regions: list = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
+        limits = {} if path else self._reached(tensor, reader)
         for i, index in self._indices_of(reader, tensor):
             got = linear(index) if linear is not None else None
             apart = None if got is not None and got[1] else sets.eval_set(index, dom_map, self.analyzer)
@@ -141,8 +143,41 @@ class Bounds:
             if same:
                 got = self._renamed(got, same)
             got = self._clip(got, tensor.shape[i])
+            if i in limits:
+                got = sets.intersect([got, limits[i]], self.analyzer)
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
+
+    # -- padding that is not read ------------------------------------------------------------------------------
+
+    def steps_read(self, stage: Stage, axis: IterVar) -> list[tuple[Tensor, int, tuple[int, int], sets.IntSet]]:
+        """What one step of a loop that skips padding reads of padded tensors: the tensor, a dimension of it, the first
+        and last element there that are no padding, and the set of those read."""
+        leaves = stage.leaf_iter_vars
+        at = leaves.index(axis)
+        state: dict = {a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
+                       for i, a in enumerate(leaves)}
+        doms = {a.var: s for a, s in self._reader_domains(state, stage).items()}
+        return [(load.producer, dim, inside.extents[dim], sets.eval_set(index, doms, self.analyzer))
+                for load, inside in padding.idle_loads(stage.op)
+                for dim, index in enumerate(load.indices) if dim in inside.extents]
+
+    def _reached(self, tensor: Tensor, reader: Stage) -> dict[int, sets.IntSet]:
+        """By dimension, how far a reader that skips padding goes at most: a step that reads any data reads no further
+        from it than from the first to the last element of the step."""
+        marked = [a for a in reader.leaf_iter_vars if (got := reader.peek(a)) is not None and got.skips_padding]
+        idle = {id(load) for load, _ in padding.idle_loads(reader.op)} if marked else set()
+        if not idle or any(load.producer is tensor and id(load) not in idle for load in self._loads_of(reader)):
+            return {}
+        limits: dict[int, sets.IntSet] = {}
+        for producer, dim, (first, last), region in self.steps_read(reader, marked[-1]):
+            if producer is not tensor or not region.has_lower_bound() or not region.has_upper_bound():
+                continue
+            span = self.analyzer.simplify(region.max_value - region.min_value)
+            if isinstance(span, IntImm):
+                reach = sets.IntervalSet(const(first - span.value, span.dtype), const(last + span.value, span.dtype))
+                limits[dim] = reach if dim not in limits else sets.union([limits[dim], reach], self.analyzer)
+        return limits
 
     def _moving(self, path: list, relax: dict) -> dict:
         """Loops around a stage that start elsewhere in every thread, by their variables."""

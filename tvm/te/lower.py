@@ -80,6 +80,8 @@ class Loops:
         r = self.bounds.ranges[axis]
         attrs = self.stage.peek(axis)
         thread = self.threads.get(axis)
+        if attrs is not None and attrs.skips_padding:
+            body = self._unless_padding(axis, body)
         if thread is not None:
             return self._thread(axis, thread, body, outer)
         for tensor, offset in attrs.prefetch if attrs else ():
@@ -94,6 +96,20 @@ class Loops:
         for key, value in attrs.pragmas if attrs else ():
             stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
         return stmt
+
+    def _unless_padding(self, axis: IterVar, body: Stmt) -> Stmt:
+        """``body`` in those steps of the loop that read data."""
+        analyzer = self.bounds.analyzer
+        for _, _, (first, last), region in self.bounds.steps_read(self.stage, axis):
+            tests = []
+            if region.has_upper_bound():
+                tests.append(region.max_value >= first)
+            if region.has_lower_bound():
+                tests.append(region.min_value <= last)
+            for test in tests:
+                if not analyzer.can_prove(test):
+                    body = IfThenElse(analyzer.simplify(test), body)
+        return body
 
     def _thread(self, axis: IterVar, thread: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
         if outer.get(thread.thread_tag) is thread and thread.thread_tag != "vthread":
@@ -237,6 +253,7 @@ class Lowering:
         op = stage.op
         if isinstance(op, ComputeOp):
             tensorized = self._tensorized_axis(stage)
+            self._check_skipping(stage, tensorized is not None)
             if tensorized is not None:
                 from .tensorize import tensorized_stage
 
@@ -264,6 +281,21 @@ class Lowering:
             if attrs is not None and attrs.tensor_intrin is not None:
                 return axis
         return None
+
+    def _check_skipping(self, stage: Stage, tensorized: bool) -> None:
+        """Steps can be left out of plain loops only: threads that wait for each other must all do the same, an
+        intrinsic takes its loops as they are, and sums start in the first step of a loop fused with one of data."""
+        marked = [a for a in stage.leaf_iter_vars if (got := stage.peek(a)) is not None and got.skips_padding]
+        if not marked:
+            return
+        own = [a for a in stage.leaf_iter_vars if self.attach.bound_thread(stage, a) is not None]
+        why = ("the stage is tensorized" if tensorized else "the stage is divided among threads"
+               if own or self.threads_around(stage) else "a loop is fused from data and reduction"
+               if algebra.mixed(stage.relations) else "")
+        if why:
+            raise ScheduleError(
+                f"skip_padding on stage {stage.name}: no step of loop {marked[0].var.name} can be left out where {why}"
+            )
 
     def nest(self, stage: Stage, loops: Loops, leaves: list[IterVar], body: Stmt, attached: bool = True) -> Stmt:
         """``leaves`` around ``body``, with the stages computed at each of them inside."""

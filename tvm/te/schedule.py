@@ -42,7 +42,7 @@ class AxisAttributes:
 
     __slots__ = (
         "iter_type", "bind_thread", "prefetch", "tensor_intrin", "dim_align_factor", "dim_align_offset", "pragmas",
-        "region_factor",
+        "region_factor", "skips_padding",
     )
 
     def __init__(self):
@@ -53,6 +53,7 @@ class AxisAttributes:
         self.dim_align_factor = 0
         self.dim_align_offset = 0
         self.region_factor = 0
+        self.skips_padding = False
         self.pragmas: list[tuple[str, Any]] = []
 
     def copy(self) -> AxisAttributes:
@@ -377,6 +378,17 @@ class Stage:
             self._fail("align_bounds", f"the factor must be at least 1, got {factor}")
         self.attributes(axis).region_factor = int(factor)
         self._record("align_bounds", axis, factor)
+
+    def skip_padding(self, var) -> None:
+        """Leave out the steps of a reduction loop in which all that is read of a padded tensor is its padding, where
+        that adds nothing. A padded tensor that is stored as a whole then has no more padding than the other steps
+        read."""
+        self._require_compute("skip_padding")
+        var = self._require_leaf(var, "skip_padding")
+        if var.iter_type != IterVar.CommReduce:
+            self._fail("skip_padding", f"axis {var.var.name} is no loop of the reduction")
+        self.attributes(var).skips_padding = True
+        self._record("skip_padding", var)
 
     def double_buffer(self, stages: int = 2) -> None:
         """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns."""

@@ -7,7 +7,8 @@ import pytest
 
 import tvm
 from tests.cpus import OLDER
-from tvm import te, topi
+from tvm import te, tir, topi
+from tvm.tir.stmt_functor import post_order_visit
 from tvm.topi.cpu import conv2d, depthwise
 from tvm.topi.schedule import cpu, schedule_for
 
@@ -78,6 +79,10 @@ CASES = {
     "stride": {"shape": (1, 16, 15, 15), "filters": 32, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
     "uneven padding": {"shape": (1, 16, 9, 11), "filters": 48, "kernel": (3, 3), "stride": 2, "pad": (0, 1, 2, 1)},
     "dilation": {"shape": (1, 16, 13, 13), "filters": 16, "kernel": (3, 3), "pad": (2, 2, 2, 2), "dilation": 2},
+    "far taps": {"shape": (1, 16, 11, 13), "filters": 32, "kernel": (3, 3), "pad": (8, 8, 8, 8), "dilation": 8},
+    "far taps, stride": {
+        "shape": (2, 32, 12, 9), "filters": 16, "kernel": (3, 5), "stride": 2, "pad": (7, 12, 5, 14), "dilation": 6},
+    "taps far outside": {"shape": (1, 16, 5, 6), "filters": 16, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
     "few channels": {"shape": (1, 3, 31, 29), "filters": 32, "kernel": (7, 7), "stride": 2, "pad": (3, 3, 3, 3)},
     "batch": {"shape": (3, 16, 14, 14), "filters": 32, "kernel": (1, 3), "pad": (0, 1, 0, 1)},
     "small blocks": {"shape": (2, 24, 10, 10), "filters": 40, "kernel": (3, 3), "pad": (1, 1, 1, 1), "block": 8},
@@ -86,6 +91,10 @@ CASES = {
     "depthwise": {"shape": (1, 32, 14, 14), "filters": -1, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
     "depthwise, prime": {"shape": (2, 16, 17, 19), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
     "depthwise, wide window": {"shape": (1, 16, 12, 23), "filters": -1, "kernel": (7, 7), "pad": (3, 3, 3, 3)},
+    "depthwise, far taps": {
+        "shape": (1, 32, 13, 14), "filters": -1, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
+    "depthwise, far taps, stride": {
+        "shape": (1, 16, 17, 9), "filters": -1, "kernel": (5, 3), "stride": 2, "pad": (12, 6, 13, 5), "dilation": 6},
     "depthwise, one row": {"shape": (1, 16, 1, 40), "filters": -1, "kernel": (1, 5), "pad": (0, 2, 0, 2)},
     "depthwise, no epilogue": {
         "shape": (1, 48, 9, 9), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2), "epilogue": False},
@@ -109,7 +118,8 @@ def test_any_configuration_of_the_space_computes_the_convolution(seed, monkeypat
         return config
 
     monkeypatch.setattr(template, "choose", draw)
-    run("llvm", (1, 32, 9, 13), -1 if seed % 2 else 64, (3, 3), 1 + seed // 2 % 2, (1, 1, 1, 1))
+    pad = 1 + seed // 4 % 3 * 3
+    run("llvm", (1, 32, 9, 13), -1 if seed % 2 else 64, (3, 3), 1 + seed // 2 % 2, (pad,) * 4, pad)
 
 
 def test_the_choice_keeps_the_tile_in_registers():
@@ -161,3 +171,34 @@ def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_seco
     config = conv2d.choose(packed_convolution(256, 256, 56, 1).op, machine)
     assert config["outer"] == "rows" and config["tile"][2] >= conv2d.WIDE
     assert config["rows"] * 56 * 256 * 4 <= machine.l2_bytes // 4
+
+
+def padded_elements(channels: int, filters: int, dilation: int) -> int:
+    """Elements of padded data that the chosen schedule of a convolution 3x3 over 16x16 pixels stores."""
+    x = te.placeholder((1, channels // 16, 16, 16, 16))
+    groups = channels if filters == channels else 1
+    w = te.placeholder((filters // 16, 1 if groups > 1 else channels // 16, 3, 3, 1 if groups > 1 else 16, 16))
+    make = topi.nn.depthwise_conv2d_NCHWc if groups > 1 else topi.nn.conv2d_NCHWc
+    out = make(x, w, 1, dilation, dilation, "NCHW16c", "NCHW16c", "float32")
+    target = tvm.target.Target("llvm")
+    found = []
+    func = tvm.lower(schedule_for([out], target), [x, w, out])["main"]
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, tir.Allocate) else None)
+    return max(int(np.prod([int(e) for e in n.extents])) for n in found if "pad" in n.buffer_var.name)
+
+
+@pytest.mark.parametrize("channels, filters", [(512, 256), (64, 64)], ids=["direct", "depthwise"])
+def test_padding_beyond_the_tiles_that_reach_data_is_not_made(channels, filters):
+    # Of 40 rows and columns, at most those rows that are data.
+    assert padded_elements(channels, filters, 12) <= channels * 16 * 40
+
+
+def test_the_cost_of_a_tile_counts_the_taps_that_are_left():
+    x, w = te.placeholder((1, 8, 32, 32, 16)), te.placeholder((16, 8, 3, 3, 16, 16))
+    out = topi.nn.conv2d_NCHWc(x, w, 1, 24, 24, "NCHW16c", "NCHW16c", "float32")
+    # Of rows a third and an eighth of the others meet data; columns are the same in tiles of eight.
+    assert conv2d.taps_left(out.op, (1, 8, 1), 0) == ((32 + 2 * 8) / 96) ** 2
+    assert conv2d.taps_left(out.op, (1, 8, 1), 1) == (32 + 2 * 8) / 96
+    assert conv2d.taps_left(out.op, (1, 32, 1), 0) == (32 + 2 * 8) / 96
+    near = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
+    assert conv2d.taps_left(near.op, (1, 8, 1), 0) == 1

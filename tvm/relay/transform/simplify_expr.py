@@ -17,6 +17,7 @@ from ..op import tensor, transform
 from ..op.record import CallAttrs
 from . import recognize
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
+from .live_window import live_window
 
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
 # Sums of products may be so many times as large, or as small, before they are multiplied by a number as after it.
@@ -297,9 +298,9 @@ RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
     "nn.batch_matmul": (turned_right, number_after_product),
     "nn.matmul": (number_after_product,),
     "nn.dense": (number_after_product,),
-    "nn.conv1d": (pad_into_window,),
-    "nn.conv2d": (pad_into_window,),
-    "nn.conv3d": (pad_into_window,),
+    "nn.conv1d": (pad_into_window, live_window),
+    "nn.conv2d": (pad_into_window, live_window),
+    "nn.conv3d": (pad_into_window, live_window),
     "zeros_like": (filled_like(0),),
     "ones_like": (filled_like(1),),
     "reshape_like": (concrete_like,),

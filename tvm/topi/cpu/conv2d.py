@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access
+from . import access, taps
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -86,6 +86,21 @@ def numbers_of_step(x: dict[str, int], height: int, width: int, step: int, share
     return height * ((width - 1) * step + x["kw"]) / x["kw"] if share else height * width
 
 
+def taps_left(op: ComputeOp, tile: tuple[int, int, int], share: int) -> float:
+    """The share of the window's taps that are computed."""
+    return taps.share_left(window_of(op), tile_of_taps(tile, share))
+
+
+def window_of(op: ComputeOp) -> list[taps.Taps | None]:
+    return taps.window(op, op.axis[2:4], op.reduce_axis[1:3])
+
+
+def tile_of_taps(tile: tuple[int, int, int], share: int) -> tuple[int, ...]:
+    """The tile in the dimensions in which taps are skipped: numbers that serve all columns of the window are read for
+    all of them."""
+    return tile[:1] if share else tile[:2]
+
+
 def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
     """Every knob and its values."""
     x = extents(op)
@@ -103,18 +118,23 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The tile with the least time by count of loads and sums, tails included."""
     x = extents(op)
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
-    step = column_step(op)
+    step, window = column_step(op), window_of(op)
+
+    def left(tile: tuple[int, int, int], share: int) -> float:
+        return taps.share_left(window, tile_of_taps(tile, share))
 
     def alone(tile: tuple[int, int, int]) -> float:
         h, w, oc = tile
-        return sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+        cycles = sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w))
+        return cycles / oc * left(tile, 0)
 
     def shared(option: tuple[tuple[int, int, int], int]) -> float:
         (h, w, oc), share = option
-        return sum(
+        cycles = sum(
             n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)))
             for a, b, n in pieces(x["h"], x["w"], h, w)
-        ) / oc
+        )
+        return cycles / oc * left((h, w, oc), share)
 
     known = tiles(x, machine)
     options = [(min(known, key=alone), 0)]
@@ -131,8 +151,9 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         "share": share,
         "rows": rows_of_task(x, tile, outer, step, machine),
         "outer": outer,
-        # Tasks of other pixels pad the rows they need; those of other filters would all pad the same.
-        "pad": "task" if outer == "pixels" else "once",
+        # Tasks of other pixels pad the rows they need; those of other filters would all pad the same. Padding that is
+        # mostly skipped is only made where something reads it, once for all.
+        "pad": "task" if outer == "pixels" and left(tile, share) == 1 else "once",
         "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most)),
     }
 
@@ -249,6 +270,9 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     for axis in unrolled:
         stage.unroll(axis)
     stage.vectorize(ob)
+    if taps_left(stage.op, config["tile"], config["share"]) < 1:
+        for axis in (kh,) if config["share"] else (kh, kw):
+            stage.skip_padding(axis)
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access
+from . import access, taps
 from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles
 from .machine import Machine
 
@@ -39,6 +39,15 @@ def extents(op: ComputeOp) -> dict[str, int]:
             "ici": ici, "groups": 1, "cut": h if len(spatial) > 1 else w}
 
 
+def window_of(op: ComputeOp) -> list[taps.Taps | None]:
+    return taps.window(op, op.axis[2:-1], op.reduce_axis[1:-1])
+
+
+def taps_left(window: list[taps.Taps | None], tile: tuple[int, int, int]) -> float:
+    """The share of the window's taps that are computed; the tile is one element in all dimensions but the last two."""
+    return taps.share_left(window[::-1], (tile[1], tile[0], *[1] * len(window)))
+
+
 def part_counts(x: dict[str, int]) -> list[int]:
     return [d for d in range(1, min(x["cut"], MOST_PARTS) + 1) if x["cut"] % d == 0]
 
@@ -60,6 +69,7 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
     x = extents(op)
     weights = 4 * x["oc"] * x["ob"] * x["steps"]
     chunks, counts = x["n"] * x["lead"], part_counts(x)
+    window = window_of(op)
     many = chunks * max(counts) >= 4 * machine.threads
     outer = "pixels" if weights <= machine.l2_bytes // 2 and many else "filters"
 
@@ -70,7 +80,7 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         tasks = chunks * parts * (x["oc"] // oc if outer == "filters" else 1)
         # Threads wait for the last one where tasks are few; each task costs something to begin.
         waits = 1 + machine.threads / (2 * tasks)
-        return parts * (cycles / oc + 500) * waits
+        return parts * (cycles / oc * taps_left(window, (h, w, oc)) + 500) * waits
 
     tile, parts = min(((t, p) for t in tiles(x, machine) for p in counts), key=cost)
     size = tile[0] * tile[1] * tile[2]
@@ -78,7 +88,7 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         "tile": tile,
         "parts": parts,
         "outer": outer,
-        "pad": "task" if outer == "pixels" else "once",
+        "pad": "task" if outer == "pixels" and taps_left(window, tile) == 1 else "once",
         "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= BODY)),
     }
 
@@ -130,6 +140,9 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     for axis in (ic_unrolled, *spatial, oc):
         stage.unroll(axis)
     stage.vectorize(ob)
+    if taps_left(window_of(stage.op), config["tile"]) < 1:
+        for axis in window:
+            stage.skip_padding(axis)
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access
-from .conv2d import pad_stage
+from . import access, taps
+from .conv2d import pad_stage, place_padding
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 # Window positions beyond which unrolling them makes the code too long.
 WINDOW = 25
+# The share of taps that must be left for unrolling all of them to be better than skipping the others.
+MOST_LEFT = 0.75
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -89,13 +91,16 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     n, c, h, w, cb = stage.op.axis
     kh, kw = stage.op.reduce_axis
     stage.reorder(n, c, kh, kw, h, w, cb)
-    for axis in (kh, kw) if (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW else ():
-        stage.unroll(axis)
+    skips = taps.share_left(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MOST_LEFT) < 1
+    if skips:
+        stage.skip_padding(kh)
+        stage.skip_padding(kw)
+    elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW:
+        stage.unroll(kh)
+        stage.unroll(kw)
     for axis in (h, w):
         stage.unroll(axis)
     stage.vectorize(cb)
     stage.set_scope("local")
-    if padding is not None:
-        padding.compute_at(host, task)
-        padding.vectorize(padding.op.axis[-1])
-        planner.placed.add(padding)
+    # Padding that is mostly skipped is only made where something reads it, once for all.
+    place_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})

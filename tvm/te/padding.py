@@ -1,0 +1,103 @@
+"""Padding that a reduction need not read: where it lies, and in which reductions it adds nothing.
+
+A padded tensor chooses between data and one constant. Zeros as a factor of what is summed up, or the identity of the
+combiner as its source, leave the result as it is. Zeros of padding do so whatever they would be multiplied with, be it
+infinite or no number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..ir.op import Op
+from ..ir.prim import (
+    GE,
+    LT,
+    Add,
+    And,
+    Call,
+    Cast,
+    FloatImm,
+    IntImm,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Reduce,
+)
+from ..ir.visit import post_order
+from .tensor import ComputeOp
+
+
+class Interior(NamedTuple):
+    """Where a padded tensor has its data, as (first, last) by dimension, and the constant around it."""
+
+    extents: dict[int, tuple[int, int]]
+    value: PrimExpr
+
+
+def interior(op: ComputeOp) -> Interior | None:
+    """The interior of what ``op`` pads with a constant; None where it does something else."""
+    body = op.body[0]
+    if len(op.body) != 1 or not isinstance(body, Call) or body.op is not Op.get("tir.if_then_else"):
+        return None
+    condition, _, value = body.args
+    if not isinstance(value, (IntImm, FloatImm)):
+        return None
+    places = {axis.var: i for i, axis in enumerate(op.axis)}
+    extents = {i: (0, axis.dom.extent.value - 1) for i, axis in enumerate(op.axis)
+               if isinstance(axis.dom.extent, IntImm)}
+    for part in _conjuncts(condition):
+        if not isinstance(part, (GE, LT)) or not isinstance(part.b, IntImm) or places.get(part.a) not in extents:
+            return None
+        place = places[part.a]
+        low, last = extents[place]
+        extents[place] = (part.b.value, last) if isinstance(part, GE) else (low, part.b.value - 1)
+    return Interior(extents, value)
+
+
+def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    found, left = [], [condition]
+    while left:
+        e = left.pop()
+        if isinstance(e, And):
+            left += [e.b, e.a]
+        else:
+            found.append(e)
+    return found
+
+
+def idle_loads(op: ComputeOp) -> list[tuple[ProducerLoad, Interior]]:
+    """The loads of padded tensors by which a reduction adds nothing where they read padding."""
+    reduce = op.body[0]
+    if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
+        return []
+    found = []
+    for node in post_order(reduce.source[0]):
+        if type(node) is ProducerLoad and isinstance(getattr(node.producer, "op", None), ComputeOp):
+            inside = interior(node.producer.op)
+            if inside is not None and _adds_nothing(reduce, node, inside.value):
+                found.append((node, inside))
+    return found
+
+
+def _adds_nothing(reduce: Reduce, load: ProducerLoad, value: PrimExpr) -> bool:
+    """Whether a step of the reduction leaves its result as it is, wherever ``load`` is ``value``."""
+    source, identity = reduce.source[0], reduce.combiner.identity_element[0]
+    if source is load:
+        return isinstance(identity, (IntImm, FloatImm)) and identity.value == value.value
+    sums = isinstance(reduce.combiner.result[0], Add) and getattr(identity, "value", None) == 0
+    return sums and value.value == 0 and _is_factor(source, load)
+
+
+def _is_factor(e: PrimExpr, load: ProducerLoad) -> bool:
+    """Whether an expression is a product of which ``load`` is a factor."""
+    left = [e]
+    while left:
+        e = left.pop()
+        if e is load:
+            return True
+        left += [e.value] if isinstance(e, Cast) else [e.a, e.b] if isinstance(e, Mul) else []
+    return False
+
+
+__all__ = ["Interior", "idle_loads", "interior"]
