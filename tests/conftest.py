@@ -1,13 +1,16 @@
-"""What every test may use: one printed seed for all random cases, and this tree in programs the tests start."""
+"""What every test may use: one printed seed for all random cases, and this tree in programs the tests start. At the end
+of a run the skipped tests are counted by reason."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
-import time
+from collections import Counter
 from pathlib import Path
 
+import hypothesis
 import numpy
 import pytest
 
@@ -20,9 +23,27 @@ pytest_plugins = ["tests.on_target"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# Hypothesis would choose its cases by a profile of its own where it believes to be in continuous integration, and by
+# what failed on this machine before.
+hypothesis.settings.register_profile("suite", derandomize=False, database=None, deadline=None)
+hypothesis.settings.load_profile("suite")
+
+
+def seed_of_commit() -> int:
+    """One seed for each commit: whoever tests it, wherever, sees the same random cases."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return 1
+    return int(done.stdout[:7], 16) if done.returncode == 0 else 1
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Set in the environment so that worker processes and programs the tests start have the same seed and tree.
-    os.environ.setdefault("TVM_TEST_SEED", str(int(time.time())))
+    os.environ["TVM_TEST_SEED"] = os.environ.get("TVM_TEST_SEED") or str(seed_of_commit())
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = os.environ["TVM_TEST_SEED"]
     # What tests compile is compiled, not found in the cache of whoever runs them.
     os.environ.setdefault("TVM_NO_CACHE", "1")
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -30,7 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
+    skipped = Counter(reason_of(report) for report in terminalreporter.getreports("skipped"))
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
     terminalreporter.write_line(f"seed of random cases: {os.environ['TVM_TEST_SEED']} (make test SEED=... repeats it)")
+
+
+def reason_of(report) -> str:
+    """Why a test was skipped."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ class _CompilerParts(MetaPathFinder):
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname.startswith("tvm.") and fullname.count(".") == 1:
             raise ModuleNotFoundError(
-                f"{fullname} is part of the compiler and this is pytvm-runtime, the runtime alone; "
-                "for the compiler: pip uninstall pytvm-runtime && pip install pytvm",
+                f"{fullname} is part of the compiler and this is tvm-classic-runtime, the runtime alone; "
+                "for the compiler: pip uninstall tvm-classic-runtime && pip install tvm-classic",
                 name=fullname,
             )
 

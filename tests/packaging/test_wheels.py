@@ -80,7 +80,7 @@ def test_both_wheels_work_in_empty_environments(root: Path, tmp_path: Path):
     assert "Measure built candidates" in run(python, "-m", "tvm.runtime.measure_files", "--help", cwd=tmp_path)
     said = run(python, "-c", COMPILER_NAMES, cwd=tmp_path).splitlines()
     assert len(said) == 4
-    assert all("pytvm-runtime, the runtime alone" in line and "pip install pytvm" in line for line in said)
+    assert all("tvm-classic-runtime, the runtime alone" in line and "pip install tvm-classic" in line for line in said)
     assert wheel.stat().st_size < 500_000
 
 

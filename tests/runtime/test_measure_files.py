@@ -109,7 +109,7 @@ def results(path) -> dict[str, tuple[int, tuple]]:
 def test_the_process_that_measures_has_no_compiler(runtime_only):
     code = "import tvm.runtime.measure_files, tvm; print(tvm.__file__)\ntvm.build"
     stdout, stderr = started(runtime_only, "-c", code).communicate()
-    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "pytvm-runtime, the runtime alone" in stderr
+    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "tvm-classic-runtime, the runtime alone" in stderr
 
 
 def test_bad_candidates_cost_only_themselves(tmp_path, runtime_only):

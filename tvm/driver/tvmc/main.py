@@ -58,7 +58,7 @@ def _run(args) -> int | None:
     try:
         return args.func(args)
     except TVMCImportError as problem:
-        sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install tlcpack[tvmc]".')
+        sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install {problem}".\n')
         return 5
     except TVMCException as problem:
         return _say(args, str(problem), 4)
