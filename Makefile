@@ -4,10 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Worker processes of the test run, and the seed of its random cases. Without SEED tests take it from the commit, so that
 # every machine sees the same cases of one commit; the fuzzers take it from the clock, so that every run sees new ones.
-JOBS ?= 2
-SEED ?=
+JOBS := 2
+SEED :=
 NEW_SEED := $(or $(SEED),$(shell date +%s))
-TESTS ?= tests
+TESTS := tests
+# Further variables of the targets below. They are taken from the command line (make fuzz CASES=50), not from the
+# environment, where such names mean other things.
+ARCH :=
+BENCH :=
+CASES :=
+KILLS :=
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
