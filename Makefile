@@ -14,6 +14,7 @@ ARCH :=
 BENCH :=
 CASES :=
 KILLS :=
+PYTHONS := $(PYTHON)
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -74,9 +75,19 @@ cpptest: ## C tests of the runtime, without Python
 sanitize: ## the C tests under ASan+UBSan and under TSan
 	@$(MAKE) --no-print-directory -C csrc sanitize
 
-wheel: setup ## dist/: the full wheel, and the runtime-only wheel without llvmlite
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist packaging/runtime
+wheel: $(VENV)/.stamp-wheel ## dist/: the full wheel and the runtime-only one, for any Linux of the last ten years
+	rm -rf dist
+	$(BIN)/python tools/wheels.py dist
+
+# Each interpreter gets an environment with the full wheel and its dependencies, in which examples and documents run.
+test-wheels: setup wheel ## examples, documents and the runtime with the wheels installed (PYTHONS="python3.10 python3.13")
+	@set -e; for python in $(PYTHONS); do \
+	  echo "== $$python"; environment=build/wheel-$$(basename $$python); rm -rf $$environment; \
+	  $$python -m venv $$environment; \
+	  $$environment/bin/python -m pip install --quiet --disable-pip-version-check dist/tvm_classic-*.whl; \
+	  TVM_TEST_WHEELS=dist TVM_TEST_PYTHONS=$$python TVM_TEST_PYTHON=$(CURDIR)/$$environment/bin/python \
+	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/architecture/test_docs.py \
+	    -q -n $(JOBS); done
 
 size: ## lines per part, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
@@ -101,5 +112,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

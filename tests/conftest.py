@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -47,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # What tests compile is compiled, not found in the cache of whoever runs them.
     os.environ.setdefault("TVM_NO_CACHE", "1")
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    if "TVM_TEST_PYTHON" in os.environ:
+        # That interpreter has an installed tvm, which is what is tested.
+        paths = []
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 
 
@@ -73,6 +77,12 @@ def seed() -> int:
 def rng(seed: int, request: pytest.FixtureRequest) -> numpy.random.Generator:
     """Random numbers that depend on the seed and on the test's name alone, not on which tests ran before."""
     return numpy.random.default_rng([seed, *request.node.nodeid.encode()])
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """The interpreter that runs examples and programs of documents: this one, or one with an installed wheel."""
+    return os.environ.get("TVM_TEST_PYTHON", sys.executable)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,13 @@ def test_what_is_lacking_agrees_with_llvm():
     here = [feature[1:] for feature in host.features if feature[0] == "+"]
     absent = [feature[1:] for feature in host.features if feature[0] == "-"]
     assert host_cpu.lacking(here) == []
-    assert set(host_cpu.lacking(absent)) == set(absent) & set(host_cpu._KNOWN.get(host_cpu.machine_of(host.triple)[0], ()))
+    known = host_cpu._KNOWN.get(host_cpu.machine_of(host.triple)[0], ())
+    assert host_cpu.lacking(absent) == [name for name in absent if name in known]
     assert host_cpu.lacking(["a feature of the future"]) == []
 
 
 @pytest.mark.parametrize("machine, flags, asked, lacking", [
-    ("x86_64", "flags\t\t: fpu sse sse2 pni avx", ["sse3", "avx", "avx2", "sse4.1", "fma4"], ["avx2", "sse4.1", "fma4"]),
+    ("x86_64", "flags\t\t: fpu sse sse2 pni avx", ["sse3", "avx", "sse4.1", "fma4"], ["sse4.1", "fma4"]),
     ("aarch64", "Features\t: fp asimd", ["neon", "fp-armv8", "sve", "dotprod"], ["sve", "dotprod"]),
     ("riscv64", "isa\t: rv64imafdc", ["avx2", "sve"], []),
 ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Compiling CUDA C: by NVRTC, the compiler as a library (tvm-classic[cuda] brings it), or by nvcc where it is on PATH."""
+"""Compiling CUDA C: by NVRTC, the compiler as a library (tvm-classic[cuda] brings it), or by nvcc on PATH."""
 
 from __future__ import annotations
 

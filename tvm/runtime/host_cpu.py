@@ -11,7 +11,7 @@ from functools import cache
 # Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
 # a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
 _X86 = dict.fromkeys("""
-    avx avx2 avx512bw avx512cd avx512dq avx512er avx512f avx512ifma avx512pf avx512vl bmi1 bmi2 cmov cx16 f16c fma fma4
+    avx avx2 avx512bw avx512cd avx512dq avx512er avx512f avx512ifma avx512pf avx512vl bmi2 cmov cx16 f16c fma fma4
     gfni movbe popcnt sse sse2 sse4a ssse3 tbm vaes vpclmulqdq xop
 """.split()) | {
     "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "amx-tile": "amx_tile", "avx512bf16": "avx512_bf16",

@@ -26,7 +26,7 @@ from tvm.target import Target
 
 
 class _Pytest:
-    """pytest, loaded when a mark or a fixture is made: programs compare numbers with this module where there is none."""
+    """pytest, loaded when a mark or a fixture is made: programs compare numbers with this module without it."""
 
     def __getattr__(self, name: str):
         return getattr(importlib.import_module("pytest"), name)
