@@ -2,19 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Worker processes of the test run, and the seed of its random cases (printed by the run; set it to repeat one).
-JOBS ?= 2
-SEED := $(or $(SEED),$(shell date +%s))
-TESTS ?= tests
+# Worker processes of the test run, and the seed of its random cases. Without SEED tests take it from the commit, so that
+# every machine sees the same cases of one commit; the fuzzers take it from the clock, so that every run sees new ones.
+JOBS := 2
+SEED :=
+NEW_SEED := $(or $(SEED),$(shell date +%s))
+TESTS := tests
+# Further variables of the targets below. They are taken from the command line (make fuzz CASES=50), not from the
+# environment, where such names mean other things.
+ARCH :=
+BENCH :=
+CASES :=
+KILLS :=
+PYTHONS := $(PYTHON)
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-demo: setup ## compile a trained model, run it on a photo, print the label and the time
+demo: setup-run ## compile a trained model, run it on a photo, print the label and the time
 	@$(BIN)/python examples/demo.py
 
 test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
-	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --hypothesis-seed=$(SEED)
+	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS)
 
 test-opencl: setup ## the operator tests on OpenCL; writes the table in docs/opencl_tests.md
 	TVM_TEST_ON=opencl TVM_TEST_TABLE=docs/opencl_tests.md $(BIN)/python -m pytest tests/topi tests/relay/op -q -n $(JOBS)
@@ -30,20 +39,20 @@ test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator 
 	  pytest tests/topi tests/relay/op -q -n $(JOBS)
 
 fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
-	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
-	TVM_TEST_SEED=$(SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
 
 fuzz-tune: setup ## kill the tuner and its workers at random moments and check that no record is lost (KILLS=50)
-	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(SEED)
+	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)
 
 bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
 	$(BIN)/python tools/bisect_pass.py $(SEED)
 
-lint: setup ## ruff on everything, pyright on the compiler core
+lint: setup-lint ## ruff on everything, pyright on the compiler core
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-format: setup ## lay out the code with ruff
+format: setup-lint ## lay out the code with ruff
 	$(BIN)/ruff format .
 
 bench: setup ## all benchmarks: tensor programs against the machine's peak, models against other runtimes
@@ -66,9 +75,19 @@ cpptest: ## C tests of the runtime, without Python
 sanitize: ## the C tests under ASan+UBSan and under TSan
 	@$(MAKE) --no-print-directory -C csrc sanitize
 
-wheel: setup ## dist/: the full wheel, and the runtime-only wheel without llvmlite
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
-	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist packaging/runtime
+wheel: $(VENV)/.stamp-wheel ## dist/: the full wheel and the runtime-only one, for any Linux of the last ten years
+	rm -rf dist
+	$(BIN)/python tools/wheels.py dist
+
+# Each interpreter gets an environment with the full wheel and its dependencies, in which examples and documents run.
+test-wheels: setup wheel ## examples, documents and the runtime with the wheels installed (PYTHONS="python3.10 python3.13")
+	@set -e; for python in $(PYTHONS); do \
+	  echo "== $$python"; environment=build/wheel-$$(basename $$python); rm -rf $$environment; \
+	  $$python -m venv $$environment; \
+	  $$environment/bin/python -m pip install --quiet --disable-pip-version-check dist/tvm_classic-*.whl; \
+	  TVM_TEST_WHEELS=dist TVM_TEST_PYTHONS=$$python TVM_TEST_PYTHON=$(CURDIR)/$$environment/bin/python \
+	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/architecture/test_docs.py \
+	    -q -n $(JOBS); done
 
 size: ## lines per part, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
@@ -77,16 +96,21 @@ clean: ## remove everything made here, .venv too
 	@$(MAKE) --no-print-directory -C csrc clean
 	rm -rf $(VENV) build dist csrc/build .pytest_cache .ruff_cache .hypothesis
 
-# ---- set-up, done again only when what it depends on changes ----
-setup: $(VENV)/.stamp lib
+# ---- set-up, done again only when what it depends on changes: .venv with the packages of what is to be done ----
+setup: setup-test
+setup-run: $(VENV)/.stamp-run lib
+setup-test: $(VENV)/.stamp-test lib
+setup-lint: $(VENV)/.stamp-lint lib
 
-lib: $(VENV)/.stamp
+lib:
 	@$(MAKE) --no-print-directory --silent -C csrc lib
 
-$(VENV)/.stamp: pyproject.toml tools/environment.py
+$(VENV)/.stamp-%: pyproject.toml tools/environment.py
 	@command -v $(PYTHON) >/dev/null || { echo "missing on this machine: python3; on Debian: sudo apt-get install python3 python3-venv"; exit 1; }
-	@$(PYTHON) tools/environment.py $(VENV) dev
+	@$(PYTHON) tools/environment.py $(VENV) $(filter-out run,$*)
 	@touch $@
 
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel size clean setup lib
+# Two installations into one environment would meet.
+.NOTPARALLEL:
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

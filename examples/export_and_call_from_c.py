@@ -27,7 +27,7 @@ folder = utils.tempdir()
 path = folder.relpath("add.so")
 tvm.build(s, [A, B, C], "llvm", name="add").export_library(path)
 
-# From Python: no compiler is needed to load it (the package pytvm-runtime is enough).
+# From Python: no compiler is needed to load it (the package tvm-classic-runtime is enough).
 add = tvm.runtime.load_module(path)["add"]
 a, b = (tvm.nd.array(np.random.rand(1000).astype("float32")) for _ in range(2))
 c = tvm.nd.empty((1000,))

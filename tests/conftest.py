@@ -1,13 +1,17 @@
-"""What every test may use: one printed seed for all random cases, and this tree in programs the tests start."""
+"""What every test may use: one printed seed for all random cases, and this tree in programs the tests start. At the end
+of a run the skipped tests are counted by reason."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
-import time
+from collections import Counter
 from pathlib import Path
 
+import hypothesis
 import numpy
 import pytest
 
@@ -20,17 +24,47 @@ pytest_plugins = ["tests.on_target"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# Hypothesis would choose its cases by a profile of its own where it believes to be in continuous integration, and by
+# what failed on this machine before.
+hypothesis.settings.register_profile("suite", derandomize=False, database=None, deadline=None)
+hypothesis.settings.load_profile("suite")
+
+
+def seed_of_commit() -> int:
+    """One seed for each commit: whoever tests it, wherever, sees the same random cases."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return 1
+    return int(done.stdout[:7], 16) if done.returncode == 0 else 1
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Set in the environment so that worker processes and programs the tests start have the same seed and tree.
-    os.environ.setdefault("TVM_TEST_SEED", str(int(time.time())))
+    os.environ["TVM_TEST_SEED"] = os.environ.get("TVM_TEST_SEED") or str(seed_of_commit())
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = os.environ["TVM_TEST_SEED"]
     # What tests compile is compiled, not found in the cache of whoever runs them.
     os.environ.setdefault("TVM_NO_CACHE", "1")
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    if "TVM_TEST_PYTHON" in os.environ:
+        # That interpreter has an installed tvm, which is what is tested.
+        paths = []
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
+    skipped = Counter(reason_of(report) for report in terminalreporter.getreports("skipped"))
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}")
     terminalreporter.write_line(f"seed of random cases: {os.environ['TVM_TEST_SEED']} (make test SEED=... repeats it)")
+
+
+def reason_of(report) -> str:
+    """Why a test was skipped."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +77,12 @@ def seed() -> int:
 def rng(seed: int, request: pytest.FixtureRequest) -> numpy.random.Generator:
     """Random numbers that depend on the seed and on the test's name alone, not on which tests ran before."""
     return numpy.random.default_rng([seed, *request.node.nodeid.encode()])
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    """The interpreter that runs examples and programs of documents: this one, or one with an installed wheel."""
+    return os.environ.get("TVM_TEST_PYTHON", sys.executable)
 
 
 @pytest.fixture(scope="session")

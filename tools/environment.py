@@ -51,13 +51,13 @@ def create(folder: str, extras: list[str]) -> None:
     print(f"installing {' '.join(wanted)} into {os.path.basename(folder)}", flush=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
     packages = sysconfig.get_path("purelib", vars={"base": folder, "platbase": folder})
-    with open(os.path.join(packages, "pytvm_tree.pth"), "w", encoding="utf-8") as file:
+    with open(os.path.join(packages, "tvm_classic_tree.pth"), "w", encoding="utf-8") as file:
         file.write(ROOT + "\n")
 
 
 def main() -> None:
     if sys.version_info < (3, 10):  # noqa: UP036 - runs under whatever python3 is
-        sys.exit(f"pytvm needs Python 3.10 or newer; this is {sys.version.split()[0]} ({sys.executable})")
+        sys.exit(f"TVM Classic needs Python 3.10 or newer; this is {sys.version.split()[0]} ({sys.executable})")
     lacks = missing_tools()
     if lacks:
         sys.exit(f"missing on this machine: {' '.join(lacks)}; on Debian: sudo apt-get install {' '.join(lacks)}")

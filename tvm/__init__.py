@@ -52,7 +52,7 @@ _COMPILER_MODULES = frozenset(
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
 
-# The package pytvm-runtime has no compiler.
+# The distribution tvm-classic-runtime has no compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:
     from . import _join
 else:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from importlib.abc import MetaPathFinder
 
+# Packages of which the runtime has a part.
+_PARTLY_HERE = frozenset(["tvm", "tvm.contrib", "tvm.driver", "tvm.driver.tvmc"])
+
 
 class _CompilerParts(MetaPathFinder):
-    """Last of the finders: a module of this package that nobody else found belongs to the compiler."""
+    """Last of the finders: a module of these packages that nobody else found belongs to the compiler."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname.startswith("tvm.") and fullname.count(".") == 1:
-            raise ModuleNotFoundError(
-                f"{fullname} is part of the compiler and this is pytvm-runtime, the runtime alone; "
-                "for the compiler: pip uninstall pytvm-runtime && pip install pytvm",
+        if fullname.rpartition(".")[0] in _PARTLY_HERE:
+            # No ModuleNotFoundError: ``from tvm.contrib import nvcc`` would drop its text.
+            raise ImportError(
+                f"{fullname} is part of the compiler and this is tvm-classic-runtime, the runtime alone; "
+                "for the compiler: pip install tvm-classic",
                 name=fullname,
             )
 

@@ -6,7 +6,7 @@
 
 #include "device.h"
 
-static int call_once(TVMCallFrame *frame, struct TVMFunction *func) {
+static int call_timed(TVMCallFrame *frame, struct TVMFunction *func) {
   int n = (int)frame->num_args, ret_code;
   TVMValue ret;
   int status = tvm_call(func, frame->values, (int *)(frame->values + n), n, &ret, &ret_code);
@@ -42,7 +42,7 @@ static int run_batch(TVMCallFrame *frame, const TVMTimeOptions *options, int64_t
   if (clock_start(options->device, &clock)) return -1;
   for (int64_t done = 0; done < number && !status;) {
     int64_t stop = number - done < batch ? number : done + batch;
-    for (; done < stop && !status; ++done) status = call_once(frame, frame->func);
+    for (; done < stop && !status; ++done) status = call_timed(frame, frame->func);
     if (done < number && !status) {
       double before = tvm_now();
       status = tvm_interrupt_check();
@@ -106,10 +106,10 @@ int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_
   if (options->cache_flush_bytes > 0 && !(flush = calloc(1, (size_t)options->cache_flush_bytes)))
     return tvm_error("time_evaluator: cannot allocate %lld bytes to flush caches", (long long)options->cache_flush_bytes);
   double start = tvm_now();
-  int status = call_once(frame, frame->func); /* lazy set-up is not part of the time */
+  int status = call_timed(frame, frame->func); /* lazy set-up is not part of the time */
   double per_call = tvm_now() - start;
   for (int i = 0; i < options->repeat && !status; ++i) {
-    if (options->preprocess) status = call_once(frame, options->preprocess);
+    if (options->preprocess) status = call_timed(frame, options->preprocess);
     if (!status) status = time_repeat(frame, options, flush, &number, &per_call, &out_seconds[i]);
     if (!status && options->cooldown_interval_ms > 0 && options->repeats_to_cooldown > 0 &&
         (i + 1) % options->repeats_to_cooldown == 0 && i + 1 < options->repeat)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,10 @@ def test_links_lead_somewhere(name: str):
     assert not broken, f"{name}: no such file: {', '.join(broken)}"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/map.md", "docs/howto_pass.md", "docs/howto_backend.md"])
+NAMING_FILES = ["README.md", *(f"docs/{name}.md" for name in ("map", "howto_pass", "howto_backend", "deploy_runtime"))]
+
+
+@pytest.mark.parametrize("name", NAMING_FILES)
 def test_files_named_in_documents_exist(name: str):
     text = PROGRAM.sub("", (ROOT / name).read_text(encoding="utf-8"))
     named = re.findall(r"`((?:tvm|csrc|docs|tests|tools|examples|benchmarks|packaging)/[\w./-]*)`", text)
@@ -39,7 +41,7 @@ def test_files_named_in_documents_exist(name: str):
 
 
 @pytest.mark.parametrize("name", WITH_PROGRAMS)
-def test_programs_in_documents_run(name: str, tmp_path: Path):
+def test_programs_in_documents_run(python: str, name: str, tmp_path: Path):
     for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):
-        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, f"{name}, program {number}:\n{done.stderr}"

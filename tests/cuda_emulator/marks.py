@@ -9,6 +9,6 @@ from tvm.codegen import nvrtc
 
 needs_emulator = pytest.mark.skipif(not REAL and compiler() is None, reason="the emulator needs a C++ compiler")
 needs_compiler = pytest.mark.skipif(
-    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'pytvm[cuda]' brings NVRTC"
+    not nvrtc.have_compiler(), reason="neither NVRTC nor nvcc is here; pip install 'tvm-classic[cuda]' brings NVRTC"
 )
 undefined = pytest.mark.skipif(REAL, reason="what a GPU does here is not defined")

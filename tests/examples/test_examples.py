@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,8 @@ LAST_LINE = {
 
 
 @pytest.mark.parametrize("name", sorted(LAST_LINE))
-def test_example_runs_and_checks_itself(name: str, tmp_path: Path):
-    command = [sys.executable, str(FOLDER / name), *OPTIONS.get(name, [])]
+def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
+    command = [python, str(FOLDER / name), *OPTIONS.get(name, [])]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(LAST_LINE[name]), done.stdout

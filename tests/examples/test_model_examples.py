@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
         (["preprocess.py"], "imagenet_cat.npz holds data of shape (1, 3, 224, 224)"),
     ],
 )
-def test_example_runs(command: list[str], last: str, tmp_path: Path):
-    script = [sys.executable, str(FOLDER / command[0]), *command[1:]]
+def test_example_runs(python: str, command: list[str], last: str, tmp_path: Path):
+    script = [python, str(FOLDER / command[0]), *command[1:]]
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(last)

@@ -1,95 +1,145 @@
-"""Both wheels are built, installed into empty environments and used there: one compiles and exports, both run it."""
+"""Both distributions are built, installed beside each other and removed again; what stays works."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "architecture"))
-from test_layers import LAYERS
+from tests.architecture.test_layers import LAYERS, imports
+from tests.packaging.wheels import ROOT, deploy_programs, files_of, run
 
-EXPORT = """
-import sys, numpy, tvm
-from tvm import te
-n = te.var("n")
-A = te.placeholder((n,), name="A")
-B = te.compute((n,), lambda i: A[i] * 2.0 + 1.0, name="B")
-s = te.create_schedule(B.op)
-s[B].parallel(s[B].split(B.op.axis[0], 64)[0])
-tvm.build(s, [A, B], "llvm", name="affine").export_library(sys.argv[1])
-"""
-RUN = """
-import sys, numpy, tvm
-function = tvm.runtime.load_module(sys.argv[1])["affine"]
-x = numpy.arange(1000, dtype="float32")
-y = tvm.nd.empty((1000,), "float32")
-function(tvm.nd.array(x), y)
-numpy.testing.assert_allclose(y.numpy(), x * 2 + 1)
-print("ran", tvm.__file__)
-"""
+CONTENTS = (ROOT / "packaging" / "runtime" / "contents.txt").read_text(encoding="utf-8").split()
 COMPILER_NAMES = """
 import importlib, tvm
-asked = [lambda: tvm.te, lambda: tvm.build, lambda: tvm.IRModule, lambda: importlib.import_module("tvm.relay")]
+asked = [lambda: tvm.te, lambda: tvm.build, lambda: tvm.IRModule, lambda: importlib.import_module("tvm.relay"),
+         lambda: tvm.driver.build, lambda: tvm.driver.tvmc.compile, lambda: exec("from tvm.contrib import nvcc")]
 for ask in asked:
     try:
         ask()
     except ImportError as error:
         print(error)
 """
+WHERE = "import os, tvm; print(os.path.basename(os.path.dirname(tvm.__file__)))"
 
 
-def run(*command: object, cwd: Path) -> str:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TVM_"))}
-    done = subprocess.run([*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    return done.stdout
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """Both wheels, compiled by the compiler of this machine."""
+    made = {}
+    for name, source in (("tvm-classic", ROOT), ("tvm-classic-runtime", ROOT / "packaging" / "runtime")):
+        folder = tmp_path_factory.mktemp(name)
+        options = ["--quiet", "--no-deps", "--wheel-dir", folder, "--config-settings", f"build-dir={folder / 'build'}"]
+        run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
+        (made[name],) = folder.glob("*.whl")
+    return made
 
 
-def build(source: Path, folder: Path) -> Path:
-    folder.mkdir()
-    options = ["--quiet", "--no-deps", "--wheel-dir", folder, "--config-settings", f"build-dir={folder / 'build'}"]
-    run(sys.executable, "-m", "pip", "wheel", *options, source, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+class Environment:
+    """An empty environment that finds NumPy and the like where the tests do."""
+
+    def __init__(self, folder: Path, wheels: dict[str, Path]):
+        self.folder, self.wheels = folder, wheels
+        run(sys.executable, "-m", "venv", "--without-pip", folder / "env", cwd=folder)
+
+    def pip(self, *arguments: object) -> None:
+        python = self.folder / "env" / "bin" / "python"
+        run(sys.executable, "-m", "pip", "--python", python, *arguments, cwd=self.folder)
+
+    def install(self, name: str) -> None:
+        self.pip("install", "--quiet", "--no-deps", "--no-index", "--no-compile", self.wheels[name])
+
+    def remove(self, name: str) -> None:
+        self.pip("uninstall", "--quiet", "--yes", name)
+
+    def run(self, command: str, *arguments: object, fails: bool = False) -> str:
+        packages = sysconfig.get_path("purelib")
+        return run(self.folder / "env" / "bin" / command, *arguments, cwd=self.folder, fails=fails, PYTHONPATH=packages)
 
 
-def install(wheel: Path, folder: Path) -> Path:
-    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-    python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=folder)
-    return python
+def check_full(environment: Environment) -> None:
+    """The full distribution compiles, runs and has its command."""
+    assert environment.run("python", "-c", WHERE) == "tvm\n"
+    for program in deploy_programs():
+        environment.run("python", "-c", program)
+    assert "compile a model" in environment.run("tvmc", "--help")
+
+
+def check_runtime(environment: Environment) -> None:
+    """The runtime runs a model, and says where the compiler is."""
+    assert environment.run("python", "-c", WHERE) == "tvm_classic_runtime\n"
+    compiled = (environment.folder / "model.so").exists()
+    assert compiled, "compiled when the full distribution was here"
+    loaded = "import sys; print([name for name in ('llvmlite', 'onnx') if name in sys.modules])"
+    assert environment.run("python", "-c", f"{deploy_programs()[1]}\n{loaded}").endswith("[]\n")
+    said = environment.run("python", "-c", COMPILER_NAMES).splitlines()
+    assert len(said) == 7
+    assert all("tvm-classic-runtime, the runtime alone" in line and "pip install tvm-classic" in line for line in said)
+    assert "Measure built candidates" in environment.run("python", "-m", "tvm.runtime.measure_files", "--help")
+    said = environment.run("tvmc-runtime", "compile", "--target", "llvm", "model.onnx", fails=True)
+    assert said.startswith("Error: tvmc compile: ") and "pip install tvm-classic" in said
+    environment.run("tvmc-runtime", "run", "--fill-mode", "ones", "--outputs", "out.npz", "--print-time", "model.tar")
+
+
+PACKAGE = """
+import numpy, tvm
+from tvm import relay
+from tvm.driver import tvmc
+x = relay.var("x", shape=(2, 3), dtype="float32")
+model = tvmc.TVMCModel(tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x))), {})
+tvmc.compile(model, target="llvm", package_path="model.tar")
+"""
 
 
 @pytest.mark.slow
-def test_both_wheels_work_in_empty_environments(root: Path, tmp_path: Path):
-    """One test, so that each wheel is built once: the full one compiles, exports and runs; the small one runs that."""
-    library = tmp_path / "affine.so"
-    full = install(build(root, tmp_path / "full"), tmp_path / "full_environment")
-    run(full, "-c", EXPORT, library, cwd=tmp_path)
-    assert "full_environment" in run(full, "-c", RUN, library, cwd=tmp_path)
-
-    wheel = build(root / "packaging" / "runtime", tmp_path / "runtime")
-    python = install(wheel, tmp_path / "runtime_environment")
-    assert "runtime_environment" in run(python, "-c", RUN, library, cwd=tmp_path)
-    assert "llvmlite" not in run(python, "-m", "pip", "list", cwd=tmp_path)
-    assert "Measure built candidates" in run(python, "-m", "tvm.runtime.measure_files", "--help", cwd=tmp_path)
-    said = run(python, "-c", COMPILER_NAMES, cwd=tmp_path).splitlines()
-    assert len(said) == 4
-    assert all("pytvm-runtime, the runtime alone" in line and "pip install pytvm" in line for line in said)
-    assert wheel.stat().st_size < 500_000
+def test_either_distribution_can_be_removed_and_the_other_works(wheels, tmp_path: Path):
+    """One test, so that each wheel is built once. Installed in both orders, removed in both."""
+    environment = Environment(tmp_path, wheels)
+    environment.install("tvm-classic")
+    check_full(environment)
+    environment.run("python", "-c", PACKAGE)
+    environment.install("tvm-classic-runtime")
+    check_full(environment)
+    environment.remove("tvm-classic")
+    check_runtime(environment)
+    environment.install("tvm-classic")
+    check_full(environment)
+    environment.remove("tvm-classic-runtime")
+    check_full(environment)
 
 
-def test_runtime_wheel_takes_every_file_of_the_two_lowest_layers(root: Path):
-    text = (root / "CMakeLists.txt").read_text(encoding="utf-8")
-    (files,) = re.findall(r"install\(FILES (tvm/__init__.py .*?) DESTINATION tvm\)", text)
-    lowest = [name.split(".")[1] for name, layer in LAYERS.items() if layer <= 1]
-    top_level = {f"tvm/{name}.py" for name in lowest}
-    wanted = {name for name in top_level if (root / name).exists()} | {"tvm/__init__.py"}
-    assert set(files.split()) == wanted
-    (folders,) = re.findall(r"install\(DIRECTORY (.*?) DESTINATION tvm ", text)
-    assert set(folders.split()) == {name[:-3] for name in top_level if (root / name[:-3]).is_dir()}
+@pytest.mark.slow
+def test_no_file_belongs_to_both_and_the_runtime_is_small(wheels):
+    full, runtime = files_of(wheels["tvm-classic"]), files_of(wheels["tvm-classic-runtime"])
+    assert not full & runtime
+    assert "bin/tvmc" in full and "bin/tvmc-runtime" in runtime and "tvm.py" in runtime
+    assert wheels["tvm-classic-runtime"].stat().st_size < 500_000
+
+
+def runtime_files() -> set[str]:
+    """The Python files of the runtime distribution, as paths in the tree."""
+    found = set()
+    for part in CONTENTS:
+        path = ROOT / "tvm" / part
+        assert path.exists(), f"contents.txt names {part}"
+        found |= {p.relative_to(ROOT).as_posix() for p in ([path] if path.is_file() else path.rglob("*.py"))}
+    return found
+
+
+def test_runtime_distribution_has_every_file_of_the_two_lowest_layers():
+    lowest = {name.split(".")[1] for name, layer in LAYERS.items() if layer <= 1}
+    wanted = {f"{name}.py" for name in lowest} | lowest
+    assert {name for name in wanted if (ROOT / "tvm" / name).exists()} <= set(CONTENTS)
+
+
+def test_what_the_runtime_distribution_imports_at_once_is_in_it():
+    files = runtime_files()
+    missing = []
+    for file in sorted(files - {"tvm/__init__.py"}):
+        for module, line, in_function in imports(ROOT / file):
+            path = module.replace(".", "/")
+            if module.split(".")[0] == "tvm" and not in_function and not {f"{path}.py", f"{path}/__init__.py"} & files:
+                missing.append(f"{file}:{line}: {module}")
+    assert not missing, "\n".join(missing)

@@ -77,13 +77,14 @@ def inputs_of(target: str, kinds=KINDS, n: int = N) -> list[autotvm.MeasureInput
 def runtime_only(tmp_path_factory) -> dict[str, str]:
     """The environment of a process that has what the runtime wheel packs, and no llvmlite."""
     root, folder = Path(tvm.__file__).parent.parent, tmp_path_factory.mktemp("runtime_only")
-    text = (root / "CMakeLists.txt").read_text(encoding="utf-8")
-    (files,) = re.findall(r"install\(FILES (tvm/__init__.py .*?) DESTINATION tvm\)", text)
-    (folders,) = re.findall(r"install\(DIRECTORY (.*?) DESTINATION tvm ", text)
-    for name in (*folders.split(), "tvm/lib"):
-        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in files.split():
-        shutil.copy(root / name, folder / name)
+    parts = (root / "packaging" / "runtime" / "contents.txt").read_text(encoding="utf-8").split()
+    for part in (*parts, "lib"):
+        source, copy = root / "tvm" / part, folder / "tvm" / part
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy)
     (folder / "llvmlite.py").write_text("raise ImportError('this machine has no compiler')\n")
     return {**os.environ, "PYTHONPATH": str(folder)}
 
@@ -109,7 +110,7 @@ def results(path) -> dict[str, tuple[int, tuple]]:
 def test_the_process_that_measures_has_no_compiler(runtime_only):
     code = "import tvm.runtime.measure_files, tvm; print(tvm.__file__)\ntvm.build"
     stdout, stderr = started(runtime_only, "-c", code).communicate()
-    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "pytvm-runtime, the runtime alone" in stderr
+    assert stdout.startswith(runtime_only["PYTHONPATH"]) and "tvm-classic-runtime, the runtime alone" in stderr
 
 
 def test_bad_candidates_cost_only_themselves(tmp_path, runtime_only):

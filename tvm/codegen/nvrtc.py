@@ -1,4 +1,4 @@
-"""Compiling CUDA C: by NVRTC, the compiler as a library (pip install pytvm[cuda]), or by nvcc where it is on PATH."""
+"""Compiling CUDA C: by NVRTC, the compiler as a library (tvm-classic[cuda] brings it), or by nvcc on PATH."""
 
 from __future__ import annotations
 
@@ -146,7 +146,8 @@ def _explain(text: str, arch: str, log: str) -> str:
 def _by_nvcc(text: str, arch: str, target_format: str, options: Sequence[str]) -> bytes:
     if shutil.which("nvcc") is None:
         raise TVMError(
-            "compiling for CUDA needs NVRTC or nvcc, and neither was found; 'pip install pytvm[cuda]' brings NVRTC"
+            "compiling for CUDA needs NVRTC or nvcc, and neither was found; "
+            "'pip install tvm-classic[cuda]' brings NVRTC"
         )
     with tempfile.TemporaryDirectory(prefix="tvm-cuda-") as folder:
         source, result = os.path.join(folder, "kernels.cu"), os.path.join(folder, f"kernels.{target_format}")

@@ -27,7 +27,7 @@ from .op import Op
 from .prim import IterVar, PrimExpr, Range, Var
 from .type import Type
 
-FORMAT = "pytvm-ir-1"
+FORMAT = "tvm-classic-ir-1"
 
 # Objects that are no nodes: class -> (name, to plain value); name -> from plain value. Layers above add theirs.
 ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}

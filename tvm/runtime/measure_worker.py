@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..error import TVMError
 from . import ndarray
 from .denormals import flush_denormals
 from .devices import Device
@@ -213,7 +214,13 @@ def _timed(module: Module, message: dict[str, Any], device: Device, arguments: l
 
 def _name_of(device: Device) -> dict[str, Any]:
     """What kind of device this is, for records; nothing for the CPU, which its target tells."""
-    return {} if device.device_type == Device.kDLCPU else {"device": str(device.device_name or "")}
+    if device.device_type == Device.kDLCPU:
+        return {}
+    try:
+        return {"device": str(device.device_name or "")}
+    except TVMError:
+        # What was measured counts, whether or not the driver tells what it was measured on.
+        return {"device": ""}
 
 
 def is_usable(device: Device) -> bool:

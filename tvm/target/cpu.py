@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvm.error import TargetError
+from tvm.runtime.host_cpu import arch_of, machine_of
 from tvm.target import arm, llvm_facts
 from tvm.target.parse import near
 
@@ -176,31 +177,6 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
         raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
     registers = _vector_registers(arch, triple, enabled)
     return ResolvedCPU(triple, arch, cpu, features, enabled, is_host, bits, registers, cores, l1, l2, l3)
-
-
-def arch_of(triple: str) -> str:
-    """The family of architectures a triple's first part belongs to."""
-    first = triple.split("-")[0].lower()
-    rows = (
-        ("x86", r"x86_64.*|amd64|i[3-7]86|x86"),
-        ("aarch64", r"aarch64.*|arm64.*"),
-        ("arm", r"arm.*|thumb.*"),
-        ("riscv", r"riscv.*"),
-        ("hexagon", r"hexagon.*"),
-        ("wasm", r"wasm.*"),
-        ("ppc", r"powerpc.*|ppc.*"),
-    )
-    return next((name for name, pattern in rows if re.fullmatch(pattern, first)), first)
-
-
-def machine_of(triple: str) -> tuple[str, str]:
-    """(architecture, operating system): two triples that agree here can run each other's code."""
-    first = triple.split("-")[0].lower()
-    canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
-    if canonical not in ("x86_64", "aarch64"):
-        canonical = arch_of(triple) + ("64" if "64" in first else "32")
-    found = re.search(r"linux|darwin|macos|windows|freebsd|android|ios", triple.lower())
-    return canonical, {"macos": "darwin"}.get(found.group(), found.group()) if found else "none"
 
 
 def _triple(target: Target) -> str:

@@ -7,6 +7,7 @@ this machine can compile for and run; the pytest plugin ``tvm.testing.plugin`` d
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import inspect
 import itertools
@@ -17,12 +18,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tvm
 from tvm.codegen.backend import BACKENDS
 from tvm.ir.structural import assert_structural_equal
 from tvm.target import Target
+
+
+class _Pytest:
+    """pytest, loaded when a mark or a fixture is made: programs compare numbers with this module without it."""
+
+    def __getattr__(self, name: str):
+        return getattr(importlib.import_module("pytest"), name)
+
+
+pytest: Any = _Pytest()
 
 DEFAULT_TEST_TARGETS = "llvm;cuda;opencl;metal;vulkan;rocm"
 
@@ -255,9 +265,11 @@ requires_x86_vnni = Feature("x86_vnni", "VNNI", check=_cpu_has("avx512vnni"), pa
 requires_x86_amx = Feature("x86_amx", "AMX", check=_cpu_has("amx-int8"), parents=("x86",))
 requires_aarch64 = Feature("AArch64", "an AArch64 machine", check=lambda: _MACHINE in ("aarch64", "arm64"))
 requires_arm_dot = Feature("arm_dot", "ARM dot products", check=_cpu_has("dotprod"), parents=("AArch64",))
-skip_if_wheel_test = pytest.mark.skipif(
-    os.getenv("WHEEL_TEST", "").lower() in ("true", "1"), reason="not run against an installed wheel"
-)
+
+def skip_if_wheel_test(func):
+    """Skip where the tests are run against an installed wheel."""
+    in_wheel = os.getenv("WHEEL_TEST", "").lower() in ("true", "1")
+    return pytest.mark.skipif(in_wheel, reason="not run against an installed wheel")(func)
 
 
 def skip_if_32bit(reason: str):

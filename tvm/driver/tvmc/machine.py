@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...target import llvm_facts
-from ...target.cpu import machine_of, resolve_cpu
+from ...runtime import host_cpu
 from .errors import TVMCException
 
 # Features of x86 whose instructions appear in compiled code: those LLVM uses unasked, and those of our kernels.
@@ -18,6 +17,9 @@ _USED = re.compile(
 
 def machine(target) -> dict[str, Any]:
     """Triple, CPU and the features that compiled code may use."""
+    from ...target import llvm_facts
+    from ...target.cpu import resolve_cpu
+
     if target.kind.name != "llvm":
         return {}
     cpu = resolve_cpu(target)
@@ -33,10 +35,12 @@ def machine(target) -> dict[str, Any]:
 
 def check_linker(target, cross: str | None, output_format: str) -> None:
     """Refuse code for another machine that no linker is named for."""
+    from ...target.cpu import resolve_cpu
+
     if target.kind.name != "llvm" or cross or output_format != "so":
         return
     triple = resolve_cpu(target).triple
-    if machine_of(triple) != machine_of(llvm_facts.host().triple):
+    if not host_cpu.runs(triple):
         raise TVMCException(f"a library for {triple} needs a linker for that machine: --cross-compiler COMMAND, for "
                             "example aarch64-linux-gnu-gcc or 'python3 -m ziglang cc -target aarch64-linux-gnu'")
 
@@ -48,14 +52,10 @@ def check_machine(wanted: Any) -> None:
     features = wanted.get("features", [])
     if not isinstance(features, list):
         raise TVMCException("the package is damaged: its manifest gives no list of features")
-    here = llvm_facts.host()
-    if machine_of(str(wanted["triple"])) != machine_of(here.triple):
-        raise TVMCException(f"the package was compiled for {wanted['triple']}, this machine is {here.triple}; compile "
-                            "the model for this machine, or run the package on the other one")
-    lacking = [str(f) for f in features if f"-{f}" in here.features]
+    if not host_cpu.runs(str(wanted["triple"])):
+        raise TVMCException(f"the package was compiled for {wanted['triple']}, this machine is {host_cpu.triple()}; "
+                            "compile the model for this machine, or run the package on the other one")
+    lacking = host_cpu.lacking(map(str, features))
     if lacking:
-        raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}; this machine ({here.name}) lacks "
-                            f"{', '.join(lacking)}. Compile it with --target \"llvm -mcpu={here.name}\"")
-
-
-__all__ = ["check_linker", "check_machine", "machine"]
+        raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}; this machine lacks "
+                            f"{', '.join(lacking)}. Compile it here, or elsewhere with an -mcpu that has none of them")

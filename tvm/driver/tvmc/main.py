@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import os
 import signal
@@ -17,6 +18,29 @@ from .config_options import convert_config_json_to_cli, read_and_convert_json_in
 from .errors import TVMCException, TVMCImportError
 
 logger = logging.getLogger("TVMC")
+
+
+# Modules that register subcommands, and those of each.
+SUBCOMMANDS = {
+    "autotuner": ("tune", "report"),
+    "compiler": ("compile",),
+    "completion": ("completion",),
+    "runner": ("run",),
+}
+
+
+def _load_subcommands() -> dict[str, str]:
+    """Load the subcommands that are here; for each of the others, which the runtime alone has not, who has it."""
+    absent = {}
+    for module, names in SUBCOMMANDS.items():
+        path = f"{__package__}.{module}"
+        try:
+            importlib.import_module(path)
+        except ImportError as problem:
+            if problem.name != path:
+                raise
+            absent.update(dict.fromkeys(names, str(problem)))
+    return absent
 
 
 def _main(argv: list[str]) -> int | None:
@@ -34,11 +58,15 @@ def _main(argv: list[str]) -> int | None:
     try:
         defaults = convert_config_json_to_cli(read_and_convert_json_into_dict(known))
         subparser = parser.add_subparsers(title="commands")
-        from . import autotuner, compiler, completion, runner  # noqa: F401  (subcommands register themselves)
-
+        absent = _load_subcommands()
+        asked = next((word for word in argv if not word.startswith("-")), "")
+        if asked in absent:
+            raise TVMCException(f"tvmc {asked}: {absent[asked]}")
         for make in REGISTERED_PARSER:
             make(subparser, parser, defaults)
-        refuse_unknown(subparser, defaults)
+        # An option of a command that is not here is no mistake.
+        if not absent:
+            refuse_unknown(subparser, defaults)
     except TVMCException as problem:
         sys.stderr.write(f"Error: {problem}\n")
         return 4
@@ -59,7 +87,7 @@ def _run(args) -> int | None:
     try:
         return args.func(args)
     except TVMCImportError as problem:
-        sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install tlcpack[tvmc]".')
+        sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install {problem}".\n')
         return 5
     except TVMCException as problem:
         return _say(args, str(problem), 4)

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...contrib import utils
 from ...error import TVMError
-from ...ir.serialize import load_json, save_json
 from ...runtime.params import load_param_dict, save_param_dict
 from .errors import TVMCException
 from .files import is_special, write_whole
@@ -41,6 +40,8 @@ class TVMCModel:
 
     def save(self, model_path: str) -> None:
         """Write the graph and its parameters into an archive."""
+        from ...ir.serialize import save_json
+
         with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
             files = {"model.json": save_json(self.mod).encode(), "model.params": bytes(save_param_dict(self.params))}
             for name, data in files.items():
@@ -51,6 +52,8 @@ class TVMCModel:
 
     def load(self, model_path: str) -> None:
         """Read what ``save`` wrote."""
+        from ...ir.serialize import load_json
+
         folder = self._tmp_dir.relpath("model")
         os.makedirs(folder, exist_ok=True)
         _extract(model_path, folder)

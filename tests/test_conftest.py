@@ -1,0 +1,74 @@
+"""What ``tests/conftest.py`` gives to every run: the seed of a commit, and skips counted by reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import conftest
+
+SUITE = """
+import pytest
+from hypothesis import given, settings, strategies
+
+@pytest.mark.parametrize("number", range(40))
+def test_that_needs_a_thing(number):
+    pytest.skip("there is no such thing")
+
+def test_that_needs_another():
+    pytest.skip("nor another")
+
+@settings(max_examples=5)
+@given(strategies.integers())
+def test_numbers(number):
+    print("drawn", number)
+"""
+
+
+def run_suite(folder: Path, **environment: str) -> list[str]:
+    (folder / "test_it.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    inherited = {key: value for key, value in os.environ.items() if key not in ("CI", "TVM_TEST_SEED")}
+    done = subprocess.run(command, cwd=folder, env={**inherited, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def drawn(lines: list[str]) -> list[str]:
+    return re.findall(r"drawn (-?\d+)", "\n".join(lines))
+
+
+def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_drawn(tmp_path):
+    here = run_suite(tmp_path, TVM_TEST_SEED="5")
+    assert [line for line in here if " skipped: " in line] == [
+        "40 skipped: there is no such thing", "1 skipped: nor another"]
+    assert len(drawn(here)) == 5
+    # The same in continuous integration, and others with another seed.
+    assert drawn(run_suite(tmp_path, TVM_TEST_SEED="5", CI="true")) == drawn(here)
+    assert drawn(run_suite(tmp_path, TVM_TEST_SEED="6")) != drawn(here)
+
+
+def test_the_seed_is_that_of_the_commit_and_a_constant_outside_a_checkout(tmp_path, monkeypatch):
+    git = ["git", "-C", str(conftest.ROOT), "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(git, capture_output=True, text=True).stdout
+    except OSError:
+        commit = ""
+    assert conftest.seed_of_commit() == int(commit[:7] or "1", 16) == conftest.seed_of_commit()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(conftest, "ROOT", tmp_path)
+    assert conftest.seed_of_commit() == 1
+    monkeypatch.setenv("PATH", "")
+    assert conftest.seed_of_commit() == 1
+
+
+def test_a_reason_is_read_from_both_kinds_of_reports():
+    report = pytest.TestReport("a", ("a", 1, ""), {}, "skipped", ("a.py", 3, "Skipped: no gcc"), "call")
+    assert conftest.reason_of(report) == "no gcc"
+    report.longrepr = "no gcc"
+    assert conftest.reason_of(report) == "no gcc"

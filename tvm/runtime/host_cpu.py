@@ -1,0 +1,80 @@
+"""What this machine is, asked of its kernel: the runtime checks without LLVM whether code can run here."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+
+# Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
+# a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
+_X86 = dict.fromkeys("""
+    avx avx2 avx512bw avx512cd avx512dq avx512er avx512f avx512ifma avx512pf avx512vl bmi2 cmov cx16 f16c fma fma4
+    gfni movbe popcnt sse sse2 sse4a ssse3 tbm vaes vpclmulqdq xop
+""".split()) | {
+    "amx-bf16": "amx_bf16", "amx-int8": "amx_int8", "amx-tile": "amx_tile", "avx512bf16": "avx512_bf16",
+    "avx512bitalg": "avx512_bitalg", "avx512vbmi": "avx512vbmi", "avx512vbmi2": "avx512_vbmi2",
+    "avx512vnni": "avx512_vnni", "avx512vpopcntdq": "avx512_vpopcntdq", "bmi": "bmi1", "lzcnt": "abm",
+    "sahf": "lahf_lm", "sse3": "pni", "sse4.1": "sse4_1", "sse4.2": "sse4_2",
+}  # fmt: skip
+_AARCH64 = dict.fromkeys(["aes", "bf16", "i8mm", "sha2", "sve", "sve2"]) | {
+    "crc": "crc32", "dotprod": "asimddp", "fp-armv8": "fp", "fullfp16": "asimdhp", "lse": "atomics", "neon": "asimd",
+    "rdm": "asimdrdm",
+}  # fmt: skip
+_KNOWN = {"x86_64": _X86, "aarch64": _AARCH64}
+
+
+def triple() -> str:
+    """Architecture and operating system, as a triple begins and ends."""
+    return f"{platform.machine().lower()}-{sys.platform}"
+
+
+def runs(code: str) -> bool:
+    """Whether code for this triple can run here as far as architecture and operating system go."""
+    return machine_of(code) == machine_of(triple())
+
+
+def arch_of(triple: str) -> str:
+    """The family of architectures a triple's first part belongs to."""
+    first = triple.split("-")[0].lower()
+    rows = (
+        ("x86", r"x86_64.*|amd64|i[3-7]86|x86"),
+        ("aarch64", r"aarch64.*|arm64.*"),
+        ("arm", r"arm.*|thumb.*"),
+        ("riscv", r"riscv.*"),
+        ("hexagon", r"hexagon.*"),
+        ("wasm", r"wasm.*"),
+        ("ppc", r"powerpc.*|ppc.*"),
+    )
+    return next((name for name, pattern in rows if re.fullmatch(pattern, first)), first)
+
+
+def machine_of(triple: str) -> tuple[str, str]:
+    """(architecture, operating system): two triples that agree here can run each other's code."""
+    first = triple.split("-")[0].lower()
+    canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
+    if canonical not in ("x86_64", "aarch64"):
+        canonical = arch_of(triple) + ("64" if "64" in first else "32")
+    found = re.search(r"linux|darwin|macos|windows|freebsd|android|ios", triple.lower())
+    return canonical, {"macos": "darwin"}.get(found.group(), found.group()) if found else "none"
+
+
+def lacking(features: Iterable[str]) -> list[str]:
+    """Those features, by LLVM's names, that this CPU surely has not."""
+    known = _KNOWN.get(machine_of(triple())[0], {})
+    shown = _flags()
+    return [name for name in features if shown and name in known and (known[name] or name) not in shown]
+
+
+@cache
+def _flags() -> frozenset[str]:
+    """The words of the kernel's line about features; none where it has no such line."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = (line.partition(":") for line in file)
+            return next((frozenset(text.split()) for key, _, text in lines if key.strip() in ("flags", "Features")),
+                        frozenset())  # fmt: skip
+    except OSError:
+        return frozenset()
