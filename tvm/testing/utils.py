@@ -21,7 +21,6 @@ import pytest
 
 import tvm
 from tvm.codegen.backend import BACKENDS
-from tvm.ir.structural import assert_structural_equal
 from tvm.target import Target
 
 DEFAULT_TEST_TARGETS = "llvm;cuda;opencl;metal;vulkan;rocm"
@@ -250,7 +249,7 @@ requires_rocm = Feature("rocm", "ROCm", target_kind="rocm", parents=("gpu",))
 requires_metal = Feature("metal", "Metal", target_kind="metal", parents=("gpu",))
 requires_vulkan = Feature("vulkan", "Vulkan", target_kind="vulkan", parents=("gpu",))
 requires_hexagon = Feature("hexagon", "Hexagon", check=_absent("Hexagon"))
-requires_rpc = Feature("rpc", "RPC", check=lambda: importlib.util.find_spec("tvm.rpc") is not None)
+requires_rpc = Feature("rpc", "RPC", check=_absent("RPC to another machine"))
 requires_micro = Feature("micro", "microTVM", check=_absent("microTVM"))
 requires_cmsisnn = Feature("cmsisnn", "CMSIS-NN", check=_absent("CMSIS-NN"))
 requires_ethosn = Feature("ethosn", "Ethos-N", check=_absent("Ethos-N"))
