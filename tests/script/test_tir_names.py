@@ -9,7 +9,13 @@ from tvm.script import tir as T
 
 
 @T.prim_func
-def scale(a: T.handle, B: T.Buffer((16,), "float32"), C: T.Buffer[(4, 4), "int8"], n: T.int32, p: T.Ptr[T.float32]):
+def scale(
+    a: T.handle,
+    B: T.Buffer((16,), "float32"),
+    C: T.Buffer[(4, 4), "int8"],  # noqa: F821
+    n: T.int32,
+    p: T.Ptr[T.float32],
+):
     T.func_attr({"global_symbol": "scale"})
     for i in T.serial(16):
         B[i] = B[i] * 2.0

@@ -1,4 +1,4 @@
-"""Parts of the public interface whose feature is not built: their modules import, and what they name refuses to be used.
+"""Parts of the interface whose feature is not built: their modules import, and what they name refuses to be used.
 
 A script that only imports such a part, or only reaches it on another machine, runs. ``PARTS`` says for each module what
 it gives, in the words of the error, and its names. A module made of a row is found after the files of the tree, so a

@@ -154,9 +154,9 @@ PARTS: dict[str, Part] = {
         _PARSER,
         "Assert Else If LetStmt Range Then While alloc_buffer allocate allocate_const attr axis block block_attr"
         " buffer_decl buffer_store comm_reducer env_thread evaluate func_attr func_name grid index_map init"
-        " launch_thread llvm_lookup_intrinsic_id match_buffer meta_var parallel prefetch preflattened_buffer reads realize serial"
-        " static_assert target thread_binding tvm_call_cpacked tvm_call_packed tvm_call_packed_lowered unroll var"
-        " vectorized where writes",
+        " launch_thread llvm_lookup_intrinsic_id match_buffer meta_var parallel prefetch preflattened_buffer reads"
+        " realize serial static_assert target thread_binding tvm_call_cpacked tvm_call_packed"
+        " tvm_call_packed_lowered unroll var vectorized where writes",
         "macro prim_func",
     ),
     "tvm.script.relax": Part("Relax", "", "function"),
