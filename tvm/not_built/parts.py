@@ -249,6 +249,50 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),
     "tvm.contrib.torch": Part("the bridge to PyTorch", "compile optimize_torch", "as_torch"),
     "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
+    "tvm.relay.op.op": Part(
+        "a rule of one's own for FakeQuantizationToInteger",
+        "register_fake_quantization_to_integer register_optional_fake_quantization_to_integer",
+    ),
+    "tvm.relay.testing": Part("the gradient of graphs", "check_grad"),
+    "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
+    "tvm.relay.backend.name_transforms": Part(
+        _MICRO,
+        "prefix_generated_name prefix_name sanitize_name to_c_constant_style to_c_function_style to_c_variable_style",
+    ),
+    "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
+    "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
+    "tvm.relay.transform": Part(
+        "the pass",
+        "AnnotateUsedMemory AutoSchedulerLayoutRewrite BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " ManifestLifetimes MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
+        " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
+        " SimplifyFCTranspose to_cps un_cps",
+    ),
+    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet CallGraph"),
+    "tvm.tir.transform": Part(
+        "the pass",
+        "ApplyLayoutTransforms BF16Legalize CoProcSync DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
+        " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment InjectCopyIntrin"
+        " InjectPTXLDG32 InjectPermutedLayout InjectRollingBuffer InjectSoftwarePipeline InstallDebugSpans"
+        " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
+        " LowerCustomDatatypes LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
+        " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
+        " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",
+    ),
+    "tvm.runtime.executor": Part("the ahead-of-time executor", "AotModule aot_executor"),
+    "tvm.runtime.executor.aot_executor": Part("the ahead-of-time executor", "AotModule"),
+    "tvm.target.datatype": Part(
+        "the set of custom data types",
+        "create_lower_func create_min_lower_func get_type_code get_type_name get_type_registered lower_call_pure_extern"
+        " lower_ite register register_min_func register_op",
+    ),
+    "tvm.testing.aot": Part(
+        "the ahead-of-time executor",
+        "AOTCompiledTestModel AOTTestModel AOTTestRunner compile_and_run compile_models generate_ref_data"
+        " run_and_check",
+    ),
+    "tvm.testing.runner": Part(_RPC, "local_run rpc_run"),
     **{
         f"tvm.relay.op.contrib.{name}": Part(f"the compiler {title}", names, questions=questions)
         for name, title, names, questions in (
