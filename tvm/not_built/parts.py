@@ -196,6 +196,24 @@ PARTS: dict[str, Part] = {
             " dense depthwise_conv2d_nchw depthwise_conv2d_nhwc elemwise injective pool reduce softmax".split()
         ),
     ),
+    **{
+        f"tvm.topi.{device}": Part("this way to compute the operator", names + " " + " ".join(
+            f"schedule_{name}" for name in names.split()
+        ))
+        for device, names in {
+            "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
+            " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
+            " conv3d_cudnn conv3d_ncdhw_winograd conv3d_ndhwc_tensorcore dense_cublas dense_int8 dense_tensorcore"
+            " group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense sparse_dense_padded sort_thrust"
+            " argsort_thrust topk_thrust",
+            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 dense_cblas dense_int8 dense_mkl dense_mkldnn"
+            " sparse_conv2d sparse_dense",
+            "arm_cpu": "bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense conv2d_NCHWc_int8"
+            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_winograd_nnpack"
+            " depthwise_conv2d_nhwc_dsp",
+            "rocm": "batch_matmul_rocblas conv2d_nchw_miopen dense_rocblas",
+        }.items()
+    },
     "tvm.contrib.coreml_runtime": _library("Core ML", "CoreMLModule create"),
     "tvm.contrib.cublas": _library("cuBLAS", "batch_matmul matmul"),
     "tvm.contrib.cublaslt": _library("cuBLASLt", "matmul"),
