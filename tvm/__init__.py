@@ -46,15 +46,17 @@ if TYPE_CHECKING:
 
 _COMPILER_MODULES = frozenset(
     """
-    arith autotvm codegen contrib driver instrument ir parser relay
-    script support target te testing tir topi transform
+    arith auto_scheduler autotvm codegen contrib driver instrument ir meta_schedule micro parser relay rpc
+    script support target te testing tir topi transform utils
     """.split()
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}
 
 # The distribution tvm-classic-runtime has no compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:
-    from . import _join
+    from . import _join, not_built
+
+    not_built.install()
 else:
     from . import _runtime_only
 

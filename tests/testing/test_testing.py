@@ -13,6 +13,7 @@ import tvm.testing
 from tvm import te, tir
 
 PLUGIN_TESTS = '''
+import pytest
 import tvm, tvm.testing
 size, name = tvm.testing.parameters((1, "one"), (2, "two"))
 shape = tvm.testing.parameter((2, 3), (4,))
@@ -32,6 +33,61 @@ def test_together(size, name):
 
 def test_area(shape, area):
     assert area in (6, 4)
+
+class TestAttributes:
+    rank = tvm.testing.parameter(1, 2)
+    low, high = tvm.testing.parameters((0, 1), (2, 3))
+    kind = tvm.testing.parameter(by_dict={"small": 4, "large": 8})
+
+    @tvm.testing.fixture
+    def both(self, rank, kind):
+        return rank * kind
+
+    @tvm.testing.fixture(cache_return_value=True)
+    def values(self, rank):
+        return [0] * rank
+
+    def test_rank(self, rank, both, values):
+        assert both in (4, 8, 16, 32) and len(values) == rank
+
+    def test_set(self, low, high):
+        assert high == low + 1
+
+class TestInherits(TestAttributes):
+    rank = tvm.testing.parameter(4)
+
+    def test_other(self, rank):
+        assert rank == 4
+
+class TestOwnTargets:
+    target = tvm.testing.parameter("llvm -mcpu=x86-64")
+
+    def test_own(self, target, dev):
+        assert target == "llvm -mcpu=x86-64" and dev == tvm.cpu(0)
+
+@tvm.testing.parametrize_targets("vulkan -from_device=0", "cuda -libs=cudnn")
+def test_absent_device(target, dev):
+    raise AssertionError("it cannot run")
+
+@pytest.mark.parametrize("target,n", [("llvm", 1), ("cuda -libs=cudnn", 2), ("rocm", 3)])
+def test_explicit(target, n):
+    assert n == 1
+
+@tvm.testing.known_failing_targets("llvm")
+def test_fails(target):
+    raise AssertionError(target)
+
+class TestTwice(tvm.testing.CompareBeforeAfter):
+    size = tvm.testing.parameter(4, 8)
+
+    def transform(self):
+        return tvm.tir.transform.Simplify()
+
+    def before(self, size):
+        return tvm.tir.PrimFunc([], tvm.tir.Evaluate(tvm.tir.Var("x", "int32") * 0 + size))
+
+    def expected(self, size):
+        return tvm.tir.PrimFunc([], tvm.tir.Evaluate(tvm.tir.const(size, "int32")))
 
 @tvm.testing.requires_cuda
 def test_cuda():
@@ -56,8 +112,12 @@ def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert any(line.startswith("PASSED") and line.endswith("test_on_targets[llvm]") for line in run.stdout.splitlines())
-    for words in ("test_together[1-one]", "test_together[2-two]", "test_area[shape0]", "test_two[llvm"):
+    for words in ("test_together[1-one]", "test_together[2-two]", "test_area[shape0]", "test_two[llvm",
+                  "TestAttributes::test_rank[1-small]", "TestAttributes::test_set[2-3]", "TestInherits::test_other[4]",
+                  "TestOwnTargets::test_own[llvm -mcpu=x86-64]", "TestTwice::test_compare[8]", "test_explicit[llvm-1]"):
         assert words in run.stdout, words
+    assert "target vulkan -from_device=0 cannot run here" in run.stdout and "it cannot run" not in run.stdout
+    assert any(line.startswith("XFAIL") and "test_fails[llvm]" in line for line in run.stdout.splitlines())
     if not tvm.cuda(0).exist:
         assert "CUDA cannot run here" in run.stdout or "a GPU is not here" in run.stdout
 

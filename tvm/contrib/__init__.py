@@ -1,1 +1,16 @@
 """Helpers beside the compiler: toolchains, files, outside libraries."""
+
+from __future__ import annotations
+
+import importlib
+
+
+def __getattr__(name: str):
+    """Parts that are loaded when they are first named, as ``tvm.contrib.graph_executor``."""
+    path = f"{__name__}.{name}"
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

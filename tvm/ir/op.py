@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from ..error import TVMError
 from ..registry import Registry
 from .node import Node
 
 OPS: Registry[Op] = Registry("operator")
+# Relations between the types of inputs and result, by name: ``rule(attrs, types) -> type``.
+TYPE_RELATIONS: Registry[Callable[[Any, list], Any]] = Registry("type relation")
+
+
+class Argument(NamedTuple):
+    """An input of an operator, for readers."""
+
+    name: str
+    type_info: str
+    description: str
 
 
 class Op(Node, key="Op"):
@@ -47,6 +59,44 @@ class Op(Node, key="Op"):
 
     def reset_attr(self, attr_name: str) -> None:
         self.attrs.pop(attr_name, None)
+        _LEVELS.pop((self.name, attr_name), None)
+
+    # -- an operator described from Python ---------------------------------------------------------------------
+
+    def set_num_inputs(self, n: int) -> None:
+        """How many inputs calls of the operator have."""
+        self.num_inputs = self.attrs["num_inputs"] = int(n)
+
+    def add_argument(self, name: str, type: str, description: str) -> None:
+        """Describe the next input."""
+        self.attrs["arguments"] = (*self.arguments, Argument(name, type, description))
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return self.attrs.get("arguments", ())
+
+    def set_support_level(self, level: int) -> None:
+        """How well the operator is supported; 1 is best."""
+        self.attrs["support_level"] = int(level)
+
+    @property
+    def support_level(self) -> int:
+        return self.attrs.get("support_level", 10)
+
+    def set_attrs_type_key(self, key: str) -> None:
+        """The class of the attributes of its calls."""
+        self.attrs["attrs_type_key"] = key
+
+    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any] | None = None) -> None:
+        """The type of a result: ``type_rel_func(types of the inputs, attributes)``, or a relation known by its name."""
+        if type_rel_func is None and rel_name not in TYPE_RELATIONS:
+            raise TVMError(f"type relation '{rel_name}' is not known; there are {', '.join(TYPE_RELATIONS.names())}")
+        if "type_rule" in self.attrs:
+            raise TVMError(f"operator {self.name} has a type relation already")
+        relate = type_rel_func
+        self.attrs["type_rule"] = (
+            TYPE_RELATIONS[rel_name] if relate is None else lambda attrs, types: relate(list(types), attrs)
+        )
 
     def __str__(self):
         return f"Op({self.name})"

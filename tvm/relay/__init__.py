@@ -20,7 +20,7 @@ from ..ir.type import (
 )
 from ..ir.type import RelayRefType as RefType
 from ..runtime.params import load_param_dict, save_param_dict
-from . import adt, expr, op, parser, printer
+from . import adt, backend, expr, op, parser, printer, ty
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from .expr import (
     Any,
@@ -34,6 +34,8 @@ from .expr import (
     RefCreate,
     RefRead,
     RefWrite,
+    RelayExpr,
+    TempExpr,
     Tuple,
     TupleGetItem,
     TupleWrapper,
@@ -54,7 +56,14 @@ from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
 from .printer import astext, pretty_print
 from .substitute import free_vars
-from . import analysis, dataflow_pattern, expr_functor, infer_adt, prelude, testing, transform
+from . import analysis, base, dataflow_pattern, expr_functor, function, infer_adt, loops, param_dict, prelude
+from . import scope_builder, testing, transform, type_functor
+from .prelude import Prelude
+from .scope_builder import ScopeBuilder
+from .ty import ShapeVar, scalar_type
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
+from . import with_fields as _with_fields
+from .with_fields import FunctionWithFields
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from . import qnn
 from .op import layout as _layout
@@ -62,6 +71,10 @@ from .op.nn import cpu_layout as _cpu_layout
 from .op.nn import cpu_layout_nd as _cpu_layout_nd
 from .transform import build_config
 from .transform.function_pass import InferType
+
+
+# The older path of these names.
+expr.__dict__.update({name: getattr(_with_fields, name) for name in _with_fields.__all__})
 
 
 def _call(op_, args):
@@ -79,6 +92,6 @@ _cpu_layout_nd.install()
 
 def __getattr__(name: str):
     # The importers stand above the graph language: they are loaded when a script first names them.
-    if name == "frontend":
-        return importlib.import_module(".frontend", __name__)
+    if name in ("collage", "frontend", "quantize", "vm"):
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tvm.relay' has no attribute '{name}'")

@@ -13,8 +13,10 @@ from ..ir.structural import structural_key
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
 from ..ir.visit import post_order
+from ..not_built import name_of as _name_of
 from .adt import Match, pattern_variables
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
+from .feature import Feature, detect_feature
 from .infer import dims, infer_type
 from .substitute import free_vars
 
@@ -361,9 +363,13 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Construct
 
 
 __all__ = [
-    "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars", "check_basic_block_normal_form",
-    "check_constant", "check_kind", "count_layers", "extract_fused_functions", "extract_intermdeiate_expr",
-    "extract_intermediate_expr", "free_type_vars", "free_vars", "get_calibration_data", "get_total_mac_number",
-    "list_fake_quantized_op_freqs", "list_op_freqs", "post_order_visit", "search_fc_transpose", "unmatched_cases",
-    "well_formed",
+    "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
+    "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature",
+    "extract_fused_functions", "extract_intermdeiate_expr", "extract_intermediate_expr", "free_type_vars",
+    "free_vars", "get_calibration_data", "get_total_mac_number", "list_fake_quantized_op_freqs", "list_op_freqs",
+    "post_order_visit", "search_fc_transpose", "unmatched_cases", "well_formed",
 ]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

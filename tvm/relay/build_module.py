@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from ..target import Target
 from .backend import library_cache
 from .backend.executor_factory import GraphExecutorFactoryModule
 from .backend.graph import GraphCodegen
+from .backend.options import check_options
 from .backend.te_compiler import KernelCompiler
 from .expr import Constant, Function
 from .infer import infer_module
@@ -99,6 +101,7 @@ def build(
 
     ``progress(stage, done, total)`` is told how far it is.
     """
+    check_options(executor, runtime, workspace_memory_pools, constant_memory_pools)
     target, host = _targets(target, target_host)
     with _records(target):
         return _build(ir_mod, target, host, params, mod_name, progress)
@@ -140,3 +143,10 @@ def _empty() -> IRModule:
     from ..tir.stmt import no_op
 
     return IRModule({"tvmgen_nothing": PrimFunc([], no_op(), None, {}, {"global_symbol": "tvmgen_nothing"})})
+
+
+def __getattr__(name: str) -> Any:
+    # The executors stand on this module; under TVM's path they are names of it.
+    if name in ("DebugExecutor", "GraphExecutor", "create_executor"):
+        return getattr(importlib.import_module(".interpreter", __package__), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

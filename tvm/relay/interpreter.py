@@ -33,6 +33,7 @@ from .expr import (
     const,
 )
 from .infer import infer_module, infer_type
+from .op.implementation import is_computed
 from .substitute import bind as bind_vars
 from .substitute import free_vars
 
@@ -206,7 +207,7 @@ class Interpreter:
         args = [frame.memo[id(a)] for a in node.args]
         if isinstance(node.op, Op):
             expand = node.op.attrs.get("expand")
-            if expand is not None and "compute" not in node.op.attrs:
+            if expand is not None and not is_computed(node.op):
                 made = expand(node.attrs, node.args, [a.checked_type_ for a in node.args])
                 # Values are remembered by the identity of expressions, which must then stay alive.
                 frame.made.append(made)

@@ -86,6 +86,19 @@ def @sizes[A](%ts: List[Tree[A]]) -> int32 {
 """
 
 
+NATURAL = """
+type nat { Z, S(nat), }
+
+def @nat_double(%n: nat) -> nat { match (%n) { Z => Z, S(%m) => S(S(@nat_double(%m))), } }
+
+def @nat_add(%a: nat, %b: nat) -> nat { match (%a) { Z => %b, S(%m) => S(@nat_add(%m, %b)), } }
+
+def @nat_iterate[A](%f: fn (A) -> A, %n: nat) -> fn (A) -> A {
+  match (%n) { Z => fn (%x: A) -> A { %x }, S(%m) => fn (%x: A) -> A { @nat_iterate(%f, %m)(%f(%x)) }, }
+}
+"""
+
+
 def import_prelude(mod: IRModule) -> None:
     """Add the types and functions of the prelude that the module does not have yet."""
     if any(v.name_hint == "List" for v in mod.type_definitions):
@@ -94,8 +107,12 @@ def import_prelude(mod: IRModule) -> None:
 
 
 def _import_standard(mod: IRModule, name: str) -> None:
+    if name == "nat.rly":
+        if not any(v.name_hint == "nat" for v in mod.type_definitions):
+            mod.update(Parser(NATURAL, name).parse_module())
+        return
     if name != "prelude.rly":
-        raise ValueError(f"import_from_std: the standard library has prelude.rly, not '{name}'")
+        raise ValueError(f"import_from_std: the standard library has prelude.rly and nat.rly, not '{name}'")
     import_prelude(mod)
 
 

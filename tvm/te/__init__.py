@@ -84,3 +84,8 @@ from .tensor import (
     TensorSlice,
 )
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
+from ..not_built import name_of as _name_of
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

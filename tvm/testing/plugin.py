@@ -20,18 +20,32 @@ def pytest_generate_tests(metafunc) -> None:
     _parametrize_groups(metafunc)
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """A test with its own list of targets runs on those that this machine has."""
+    for item in items:
+        target = item.callspec.params.get("target") if hasattr(item, "callspec") else None
+        if _names_device(target) and not utils._can_run(target):
+            item.add_marker(pytest.mark.skip(reason=f"target {target} cannot run here"))
+
+
+def _names_device(target) -> bool:
+    kinds = {utils._kind(t) for t in utils.DEFAULT_TEST_TARGETS.split(";")} | {"nvptx"}
+    return (isinstance(target, Target) or (isinstance(target, str) and bool(target))) and utils._kind(target) in kinds
+
+
 def _parametrize_targets(metafunc) -> None:
-    names = metafunc.fixturenames
-    if "target" not in names:
+    # A fixture of the test's own stands for its targets, as ``target = tvm.testing.parameter("llvm", "cuda")``.
+    if "target" not in metafunc.fixturenames or "target" in metafunc._arg2fixturedefs:
         return
     for mark in metafunc.definition.iter_markers("parametrize"):
-        if "target" in str(mark.args[0]).replace(" ", "").split(","):
+        names = mark.args[0]
+        if "target" in (names.replace(" ", "").split(",") if isinstance(names, str) else names):
             return
     excluded = set(getattr(metafunc.function, "tvm_excluded_targets", ()))
     failing = set(getattr(metafunc.function, "tvm_known_failing_targets", ()))
     params = []
     for text in utils._targets():
-        kind = Target(text).kind.name
+        kind = utils._kind(text)
         if kind in excluded or text in excluded:
             continue
         param = utils._target_param(text)
@@ -47,21 +61,17 @@ def _parametrize_groups(metafunc) -> None:
     """Values of ``tvm.testing.parameters`` go together."""
     groups: dict = {}
     for name, definitions in metafunc._arg2fixturedefs.items():
-        function = definitions[-1].func
-        group = getattr(getattr(metafunc.module, name, None) or function, "tvm_parameter_group", None)
-        if group is None and metafunc.cls is not None:
-            group = getattr(getattr(metafunc.cls, name, None), "tvm_parameter_group", None)
+        group = getattr(definitions[-1].func, "tvm_parameter_group", None)
         if group is not None:
             groups.setdefault(id(group[0]), []).append((name, group))
     for members in groups.values():
         names = [n for n, _ in members]
         sets = members[0][1][2]
         values = [tuple(s[g[1]] for _, g in members) for s in sets]
-        metafunc.parametrize(names, values, ids=members[0][1][3], indirect=False)
+        metafunc.parametrize(names, values, ids=members[0][1][3], indirect=True)
 
 
 @pytest.fixture
 def dev(target):
     """The device of the test's target."""
-    text = target if isinstance(target, str) else str(target)
-    return tvm.device(Target(text).kind.name, 0)
+    return tvm.device(utils._kind(target), 0)

@@ -21,7 +21,6 @@ import numpy as np
 
 import tvm
 from tvm.codegen.backend import BACKENDS
-from tvm.ir.structural import assert_structural_equal
 from tvm.target import Target
 
 
@@ -130,11 +129,19 @@ def check_numerical_grads(
 # -- targets -----------------------------------------------------------------------------------------------------------
 
 
+def _kind(target) -> str:
+    """The kind of a target; of a text it is the first word, so a target of a device that is not here has one too."""
+    return target.split()[0] if isinstance(target, str) and target[:1] != "{" else Target(target).kind.name
+
+
 @functools.cache
-def _can_run(text: str) -> bool:
+def _can_run(target) -> bool:
     """Whether code for this target can be compiled and its device is here."""
-    kind = Target(text).kind.name
-    return BACKENDS.get(kind) is not None and bool(tvm.runtime.enabled(kind)) and tvm.device(kind, 0).exist
+    kind = _kind(target)
+    if BACKENDS.get(kind) is None or not tvm.runtime.enabled(kind) or not tvm.device(kind, 0).exist:
+        return False
+    libraries = Target(target).attrs.get("libs", ())
+    return not (kind == "cuda" and {"cudnn", "cublas"} & set(libraries))
 
 
 def _targets() -> list[str]:
@@ -144,15 +151,15 @@ def _targets() -> list[str]:
 
 def enabled_targets() -> list[tuple[str, Any]]:
     """(target, device) of every target of the tests that this machine can run."""
-    return [(t, tvm.device(Target(t).kind.name, 0)) for t in _targets() if _can_run(t)]
+    return [(t, tvm.device(_kind(t), 0)) for t in _targets() if _can_run(t)]
 
 
 def device_enabled(target) -> bool:
     """Whether tests should run on this target: it is among the tests' targets and can run."""
     if not isinstance(target, str):
         raise TypeError("device_enabled takes the target as text")
-    kind = target.split(" ")[0]
-    return any(Target(t).kind.name == kind for t in _targets()) and _can_run(target)
+    kind = _kind(target)
+    return any(_kind(t) == kind for t in _targets()) and _can_run(target)
 
 
 def get_target(device: str) -> str:
@@ -252,7 +259,7 @@ requires_rocm = Feature("rocm", "ROCm", target_kind="rocm", parents=("gpu",))
 requires_metal = Feature("metal", "Metal", target_kind="metal", parents=("gpu",))
 requires_vulkan = Feature("vulkan", "Vulkan", target_kind="vulkan", parents=("gpu",))
 requires_hexagon = Feature("hexagon", "Hexagon", check=_absent("Hexagon"))
-requires_rpc = Feature("rpc", "RPC", check=lambda: importlib.util.find_spec("tvm.rpc") is not None)
+requires_rpc = Feature("rpc", "RPC", check=_absent("RPC to another machine"))
 requires_micro = Feature("micro", "microTVM", check=_absent("microTVM"))
 requires_cmsisnn = Feature("cmsisnn", "CMSIS-NN", check=_absent("CMSIS-NN"))
 requires_ethosn = Feature("ethosn", "Ethos-N", check=_absent("Ethos-N"))
@@ -290,10 +297,9 @@ def parametrize_targets(*args):
     return decorate
 
 
-def _target_param(text: str):
-    kind = Target(text).kind.name
-    marks = [pytest.mark.skipif(not _can_run(text), reason=f"target {text} cannot run here")]
-    return pytest.param(text, marks=marks, id=kind)
+def _target_param(target):
+    marks = [pytest.mark.skipif(not _can_run(target), reason=f"target {target} cannot run here")]
+    return pytest.param(target, marks=marks, id=_kind(target))
 
 
 def exclude_targets(*args):
@@ -323,8 +329,9 @@ def parameter(*values, ids=None, by_dict=None):
             raise RuntimeError("parameter: give values, or by_dict, not both")
         ids, values = list(by_dict), list(by_dict.values())
 
+    # As an attribute of a class the function is bound, and then called with the instance of the class first.
     @pytest.fixture(params=values, ids=ids)
-    def as_fixture(request):
+    def as_fixture(*_instance, request):
         return request.param
 
     return as_fixture
@@ -336,12 +343,13 @@ def parameters(*value_sets, ids=None):
     group = object()
     for i in range(len(value_sets[0])):
 
-        def value():
-            raise pytest.UsageError("tvm.testing.parameters needs the plugin: pytest -p tvm.testing.plugin")
+        def value(*_instance, request):
+            if not hasattr(request, "param"):
+                raise pytest.UsageError("tvm.testing.parameters needs the plugin: pytest -p tvm.testing.plugin")
+            return request.param
 
-        made = pytest.fixture(value)
-        made.tvm_parameter_group = (group, i, value_sets, ids)
-        out.append(made)
+        value.tvm_parameter_group = (group, i, value_sets, ids)
+        out.append(pytest.fixture(value))
     return out
 
 
@@ -357,7 +365,8 @@ def fixture(func=None, *, cache_return_value: bool = False):
     def kept(*args, **kwargs):
         import copy
 
-        key = (args, tuple(sorted(kwargs.items())))
+        # pytest gives the values by name; what comes by position is the instance of the test's class.
+        key = (tuple(type(a) for a in args), tuple(sorted(kwargs.items())))
         try:
             hash(key)
         except TypeError:
@@ -367,32 +376,6 @@ def fixture(func=None, *, cache_return_value: bool = False):
         return copy.deepcopy(cache[key])
 
     return pytest.fixture(kept)
-
-
-class CompareBeforeAfter:
-    """A test of a pass: subclasses give ``transform``, ``before`` and ``expected`` (a function, a PrimFunc, a module,
-    or the class of an exception)."""
-
-    def transform(self):
-        raise TypeError("a subclass of CompareBeforeAfter needs a fixture or method 'transform'")
-
-    def _module(self, value):
-        if inspect.isfunction(value) or inspect.ismethod(value):
-            value = value()
-        if isinstance(value, tvm.IRModule):
-            return value
-        if isinstance(value, tvm.tir.PrimFunc):
-            return tvm.IRModule({"main": value})
-        return value
-
-    def test_compare(self):
-        before, expected = self._module(self.before), self.expected
-        apply = self.transform() if inspect.ismethod(self.transform) else self.transform
-        if inspect.isclass(expected) and issubclass(expected, Exception):
-            with pytest.raises(expected):
-                apply(before)
-            return
-        assert_structural_equal(apply(before), self._module(expected))
 
 
 class _SpanFilling:

@@ -8,6 +8,7 @@ from ..target import Target
 from ..te.schedule import Schedule
 from ..te.tensor import Tensor
 from . import generic
+from .faces import face
 from .nn import conv2d_nchw, depthwise_conv2d_nchw
 from .schedule import schedule_for
 from .vision import (
@@ -39,6 +40,8 @@ def schedules(default: str) -> dict[str, Callable]:
 
 _SCHEDULES = schedules("cuda")
 globals().update(_SCHEDULES)
+
+__getattr__ = face(__name__)
 
 __all__ = [
     *_SCHEDULES, "all_class_non_max_suppression", "conv2d_nchw", "depthwise_conv2d_nchw", "get_valid_counts",

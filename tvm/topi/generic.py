@@ -35,6 +35,11 @@ _FAMILIES = (
     "l2_normalize", "lrn", "matmul", "multibox_detection", "multibox_prior", "multibox_transform_loc", "nms",
     "pool_grad", "proposal", "reduce", "reorg", "roi_align", "roi_pool", "scatter", "softmax", "sort", "topk",
     "unique",
+    # Ways to compute an operator that have schedules of their own name.
+    "conv2d_nchw_spatial_pack", "conv2d_nchw_winograd", "conv2d_nhwc_spatial_pack", "dense_large_batch",
+    "dense_nopack", "dense_pack", "dense_small_batch", "depthwise_conv2d_nchw_spatial_pack",
+    "dft", "group_conv2d_transpose_nchw", "invert_permutation", "scan", "scatter_elements", "scatter_nd",
+    "searchsorted",
 )  # fmt: skip
 for _family in _FAMILIES:
     globals()[f"schedule_{_family}"] = _named(f"schedule_{_family}")

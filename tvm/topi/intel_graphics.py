@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from .cuda import schedules
+from .faces import face
 from .nn import conv2d_nchw, dense, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 
 _SCHEDULES = schedules("opencl -device=intel_graphics")
 globals().update(_SCHEDULES)
+
+__getattr__ = face(__name__)
 
 __all__ = [*_SCHEDULES, "conv2d_nchw", "dense", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import generic, nn
+from .faces import face
 from .nn import depthwise_conv2d_nchw
 from .vision import roi_align_nchw
 
@@ -14,5 +15,7 @@ def dense_dynamic(A, B, bias, dtype):
 
 globals().update({name: getattr(generic, name) for name in generic.__all__})
 schedule_dense_dynamic = generic.schedule_dense
+
+__getattr__ = face(__name__)
 
 __all__ = [*generic.__all__, "dense_dynamic", "depthwise_conv2d_nchw", "roi_align_nchw", "schedule_dense_dynamic"]

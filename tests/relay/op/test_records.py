@@ -44,7 +44,8 @@ def test_paths_of_tvm():
 def test_facts_can_be_added():
     made = relay.op.op.register("test.relay_op_new", "For this test.")
     try:
-        assert relay.op.op.register("test.relay_op_new") is made
+        with pytest.raises(tvm.TVMError, match="Operator test.relay_op_new is registered before"):
+            relay.op.op.register("test.relay_op_new")
         relay.op.op.register_pattern("test.relay_op_new", OpPattern.INJECTIVE)
         relay.op.op.register_stateful("test.relay_op_new", True)
         assert made.get_attr("TOpPattern") == 2 and made.get_attr("TOpIsStateful") is True

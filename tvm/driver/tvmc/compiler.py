@@ -11,6 +11,7 @@ from ...autotvm.task.dispatcher import history
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
+from ...relay.backend.options import check_options
 from ...target.cpu import resolve_cpu
 from . import frontends
 from .arguments import add_verbose, apply_defaults, register_parser
@@ -167,14 +168,10 @@ def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_f
     """Options that ask for parts that do not exist yet."""
     if use_vm:
         raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
-    if executor is not None and executor.name != "graph":
-        raise TVMCException(f"executor {executor.name} is not supported yet; use graph")
-    if executor is not None and executor.options.get("link-params"):
-        raise TVMCException("--executor-graph-link-params is not supported yet; parameters stay in mod.params")
-    if runtime is not None and (runtime.name != "cpp" or runtime.options.get("system-lib")):
-        raise TVMCException("only the runtime cpp without system-lib is supported; microcontrollers are not")
-    if workspace_pools:
-        raise TVMCException("memory pools are for microcontrollers, which are not supported")
+    try:
+        check_options(executor, runtime, workspace_pools)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
     if output_format == "mlf":
         TVMCModel.refuse_mlf(cross)
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):

@@ -6,25 +6,36 @@ from typing import Any, ClassVar
 
 from ...error import TVMError
 
+_TYPE_KEYS = {bool: "IntImm", int: "IntImm", str: "runtime.String"}
+
 
 class _Choice:
     OPTIONS: ClassVar[dict[str, dict[str, type]]] = {}
 
     def __init__(self, name: str, options: dict[str, Any] | None = None):
-        if name not in self.OPTIONS:
-            raise TVMError(f"{type(self).__name__} '{name}' is not defined; there are {', '.join(self.OPTIONS)}")
-        unknown = [o for o in options or {} if o not in self.OPTIONS[name]]
-        if unknown:
-            raise TVMError(
-                f"{type(self).__name__} {name} has no option '{unknown[0]}'; it has {', '.join(self.OPTIONS[name])}"
-            )
+        known = self._known(name)
+        kind = type(self).__name__
+        for key, value in (options or {}).items():
+            if key not in known:
+                raise TVMError(f'Attribute "{key}" is not available on this {kind}; {name} has {", ".join(known)}')
+            if not isinstance(value, int if known[key] is bool else known[key]):
+                wanted, found = (_TYPE_KEYS.get(t, t.__name__) for t in (known[key], type(value)))
+                raise TVMError(f'Attribute "{key}" should have type "{wanted}" but instead found "{found}"')
         self.name = name
         self.options = dict(options or {})
+
+    @classmethod
+    def _known(cls, name: str) -> dict[str, type]:
+        if name not in cls.OPTIONS:
+            raise TVMError(f'{cls.__name__} "{name}" is not defined; there are {", ".join(cls.OPTIONS)}')
+        return cls.OPTIONS[name]
 
     def __contains__(self, name: str) -> bool:
         return name in self.options
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self.options and self._known(self.name).get(name) is bool:
+            return False
         return self.options[name]
 
     def __eq__(self, other) -> bool:
@@ -41,8 +52,9 @@ class _Choice:
         return list(cls.OPTIONS)
 
     @classmethod
-    def list_registered_options(cls, name: str) -> dict[str, type]:
-        return dict(cls.OPTIONS[name])
+    def list_registered_options(cls, name: str) -> dict[str, str]:
+        """The options of a kind, with the class of their values under its classic name."""
+        return {option: _TYPE_KEYS[type_] for option, type_ in cls._known(name).items()}
 
 
 class Executor(_Choice):
@@ -61,3 +73,20 @@ class Runtime(_Choice):
 
     OPTIONS = {"cpp": {"system-lib": bool}, "crt": {"system-lib": bool}}
     flag_registry_name = "runtime"
+
+
+def check_options(executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None) -> None:
+    """Refuse what models cannot be compiled for: every other executor, runtime or option than those there are."""
+    executor = Executor(executor) if isinstance(executor, str) else executor
+    runtime = Runtime(runtime) if isinstance(runtime, str) else runtime
+    for value, kind in ((executor, Executor), (runtime, Runtime)):
+        if value is not None and not isinstance(value, kind):
+            raise TVMError(f"{kind.__name__.lower()}: a {kind.__name__} or its name is wanted, got {value!r}")
+    if executor is not None and executor.name != "graph":
+        raise TVMError(f"executor {executor.name} is not supported yet; use graph")
+    if executor is not None and executor["link-params"]:
+        raise TVMError("executor option link-params is not supported yet; parameters stay in mod.params of a package")
+    if runtime is not None and (runtime.name != "cpp" or runtime["system-lib"]):
+        raise TVMError("only the runtime cpp without system-lib is supported; microcontrollers are not")
+    if workspace_pools or constant_pools:
+        raise TVMError("memory pools are for microcontrollers, which are not supported")

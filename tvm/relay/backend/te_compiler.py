@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...autotvm.task.dispatcher import DispatchContext, using
-from ...error import OpNotImplemented, TVMError
+from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
 from ...ir.prim import IntImm, const
@@ -23,6 +25,8 @@ from ...target import Target
 from ...te.operation import compute, placeholder
 from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..op.implementation import implementation
+from ..op.record import pattern_of
 
 # Of the name of a kernel, after its beginning.
 MOST_LETTERS = 80
@@ -56,7 +60,7 @@ class Kernel:
 
         graph = ToTensors(self.function, self.target)
         with self.target, using(self._dispatch):
-            schedule = schedule_for(graph.outputs, self.target)
+            schedule = (graph.own_schedule or partial(schedule_for, target=self.target))(graph.outputs)
             return lower(schedule, graph.inputs + graph.outputs, self.name)
 
 
@@ -85,6 +89,9 @@ class ToTensors:
         self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
         self.inputs: list[Tensor] = []
+        # The schedule a user has given for the operator that is hardest to fuse: it leads the kernel.
+        self.own_schedule: Callable[[list[Tensor]], Any] | None = None
+        self.leads = -1
         for param in function.params:
             tensors = [self._input(t) for t in flatten_type(param.checked_type_ or param.type_annotation)]
             self.values[id(param)] = tensors if isinstance(param.type_annotation, TupleType) else tensors[0]
@@ -135,15 +142,17 @@ class ToTensors:
         return compute((), lambda: const(value, node.data.dtype), name="constant", tag="broadcast")
 
     def _call(self, node: Call) -> Any:
-        make = node.op.attrs.get("compute")
-        if make is None:
-            raise OpNotImplemented(f"operator {node.op.name} has no computation for target {self.target.kind.name}")
         inputs: list[Tensor] = []
         for arg in node.args:
             value = self.values[id(arg)]
             inputs.extend(value if isinstance(value, (list, tuple)) else [value])
         with self.target:
-            got = make(node.attrs, inputs, self._result(node.checked_type_) if self.wide else node.checked_type_)
+            result = self._result(node.checked_type_) if self.wide else node.checked_type_
+            chosen = implementation(node.op, node.attrs, inputs, result, self.target)
+            got = chosen.compute(node.attrs, inputs, result)
+        if chosen.schedule is not None and pattern_of(node.op) >= self.leads:
+            self.leads = pattern_of(node.op)
+            self.own_schedule = lambda outs: chosen.schedule(node.attrs, outs, self.target)
         several = isinstance(node.checked_type_, TupleType)
         if several:
             return list(got) if isinstance(got, (list, tuple)) else [got]

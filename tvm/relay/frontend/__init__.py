@@ -1,5 +1,10 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
+from ...not_built import name_of as _name_of
 from .onnx import from_onnx
 
 __all__ = ["from_onnx"]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

@@ -13,13 +13,38 @@ from . import (
     random,
     reduce,
     signal,
+    strategy,
     tensor,
     transform,
 )
 from . import vision
 from .algorithm import *
 from .indexing import *
-from .op import get, register, register_pattern, register_stateful
+from .op import (
+    OpImplementation,
+    OpSpecialization,
+    OpStrategy,
+    get,
+    register,
+    register_alter_op_layout,
+    register_broadcast_schedule,
+    register_compute,
+    register_convert_op_layout,
+    register_external_compiler,
+    register_fake_quantization_to_integer,
+    register_gradient,
+    register_infer_correct_layout,
+    register_injective_schedule,
+    register_legalize,
+    register_mixed_precision_conversion,
+    register_optional_fake_quantization_to_integer,
+    register_pattern,
+    register_reduce_schedule,
+    register_schedule,
+    register_shape_func,
+    register_stateful,
+    register_strategy,
+)
 from .record import OpPattern, as_expr, call
 from .reduce import *
 from .signal import *

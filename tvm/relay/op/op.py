@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...error import TVMError
 from ...ir.op import OPS, Op, register_intrin_lowering, register_op, register_op_attr
+from ...not_built import name_of
+from .implementation import OpImplementation, OpSpecialization, OpStrategy
 from .record import OpPattern
 
-__all__ = ["Op", "OpPattern", "get", "register", "register_intrin_lowering", "register_op_attr"]
+__all__ = ["Op", "OpImplementation", "OpPattern", "OpSpecialization", "OpStrategy", "get", "register",
+           "register_intrin_lowering", "register_op_attr"]  # fmt: skip
 
 
 def get(op_name: str) -> Op:
@@ -17,8 +21,11 @@ def get(op_name: str) -> Op:
 
 
 def register(op_name: str, describe: str = "") -> Op:
-    """A new operator; the existing one if the name is known."""
-    return OPS.get(op_name) or register_op(op_name, describe)
+    """A new operator. Its ``add_type_rel`` and ``register_compute`` say what it gives, ``register_pattern`` how it is
+    fused."""
+    if op_name in OPS:
+        raise TVMError(f"Operator {op_name} is registered before")
+    return register_op(op_name, describe)
 
 
 def _fact(key: str, doc: str) -> Callable[..., Any]:
@@ -50,3 +57,20 @@ register_gradient = _fact("FPrimalGradient", "``(call, gradient) -> gradients of
 register_shape_func = _fact("FShapeFunc", "Computes the shape of the result when running.")
 register_mixed_precision_conversion = _fact("FTVMMixedPrecisionConversionType", "The operator in half precision.")
 register_external_compiler = _fact("target.compiler", "Whether another compiler takes the operator.")
+register_compute = _fact("FTVMCompute", "``(attrs, inputs, out_type) -> list of tensors``.")
+register_schedule = _fact("FTVMSchedule", "``(attrs, outs, target) -> schedule`` of kernels the operator leads.")
+register_strategy = _fact("FTVMStrategy", "``(attrs, inputs, out_type, target) -> OpStrategy``.")
+
+
+def _by_pattern(op_name: str, level: int = 10) -> None:
+    """Schedule the operator by what its computation is, as every operator without a schedule of its own."""
+    if not isinstance(op_name, str) or op_name not in OPS:
+        raise TVMError(f"operator '{op_name}' is not registered")
+    OPS[op_name].reset_attr("FTVMSchedule")
+
+
+register_injective_schedule = register_broadcast_schedule = register_reduce_schedule = _by_pattern
+
+
+def __getattr__(name: str) -> Any:
+    return name_of(__name__, name)

@@ -8,6 +8,7 @@ from typing import Any
 from ... import te
 from ...dtype import info
 from ...error import TVMError
+from ...ir.op import TYPE_RELATIONS
 from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
@@ -85,6 +86,10 @@ def broadcast_bits(attrs, types) -> Type:
 
 def broadcast_bool(attrs, types) -> Type:
     return TensorType(broadcast(attrs, types).shape, "bool")
+
+
+for _name, _rule in (("Identity", same_as_first), ("Broadcast", broadcast), ("BroadcastComp", broadcast_bool)):
+    TYPE_RELATIONS.register(_name, _rule)
 
 
 def normalize_axis(axis: int, rank: int) -> int:

@@ -17,13 +17,19 @@ from . import (
     temp_op_attr,
     vgg,
 )
+from ...not_built import name_of as _name_of
+from .. import transform
+from ..prelude import Prelude
+from ..transform import gradient
 from .config import ctx_list, enabled_targets
 from .init import create_workload
-from .passes import run_infer_type, run_opt_pass
+from .nat import count, make_nat_expr, make_nat_value
+from .passes import count_ops, run_infer_type, run_opt_pass
 from .temp_op_attr import TempOpAttr
 
 __all__ = [
     "TempOpAttr",
+    "count_ops",
     "create_workload",
     "ctx_list",
     "dcgan",
@@ -45,3 +51,7 @@ __all__ = [
     "temp_op_attr",
     "vgg",
 ]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

@@ -82,9 +82,13 @@ class Constant(Initializer):
 
 
 def create_workload(net: Function, initializer: Initializer | None = None, seed: int = 0) -> tuple[IRModule, dict]:
-    """A module of the function, and a value for every parameter but ``data``; the same seed gives the same values."""
+    """A module of the function, and a value for every parameter but ``data``; the same seed gives the same values.
+
+    NumPy's global generator is seeded too: what a script draws after it is the same each time.
+    """
     import numpy as np
 
+    np.random.seed(seed)
     mod = InferType()(IRModule.from_expr(net))
     initializer = initializer if initializer is not None else Xavier()
     initializer.random = np.random.default_rng(seed)

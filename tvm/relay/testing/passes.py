@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from ...ir.module import IRModule
-from ..expr import Function, RelayExpr
+from ...ir.op import Op
+from ...ir.visit import post_order
+from ..expr import Call, Function, RelayExpr
+from ..prelude import Prelude
 from ..substitute import free_vars
 from ..transform.function_pass import InferType
 
 
 def run_opt_pass(expr: RelayExpr, opt_pass, import_prelude: bool = False) -> RelayExpr:
     """The expression after ``opt_pass`` (a pass or a list of them): a function stays one, anything else is a body."""
-    if import_prelude:
-        raise ValueError("run_opt_pass: there is no prelude of data types here; define the types in a module")
     mod = IRModule.from_expr(expr if isinstance(expr, Function) else Function(free_vars(expr), expr))
+    if import_prelude:
+        Prelude(mod)
     for step in opt_pass if isinstance(opt_pass, (list, tuple)) else (opt_pass,):
         mod = step(mod)
     entry = mod["main"]
@@ -22,3 +25,12 @@ def run_opt_pass(expr: RelayExpr, opt_pass, import_prelude: bool = False) -> Rel
 def run_infer_type(expr: RelayExpr) -> RelayExpr:
     """The expression with its types."""
     return run_opt_pass(expr, InferType())
+
+
+def count_ops(expr: RelayExpr) -> dict[str, int]:
+    """How often the expression calls each operator, by its name."""
+    counts: dict[str, int] = {}
+    for node in post_order(expr):
+        if isinstance(node, Call) and isinstance(node.op, Op):
+            counts[node.op.name] = counts.get(node.op.name, 0) + 1
+    return counts

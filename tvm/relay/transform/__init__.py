@@ -26,3 +26,8 @@ from .recast import recast
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
 from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
 from .winograd import WinogradConv2D
+from ...not_built import name_of as _name_of
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

@@ -11,6 +11,7 @@ from ...ir.type import TupleType
 from ...ir.visit import rewrite
 from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function, infer_type
+from ..op.implementation import is_computed
 from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
@@ -70,6 +71,6 @@ def ExpandOps() -> RelayFunctionPass:
 
     @function_pass(opt_level=0, name="ExpandOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return expand_function(func, lambda record: "compute" not in record.attrs, mod)
+        return expand_function(func, lambda record: not is_computed(record), mod)
 
     return expand

@@ -10,6 +10,7 @@ from ...ir.visit import rewrite
 from ..evaluate import evaluate_call
 from ..expr import Call, Constant, Function, If, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function
+from ..op.implementation import is_computed
 from .function_pass import RelayFunctionPass, function_pass
 
 # Results larger than this are only kept when their inputs were at least as large: folding must not blow up a model.
@@ -54,7 +55,7 @@ class _Fold:
                 import numpy as np
 
                 return Constant(np.array([d.value for d in shape], node.attrs.dtype))
-        if node.op.attrs.get("random") or node.op.attrs.get("compute") is None:
+        if node.op.attrs.get("random") or not is_computed(node.op):
             return None
         arrays = _constants(node)
         if arrays is None or not node.args and node.op.name != "arange":

@@ -13,6 +13,7 @@ from typing import Any
 from ...error import TVMError
 from ...ir.transform import PASSES as _REGISTERED
 from ...ir.transform import ModulePass, Pass, PassInfo
+from ...not_built import name_of
 from ..verify import memory_errors
 from .function_pass import PrimFuncPass, prim_func_pass
 
@@ -362,3 +363,7 @@ def _register() -> None:
 _register()
 
 __all__ = [f.__name__ for f in _PLAIN] + ["PrimFuncPass", "prim_func_pass"]
+
+
+def __getattr__(name: str):
+    return name_of(__name__, name)

@@ -28,6 +28,7 @@ from .normalization import (
     scale_shift_nchwc,
     scale_shift_nhwc,
 )
+from .norms import batch_norm, group_norm, instance_norm, rms_norm
 from .blocked import conv2d_transpose_blocked, conv_blocked
 from .packed import conv2d_NCHWc, dense_pack, depthwise_conv2d_NCHWc
 from .pad import mirror_pad, pad
@@ -58,5 +59,6 @@ from .transposed import (
     conv_transpose,
     group_conv2d_transpose_nchw,
 )
+from .upsampling import upsampling, upsampling3d
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
 from .winograd import conv2d_winograd_NCHWc, conv2d_winograd_nchw

@@ -1,6 +1,7 @@
 """NumPy references of the operators, and schedules for tests."""
 
 from .common import (
+    compare_numpy_tvm,
     dispatch,
     get_broadcast_schedule,
     get_conv2d_nchw_implement,
@@ -11,6 +12,7 @@ from .common import (
 from .conv_python import (
     conv1d_ncw_python,
     conv1d_transpose_ncw_python,
+    conv2d_hwcn_python,
     conv2d_nchw_python,
     conv2d_nhwc_python,
     conv2d_transpose_nchw_python,
@@ -53,6 +55,15 @@ from .nn_python import (
     softmax_python,
     space_to_batch_nd_python,
     space_to_depth_python,
+)
+from .norm_python import (
+    batch_norm,
+    dense,
+    group_norm_python,
+    instance_norm_python,
+    layer_norm_python,
+    rms_norm_python,
+    slice_axis_python,
 )
 from .resize_python import crop_and_resize_python, resize1d_python, resize2d_python, resize3d_python
 from .roi_python import reorg_python, roi_align_nchw_python, roi_align_nhwc_python, roi_pool_nchw_python

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ... import te
+from ...driver.build_module import build
+from ...runtime import ndarray
 from ...target import Target
 from .. import nn
 from ..schedule import schedule_for
@@ -46,3 +50,14 @@ def get_reduce_schedule(target) -> Callable:
 def get_conv2d_nchw_implement(target) -> tuple[Callable, Callable]:
     """(compute, schedule)"""
     return nn.conv2d_nchw, _schedule(target)
+
+
+def compare_numpy_tvm(inputs, output, target, device, compute, schedule) -> None:
+    """Build ``compute`` on arrays of the inputs and compare with ``output``."""
+    arguments = [te.placeholder(array.shape, str(array.dtype)) for array in inputs]
+    with Target(target):
+        made = compute(*arguments)
+        function = build(schedule([made]), [*arguments, made], target)
+    result = ndarray.array(np.zeros(output.shape, output.dtype), device)
+    function(*[ndarray.array(array, device) for array in inputs], result)
+    np.testing.assert_allclose(result.numpy(), output, rtol=1e-4, atol=1e-6)

@@ -85,6 +85,11 @@ def conv2d_nhwc_python(a_np, w_np, stride, padding, groups=1):
     return _channels_first(conv_python, a_np, w_np, stride, padding, 1, groups)
 
 
+def conv2d_hwcn_python(a_np, w_np, stride, padding):
+    out = conv_python(np.transpose(a_np, (3, 2, 0, 1)), np.transpose(w_np, (3, 2, 0, 1)), stride, padding, 1, 1)
+    return np.transpose(out, (2, 3, 1, 0))
+
+
 def conv3d_ncdhw_python(a_np, w_np, stride, padding, groups=1):
     return conv_python(a_np, w_np, stride, padding, 1, groups)
 

@@ -98,7 +98,8 @@ def poolnd_python(
         for axis, i in zip(axes, place):
             at[axis] = i
         if pool_type == "max":
-            out[tuple(at)] = part.max(tuple(axes))
+            # With ceil_mode a window may lie beyond the tensor.
+            out[tuple(at)] = part.max(tuple(axes), initial=np.finfo(dtype).min)
             continue
         padded = [
             [p for p in line if -b <= p < np_data.shape[axis] + a]

@@ -1,0 +1,68 @@
+"""The choice of executor and runtime: what there is, is taken; the rest is refused in words, never ignored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.ir.memory_pools import WorkspaceMemoryPools, WorkspacePoolInfo
+from tvm.relay.backend import Executor, Runtime
+
+
+def module():
+    x = relay.var("x", shape=(3,))
+    return tvm.IRModule.from_expr(relay.Function([x], x + relay.const(1.0)))
+
+
+@pytest.mark.parametrize("executor", [None, "graph", Executor("graph"), Executor("graph", {"link-params": False})])
+@pytest.mark.parametrize("runtime", [None, "cpp", Runtime("cpp"), Runtime("cpp", {"system-lib": False})])
+def test_what_there_is_is_taken(executor, runtime):
+    lib = relay.build(module(), "llvm", executor=executor, runtime=runtime)
+    run = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    run.run(x=np.arange(3, dtype="float32"))
+    np.testing.assert_array_equal(run.get_output(0).numpy(), [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"executor": Executor("aot")}, "executor aot is not supported yet; use graph"),
+        ({"executor": "aot"}, "executor aot is not supported yet"),
+        ({"executor": "vm"}, 'Executor "vm" is not defined; there are graph, aot'),
+        ({"executor": Executor("graph", {"link-params": True})}, "link-params is not supported yet"),
+        ({"executor": 3}, "executor: a Executor or its name is wanted, got 3"),
+        ({"runtime": Runtime("crt")}, "only the runtime cpp without system-lib"),
+        ({"runtime": Runtime("cpp", {"system-lib": True})}, "only the runtime cpp without system-lib"),
+        ({"runtime": "rust"}, 'Runtime "rust" is not defined'),
+        ({"workspace_memory_pools": WorkspaceMemoryPools([WorkspacePoolInfo("sram", [tvm.target.Target("llvm")])])},
+         "memory pools are for microcontrollers"),
+        ({"constant_memory_pools": [1]}, "memory pools are for microcontrollers"),
+    ],
+)  # fmt: skip
+def test_what_there_is_not_is_refused(options, words):
+    with pytest.raises(tvm.TVMError, match=words):
+        relay.build(module(), "llvm", **options)
+
+
+def test_options_are_checked_when_they_are_given():
+    assert Executor("aot", {"interface-api": "c"})["interface-api"] == "c"
+    assert "interface-api" in Executor("aot", {"interface-api": "c"}) and "other" not in Executor("aot")
+    assert not Executor("graph")["link-params"] and not Runtime("crt")["system-lib"]
+    with pytest.raises(tvm.TVMError, match='Attribute "other" is not available on this Executor; aot has link-params'):
+        Executor("aot", {"other": 1})
+    with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
+        Executor("aot", {"interface-api": True})
+    assert Executor.list_registered_options("aot")["interface-api"] == "runtime.String"
+    with pytest.raises(tvm.TVMError, match='Executor "other" is not defined'):
+        Executor.list_registered_options("other")
+
+
+def test_the_older_paths_name_the_same():
+    assert relay.backend.executor.Executor is Executor and relay.backend.runtime.Runtime is Runtime
+    assert relay.backend.interpreter.RefValue is relay.interpreter.RefValue
+    assert relay.build_module.create_executor is relay.create_executor
+    with pytest.raises(tvm.TVMError, match="the virtual machine is not available yet"):
+        relay.backend.vm.compile(module(), "llvm")

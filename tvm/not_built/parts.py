@@ -1,0 +1,336 @@
+"""The modules whose feature is not built, and the names published programs use of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """A module: the feature it gives, its names, those that decorate, and those that ask whether the feature is
+    there."""
+
+    feature: str
+    names: str = ""
+    decorators: str = ""
+    questions: str = ""
+
+
+def _library(feature: str, names: str = "", questions: str = "") -> Part:
+    return Part(f"the library {feature}", names, questions=questions)
+
+
+_AUTO_SCHEDULER = "AutoScheduler"
+_META_SCHEDULE = "MetaSchedule"
+_MICRO = "microTVM"
+_VM = "the virtual machine"
+_RPC = "RPC to another machine"
+_QUANTIZE = "quantization of float models"
+_SCHEDULE = "scheduling of TIR (tir.Schedule)"
+_BUILDER = "the builder of TVMScript"
+_PARSER = "reading TVMScript"
+_PIPELINE = "the pipeline executor"
+
+PARTS: dict[str, Part] = {
+    "tvm.auto_scheduler": Part(
+        _AUTO_SCHEDULER,
+        "ApplyHistoryBest ApplyHistoryBestOrSample ComputeDAG DispatchContext EmptyPolicy HardwareParams"
+        " LayoutRewriteOption LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult"
+        " PreloadCustomSketchRule PreloadMeasuredStates PrintTableInfo RPCRunner RandomModel RecordReader RecordToFile"
+        " SearchTask SketchPolicy State TaskScheduler TaskSchedulerCallback TuningOptions XGBModel auto_schedule"
+        " create_task extract_tasks get_shape_from_rewritten_layout is_auto_scheduler_enabled load_best_record"
+        " load_records make_workload_key remove_index_check rewrite_compute_body rewrite_tensor_shape save_records",
+        "register_workload register_task_input_check_func",
+    ),
+    **{
+        f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
+        for name, names in {
+            "_ffi_api": "DeserializeSearchTask SearchPolicyUtilsHasCacheReadStage SearchPolicyUtilsHasCacheWriteStage"
+            " SearchPolicyUtilsHasCrossThreadReduction SearchPolicyUtilsHasRfactorStage SearchPolicyUtilsIsTiled"
+            " SerializeSearchTask",
+            "compute_dag": "ComputeDAG LayoutRewriteOption get_shape_from_rewritten_layout",
+            "cost_model": "PythonBasedModel RandomModel XGBModel",
+            "cost_model.xgb_model": "XGBModel",
+            "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext FallbackContext",
+            "feature": "get_per_store_feature_names get_per_store_features_from_file"
+            " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
+            " named_features_from_primfunc",
+            "loop_state": "Stage State StateObject",
+            "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureErrorNo MeasureInput MeasureResult"
+            " PythonBasedMeasureCallback RPCRunner recover_measure_input register_task_input_check_func",
+            "measure_record": "RecordReader RecordToFile distill_record_file dump_record_to_string load_best_record"
+            " load_record_from_string load_records save_records",
+            "relay_integration": "auto_schedule_topi extract_tasks",
+            "search_policy": "PreloadCustomSketchRule SearchPolicy SketchPolicy",
+            "search_task": "HardwareParams SearchTask TASK_INPUT_BUFFER_TABLE TuningOptions get_task_input_buffer"
+            " register_task_input_buffer",
+            "task_scheduler": "LogEstimatedLatency PrintTableInfo TaskScheduler TaskSchedulerCallback",
+            "utils": "calc_workload_dis_factor decode_workload_key get_const_tuple get_func_name",
+            "workload_registry": "WORKLOAD_FUNC_REGISTRY deserialize_workload_registry_entry make_workload_key"
+            " register_workload_tensors serialize_workload_registry_entry workload_key_to_tensors",
+        }.items()
+    },
+    "tvm.testing.auto_scheduler": Part(
+        _AUTO_SCHEDULER,
+        "conv2d_nchw_bn_relu_auto_scheduler_test conv2d_winograd_nhwc_auto_scheduler_test"
+        " double_matmul_auto_scheduler_test get_tiled_matmul invalid_compute_definition matmul_auto_scheduler_test"
+        " max_pool2d_auto_scheduler_test min_nm_auto_scheduler_test parallel_matmul_auto_scheduler_test"
+        " softmax_abcd_auto_scheduler_test softmax_nm_auto_scheduler_test zero_rank_compute_auto_scheduler_test"
+        " zero_rank_reduce_auto_scheduler_test",
+    ),
+    "tvm.meta_schedule": Part(
+        _META_SCHEDULE,
+        "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"
+        " TuneContext arg_info builder compile_relay cost_model database extract_tasks feature_extractor"
+        " is_meta_schedule_enabled measure_callback mutator optional postproc relay_integration runner schedule"
+        " schedule_rule search_strategy space_generator task_scheduler tir_integration tune tune_context tune_relay"
+        " tune_te tune_tir",
+        "derived_object",
+    ),
+    "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
+    "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
+    "tvm.micro": Part(
+        _MICRO,
+        "CompileError Session UnsupportedInModelLibraryFormatError create_local_debug_executor"
+        " create_local_graph_executor export_model_library_format generate_project get_microtvm_template_projects"
+        " get_standalone_crt_dir",
+    ),
+    "tvm.micro.testing": Part(_MICRO, "get_conversion_details"),
+    "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),
+    "tvm.rpc": Part(_RPC, "PopenSession RPCSession Server TrackerSession connect connect_tracker with_minrpc"),
+    "tvm.rpc.client": Part(_RPC, "LocalSession PopenSession RPCSession TrackerSession connect connect_tracker"),
+    "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
+    "tvm.rpc.proxy": Part(_RPC, "Proxy websocket_proxy_server"),
+    "tvm.rpc.server": Part(_RPC, "Server _server_env"),
+    "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
+    "tvm.rpc.testing": Part(_RPC),
+    "tvm.rpc.tracker": Part(_RPC, "Tracker"),
+    "tvm.relay.vm": Part(_VM, "Executable VMCompiler VMExecutor VirtualMachine compile optimize"),
+    "tvm.relay.backend.vm": Part(_VM, "VMCompiler VMExecutor compile invoke optimize"),
+    "tvm.runtime.vm": Part(_VM, "Executable VMExecutable VirtualMachine VMInstrumentationBase"),
+    "tvm.runtime.profiler_vm": Part(_VM, "VirtualMachineProfiler", questions="enabled"),
+    "tvm.relay.backend.aot": Part(
+        "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
+    ),
+    "tvm.relay.quantize": Part(
+        _QUANTIZE, "QConfig current_qconfig get_calibration_info prerequisite_optimize qconfig quantize realize"
+        " quantize_context partition annotate calibrate",
+    ),
+    "tvm.relay.quantize._annotate": Part(_QUANTIZE, "QAnnotateKind attach_simulated_quantize"),
+    "tvm.relay.quantize._calibrate": Part(_QUANTIZE, "calibrate"),
+    "tvm.relay.collage": Part(
+        "Collage",
+        "CostEstimator CustomCostEstimator MEASURE_NUMBER MEASURE_REPEAT MockCostEstimator WARMUP_MIN_REPEAT_MS",
+    ),
+    "tvm.relay.frontend": Part(
+        "the importer",
+        "from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet from_oneflow from_paddle from_pytorch"
+        " from_tensorflow from_tflite",
+    ),
+    "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
+    "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),
+    "tvm.relay.frontend.darknet": Part("the importer of Darknet", "ACTIVATION from_darknet"),
+    "tvm.relay.frontend.keras": Part("the importer of Keras", "from_keras"),
+    "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
+    "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
+    "tvm.relay.frontend.pytorch": Part("the importer of PyTorch", "from_pytorch"),
+    "tvm.relay.frontend.pytorch_utils": Part("the importer of PyTorch"),
+    "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
+    "tvm.relay.frontend.tflite": Part("the importer of TensorFlow Lite", "OperatorConverter from_tflite"),
+    "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
+    "tvm.relay.testing.darknet": Part("the importer of Darknet", "LAYERTYPE ACTIVATION __darknetffi__"),
+    "tvm.relay.testing.tf": Part(
+        "the importer of TensorFlow",
+        "AddShapesToGraphDef NodeLookup ProcessGraphDefParam convert_to_list do_tf_sample get_config get_workload"
+        " get_workload_official get_workload_ptb pick_from_weight vmobj_to_list",
+    ),
+    "tvm.relay.testing.tflite": Part("the importer of TensorFlow Lite", "TFLiteModel"),
+    "tvm.script": Part(_PARSER, "from_source parse parse_macro", "ir_module"),
+    "tvm.script.ir": Part(_PARSER, "module_attrs module_global_infos lookup_vdevice vdevice", "ir_module"),
+    "tvm.script.ir_builder": Part(_BUILDER, "IRBuilder IRBuilderFrame"),
+    "tvm.script.ir_builder.tir": Part(_BUILDER),
+    "tvm.script.ir_builder.ir": Part(_BUILDER),
+    "tvm.script.parser": Part(_PARSER, "from_source parse", "ir_module"),
+    "tvm.script.tir": Part(
+        _PARSER,
+        "Assert Else If LetStmt Range Then While alloc_buffer allocate allocate_const attr axis block block_attr"
+        " buffer_decl buffer_store comm_reducer env_thread evaluate func_attr func_name grid index_map init"
+        " launch_thread llvm_lookup_intrinsic_id match_buffer meta_var parallel prefetch preflattened_buffer reads"
+        " realize serial static_assert target thread_binding tvm_call_cpacked tvm_call_packed"
+        " tvm_call_packed_lowered unroll var vectorized where writes",
+        "macro prim_func",
+    ),
+    "tvm.script.relax": Part("Relax", "", "function"),
+    "tvm.tir.schedule": Part(
+        _SCHEDULE,
+        "BlockRV BlockScope DepKind Dependency ExprRV Instruction InstructionKind LoopRV Schedule ScheduleError"
+        " ScheduleState StmtSRef Trace",
+    ),
+    "tvm.tir.schedule.analysis": Part(_SCHEDULE, "get_auto_tensorize_mapping_info suggest_index_map"),
+    "tvm.tir.schedule.block_scope": Part(_SCHEDULE, "BlockScope StmtSRef"),
+    "tvm.tir.schedule.schedule": Part(_SCHEDULE, "Schedule ScheduleError"),
+    "tvm.tir.schedule.state": Part(_SCHEDULE, "CachedFlags ScheduleDebugMask ScheduleState"),
+    "tvm.tir.schedule.testing": Part(
+        _SCHEDULE, "assert_structural_equal_ignore_global_symbol verify_trace_roundtrip"
+    ),
+    "tvm.tir.schedule.trace": Part(_SCHEDULE, "Trace"),
+    "tvm.tir.tensor_intrin": Part(_SCHEDULE),
+    **{
+        f"tvm.tir.tensor_intrin.{name}": Part(_SCHEDULE)
+        for name in ("arm_cpu", "cuda", "dot_product_common", "hexagon", "rocm", "x86")
+    },
+    "tvm.tir.usmp": Part("planning of memory pools"),
+    "tvm.tir.usmp.transform": Part("planning of memory pools", "convert_pool_allocations_to_offsets"),
+    "tvm.tir.usmp.utils": Part("planning of memory pools", "BufferInfo PoolAllocation"),
+    "tvm.utils": Part(
+        "roofline analysis",
+        "estimate_peak_bandwidth estimate_peak_fma_flops roofline_analysis roofline_from_existing",
+    ),
+    "tvm.utils.roofline": Part("roofline analysis", "SaveLoweredTIR cuda registry roofline_analysis x86"),
+    "tvm.te": Part("differentiation of tensor expressions", "gradient"),
+    "tvm.topi.hls": Part(
+        "the set of schedules for HLS",
+        " ".join(
+            f"schedule_{name}"
+            for name in "adaptive_pool batch_norm bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense broadcast"
+            " conv1d_ncw conv1d_transpose_ncw conv2d_NCHWc conv2d_hwcn conv2d_nchw conv2d_nhwc conv2d_transpose_nchw"
+            " dense depthwise_conv2d_nchw depthwise_conv2d_nhwc elemwise injective pool reduce softmax".split()
+        ),
+    ),
+    **{
+        f"tvm.topi.{device}": Part("this way to compute the operator", names + " " + " ".join(
+            f"schedule_{name}" for name in names.split()
+        ))
+        for device, names in {
+            "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
+            " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
+            " conv3d_cudnn conv3d_ncdhw_winograd conv3d_ndhwc_tensorcore dense_cublas dense_int8 dense_tensorcore"
+            " group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense sparse_dense_padded sort_thrust"
+            " argsort_thrust topk_thrust",
+            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 dense_cblas dense_int8 dense_mkl dense_mkldnn"
+            " sparse_conv2d sparse_dense",
+            "arm_cpu": "bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense conv2d_NCHWc_int8"
+            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_winograd_nnpack"
+            " depthwise_conv2d_nhwc_dsp",
+            "rocm": "batch_matmul_rocblas conv2d_nchw_miopen dense_rocblas",
+        }.items()
+    },
+    "tvm.contrib.coreml_runtime": _library("Core ML", "CoreMLModule create"),
+    "tvm.contrib.cublas": _library("cuBLAS", "batch_matmul matmul"),
+    "tvm.contrib.cublaslt": _library("cuBLASLt", "matmul"),
+    "tvm.contrib.cudnn": _library(
+        "cuDNN",
+        "conv_backward_data conv_backward_filter conv_dgrad_shape conv_forward conv_output_shape log_softmax softmax",
+        "exists",
+    ),
+    "tvm.contrib.cutlass": _library("CUTLASS", "finalize_modules num_cutlass_partitions", "has_cutlass"),
+    "tvm.contrib.dnnl": _library("oneDNN", "dnnl_conv2d matmul"),
+    "tvm.contrib.edgetpu_runtime": _library("of the Edge TPU", "EdgeTPUModule create"),
+    "tvm.contrib.emcc": Part("the toolchain Emscripten", "create_tvmjs_wasm"),
+    "tvm.contrib.ethosu": Part("the code generator for Ethos-U"),
+    "tvm.contrib.hexagon": Part("the code generator for Hexagon"),
+    "tvm.contrib.miopen": _library("MIOpen", "conv2d_forward log_softmax softmax"),
+    "tvm.contrib.mkl": _library("MKL", "batch_matmul matmul matmul_u8s8s32"),
+    "tvm.contrib.mps": _library("Metal Performance Shaders", "conv2d matmul"),
+    "tvm.contrib.ndk": Part("the Android toolchain", "create_shared create_staticlib get_global_symbol_section_map"),
+    "tvm.contrib.nnpack": _library(
+        "NNPACK",
+        "config convolution_inference convolution_inference_weight_transform"
+        " convolution_inference_without_weight_transform fully_connected_inference",
+        "is_available",
+    ),
+    "tvm.contrib.pipeline_executor": Part(
+        _PIPELINE,
+        "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
+        questions="pipeline_executor_enabled",
+    ),
+    "tvm.contrib.random": _library("of random numbers (tvm.contrib.random)", "normal randint uniform"),
+    "tvm.contrib.relay_viz": Part("drawing of graphs", "DotPlotter DotVizParser RelayVisualizer TermPlotter"),
+    "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
+    "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
+    "tvm.contrib.sdaccel": Part("the toolchain SDAccel", "compile_vhls"),
+    "tvm.contrib.sparse": Part("the format of sparse arrays", "CSRNDArray SparsePlaceholderOp array placeholder"),
+    "tvm.contrib.stackvm": Part("the toolchain of stackvm", "build"),
+    "tvm.contrib.target": Part("another compiler's runtime"),
+    **{
+        f"tvm.contrib.target.{name}": Part(f"the compiler {title}", questions=question)
+        for name, title, question in (
+            ("coreml", "Core ML", ""),
+            ("onnx", "ONNX", ""),
+            ("vitis_ai", "Vitis AI", "vitis_ai_available"),
+        )
+    },
+    "tvm.contrib.tedd": Part(
+        "drawing of schedules", "viz_dataflow_graph viz_itervar_relationship_graph viz_schedule_tree"
+    ),
+    "tvm.contrib.tf_op": Part("the operator of TensorFlow", "OpModule TensorFunc"),
+    "tvm.contrib.tflite_runtime": _library("of TensorFlow Lite", "TFLiteModule create"),
+    "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),
+    "tvm.contrib.torch": Part("the bridge to PyTorch", "compile optimize_torch", "as_torch"),
+    "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
+    "tvm.relay.op.op": Part(
+        "a rule of one's own for FakeQuantizationToInteger",
+        "register_fake_quantization_to_integer register_optional_fake_quantization_to_integer",
+    ),
+    "tvm.relay.testing": Part("the gradient of graphs", "check_grad"),
+    "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
+    "tvm.relay.backend.name_transforms": Part(
+        _MICRO,
+        "prefix_generated_name prefix_name sanitize_name to_c_constant_style to_c_function_style to_c_variable_style",
+    ),
+    "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
+    "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
+    "tvm.relay.transform": Part(
+        "the pass",
+        "AnnotateUsedMemory AutoSchedulerLayoutRewrite BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " ManifestLifetimes MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
+        " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
+        " SimplifyFCTranspose to_cps un_cps",
+    ),
+    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet CallGraph"),
+    "tvm.tir.transform": Part(
+        "the pass",
+        "ApplyLayoutTransforms BF16Legalize CoProcSync DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
+        " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment InjectCopyIntrin"
+        " InjectPTXLDG32 InjectPermutedLayout InjectRollingBuffer InjectSoftwarePipeline InstallDebugSpans"
+        " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
+        " LowerCustomDatatypes LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
+        " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
+        " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",
+    ),
+    "tvm.runtime.executor": Part("the ahead-of-time executor", "AotModule aot_executor"),
+    "tvm.runtime.executor.aot_executor": Part("the ahead-of-time executor", "AotModule"),
+    "tvm.target.datatype": Part(
+        "the set of custom data types",
+        "create_lower_func create_min_lower_func get_type_code get_type_name get_type_registered lower_call_pure_extern"
+        " lower_ite register register_min_func register_op",
+    ),
+    "tvm.testing.aot": Part(
+        "the ahead-of-time executor",
+        "AOTCompiledTestModel AOTTestModel AOTTestRunner compile_and_run compile_models generate_ref_data"
+        " run_and_check",
+    ),
+    "tvm.testing.runner": Part(_RPC, "local_run rpc_run"),
+    **{
+        f"tvm.relay.op.contrib.{name}": Part(f"the compiler {title}", names, questions=questions)
+        for name, title, names, questions in (
+            ("arm_compute_lib", "Arm Compute Library", "partition_for_arm_compute_lib",
+             "is_arm_compute_runtime_enabled"),
+            ("bnns", "BNNS", "partition_for_bnns", ""),
+            ("clml", "OpenCLML", "partition_for_clml preprocess_module", "is_clml_runtime_enabled"),
+            ("cmsisnn", "CMSIS-NN", "partition_for_cmsisnn", "enabled"),
+            ("cublas", "cuBLAS", "partition_for_cublas", ""),
+            ("cudnn", "cuDNN", "partition_for_cudnn", ""),
+            ("cutlass", "CUTLASS", "partition_for_cutlass", ""),
+            ("dnnl", "oneDNN", "get_optimized_onednn partition_for_dnnl rewrite_layer_norm", ""),
+            ("ethosn", "Ethos-N", "partition_for_ethosn", "ethosn_available"),
+            ("ethosu", "Ethos-U", "partition_for_ethosu", ""),
+            ("libtorch", "LibTorch", "torchop", ""),
+            ("mrvl", "Marvell", "partition_for_mrvl", ""),
+            ("tensorrt", "TensorRT", "get_tensorrt_target partition_for_tensorrt", "is_tensorrt_compiler_enabled"
+             " is_tensorrt_runtime_enabled"),
+            ("uma", "UMA", "", "uma_available"),
+            ("vitis_ai", "Vitis AI", "partition_for_vitis_ai", ""),
+        )
+    },
+}

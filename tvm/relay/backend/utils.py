@@ -1,0 +1,11 @@
+"""Names in compiled models."""
+
+from __future__ import annotations
+
+
+def mangle_module_name(mod_name: str | None) -> str:
+    """The beginning of the names of a model's kernels."""
+    return f"tvmgen_{mod_name}" if mod_name else "tvmgen"
+
+
+__all__ = ["mangle_module_name"]

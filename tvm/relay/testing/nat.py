@@ -1,0 +1,43 @@
+"""Natural numbers of ``nat.rly`` as expressions and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..expr import RelayExpr
+from ..interpreter import ConstructorValue
+from ..prelude import Prelude
+
+
+def count(prelude: Prelude, n: Any) -> int:
+    """The number a value stands for."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    total = 0
+    while n.constructor.name_hint == successor.name_hint:
+        n, total = n.fields[0], total + 1
+    if n.constructor.name_hint != zero.name_hint:
+        raise ValueError(f"count: a natural number is wanted, got {n}")
+    return total
+
+
+def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
+    """The number as a value."""
+    _, zero, successor = prelude.mod.get_type("nat")
+    made = ConstructorValue(zero.tag, (), zero)
+    for _ in range(n):
+        made = ConstructorValue(successor.tag, (made,), successor)
+    return made
+
+
+def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
+    """The number as an expression."""
+    if n < 0:
+        raise ValueError(f"make_nat_expr: {n} is no natural number")
+    _, zero, successor = prelude.mod.get_type("nat")
+    made = zero()
+    for _ in range(n):
+        made = successor(made)
+    return made
+
+
+__all__ = ["count", "make_nat_expr", "make_nat_value"]

@@ -1,0 +1,49 @@
+"""``tvm.relay.ty``: types of graphs, under TVM's path."""
+
+from __future__ import annotations
+
+from ..ir.adt import Constructor, TypeData
+from ..ir.prim import Any_ as Any
+from ..ir.tensor_type import TensorType
+from ..ir.type import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeConstraint,
+    TypeKind,
+    TypeRelation,
+    TypeVar,
+)
+from ..ir.type import RelayRefType as RefType
+
+
+def is_dynamic(tensor_type: Type) -> bool:
+    """Whether a size in the type is known only when the program runs."""
+    stack = [tensor_type]
+    while stack:
+        t = stack.pop()
+        if isinstance(t, TensorType) and any(isinstance(size, Any) for size in t.shape):
+            return True
+        if isinstance(t, TupleType):
+            stack.extend(t.fields)
+    return False
+
+
+def ShapeVar(name: str) -> TypeVar:
+    """A type variable that stands for a size."""
+    return TypeVar(name, TypeKind.ShapeVar)
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a tensor without dimensions."""
+    return TensorType((), dtype)
+
+
+__all__ = [
+    "Any", "Constructor", "FuncType", "GlobalTypeVar", "IncompleteType", "RefType", "ShapeVar", "TensorType",
+    "TupleType", "Type", "TypeCall", "TypeConstraint", "TypeData", "TypeKind", "TypeRelation", "TypeVar",
+    "is_dynamic", "scalar_type",
+]  # fmt: skip

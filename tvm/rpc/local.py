@@ -1,0 +1,75 @@
+"""A session whose other side is this process: scripts written for a board run here unchanged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from .. import runtime
+from ..runtime.registry import get_global_func
+
+
+class LocalSession:
+    """Files are sent to a folder of the session's own; modules are loaded from there; devices are this machine's."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tvm_session_")
+
+    def _path(self, name: str) -> str:
+        path = os.path.realpath(os.path.join(self._folder.name, name))
+        if not path.startswith(os.path.realpath(self._folder.name) + os.sep):
+            raise ValueError(f"LocalSession: '{name}' lies outside the folder of the session")
+        return path
+
+    def upload(self, data: Any, target: str | None = None) -> None:
+        """Send a file, or bytes under the name ``target``."""
+        if isinstance(data, (bytes, bytearray)):
+            if not target:
+                raise ValueError("LocalSession.upload: bytes need the name of a file (target=)")
+            with open(self._path(target), "wb") as file:
+                file.write(data)
+            return
+        shutil.copyfile(data, self._path(target or os.path.basename(data)))
+
+    def download(self, path: str) -> bytearray:
+        """The contents of a file of the session."""
+        with open(self._path(path), "rb") as file:
+            return bytearray(file.read())
+
+    def remove(self, path: str) -> None:
+        os.remove(self._path(path))
+
+    def listdir(self, path: str = ".") -> str:
+        """The names of the files of the session, separated by commas."""
+        folder = self._folder.name if path in ("", ".") else self._path(path)
+        return ",".join(sorted(os.listdir(folder)))
+
+    def load_module(self, path: str) -> Any:
+        """The module of a library that was sent."""
+        return runtime.load_module(self._path(path))
+
+    def get_function(self, name: str) -> Any:
+        """A function registered in this process."""
+        return get_global_func(name)
+
+    def system_lib(self) -> Any:
+        return runtime.system_lib()
+
+    def device(self, dev_type: Any, dev_id: int = 0) -> Any:
+        return runtime.device(dev_type, dev_id)
+
+
+def _device_of(kind: str) -> Callable[..., Any]:
+    def device(self: LocalSession, dev_id: int = 0) -> Any:
+        return self.device(kind, dev_id)
+
+    device.__name__ = device.__qualname__ = kind
+    device.__doc__ = f"A device of the kind {kind}."
+    return device
+
+
+for _kind in ("cl", "cpu", "cuda", "ext_dev", "hexagon", "metal", "rocm", "vulkan", "webgpu"):
+    setattr(LocalSession, _kind, _device_of(_kind))
