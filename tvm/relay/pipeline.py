@@ -25,9 +25,11 @@ from .transform.scale_weights import ScaleWeights
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 from .transform.sink_reshape import SinkReshape
+from .transform.straight_graph import StraightGraph
 from .transform.winograd import WinogradConv2D
 
 OPTIMIZE: tuple[Pass, ...] = (
+    StraightGraph(),
     RemoveUnusedFunctions(),
     InferType(),
     DynamicToStatic(),

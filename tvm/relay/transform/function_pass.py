@@ -19,6 +19,14 @@ class RelayFunctionPass(FunctionPass):
 
     function_type = Function
 
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Functions have types before and after; nodes that have theirs are not looked at again."""
+        functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+        if any(f.checked_type_ is None or f.body.checked_type_ is None for f in functions):
+            mod = infer_module(mod)
+        new = super().run(mod, ctx)
+        return new if new is mod else infer_module(new)
+
     def skips(self, func: Function) -> bool:
         return bool(func.attrs.get("SkipOptimization")) or "Compiler" in func.attrs
 

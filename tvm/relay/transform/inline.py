@@ -12,7 +12,7 @@ from ..substitute import free_vars, substitute_vars
 from .function_pass import RelayFunctionPass, function_pass
 
 
-def _fresh(function: Function) -> Function:
+def fresh(function: Function) -> Function:
     """A copy with variables of its own, so that the body can stand in several places."""
     table: dict[Var, Var] = {}
     for node in post_order(function):
@@ -25,7 +25,8 @@ def _calls(function: Function) -> list[str]:
     return [n.name_hint for n in post_order(function) if type(n) is GlobalVar]
 
 
-def _recursive(mod: IRModule, name: str) -> bool:
+def is_recursive(mod: IRModule, name: str) -> bool:
+    """Whether a function of the module calls itself, perhaps through others."""
     seen: set[str] = set()
     stack = _calls(mod[name])
     while stack:
@@ -43,12 +44,12 @@ def inline_function(func: Function, mod: IRModule) -> Function:
     chosen = {
         v.name_hint
         for v, f in mod.functions.items()
-        if isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, v.name_hint)
+        if isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, v.name_hint)
     }
 
     def post(node):
         if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
-            callee = _fresh(mod[node.op])
+            callee = fresh(mod[node.op])
             body = rewrite(callee.body, post)
             return substitute_vars(body, dict(zip(callee.params, node.args)))
         return None
@@ -65,7 +66,7 @@ def Inline() -> ModulePass:
         called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
 
         def keep(var, f):
-            marked = isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, var.name_hint)
+            marked = isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, var.name_hint)
             return None if marked and var.name_hint not in called else f
 
         return infer_module(new.map_functions(keep))
@@ -168,4 +169,4 @@ def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunction
     return split
 
 
-__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs"]
+__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]
