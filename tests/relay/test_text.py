@@ -31,7 +31,7 @@ def small_network() -> tvm.IRModule:
 GOLDEN = """\
 def @main(%x: Tensor[(1, 3, 8, 8), float32] /* ty=Tensor[(1, 3, 8, 8), float32] */, \
 %w: Tensor[(4, 3, 3, 3), float32] /* ty=Tensor[(4, 3, 3, 3), float32] */) -> Tensor[(1, 4, 8, 8), float32] {
-  %0 = nn.conv2d(%x, %w, padding=[1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;
+  %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;
   %1 = nn.bias_add(%0, meta[relay.Constant][0] /* ty=Tensor[(4), float32] */) /* ty=Tensor[(1, 4, 8, 8), float32] */;
   %2 = nn.relu(%1) /* ty=Tensor[(1, 4, 8, 8), float32] */;
   %3 = multiply(%1, 1.5f /* ty=float32 */) /* ty=Tensor[(1, 4, 8, 8), float32] */;

@@ -45,7 +45,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     SimplifyExpr(),
     CanonicalizeCast(),
     FoldConstant(),
-    AlterOpLayout(),
+    AlterOpLayout(fold=True),
     GPULayout(),
     GPUWeights(),
     PackDense(),

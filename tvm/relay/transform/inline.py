@@ -9,7 +9,7 @@ from ...ir.visit import post_order, rewrite
 from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
 from ..infer import infer_module
 from ..substitute import free_vars, substitute_vars
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, typed_module
 
 
 def fresh(function: Function) -> Function:
@@ -62,6 +62,7 @@ def Inline() -> ModulePass:
     them."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
         called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
 
@@ -78,6 +79,7 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
     """Constructors and module functions that are used as values become functions that call them."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         def wrap(node: RelayExpr, count: int, types) -> Function:
             params = [Var(f"eta_expand_param_{i}", t) for i, t in enumerate(types)]
             return Function(params, Call(node, params))
@@ -114,6 +116,7 @@ def LambdaLift() -> ModulePass:
     """Functions without free variables inside other functions become functions of the module."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         new = mod.clone()
         count = 0
         for var, f in mod.functions.items():
