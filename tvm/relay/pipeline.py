@@ -62,4 +62,4 @@ OPTIMIZE: tuple[Pass, ...] = (
 def fusion(target: Target) -> tuple[Pass, ...]:
     """From operators to kernels, as the schedules of a target take them."""
     # Kernels of GPUs keep rows in registers: what is done to them costs no trip through memory there.
-    return (FuseOps(reads_through=operand_rule(target), rows="gpu" in target.keys),)
+    return (FuseOps(reads_through=operand_rule(target), rows="gpu" in target.keys, target=target),)
