@@ -152,3 +152,33 @@ def test_partition_leaves_values_that_are_used_elsewhere_and_asks_the_check():
     assert pattern.partition(leaking) is leaking
     plain = relay.nn.relu(c)
     assert pattern.partition(plain, check=lambda e: False) is plain
+
+
+def test_parameters_of_a_partition_come_in_the_order_of_the_pattern():
+    a, b, c = (relay.var(n, shape=(3,)) for n in "abc")
+    x, y, z = wildcard(), wildcard(), wildcard()
+    pattern = is_op("subtract")(is_op("add")(x, y), z)
+    call = pattern.partition(relay.subtract(relay.add(b, a), c))
+    assert [v.name_hint for v in call.args] == ["b", "a", "c"]
+    body = call.op.body
+    assert [body.args[0].args[0], body.args[0].args[1], body.args[1]] == list(call.op.params)
+
+
+def test_two_wildcards_that_match_one_value_are_two_parameters():
+    a = relay.var("a", shape=(3,))
+    call = is_op("add")(wildcard(), wildcard()).partition(relay.add(a, a))
+    assert len(call.op.params) == 2 and list(call.args) == [a, a]
+
+
+def test_a_constant_is_a_parameter_unless_the_pattern_asks_for_a_constant():
+    a, one = relay.var("a", shape=(3,)), relay.const(1.0)
+    asked = is_op("add")(wildcard(), is_constant()).partition(relay.add(a, one))
+    assert list(asked.args) == [a]
+    plain = is_op("add")(wildcard(), wildcard()).partition(relay.add(a, one))
+    assert list(plain.args) == [a, one]
+
+
+def test_what_an_earlier_partition_holds_is_not_taken_again():
+    a = relay.var("a", shape=(3,))
+    first = is_op("exp")(is_op("tanh")(wildcard())).partition(relay.exp(relay.tanh(a)))
+    assert is_op("tanh")(wildcard()).partition(first) is first

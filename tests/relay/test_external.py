@@ -95,3 +95,15 @@ def test_composite_functions_are_taken_as_a_whole(rng):
     whole = partition(new, "toy")
     assert list(external(whole).values()) == [{"nn.conv2d": 1, "nn.relu": 1}]
     check_same(mod, whole, rng)
+
+
+def test_regions_and_their_parameters_are_numbered_by_their_inputs():
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    begin, end = relay.annotation.compiler_begin, relay.annotation.compiler_end
+    first = end(relay.add(begin(x, "acme"), begin(y, "acme")), "acme")
+    second = end(relay.exp(begin(relay.tanh(first), "acme")), "acme")
+    mod = relay.transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x, y], second)))
+    names = sorted(v.name_hint for v in mod.get_global_vars())
+    assert names == ["main", "tvmgen_default_acme_main_0", "tvmgen_default_acme_main_2"]
+    assert [p.name_hint for p in mod["tvmgen_default_acme_main_0"].params] == ["acme_0_i0", "acme_0_i1"]
+    assert [p.name_hint for p in mod["tvmgen_default_acme_main_2"].params] == ["acme_2_i0"]

@@ -240,7 +240,7 @@ def _declare_known() -> None:
         ("relay.backend.use_meta_schedule", False, "schedules from meta-schedule"),
         ("relay.backend.disable_compile_engine_cache", False, "lower every function anew"),
         ("relay.backend.use_multitargets", False, "several targets in one module"),
-        ("relay.FuseOps.link_params", False, "constants inside fused functions"),
+        ("relay.FuseOps.link_params", False, "FuseOps puts constants into functions; relay.build takes them out again"),
         ("relay.frontend.fill_span", False, "importers record where each node came from"),
         ("relay.remove_standalone_reshapes.enable", True, "drop reshapes that stand alone"),
         ("relay.ToMixedPrecision.keep_orig_output_dtype", False, "cast outputs back to their type"),

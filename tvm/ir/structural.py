@@ -5,8 +5,9 @@ matter, and neither does sharing (a tree equals the same tree with common parts)
 defined inside equals only itself, unless ``map_free_vars`` is given.
 
 Which fields count, in which order, and where variables are defined is the table RULES; every other class counts all
-its fields in order. Equality and hash read the same table, so equal nodes have equal hashes. Hashes depend on content
-alone: they are the same in every process.
+its fields in order. Equality and hash read the same table, so equal nodes have equal hashes; only float attributes
+that were rounded differently are equal with different hashes. Hashes depend on content alone: they are the same in
+every process.
 """
 
 from __future__ import annotations
@@ -140,7 +141,14 @@ def _data_key(value: Any) -> str | None:
     return None
 
 
+def _near(a: float, b: float) -> bool:
+    """Whether two floats are one number that was written with different precision, as 1e-5 and its float32."""
+    return abs(a - b) < 1e-9 and abs(a - b) <= 1e-6 * max(abs(a), abs(b))
+
+
 def _same_data(a: Any, b: Any) -> bool:
+    if type(a) is float and type(b) is float and a != b:
+        return _near(a, b)
     key = _data_key(a)
     if key is not None:
         return key == _data_key(b)

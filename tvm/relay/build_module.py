@@ -25,7 +25,7 @@ from .expr import Constant, Function
 from .infer import infer_module
 from .pipeline import OPTIMIZE, fusion
 from .substitute import bind
-from .transform.fuse_ops import fuse_function
+from .transform.fuse_ops import constants_outside, fuse_function
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -87,10 +87,12 @@ def _say_nothing(stage: str, done: int, total: int) -> None:
 def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
     """The module as calls of kernels; without FuseOps each operator is a kernel of its own."""
     if "FuseOps" in (ctx.disabled_pass or ()):
-        mod = mod.clone()
-        mod["main"] = fuse_function(mod["main"], 0)
-        return infer_module(mod)
-    return infer_module(run_pipeline(mod, fusion(target), ctx))
+        fused = mod.clone()
+        fused["main"] = fuse_function(mod["main"], 0)
+    else:
+        fused = run_pipeline(mod, fusion(target), ctx).clone()
+    fused["main"] = constants_outside(fused["main"])
+    return infer_module(fused)
 
 
 def build(

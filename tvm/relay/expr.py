@@ -15,6 +15,7 @@ from ..ir import structural
 from ..ir.attrs import DictAttrs
 from ..ir.module import BaseFunc, GlobalVar, RelayExpr
 from ..ir.node import to_tuple
+from ..ir.op import Op
 from ..ir.prim import Any_
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, Type
@@ -189,6 +190,19 @@ class Call(
     args: tuple[RelayExpr, ...]
     attrs: Any = None
     type_args: tuple = ()
+
+
+def _type_args(call: Call) -> tuple:
+    """The types an operator is called with, once they are known; for other calls those that were given."""
+    if type(call.op) is Op:
+        types = [getattr(a, "checked_type_", None) for a in call.args]
+        if types and all(t is not None for t in types):
+            return tuple(types)
+    return _GIVEN_TYPE_ARGS.__get__(call)
+
+
+_GIVEN_TYPE_ARGS = Call.type_args
+Call.type_args = property(_type_args, _GIVEN_TYPE_ARGS.__set__)
 
 
 class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
@@ -377,6 +391,7 @@ Expr = RelayExpr
 structural.VARIABLE_CLASSES.append(Var)
 structural.RULES.update({
     "relay.Function": "type_params! params! ret_type body attrs",
+    "relay.Call": "op args attrs",
     "relay.Let": "var! value body",
     "relay.PatternVar": "var!",
     "relay.TypeData": "header type_vars! constructors",

@@ -90,6 +90,8 @@ class Inference:
         self.values: dict[Var, RelayExpr] = {}
         self.variables: dict[Var, Type] = {}
         self.active: set[GlobalVar] = set()
+        # Functions whose parameters are not annotated -> the call of each that gives them their types.
+        self.calls: dict[int, Call] = {}
         # Further expression classes (data types, patterns) add their rules here: class -> method(self, node) -> Type.
         self.rules = {**_RULES, **EXTRA_RULES}
 
@@ -121,9 +123,25 @@ class Inference:
         return self.types[id(root)]
 
     def _children(self, node) -> list:
+        """Operands in the order they are looked at: arguments before a function that has its types from them."""
         if isinstance(node, (Op, Constructor, GlobalVar, Var, Constant)):
             return []
+        if type(node) is Let and _has_open_params(node.value):
+            return [node.body, node.value]
+        if type(node) is Call and not isinstance(node.op, Op):
+            callee = self._value(node.op)
+            if _has_open_params(callee) and id(callee) not in self.types:
+                self.calls[id(callee)] = node
+                late = [a for a in node.args if _has_open_params(self._value(a))]
+                early = [a for a in node.args if not _has_open_params(self._value(a))]
+                return [*early, callee, node.op, *late]
         return node.children()
+
+    def _value(self, e: RelayExpr) -> RelayExpr:
+        """What a name is bound to; other expressions are their own value."""
+        while isinstance(e, Var) and e in self.values:
+            e = self.values[e]
+        return e
 
     def _enter(self, node) -> None:
         if type(node) is Let:
@@ -134,9 +152,16 @@ class Inference:
                 if all(p is not None for p in params) and node.value.ret_type is not None:
                     self.variables[node.var] = FuncType(tuple(params), node.value.ret_type)
         elif type(node) is Function:
-            for p in node.params:
+            use = self.calls.get(id(node))
+            for i, p in enumerate(node.params):
                 if p.type_annotation is not None:
                     self.variables[p] = p.type_annotation
+                elif use is not None and i < len(use.args):
+                    if _has_open_params(self._value(use.args[i])):
+                        # Its own calls give it its type.
+                        self.values[p] = use.args[i]
+                    else:
+                        self.variables[p] = self.type_of(use.args[i])
         elif type(node) in ENTER_RULES:
             ENTER_RULES[type(node)](self, node)
 
@@ -152,6 +177,8 @@ class Inference:
             value = self.values.get(node)
             if value is not None:
                 got = self.types.get(id(value))
+                if got is None and known is None:
+                    return IncompleteType()
                 known = got if known is None else (unify(known, got) if got is not None else known)
             self.variables[node] = known = known if known is not None else IncompleteType()
         return known
@@ -164,6 +191,11 @@ class Inference:
         elif isinstance(node, Tuple) and isinstance(found, TupleType):
             for f, t in zip(node.fields, found.fields):
                 self.learn(f, t)
+        elif isinstance(node, Call) and isinstance(self.types.get(id(node)), IncompleteType):
+            self.types[id(node)] = found
+            callee = self.variables.get(node.op) if isinstance(node.op, Var) else None
+            if isinstance(callee, FuncType) and isinstance(callee.ret_type, IncompleteType):
+                self.variables[node.op] = FuncType(callee.arg_types, found, callee.type_params)
 
     # -- rules -------------------------------------------------------------------------------------------------
 
@@ -192,6 +224,8 @@ class Inference:
         both = unify(a, b)
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
+        self.learn(node.true_branch, both)
+        self.learn(node.false_branch, both)
         return both
 
     def function(self, node: Function) -> Type:
@@ -200,6 +234,7 @@ class Inference:
             got = unify(node.ret_type, body)
             if got is None:
                 raise DiagnosticError(f"the function is annotated to return {node.ret_type} but returns {body}")
+            self.learn(node.body, got)
             body = got
         return FuncType(tuple(self.variable(p) for p in node.params), body, node.type_params)
 
@@ -214,9 +249,10 @@ class Inference:
             return known
         annotated = [p.type_annotation for p in function.params]
         if node in self.active:
-            if function.ret_type is None or any(p is None for p in annotated):
-                raise DiagnosticError(f"@{node.name_hint} calls itself; annotate its parameters and its result")
-            return FuncType(tuple(annotated), function.ret_type, function.type_params)
+            if any(p is None for p in annotated):
+                raise DiagnosticError(f"@{node.name_hint} calls itself; annotate its parameters")
+            result = IncompleteType() if function.ret_type is None else function.ret_type
+            return FuncType(tuple(annotated), result, function.type_params)
         self.active.add(node)
         try:
             return self.infer(function)
@@ -228,6 +264,9 @@ class Inference:
             return self.operator(node)
         callee = self.type_of(node.op)
         args = [self.type_of(a) for a in node.args]
+        if isinstance(callee, IncompleteType) and isinstance(node.op, Var):
+            callee = FuncType(tuple(args), IncompleteType())
+            self.learn(node.op, callee)
         if not isinstance(callee, FuncType):
             raise DiagnosticError(f"what is called is not a function but {callee}")
         if len(callee.arg_types) != len(args):
@@ -316,6 +355,11 @@ def _incomplete(t: Type) -> bool:
     return isinstance(t, IncompleteType) or isinstance(t, TupleType) and any(_incomplete(f) for f in t.fields)
 
 
+def _has_open_params(e: Any) -> bool:
+    """Whether an expression is a function with parameters that only its calls can give types."""
+    return type(e) is Function and any(p.type_annotation is None for p in e.params)
+
+
 def _operator_type(self, node: Op) -> Type:
     return FuncType((), TupleType(()))
 
@@ -349,26 +393,55 @@ def infer_function(function: Function, mod: IRModule | None = None) -> Function:
 
 
 def finish(work: Inference, function: Function) -> Function:
-    from .substitute import substitute_vars
+    """The function with the types found written down: on every node, and as annotations of variables and results."""
+    for p in function.params:
+        if p.type_annotation is None and _incomplete(work.variable(p)):
+            raise DiagnosticError(f"the type of parameter %{p.name_hint} cannot be told from its use; annotate it")
+    return _written_down(work, function)
 
-    unknown = [p for p in function.params if p.type_annotation is None]
-    if unknown:
-        new = {}
-        for p in unknown:
-            t = work.variable(p)
-            if isinstance(t, IncompleteType):
-                raise DiagnosticError(f"the type of parameter %{p.name_hint} cannot be told from its use; annotate it")
-            new[p] = Var(p.name_hint, t)
-        function = substitute_vars(function, new)
-        again = Inference(work.mod)
-        again.infer(function)
-        work = again
+
+def _written_down(work: Inference, root: Any) -> Any:
     for node in work.keep:
         if not isinstance(node, (Op, Constructor, GlobalVar)):
             node.checked_type_ = work.types[id(node)]
     for variable, t in work.variables.items():
         variable.checked_type_ = t
-    return function
+    table: dict[Var, Var] = {}
+    for node in work.keep:
+        for v in node.params if type(node) is Function else (node.var,) if type(node) is Let else ():
+            t = work.variables.get(v)
+            if v.type_annotation is None and t is not None and not _incomplete(t):
+                table[v] = new = Var(v.name_hint, t, v.span)
+                new.checked_type_, new.virtual_device_ = t, v.virtual_device_
+    if table or any(type(node) is Function and node.ret_type is None for node in work.keep):
+        return _annotated(root, table)
+    return root
+
+
+def _annotated(root: Any, table: dict[Var, Var]) -> Any:
+    """``root``, whose types are known, with variables replaced and with the results of functions annotated."""
+    memo: dict[int, tuple[Any, Any]] = {}
+
+    def lookup(node):
+        return memo[id(node)][1]
+
+    def change(node, new):
+        if type(node) is Var:
+            return table.get(node, node)
+        if type(node) is Function and isinstance(node.checked_type_, FuncType):
+            result = node.checked_type_.ret_type if node.ret_type is None else node.ret_type
+            params = tuple([table.get(p, p) for p in node.params])
+            return new.replace(params=params if params != node.params else node.params, ret_type=result)
+        if type(node) is Let and node.var in table:
+            return new.replace(var=table[node.var])
+        return new
+
+    for node in post_order(root):
+        new = change(node, node.map_children(lookup))
+        if new is not node and isinstance(new, RelayExpr):
+            new.checked_type_, new.virtual_device_ = node.checked_type_, node.virtual_device_
+        memo[id(node)] = (node, new)
+    return memo[id(root)][1]
 
 
 def infer_module(mod: IRModule) -> IRModule:
@@ -390,7 +463,4 @@ def infer_type(expr: RelayExpr, mod: IRModule | None = None) -> RelayExpr:
         return infer_function(expr, mod)
     work = Inference(mod)
     work.infer(expr)
-    for node in work.keep:
-        if not isinstance(node, (Op, Constructor, GlobalVar)):
-            node.checked_type_ = work.types[id(node)]
-    return expr
+    return _written_down(work, expr)

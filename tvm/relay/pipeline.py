@@ -25,9 +25,11 @@ from .transform.scale_weights import ScaleWeights
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 from .transform.sink_reshape import SinkReshape
+from .transform.straight_graph import StraightGraph
 from .transform.winograd import WinogradConv2D
 
 OPTIMIZE: tuple[Pass, ...] = (
+    StraightGraph(),
     RemoveUnusedFunctions(),
     InferType(),
     DynamicToStatic(),
@@ -43,7 +45,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     SimplifyExpr(),
     CanonicalizeCast(),
     FoldConstant(),
-    AlterOpLayout(),
+    AlterOpLayout(fold=True),
     GPULayout(),
     GPUWeights(),
     PackDense(),
@@ -60,4 +62,4 @@ OPTIMIZE: tuple[Pass, ...] = (
 def fusion(target: Target) -> tuple[Pass, ...]:
     """From operators to kernels, as the schedules of a target take them."""
     # Kernels of GPUs keep rows in registers: what is done to them costs no trip through memory there.
-    return (FuseOps(reads_through=operand_rule(target), rows="gpu" in target.keys),)
+    return (FuseOps(reads_through=operand_rule(target), rows="gpu" in target.keys, target=target),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...error import TVMError
 from ...ir.node import Node
@@ -19,6 +19,7 @@ from .patterns import (
     ConstantPattern,
     DFPattern,
     DominatorPattern,
+    ExprPattern,
     FunctionPattern,
     IfPattern,
     TupleGetItemPattern,
@@ -167,7 +168,8 @@ def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
 def partition(
     pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
 ) -> RelayExpr:
-    """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``."""
+    """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``.
+    Its parameters are what the leaves of the pattern matched, in the order of the pattern."""
     # Parameters of the new functions take the types of what they stand for, where these can be told.
     _type(expr)
     users: dict[int, list[RelayExpr]] = {}
@@ -175,8 +177,9 @@ def partition(
     for node in order:
         for c in node.children():
             users.setdefault(id(c), []).append(node)
-    taken: set[int] = set()
-    groups: dict[int, tuple[RelayExpr, set[int]]] = {}
+    taken: set[int] = _partitioned(order)
+    constants = {id(n) for n in order if isinstance(n, Constant)}
+    groups: dict[int, _Match] = {}
     for node in reversed(order):
         if id(node) in taken or not isinstance(node, RelayExpr) or isinstance(node, Op):
             continue
@@ -185,34 +188,81 @@ def partition(
         if not matcher.match(pattern, node):
             continue
         inside = {id(e) for e in _inside(pattern, matcher)} | {id(node)}
-        constants = {id(n) for n in order if isinstance(n, Constant)}
         leaks = any(u not in inside for i in inside - {id(node)} - constants for u in map(id, users.get(i, [])))
         if inside & taken - constants or leaks or not check(node):
             continue
         taken |= inside
-        groups[id(node)] = (node, inside)
+        groups[id(node)] = _Match(node, inside, _inputs(pattern, matcher, inside))
     return _extract(expr, groups, attrs or {}) if groups else expr
 
 
-def _extract(expr: RelayExpr, groups: dict[int, tuple[RelayExpr, set[int]]], attrs: dict) -> RelayExpr:
+class _Match(NamedTuple):
+    """A match: its root, the ids of what it covers, and the expressions it takes from outside."""
+
+    root: RelayExpr
+    inside: set[int]
+    inputs: list[RelayExpr]
+
+
+def _partitioned(order: list[RelayExpr]) -> set[int]:
+    """Ids of what earlier partitions hold."""
+    done = [n for n in order if isinstance(n, Function) and "PartitionedFromPattern" in n.attrs]
+    return {id(n) for f in done for n in (f, *post_order(f.body))}
+
+
+def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[RelayExpr]:
+    """What the leaves of a pattern matched, in its order: two leaves that matched one expression give two inputs.
+    A constant is an input where the pattern does not ask for a constant."""
+    found: list[RelayExpr] = []
+    for p in _leaves(pattern):
+        e = matcher.memo.get(id(p))
+        if e is None:
+            continue
+        parts = e.args if isinstance(p, CallPattern) else e.fields if isinstance(p, TuplePattern) else (e,)
+        asked = isinstance(p, ConstantPattern) or isinstance(p, ExprPattern)
+        found += [x for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
+                  and not (asked and isinstance(x, Constant))]
+    return found
+
+
+def _leaves(pattern: DFPattern) -> list[DFPattern]:
+    """Patterns that say nothing of the inside of what they match, operands first and each once."""
+    seen: set[int] = set()
+    found: list[DFPattern] = []
+    stack = [pattern]
+    while stack:
+        p = stack.pop()
+        if id(p) in seen:
+            continue
+        seen.add(id(p))
+        unsaid = isinstance(p, CallPattern) and p.args is None or isinstance(p, TuplePattern) and p.fields is None
+        if unsaid or not p.parts():
+            found.append(p)
+        stack.extend(reversed(p.parts()))
+    return found
+
+
+def _extract(expr: RelayExpr, groups: dict[int, _Match], attrs: dict) -> RelayExpr:
     memo: dict[int, tuple[Node, Node]] = {}
 
-    def post_builder(node: RelayExpr, inside: set[int]) -> RelayExpr:
-        params: dict[int, tuple[Var, RelayExpr]] = {}
+    def moved(match: _Match) -> RelayExpr:
+        params: dict[int, Var] = {}
+        pairs: list[tuple[Var, RelayExpr]] = []
+        known = {id(e) for e in match.inputs}
+        further = [e for e in _outside_of(match.root, match.inside) if id(e) not in known]
+        for e in [*match.inputs, *[e for e in further if not isinstance(e, (Constant, Function))]]:
+            params[id(e)] = Var(f"FunctionVar_{len(pairs)}", getattr(e, "checked_type_", None))
+            pairs.append((params[id(e)], e))
 
         def enter(e):
-            if id(e) in inside or isinstance(e, Op):
-                return None
-            if isinstance(e, Constant):
-                return e
-            if id(e) not in params:
-                params[id(e)] = (Var(f"FunctionVar_{len(params)}", getattr(e, "checked_type_", None)), e)
-            return params[id(e)][0]
+            if id(e) in params:
+                return params[id(e)]
+            return None if id(e) in match.inside or isinstance(e, Op) else e
 
-        body = rewrite_nodes(node, None, enter)
-        facts = {"PartitionedFromPattern": _described(node, inside), **attrs}
-        made = Function([v for v, _ in params.values()], body, None, (), facts)
-        return Call(made, tuple(memo[id(e)][1] for _, e in params.values()))
+        body = rewrite_nodes(match.root, None, enter)
+        facts = {"PartitionedFromPattern": _described(match.root, match.inside), **attrs}
+        made = Function([v for v, _ in pairs], body, None, (), facts)
+        return Call(made, tuple(memo[id(e)][1] for _, e in pairs))
 
     stack: list[tuple[Any, bool]] = [(expr, False)]
     while stack:
@@ -220,25 +270,29 @@ def _extract(expr: RelayExpr, groups: dict[int, tuple[RelayExpr, set[int]]], att
         if id(node) in memo:
             continue
         group = groups.get(id(node))
-        needs = node.children() if group is None else _outside_of(node, group[1])
+        needs = node.children() if group is None else [*group.inputs, *_outside_of(node, group.inside)]
         if not ready:
             stack.append((node, True))
             stack.extend((c, False) for c in needs if id(c) not in memo)
             continue
-        new = post_builder(*group) if group is not None else node.map_children(lambda c: memo[id(c)][1])
+        new = moved(group) if group is not None else node.map_children(lambda c: memo[id(c)][1])
         _keep_type(node, new)
         memo[id(node)] = (node, new)
     return memo[id(expr)][1]
 
 
 def _outside_of(node: RelayExpr, inside: set[int]) -> list[RelayExpr]:
+    """What the inside of a match takes from outside, from left to right."""
     found, stack, seen = [], [node], set()
     while stack:
-        for child in stack.pop().children():
-            if id(child) in seen or isinstance(child, Op):
-                continue
-            seen.add(id(child))
-            stack.append(child) if id(child) in inside else found.append(child)
+        e = stack.pop()
+        if id(e) in seen or isinstance(e, Op):
+            continue
+        seen.add(id(e))
+        if id(e) in inside:
+            stack.extend(reversed(e.children()))
+        else:
+            found.append(e)
     return found
 
 

@@ -186,14 +186,33 @@ def cut(attrs, types, old: str, new: str) -> LayoutChange | None:
     return LayoutChange([new], (new,) * count, attrs)
 
 
+def _even_bounds(attrs, sizes: list) -> list[tuple[int, int, int]] | None:
+    """(begin, end, stride) for each axis of a slice; lists may be of different lengths, the rest of an axis is whole.
+    None where the size of such an axis is not known."""
+    out = []
+    for i, size in enumerate(sizes):
+        step = attrs.strides[i] if i < len(attrs.strides) else 1
+        given = i < len(attrs.begin), i < len(attrs.end)
+        if not all(given) and not isinstance(size, int):
+            return None
+        first = attrs.begin[i] if given[0] else 0 if step > 0 else size - 1
+        rest = -1 if attrs.slice_mode == "size" else size if step > 0 else -size - 1
+        out.append((first, attrs.end[i] if given[1] else rest, step))
+    return out
+
+
 def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
     """A range along some axes; along blocks, whole blocks."""
     shape, names = dims(types[0]), letters(old)
-    axes = range(len(attrs.begin)) if attrs.axes is None else normalize_axes(attrs.axes, len(names))
-    strides = attrs.strides if len(attrs.strides) == len(attrs.begin) else attrs.strides * len(attrs.begin)
+    count = max(len(attrs.begin), len(attrs.end), len(attrs.strides))
+    axes = range(count) if attrs.axes is None else normalize_axes(attrs.axes, len(names))
+    bounds = _even_bounds(attrs, [shape[a] for a in axes])
+    if bounds is None:
+        return None
+    strides = [stride for _, _, stride in bounds]
     begin, end = [], []
     for i, axis in enumerate(axes):
-        first, last, size, whole = attrs.begin[i], attrs.end[i], blocks(new).get(names[axis], 1), shape[axis]
+        (first, last, _), size, whole = bounds[i], blocks(new).get(names[axis], 1), shape[axis]
         if size > 1:
             if strides[i] != 1 or attrs.slice_mode != "end" or not isinstance(whole, int):
                 return None

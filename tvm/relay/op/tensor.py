@@ -76,7 +76,9 @@ def _binary(name: str, type_rule):
 
 
 def _like_the_other(attrs, types):
-    known = next(t for t in types if isinstance(t, TensorType))
+    known = next((t for t in types if isinstance(t, TensorType)), None)
+    if known is None:
+        raise TypeError("the type of neither input is known; annotate a variable")
     return [known, known]
 
 

@@ -10,6 +10,8 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ..expr import Call, Function, RelayExpr
 from ..infer import dims, infer_function
+from ..op.layout import blocks, is_blocked, is_filled
+from ..op.nn.convolution import without_blocks
 from ..op.record import CallAttrs
 from .function_pass import RelayFunctionPass, function_pass, is_call
 from .layouts import Layouts
@@ -79,11 +81,8 @@ class Desired:
         """The operator as its own rule has it in the layout."""
         rule = node.op.attrs.get("layout_rule")
         found = None if rule is None else rule(node.attrs, [a.checked_type_ for a in node.args], have, layout)
-        if found is None or sorted(layout) != sorted(have):
-            raise TVMError(
-                f"ConvertLayout: {node.op.name} from {have} to {layout} is not known; layouts with divided letters "
-                "come from AlterOpLayout"
-            )
+        if found is None or sorted(without_blocks(layout)) != sorted(have):
+            raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
         attrs = {**found.attrs, **more}
         return None if attrs == node.attrs.entries else Call(node.op, node.args, CallAttrs(attrs), (), node.span)
 
@@ -93,9 +92,28 @@ class Desired:
         weight = node.args[-1].checked_type_
         if groups > 1 and layout == "NHWC" and kernel == "OIHW" and dims(weight)[0] == groups:
             given = "HWOI"
+        if is_blocked(layout):
+            return self.blocked(node, have, layout, wanted[1] if len(wanted) > 1 else "default")
         if given is None or sorted(given) != sorted(kernel):
             raise TVMError(f"ConvertLayout: {node.op.name} to {layout}: give a layout for its kernel {kernel}")
         return self.follow(node, have, layout, kernel_layout=given)
+
+    def blocked(self, node: Call, have: str, layout: str, kernel: str) -> RelayExpr | None:
+        """A convolution over channels in blocks (NCHW16c); one whose channels are no multiple of them stays."""
+        attrs, plain = node.attrs, without_blocks(layout)
+        if node.op.name not in ("nn.conv1d", "nn.conv2d", "nn.conv3d") or sorted(plain) != sorted(have):
+            raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
+        if kernel == "default":
+            block = blocks(layout)["C"]
+            alone = attrs.groups > 1 and dims(node.args[0].checked_type_)[have.index("C")] == attrs.groups
+            inner = 1 if alone else block
+            kernel = f"{KERNELS[plain]}{inner}i{block}o"
+        changed = CallAttrs({**attrs.entries, "data_layout": layout, "kernel_layout": kernel, "out_layout": ""})
+        whole = [t.checked_type_ for t in (node.args[0], node, node.args[1])]
+        pairs = zip(whole, (have, attrs.out_layout or have, attrs.kernel_layout), (layout, layout, kernel))
+        if any(is_filled(t, old, new) for t, old, new in pairs):
+            return None
+        return Call(node.op, node.args, changed, (), node.span)
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:

@@ -66,11 +66,16 @@ def expand_function(
     return func if new is func else infer_function(new, mod)
 
 
+def _has_simpler_form(record: Op) -> bool:
+    return not is_computed(record) or bool(record.attrs.get("expands_blocks"))
+
+
 def ExpandOps() -> RelayFunctionPass:
-    """Replace every operator that has no computation of its own by simpler ones."""
+    """Replace every operator that has no computation of its own by simpler ones, and convolutions over blocks that
+    were written as such by plain ones, whose layouts AlterOpLayout chooses."""
 
     @function_pass(opt_level=0, name="ExpandOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return expand_function(func, lambda record: not is_computed(record), mod)
+        return expand_function(func, _has_simpler_form, mod)
 
     return expand

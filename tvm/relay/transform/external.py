@@ -15,7 +15,7 @@ from ...ir.visit import post_order, rewrite
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_module
 from ..op import annotation
-from .function_pass import RelayFunctionPass, function_pass, is_call
+from .function_pass import RelayFunctionPass, function_pass, is_call, typed_module
 
 BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 
@@ -206,13 +206,18 @@ def MergeCompilerRegions() -> RelayFunctionPass:
 class _Partition:
     """Takes the regions of one function out into functions of the module."""
 
-    def __init__(self, func: Function, prefix: str, bind_constants: bool, taken: set[str]):
-        self.func, self.prefix, self.bind, self.taken = func, prefix, bind_constants, taken
+    def __init__(self, func: Function, symbol: str, prefix: str, bind_constants: bool, taken: set[str]):
+        self.func, self.symbol, self.prefix, self.bind, self.taken = func, symbol, prefix, bind_constants, taken
         self.regions = Regions(func)
         self.outer: dict[int, RelayExpr] = {}
         self.inner: dict[int, RelayExpr] = {}
         self.params: dict[int, dict[int, tuple[Var, RelayExpr]]] = {}
         self.ends: dict[int, list[Call]] = {}
+        # A region has the number of its first input among the inputs of all regions.
+        self.numbers: dict[int, int] = {}
+        begins = [n for n in self.regions.nodes if is_call(n, BEGIN)]
+        for number, node in enumerate(begins):
+            self.numbers.setdefault(self.regions.of(node), number)
         self.made: dict[int, tuple[GlobalVar, Function]] = {}
         self.calls: dict[int, Call] = {}
 
@@ -237,7 +242,7 @@ class _Partition:
                 return
             known = self.params.setdefault(region, {})
             if id(source) not in known:
-                name = f"{self.regions.compiler[region]}_{len(self.made)}_i{len(known)}"
+                name = f"{self.regions.compiler[region]}_{self.numbers[region]}_i{len(known)}"
                 known[id(source)] = (Var(name, source.checked_type_), source)
             self.inner[id(node)] = known[id(source)][0]
         elif not is_call(node, END):
@@ -268,8 +273,7 @@ class _Partition:
             params = list(self.params.get(region, {}).values())
             parts = [self.inner[id(e.args[0])] for e in ends]
             compiler = self.regions.compiler[region]
-            name = f"{self.prefix}_{compiler}_main_{len(self.taken)}"
-            self.taken.add(name)
+            name = self.name(compiler, region)
             var = GlobalVar(name)
             attrs = {"Inline": 1, "Compiler": compiler, "global_symbol": name, "Primitive": 1}
             body = parts[0] if len(parts) == 1 else Tuple(parts)
@@ -278,16 +282,26 @@ class _Partition:
         call = self.calls[region]
         return call if len(ends) == 1 else TupleGetItem(call, next(i for i, e in enumerate(ends) if e is node))
 
+    def name(self, compiler: str, region: int) -> str:
+        number = self.numbers.setdefault(region, len(self.numbers))
+        name = f"{self.prefix}_{compiler}_{self.symbol}_{number}"
+        while name in self.taken:
+            number += 1
+            name = f"{self.prefix}_{compiler}_{self.symbol}_{number}"
+        self.taken.add(name)
+        return name
+
 
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:
     """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false."""
 
     def partition(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         new = mod.clone()
         taken: set[str] = set()
         for var, func in mod.functions.items():
             if isinstance(func, Function) and "Compiler" not in func.attrs:
-                changed, made = _Partition(func, f"tvmgen_{mod_name}", bind_constants, taken).run()
+                changed, made = _Partition(func, var.name_hint, f"tvmgen_{mod_name}", bind_constants, taken).run()
                 if made:
                     new[var] = changed
                     for name, region in made.items():

@@ -14,10 +14,23 @@ from ..expr import ORIGIN, Call, Function, RelayExpr
 from ..infer import infer_module, infer_type
 
 
+def typed_module(mod: IRModule) -> IRModule:
+    """The module with types, inferred where functions have none."""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    untyped = any(f.checked_type_ is None or f.body.checked_type_ is None for f in functions)
+    return infer_module(mod) if untyped else mod
+
+
 class RelayFunctionPass(FunctionPass):
     """A pass that treats the graph functions of a module one by one: ``(func, mod, ctx) -> func``."""
 
     function_type = Function
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Functions have types before and after; nodes that have theirs are not looked at again."""
+        mod = typed_module(mod)
+        new = super().run(mod, ctx)
+        return new if new is mod else infer_module(new)
 
     def skips(self, func: Function) -> bool:
         return bool(func.attrs.get("SkipOptimization")) or "Compiler" in func.attrs
@@ -145,5 +158,6 @@ __all__ = [
     "replacement",
     "rewrite_typed",
     "type_of",
+    "typed_module",
     "use_counts",
 ]

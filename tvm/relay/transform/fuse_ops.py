@@ -14,11 +14,15 @@ computed again with every reading.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
+from ...ir.type import TupleType
+from ...ir.visit import post_order, rewrite
+from ...target import Target
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import dims
 from ..op.record import (
@@ -34,7 +38,7 @@ from ..op.record import (
 )
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover
 
-MAX_NODES = 256
+STOP = "annotation.stop_fusion"
 # With an operator that works row by row: each node is a step of its kernel.
 MAX_NODES_OF_ROWS = 18
 # Whether a product reads its operand at a place through operators that move data, the first of them first.
@@ -44,7 +48,7 @@ OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 class _Group:
     """A set of nodes, kept as a tree of merges; the root speaks for all."""
 
-    __slots__ = ("parent", "pattern", "root_node", "size", "anchor", "keeps_rows")
+    __slots__ = ("parent", "pattern", "root_node", "size", "anchor", "keeps_rows", "members", "inputs")
 
     def __init__(self, node, pattern: int):
         self.parent: _Group | None = None
@@ -53,6 +57,9 @@ class _Group:
         self.size = 1
         self.anchor = node if pattern in (OUT_ELEMWISE_FUSABLE, ROWS) else None
         self.keeps_rows = pattern <= BROADCAST or pattern == ROWS
+        # Ids of the expressions inside, and of those they read; scalars are written into kernels.
+        self.members = {id(node.expr)}
+        self.inputs = {id(c) for c in node.expr.children() if not isinstance(c, Op) and not _is_scalar(c)}
 
     def root(self) -> _Group:
         top = self
@@ -116,6 +123,18 @@ def _works_along_rows(e: Call) -> bool:
     shape, axis = dims(e.checked_type_), e.attrs.axis
     axes = (axis,) if isinstance(axis, int) else tuple(axis or ())
     return [a % len(shape) for a in axes] == [len(shape) - 1] and all(isinstance(d, int) for d in shape)
+
+
+def _outputs(e: RelayExpr) -> int:
+    t = e.checked_type_
+    return len(t.fields) if isinstance(t, TupleType) else 1
+
+
+class Limits(NamedTuple):
+    """The most operators in a kernel, and the most arguments it may have; 0: as many as there are."""
+
+    nodes: int = 256
+    arguments: int = 0
 
 
 class FusionGraph:
@@ -233,9 +252,9 @@ def widens_for_rows(node: _Node) -> bool:
 class Fusion:
     """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
 
-    def __init__(self, graph: FusionGraph, max_nodes: int = MAX_NODES, reads_through: OperandRule | None = None):
+    def __init__(self, graph: FusionGraph, limits: Limits, reads_through: OperandRule | None = None):
         self.graph = graph
-        self.max_nodes = max_nodes
+        self.limits = limits
         self.reads_through = reads_through
         # Nodes that move the operand of a product.
         self.moving: set[_Node] = set()
@@ -299,12 +318,21 @@ class Fusion:
         groups = {n.group.root() for n in between}
         target = sink.group.root()
         groups.add(target)
-        most = MAX_NODES_OF_ROWS if any(g.pattern == ROWS for g in groups) else self.max_nodes
+        most = self.limits.nodes
+        if any(g.pattern == ROWS for g in groups):
+            most = min(most, MAX_NODES_OF_ROWS)
         if sum(g.size for g in groups) > most or sum(g.anchor is not None for g in groups) > 1:
+            return
+        if self.limits.arguments and self.arguments(groups, sink) > self.limits.arguments:
             return
         for g in groups:
             if g is not target:
                 self.merge(g, target)
+
+    def arguments(self, groups: set[_Group], sink: _Node) -> int:
+        """How many arguments a kernel of these groups has: what it reads, and what it writes."""
+        read = set().union(*[g.inputs for g in groups]) - set().union(*[g.members for g in groups])
+        return len(read) + _outputs(sink.group.root().root_node.expr)
 
     def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
         """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or there are
@@ -332,6 +360,8 @@ class Fusion:
     def merge(self, child: _Group, parent: _Group) -> None:
         child.parent = parent
         parent.size += child.size
+        parent.members |= child.members
+        parent.inputs |= child.inputs
         parent.anchor = parent.anchor or child.anchor
         parent.keeps_rows = parent.keeps_rows and child.keeps_rows
         if child.pattern > parent.pattern and child.pattern != TUPLE:
@@ -347,8 +377,9 @@ def _broadcast_path(kind: int, last: bool) -> bool:
 class _Rebuild:
     """Turns groups into functions. Nodes come operands first, so every value is ready when it is used."""
 
-    def __init__(self, graph: FusionGraph):
+    def __init__(self, graph: FusionGraph, link_params: bool = False):
         self.graph = graph
+        self.link_params = link_params
         self.outer: dict[int, RelayExpr] = {}
         self.inner: dict[int, RelayExpr] = {}
         self.params: dict[int, dict[int, tuple[Var, RelayExpr]]] = {}
@@ -362,6 +393,9 @@ class _Rebuild:
         e = node.expr
         if isinstance(e, (Var, Constant, Function)):
             self.outer[id(e)] = e
+            return
+        if is_call(e, STOP):
+            self.outer[id(e)] = self.outer[id(e.args[0])]
             return
         if not (isinstance(e, Call) and isinstance(e.op, Op) or self._is_inside(node)):
             self.outer[id(e)] = e.map_children(lambda c: self.outer.get(id(c), c))
@@ -381,7 +415,7 @@ class _Rebuild:
         return isinstance(e, (Tuple, TupleGetItem)) and group.size > 1 and group.pattern != TUPLE
 
     def operand(self, child: RelayExpr, group: _Group) -> RelayExpr:
-        if isinstance(child, Op) or _is_scalar(child):
+        if isinstance(child, Op) or _is_scalar(child) or self.link_params and isinstance(child, Constant):
             return child
         node = self.graph.by_expr[id(child)]
         if id(child) in self.inner and node.group.root() is group:
@@ -400,33 +434,58 @@ class _Rebuild:
 
 
 def fuse_function(
-    function: Function, level: int, reads_through: OperandRule | None = None, rows: bool = False
+    function: Function,
+    level: int,
+    reads_through: OperandRule | None = None,
+    rows: bool = False,
+    limits: Limits | None = None,
+    link_params: bool = False,
 ) -> Function:
     graph = FusionGraph(function, rows)
     if level > 0:
-        Fusion(graph, reads_through=reads_through).run()
-    return _Rebuild(graph).run(function)
+        Fusion(graph, limits or Limits(), reads_through).run()
+    return _Rebuild(graph, link_params).run(function)
 
 
 def FuseOps(
-    fuse_opt_level: int = -1, reads_through: OperandRule | None = None, rows: bool = False
+    fuse_opt_level: int = -1, reads_through: OperandRule | None = None, rows: bool = False, target: Target | None = None
 ) -> RelayFunctionPass:
     """Group operators into kernels; level 0 leaves every operator alone. ``reads_through`` is the target's, and so is
-    whether its kernels of ``rows`` take along what is done to the rows."""
+    whether its kernels of ``rows`` take along what is done to the rows. The target, by default the current one, says
+    how many arguments a kernel may have."""
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         level = fuse_opt_level if fuse_opt_level >= 0 else (1 if ctx.opt_level >= 1 else 0)
         if func.attrs.get("Primitive"):
             return func
-        return fuse_function(func, level, reads_through, rows)
+        device = target or Target.current(allow_none=True)
+        limits = Limits(ctx.get_config("relay.FuseOps.max_depth"), device.max_function_args if device else 0)
+        return fuse_function(func, level, reads_through, rows, limits, ctx.get_config("relay.FuseOps.link_params"))
 
     return fuse
 
 
+def constants_outside(function: Function) -> Function:
+    """The function with constants inside its kernels (``link_params``) as arguments of them: an executor of kernels
+    holds constants itself. Numbers stay inside."""
+
+    def post(node):
+        if not (isinstance(node, Call) and isinstance(node.op, Function) and node.op.attrs.get("Primitive")):
+            return None
+        found = [n for n in post_order(node.op.body) if isinstance(n, Constant) and not _is_scalar(n)]
+        if not found:
+            return None
+        table = {id(c): Var(f"p{len(node.op.params) + i}", c.checked_type_) for i, c in enumerate(found)}
+        body = rewrite(node.op.body, lambda n: table.get(id(n)) if isinstance(n, Constant) else None)
+        made = node.op.replace(params=(*node.op.params, *table.values()), body=body)
+        return Call(made, (*node.args, *found), None, (), node.span)
+
+    return rewrite(function, post)
+
+
 def defuse_function(function: Function) -> Function:
     """Calls of fused functions replaced by their bodies."""
-    from ...ir.visit import rewrite
     from ..substitute import substitute_vars
 
     def post(node):
@@ -447,4 +506,4 @@ def DefuseOps() -> RelayFunctionPass:
     return defuse
 
 
-__all__ = ["DefuseOps", "FuseOps", "defuse_function", "fuse_function"]
+__all__ = ["DefuseOps", "FuseOps", "Limits", "constants_outside", "defuse_function", "fuse_function"]

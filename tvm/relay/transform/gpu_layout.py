@@ -41,7 +41,7 @@ def GPULayout() -> RelayFunctionPass:
         target = Target.current(allow_none=True)
         if target is None or target.kind.name != "cuda":
             return func
-        new = Layouts(Halves()).run(func)
+        new = Layouts(Halves(), fold=True).run(func)
         return func if new is func else infer_function(new, mod)
 
     return lay_out

@@ -9,10 +9,10 @@ from ...ir.visit import post_order, rewrite
 from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
 from ..infer import infer_module
 from ..substitute import free_vars, substitute_vars
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, typed_module
 
 
-def _fresh(function: Function) -> Function:
+def fresh(function: Function) -> Function:
     """A copy with variables of its own, so that the body can stand in several places."""
     table: dict[Var, Var] = {}
     for node in post_order(function):
@@ -25,7 +25,8 @@ def _calls(function: Function) -> list[str]:
     return [n.name_hint for n in post_order(function) if type(n) is GlobalVar]
 
 
-def _recursive(mod: IRModule, name: str) -> bool:
+def is_recursive(mod: IRModule, name: str) -> bool:
+    """Whether a function of the module calls itself, perhaps through others."""
     seen: set[str] = set()
     stack = _calls(mod[name])
     while stack:
@@ -43,12 +44,12 @@ def inline_function(func: Function, mod: IRModule) -> Function:
     chosen = {
         v.name_hint
         for v, f in mod.functions.items()
-        if isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, v.name_hint)
+        if isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, v.name_hint)
     }
 
     def post(node):
         if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
-            callee = _fresh(mod[node.op])
+            callee = fresh(mod[node.op])
             body = rewrite(callee.body, post)
             return substitute_vars(body, dict(zip(callee.params, node.args)))
         return None
@@ -61,11 +62,12 @@ def Inline() -> ModulePass:
     them."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
         called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
 
         def keep(var, f):
-            marked = isinstance(f, Function) and f.attrs.get("Inline") and not _recursive(mod, var.name_hint)
+            marked = isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, var.name_hint)
             return None if marked and var.name_hint not in called else f
 
         return infer_module(new.map_functions(keep))
@@ -77,6 +79,7 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
     """Constructors and module functions that are used as values become functions that call them."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         def wrap(node: RelayExpr, count: int, types) -> Function:
             params = [Var(f"eta_expand_param_{i}", t) for i, t in enumerate(types)]
             return Function(params, Call(node, params))
@@ -113,6 +116,7 @@ def LambdaLift() -> ModulePass:
     """Functions without free variables inside other functions become functions of the module."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = typed_module(mod)
         new = mod.clone()
         count = 0
         for var, f in mod.functions.items():
@@ -168,4 +172,4 @@ def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunction
     return split
 
 
-__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs"]
+__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]

@@ -71,10 +71,12 @@ def rearranged(array: np.ndarray, old: str, new: str) -> np.ndarray:
     return np.ascontiguousarray(whole.reshape(shape).transpose([names.index(c) for c in letters(new)]))
 
 
-def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr:
+def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
     """A tensor of whole dimensions in the new layout."""
     if old == new:
         return e
+    if not fold:
+        return transform.layout_transform(e, old, new)
     if isinstance(e, Constant) and e.data.dtype != "bfloat16":
         return Constant(rearranged(e.data.numpy(), old, new))
     if _in_place(shape, old, new):
@@ -82,10 +84,11 @@ def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr:
     return transform.layout_transform(e, old, new)
 
 
-def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr:
+def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
     """A tensor of the new layout with whole dimensions again, without what filled up its blocks."""
     whole = tuple(-(-n // blocks(new).get(c, 1)) * blocks(new).get(c, 1) for c, n in zip(letters(old), shape))
-    e = transform.reshape(e, whole) if _in_place(whole, old, new) else transform.layout_transform(e, new, old)
+    still = fold and _in_place(whole, old, new)
+    e = transform.reshape(e, whole) if still else transform.layout_transform(e, new, old)
     if whole == shape:
         return e
     axes = [i for i, (a, b) in enumerate(zip(whole, shape)) if a != b]
@@ -94,10 +97,13 @@ def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str) -> RelayExpr
 
 class Layouts:
     """Rewrites one function. ``choose(call)`` gives a call in the layouts its attributes say, over the inputs of the
-    old one as they are, or None for operators that follow."""
+    old one as they are, or None for operators that follow.
 
-    def __init__(self, choose: Choose):
-        self.choose = choose
+    With ``fold``, constants are rearranged at once, and where nothing moves in memory a reshape says so; without it
+    every change of layout is an operator, as those who read the graph expect."""
+
+    def __init__(self, choose: Choose, fold: bool = False):
+        self.choose, self.fold = choose, fold
         self.plain: dict[int, RelayExpr] = {}
         self.held: dict[int, Held] = {}
         self.several: dict[int, tuple[RelayExpr, str, tuple[str | None, ...]]] = {}
@@ -148,12 +154,12 @@ class Layouts:
             return self.rebuilt(e)
         if id(e) in self.held:
             value, old, new = self.held[id(e)]
-            return _back(value, dims(e.checked_type_), old, new)
+            return _back(value, dims(e.checked_type_), old, new, self.fold)
         value, old, layouts = self.several[id(e)]
         fields = []
         for i, (t, layout) in enumerate(zip(e.checked_type_.fields, layouts)):
             item = TupleGetItem(value, i)
-            fields.append(item if layout is None else _back(item, dims(t), old, layout))
+            fields.append(item if layout is None else _back(item, dims(t), old, layout, self.fold))
         return Tuple(fields)
 
     def form(self, e: RelayExpr, old: str, new: str | Vector) -> RelayExpr:
@@ -177,9 +183,14 @@ class Layouts:
             full = (1,) * (len(letters(old)) - len(shape)) + shape
         value = self.as_plain(e)
         if full != shape:
-            constant = isinstance(value, Constant)
-            value = Constant(value.data.numpy().reshape(full)) if constant else transform.reshape(value, full)
-        return _to(value, full, old, new)
+            if self.fold:
+                constant = isinstance(value, Constant)
+                value = Constant(value.data.numpy().reshape(full)) if constant else transform.reshape(value, full)
+            elif full[-len(shape):] == shape:
+                value = transform.expand_dims(value, 0, len(full) - len(shape))
+            else:
+                value = transform.reshape(value, full)
+        return _to(value, full, old, new, self.fold)
 
     # -- operators -----------------------------------------------------------------------------------------------
 

@@ -36,13 +36,14 @@ def _chosen(node: Call) -> RelayExpr | None:
     return own(node.attrs, list(node.args), [a.checked_type_ for a in node.args], node.checked_type_)
 
 
-def AlterOpLayout() -> RelayFunctionPass:
+def AlterOpLayout(fold: bool = False) -> RelayFunctionPass:
     """Replace operators by forms in other layouts: ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` gives a call
-    over the same inputs whose attributes say its layouts. The operators in between follow."""
+    over the same inputs whose attributes say its layouts. The operators in between follow. With ``fold``, constants
+    are rearranged at once."""
 
     @function_pass(opt_level=3, name="AlterOpLayout", required=["InferType"])
     def alter(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        new = Layouts(_chosen).run(func)
+        new = Layouts(_chosen, fold).run(func)
         return func if new is func else infer_function(new, mod)
 
     return alter

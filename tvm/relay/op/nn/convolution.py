@@ -7,16 +7,44 @@ from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
 from ....topi.nn.convolution import SPATIAL
 from ....topi.nn.utils import pads
-from ..record import OUT_ELEMWISE_FUSABLE, op
-from ..rules import dims, tensor
+from ..layout import parts
+from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..rules import dims, product, tensor
 from .window import window_call
 
 
-def _by_name(t: TensorType, layout: str, what: str) -> dict:
-    shape = dims(t)
-    if len(shape) != len(layout):
-        raise TypeError(f"{what} has {len(shape)} dimensions, its layout {layout} has {len(layout)}")
-    return dict(zip(layout, shape))
+def spatial_names(layout: str) -> str:
+    """The dimensions a window slides along."""
+    names = "".join(c for c, _ in parts(layout) if c.isupper() and c not in "NC")
+    if names not in SPATIAL.values() and "".join(sorted(names)) not in SPATIAL.values():
+        raise TypeError(f"{layout} is no layout of a convolution's data")
+    return "".join(sorted(names))
+
+
+def sizes_by_name(t: TensorType, layout: str, what: str) -> dict:
+    """Sizes by the letters of a layout; blocks (NCHW16c) count for the dimension they are of."""
+    shape, named = dims(t), parts(layout)
+    if len(shape) != len(named):
+        raise TypeError(f"{what} has {len(shape)} dimensions, its layout {layout} has {len(named)}")
+    sizes: dict = {}
+    for (letter, block), size in zip(named, shape):
+        if block and isinstance(size, int) and size != block:
+            raise TypeError(f"{what} has {size} in its blocks {letter}, its layout {layout} says {block}")
+        sizes[letter.upper()] = product([sizes.get(letter.upper(), 1), size])
+    return sizes
+
+
+def in_layout(sizes: dict, layout: str) -> list:
+    """The shape of a tensor of these sizes in a layout, perhaps with blocks."""
+    size_of: dict[str, int] = {}
+    for letter, block in parts(layout):
+        if block:
+            size_of[letter.upper()] = size_of.get(letter.upper(), 1) * block
+    for letter, block in size_of.items():
+        if isinstance(sizes[letter], int) and sizes[letter] % block:
+            raise TypeError(f"{sizes[letter]} cannot be divided into the blocks of {block} that {layout} asks for")
+    return [block or (sizes[letter] // size_of[letter] if letter in size_of else sizes[letter])
+            for letter, block in parts(layout)]
 
 
 def check_window(attrs, window: tuple) -> None:
@@ -30,10 +58,9 @@ def check_window(attrs, window: tuple) -> None:
 def conv_type(attrs, types):
     """The shape of a convolution's result, in the data's layout."""
     data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
-    n = len(attrs.data_layout) - 2
-    names = SPATIAL[n]
-    data = _by_name(data_type, attrs.data_layout, "the data")
-    weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
+    names = spatial_names(attrs.data_layout)
+    data = sizes_by_name(data_type, attrs.data_layout, "the data")
+    weight = sizes_by_name(weight_type, attrs.kernel_layout, "the weight")
     check_window(attrs, tuple(weight[c] for c in names))
     per_group = weight["I"]
     filters = weight["O"]
@@ -49,7 +76,7 @@ def conv_type(attrs, types):
         raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
     out = {"N": data["N"], "C": filters}
     sizes = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
-    before, after = pads(attrs.padding, sizes, n, "padding")
+    before, after = pads(attrs.padding, sizes, len(names), "padding")
     for c, k, s, lo, hi in zip(names, sizes, attrs.strides, before, after):
         if isinstance(data[c], PrimExpr):
             out[c] = data[c] if s == 1 and lo + hi == k - 1 else (data[c] + (lo + hi - k)) // s + 1
@@ -59,7 +86,7 @@ def conv_type(attrs, types):
             raise TypeError(
                 f"the kernel ({k} with dilation) is larger than the padded data ({data[c] + lo + hi}) along {c}"
             )
-    return TensorType([out[c] for c in attrs.data_layout], attrs.out_dtype or data_type.dtype)
+    return TensorType(in_layout(out, attrs.out_layout or attrs.data_layout), attrs.out_dtype or data_type.dtype)
 
 
 def is_depthwise_layout(attrs) -> bool:
@@ -72,16 +99,48 @@ def conv_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.channels is None or attrs.kernel_size is None:
         raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
-    layout = attrs.data_layout
-    by_name = dict(zip(layout, dims(data)))
-    names = SPATIAL[len(layout) - 2]
+    by_name = sizes_by_name(data, attrs.data_layout, "the data")
+    names = spatial_names(attrs.data_layout)
     sizes = {"O": int(attrs.channels), "I": by_name["C"] // attrs.groups, **dict(zip(names, attrs.kernel_size))}
     if is_depthwise_layout(attrs):
         sizes["O"], sizes["I"] = by_name["C"], int(attrs.channels) // by_name["C"]
-    return [data, TensorType([int(sizes[c]) for c in attrs.kernel_layout], data.dtype)]
+    return [data, TensorType([int(d) for d in in_layout(sizes, attrs.kernel_layout)], data.dtype)]
+
+
+def plain_layouts(attrs) -> tuple[str, str]:
+    """Layouts of the data and the kernel without blocks."""
+    return without_blocks(attrs.data_layout), without_blocks(attrs.kernel_layout)
+
+
+def without_blocks(layout: str) -> str:
+    return "".join(c for c, _ in parts(layout) if c.isupper())
+
+
+def _is_plain(attrs) -> bool:
+    return plain_layouts(attrs) == (attrs.data_layout, attrs.kernel_layout) and attrs.out_layout in (
+        "", attrs.data_layout)
+
+
+def conv_expand(name: str):
+    """A convolution in blocks, or with its result in another layout, as a plain one between changes of layout."""
+
+    def expand(attrs, args, types):
+        if _is_plain(attrs):
+            return None
+        data, kernel = plain_layouts(attrs)
+        entries = {**attrs.entries, "data_layout": data, "kernel_layout": kernel, "out_layout": ""}
+        inputs = [call("layout_transform", arg, src_layout=have, dst_layout=plain) if have != plain else arg
+                  for arg, have, plain in zip(args, (attrs.data_layout, attrs.kernel_layout), (data, kernel))]
+        made = call(name, *inputs, **entries)
+        out = attrs.out_layout or attrs.data_layout
+        return made if out == data else call("layout_transform", made, src_layout=data, dst_layout=out)
+
+    return expand
 
 
 def _conv_compute(attrs, inputs, out):
+    if not _is_plain(attrs):
+        return _blocked_compute(attrs, inputs, out)
     data, weight = inputs
     channels = data.shape[attrs.data_layout.index("C")]
     filters = out.shape[attrs.data_layout.index("C")]
@@ -106,15 +165,30 @@ def _conv_compute(attrs, inputs, out):
     )
 
 
-_FACTS = {
-    "pattern": OUT_ELEMWISE_FUSABLE,
-    "type_rule": conv_type,
-    "infer_inputs": conv_inputs,
-    "compute": _conv_compute,
-}
+def _blocked_compute(attrs, inputs, out):
+    """The sum of products over data and weight as they lie in their blocks."""
+    layout, kernel = plain_layouts(attrs)
+    data = inputs[0] if layout == attrs.data_layout else topi.layout_transform(inputs[0], attrs.data_layout, layout)
+    weight = inputs[1] if kernel == attrs.kernel_layout else topi.layout_transform(
+        inputs[1], attrs.kernel_layout, kernel)
+    made = topi.nn.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, layout, kernel,
+                        out.dtype, f"conv{len(layout) - 2}d")
+    wanted = attrs.out_layout or attrs.data_layout
+    return made if wanted == layout else topi.layout_transform(made, layout, wanted)
 
 
-@op("nn.conv1d", 2, **_FACTS)
+def _facts(name: str) -> dict:
+    return {
+        "pattern": OUT_ELEMWISE_FUSABLE,
+        "type_rule": conv_type,
+        "infer_inputs": conv_inputs,
+        "compute": _conv_compute,
+        "expand": conv_expand(name),
+        "expands_blocks": True,
+    }
+
+
+@op("nn.conv1d", 2, **_facts("nn.conv1d"))
 def conv1d(
     data,
     weight,
@@ -133,7 +207,7 @@ def conv1d(
     return window_call("nn.conv1d", 1, locals())
 
 
-@op("nn.conv2d", 2, **_FACTS)
+@op("nn.conv2d", 2, **_facts("nn.conv2d"))
 def conv2d(
     data,
     weight,
@@ -152,7 +226,7 @@ def conv2d(
     return window_call("nn.conv2d", 2, locals())
 
 
-@op("nn.conv3d", 2, **_FACTS)
+@op("nn.conv3d", 2, **_facts("nn.conv3d"))
 def conv3d(
     data,
     weight,

@@ -62,7 +62,7 @@ def contrib_conv2d_nchwc(
     """Convolution of data whose channels are stored in blocks. ``logical`` are the channels, filters and groups there
     were before blocks were filled up and groups were merged."""
     out_layout = out_layout or data_layout
-    return window_call("nn.contrib_conv2d_NCHWc", 2, locals(), both_sides=True)
+    return window_call("nn.contrib_conv2d_NCHWc", 2, locals())
 
 
 @op(
@@ -99,7 +99,7 @@ def contrib_depthwise_conv2d_nchwc(
 ):
     """Convolution of each channel by itself, of data whose channels are stored in blocks."""
     out_layout = out_layout or data_layout
-    return window_call("nn.contrib_depthwise_conv2d_NCHWc", 2, locals(), both_sides=True)
+    return window_call("nn.contrib_depthwise_conv2d_NCHWc", 2, locals())
 
 
 def _dense_pack_type(attrs, types):

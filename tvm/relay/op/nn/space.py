@@ -268,12 +268,17 @@ _METHODS = {
 }
 
 
+def _scales(attrs) -> list[tuple[str, float]]:
+    """The factor of each spatial dimension."""
+    return [(c, attrs[f"scale_{c.lower()}"]) for c in "DHW" if f"scale_{c.lower()}" in attrs]
+
+
 def _upsampling_type(attrs, types):
     data = tensor(types[0])
     shape, letters = list(dims(data)), [c for c in attrs.layout if c.isalpha()]
     if len(letters) != len(shape):
         raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
-    for c, scale in zip("DHW"[-len(attrs.scales) :], attrs.scales):
+    for c, scale in _scales(attrs):
         at = letters.index(c)
         shape[at] = int(round(shape[at] * scale)) if isinstance(shape[at], int) else shape[at] * int(scale)
     return TensorType(shape, data.dtype)
@@ -287,7 +292,7 @@ def _upsampling_expand(attrs, args, types):
     corners = getattr(attrs, "align_corners", False)
     mode = "align_corners" if corners else getattr(attrs, "coordinate_transformation_mode", "asymmetric")
     rounding = "" if method != "nearest_neighbor" else "round" if corners else "floor"
-    if len(attrs.scales) == 2:
+    if "D" not in shape:
         return resize2d(args[0], (shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
     if method == "nearest_neighbor":
         mode = "asymmetric"
@@ -302,7 +307,6 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     return call(
         "nn.upsampling",
         data,
-        scales=(float(scale_h), float(scale_w)),
         scale_h=float(scale_h),
         scale_w=float(scale_w),
         layout=layout,
@@ -327,7 +331,6 @@ def upsampling3d(
     return call(
         "nn.upsampling3d",
         data,
-        scales=(float(scale_d), float(scale_h), float(scale_w)),
         scale_d=float(scale_d),
         scale_h=float(scale_h),
         scale_w=float(scale_w),

@@ -5,19 +5,18 @@ from __future__ import annotations
 from .... import topi
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
-from ....topi.nn.convolution import SPATIAL
 from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, op
 from ..rules import tensor
-from .convolution import _by_name, check_window
+from .convolution import check_window, in_layout, sizes_by_name, spatial_names
 from .window import window_call
 
 
 def _transposed_type(attrs, types):
     data_type, weight_type = tensor(types[0], "the data"), tensor(types[1], "the weight")
-    names = SPATIAL[len(attrs.data_layout) - 2]
-    data = _by_name(data_type, attrs.data_layout, "the data")
-    weight = _by_name(weight_type, attrs.kernel_layout, "the weight")
+    names = spatial_names(attrs.data_layout)
+    data = sizes_by_name(data_type, attrs.data_layout, "the data")
+    weight = sizes_by_name(weight_type, attrs.kernel_layout, "the weight")
     check_window(attrs, tuple(weight[c] for c in names))
     if isinstance(data["C"], int) and isinstance(weight["I"], int) and data["C"] != weight["I"]:
         raise TypeError(f"the data has {data['C']} channels, but the weight takes {weight['I']}")
@@ -35,17 +34,17 @@ def _transposed_type(attrs, types):
         out[c] = (data[c] - 1) * s + (k - lo - hi + e)
         if not isinstance(out[c], PrimExpr) and out[c] < 1:
             raise TypeError(f"nothing is left along {c}: padding {lo} and {hi} cut all of it away")
-    return TensorType([out[c] for c in attrs.data_layout], attrs.out_dtype or data_type.dtype)
+    return TensorType(in_layout(out, attrs.out_layout or attrs.data_layout), attrs.out_dtype or data_type.dtype)
 
 
 def _transposed_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.channels is None or attrs.kernel_size is None:
         raise TypeError("the weight's type is not known; give channels and kernel_size, or annotate it")
-    size = dict(zip(SPATIAL[len(attrs.data_layout) - 2], attrs.kernel_size))
-    size["I"] = _by_name(data, attrs.data_layout, "the data")["C"]
+    size = dict(zip(spatial_names(attrs.data_layout), attrs.kernel_size))
+    size["I"] = sizes_by_name(data, attrs.data_layout, "the data")["C"]
     size["O"] = int(attrs.channels) // attrs.groups
-    return [data, TensorType([size[c] for c in attrs.kernel_layout], data.dtype)]
+    return [data, TensorType(in_layout(size, attrs.kernel_layout), data.dtype)]
 
 
 def _transposed_compute(attrs, inputs, out):
@@ -89,7 +88,7 @@ def conv1d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along one dimension."""
-    return window_call("nn.conv1d_transpose", 1, locals(), both_sides=True)
+    return window_call("nn.conv1d_transpose", 1, locals())
 
 
 @op("nn.conv2d_transpose", 2, **_FACTS)
@@ -109,7 +108,7 @@ def conv2d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along two dimensions."""
-    return window_call("nn.conv2d_transpose", 2, locals(), both_sides=True)
+    return window_call("nn.conv2d_transpose", 2, locals())
 
 
 @op("nn.conv3d_transpose", 2, **_FACTS)
@@ -129,4 +128,4 @@ def conv3d_transpose(
     out_dtype="",
 ):
     """Transposed convolution along three dimensions."""
-    return window_call("nn.conv3d_transpose", 3, locals(), both_sides=True)
+    return window_call("nn.conv3d_transpose", 3, locals())

@@ -12,13 +12,9 @@ from ..record import call
 _SPATIAL = frozenset({"strides", "dilation", "kernel_size", "output_padding"})
 
 
-def _whole(padding: Any) -> tuple[int, ...]:
-    return tuple(int(p) for p in (padding if isinstance(padding, (tuple, list)) else (padding,)))
-
-
-def window_call(name: str, n: int, arguments: dict[str, Any], both_sides: bool = False) -> Call:
+def window_call(name: str, n: int, arguments: dict[str, Any]) -> Call:
     """``arguments`` are a builder's own (``locals()``): two tensors, then attributes in the order of its signature.
-    With ``both_sides``, the padding is written out for the beginning and the end of every dimension."""
+    The padding is written out for the beginning and the end of every dimension."""
     (_, data), (_, weight), *rest = arguments.items()
     attrs: dict[str, Any] = {}
     for key, value in rest:
@@ -27,7 +23,7 @@ def window_call(name: str, n: int, arguments: dict[str, Any], both_sides: bool =
         elif key in ("groups", "channels"):
             value = None if value is None else int(value)
         elif key == "padding" and not isinstance(value, str):
-            before, after = spread_pads(value, (1,) * n, n, name) if both_sides else (_whole(value), ())
+            before, after = spread_pads(value, (1,) * n, n, name)
             value = (*before, *after)
         attrs[key] = value
     return call(name, data, weight, **attrs)

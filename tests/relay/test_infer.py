@@ -1,0 +1,70 @@
+"""Type inference: what it finds out, and what it writes down."""
+
+from __future__ import annotations
+
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.error import DiagnosticError
+from tvm.relay.testing import run_infer_type
+
+F3 = relay.TensorType((3,), "float32")
+
+
+def test_inference_annotates_results_of_functions_inside_and_outside():
+    a, u = relay.var("a", F3), relay.var("u", F3)
+    got = run_infer_type(relay.Function([a], relay.Call(relay.Function([u], relay.exp(u)), [a])))
+    assert got.ret_type == F3
+    assert got.body.op.ret_type == F3
+    assert got.body.checked_type == F3
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_parameters_of_an_inner_function_have_the_types_of_its_arguments(named):
+    a, b, u, v, f = relay.var("a", F3), relay.var("b", F3), relay.var("u"), relay.var("v"), relay.var("f")
+    inner = relay.Function([u, v], u + v)
+    body = relay.Let(f, inner, f(a, b)) if named else relay.Call(inner, [a, b])
+    got = run_infer_type(relay.Function([a, b], body))
+    assert got.checked_type == relay.FuncType([F3, F3], F3)
+    inner = got.body.value if named else got.body.op
+    assert [p.type_annotation for p in inner.params] == [F3, F3]
+
+
+def test_the_type_of_a_function_parameter_comes_from_its_call():
+    t = relay.TensorType((), "int32")
+    x, f = relay.var("x", t), relay.var("f")
+    got = run_infer_type(relay.Function([x, f], f(x), t))
+    assert got.checked_type == relay.FuncType([t, relay.FuncType([t], t)], t)
+
+
+def test_a_function_given_as_an_argument_has_its_types_from_where_it_is_called():
+    a, g, y, u = relay.var("a", F3), relay.var("g"), relay.var("y"), relay.var("u")
+    outer = relay.Function([g, y], g(g(y)))
+    got = run_infer_type(relay.Function([a], relay.Call(outer, [relay.Function([u], relay.tanh(u)), a])))
+    assert got.body.op.params[0].type_annotation == relay.FuncType([F3], F3)
+
+
+def test_a_function_that_calls_itself_needs_no_annotated_result():
+    t = relay.TensorType((), "float32")
+    mod, f = tvm.IRModule(), relay.GlobalVar("f")
+    n, d = relay.var("n", shape=(), dtype="int32"), relay.var("d", t)
+    again = f(n - relay.const(1), relay.log(d))
+    mod[f] = relay.Function([n, d], relay.If(relay.equal(n, relay.const(0)), d, again))
+    assert relay.transform.InferType()(mod)[f].checked_type.ret_type == t
+
+
+def test_a_sum_of_two_unknown_values_is_refused_in_words():
+    x, y = relay.var("x"), relay.var("y")
+    with pytest.raises(DiagnosticError, match="type of neither input is known"):
+        run_infer_type(relay.Function([x, y], x + y))
+
+
+def test_calls_of_operators_say_the_types_of_their_arguments():
+    z = relay.add(relay.exp(relay.var("x", shape=(10, 10))), relay.var("y", shape=(1, 10)))
+    assert not z.type_args
+    typed = run_infer_type(z)
+    assert [tuple(int(d) for d in t.shape) for t in typed.type_args] == [(10, 10), (1, 10)]
+    # They are no part of what is compared: graphs with and without types are equal.
+    other = relay.add(relay.exp(relay.var("x", shape=(10, 10))), relay.var("y", shape=(1, 10)))
+    assert tvm.ir.structural_equal(typed, other, map_free_vars=True)
