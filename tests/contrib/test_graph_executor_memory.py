@@ -52,7 +52,7 @@ class Model:
     def __init__(self, executor):
         self.executor = executor
         self.own = {name: Cell(None) for name in NAMES}
-        self.lent: dict = {name: None for name in NAMES}
+        self.lent: dict = dict.fromkeys(NAMES)
         self.targets: dict = {}
         self.outputs: dict = {}
 

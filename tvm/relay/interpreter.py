@@ -324,8 +324,9 @@ def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list
         raise ValueError(f"there is no parameter '{name}'; the parameters are {', '.join(names) or 'none'}")
     missing = [n for n in left if n not in kwargs]
     if missing:
-        what = f"argument '{missing[0]}' is missing"
-        raise ValueError(f"{what}: {len(names)} arguments are expected ({', '.join(names)}), got {len(args) + len(kwargs)}")
+        got = len(args) + len(kwargs)
+        raise ValueError(f"argument '{missing[0]}' is missing: {len(names)} arguments are expected ({', '.join(names)}), "
+                         f"got {got}")
     return [*args, *(kwargs[n] for n in left)]
 
 

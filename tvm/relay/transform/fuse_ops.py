@@ -312,7 +312,7 @@ class Fusion:
             self.try_merge(node, sink, lambda kind, last: kind <= INJECTIVE or last and into_rows and kind == ROWS)
 
     def try_merge(self, node: _Node, sink: _Node, allowed) -> None:
-        between = self.path(node, sink, allowed) if node.span < self.max_nodes else None
+        between = self.path(node, sink, allowed) if node.span < self.limits.nodes else None
         if between is None:
             return
         groups = {n.group.root() for n in between}
@@ -335,12 +335,12 @@ class Fusion:
         return len(read) + _outputs(sink.group.root().root_node.expr)
 
     def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
-        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or there are
+        """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or they are
         too many."""
         seen = {node.index: node}
         stack = [node]
         while stack:
-            if len(seen) >= self.max_nodes:
+            if len(seen) >= self.limits.nodes:
                 return None
             for user, _ in stack.pop().users:
                 if user is _OUTSIDE:
