@@ -325,8 +325,8 @@ def _arguments(names: list[str], args: tuple, kwargs: dict, bound: dict) -> list
     missing = [n for n in left if n not in kwargs]
     if missing:
         got = len(args) + len(kwargs)
-        raise ValueError(f"argument '{missing[0]}' is missing: {len(names)} arguments are expected ({', '.join(names)}), "
-                         f"got {got}")
+        raise ValueError(f"argument '{missing[0]}' is missing: {len(names)} arguments are expected "
+                         f"({', '.join(names)}), got {got}")
     return [*args, *(kwargs[n] for n in left)]
 
 

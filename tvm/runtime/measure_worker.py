@@ -151,7 +151,7 @@ def request(
 
 
 def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Run a module as an executor does: seconds of each repeat, and its arguments afterwards where they are asked for."""
+    """Run a module as an executor does: seconds of each repeat, and its arguments afterwards where they are wanted."""
     with flush_denormals():
         return _measure(module, message)
 

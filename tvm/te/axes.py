@@ -185,14 +185,14 @@ def pass_up_domain(relations, ranges: Ranges, state: dict, analyzer: Analyzer) -
             outer, inner = r.outer.var, r.inner.var
             value = outer * ranges[r.inner].extent + inner + parent.min
             got = sets.eval_set(value, {outer: state[r.outer], inner: state[r.inner]}, analyzer)
-            state[r.parent] = _clip(got, parent, analyzer)
+            state[r.parent] = clip(got, parent, analyzer)
         elif isinstance(r, Fuse):
             if r.fused not in state:
                 continue
             state[r.outer], state[r.inner] = _unfuse(r, ranges, state[r.fused], analyzer)
 
 
-def _clip(s, r: Range, analyzer: Analyzer):
+def clip(s, r: Range, analyzer: Analyzer):
     """A set that starts inside the range but may run past its end (an uneven split) ends where the range does."""
     if not s.has_lower_bound() or not s.has_upper_bound():
         return sets.from_range(r)

@@ -283,7 +283,12 @@ class Bounds:
         values = {axis: _value(axis, self.ranges[axis]) for axis in state}
         algebra.pass_up_index(reader.relations, self.ranges, values)
         roots = {axis.var: values[axis] for axis in (*reader.op.axis, *reader.op.reduce_axis) if axis in values}
-        loops = {axis.var: region for axis, region in state.items()}
+        # Threads that run past the end of a loop, as wide splits have them, do not read there: it is under a condition.
+        made = {axis for r in reader.relations if isinstance(r, algebra.Split) for axis in (r.outer, r.inner)}
+        loops = {
+            axis.var: algebra.clip(region, self.ranges[axis], self.analyzer) if axis in made else region
+            for axis, region in state.items()
+        }
 
         def exact(index: PrimExpr) -> tuple[sets.IntSet, bool] | None:
             if isinstance(index, (FloorDiv, FloorMod)) and private:

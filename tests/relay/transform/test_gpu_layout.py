@@ -65,3 +65,12 @@ def test_single_precision_stays(rng):
 @pytest.mark.parametrize("channels, missing", [(1, 3), (3, 1), (4, 0), (5, 3), (6, 0), (8, 0), (9, 7), (58, 0)])
 def test_channels_that_are_missing_for_whole_copies(channels, missing):
     assert filling(channels) == missing
+
+
+def test_groups_of_one_filter_over_several_channels_are_no_depthwise_convolution():
+    x = relay.var("x", shape=(8, 192, 7, 5), dtype="float16")
+    w = relay.const(np.ones((2, 96, 3, 3), "float16"))
+    e = relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=2, padding=(1, 1), groups=2, out_dtype="float32")
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], e)))
+    made = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(mod)
+    assert 'kernel_layout="HWIO"' in str(made) and "HWOI" not in str(made)

@@ -225,6 +225,9 @@ def test_a_batch_of_products(rng, monkeypatch):
     # images, channels, size, filters, window, stride, padding, layout
     (1, 16, 9, 24, 3, 1, 1, "NHWC"), (2, 32, 7, 40, 1, 1, 0, "NHWC"), (2, 4, 12, 17, 7, 2, 3, "NHWC"),
     (2, 5, 6, 9, 3, 2, 1, "NHWC"), (1, 16, 9, 12, 3, 1, 1, "NCHW"), (2, 8, 8, 33, 1, 1, 0, "NCHW"),
+    # Fewer filters than a tile has columns, fewer rows than it has rows.
+    (64, 32, 1, 8, 1, 1, 0, "NHWC"), (33, 96, 1, 4, 1, 1, 0, "NHWC"), (3, 40, 1, 3, 1, 1, 0, "NHWC"),
+    (7, 16, 2, 1, 1, 1, 0, "NHWC"),
 ])  # fmt: skip
 @pytest.mark.parametrize("free", [False, True])
 def test_convolution_with_an_epilogue(case, free, rng, monkeypatch):

@@ -90,7 +90,7 @@ class Desired:
         kernel, layout, groups = node.attrs.kernel_layout, wanted[0], node.attrs.groups
         given = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else KERNELS.get(layout)
         weight = node.args[-1].checked_type_
-        if groups > 1 and layout == "NHWC" and kernel == "OIHW" and dims(weight)[0] == groups:
+        if groups > 1 and layout == "NHWC" and kernel == "OIHW" and list(dims(weight)[:2]) == [groups, 1]:
             given = "HWOI"
         if is_blocked(layout):
             return self.blocked(node, have, layout, wanted[1] if len(wanted) > 1 else "default")

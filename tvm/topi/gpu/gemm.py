@@ -280,13 +280,22 @@ def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
 def _joined(op: ComputeOp, places: tuple[int | Part, ...]):
     value: Any = None
     for place in places:
-        axis = op.axis[place.axis if isinstance(place, Part) else place]
-        here, extent = axis.var, axis.dom.extent
+        here = op.axis[place.axis if isinstance(place, Part) else place].var
         if isinstance(place, Part):
             here = here % place.size if place.rest else here // place.size
-            extent = place.size if place.rest else (extent + place.size - 1) // place.size
-        value = here if value is None else value * extent + here
+        value = here if value is None else value * _extent(op, place) + here
     return 0 if value is None else value
+
+
+def _extent(op: ComputeOp, place: int | Part) -> Any:
+    if not isinstance(place, Part):
+        return op.axis[place].dom.extent
+    return place.size if place.rest else (op.axis[place.axis].dom.extent + place.size - 1) // place.size
+
+
+def extent_at(op: ComputeOp, places: tuple[int | Part, ...]) -> int:
+    """Iterations of the loops that are the rows, or the columns, of a matmul."""
+    return math.prod(int(_extent(op, place)) for place in places)
 
 
 def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:

@@ -429,17 +429,22 @@ def _elements(
     column_block, column = host.split(column, factor=bn // lanes)
     host.reorder(*batch, row_block, column_block, row, column, lane)
     _blocks(host, batch, row_block, column_block, access.extent_of(stage.op.axis[-2]) or 1, bm)
-    _spread(host, host.fuse(row, column), threads, bm * bn // lanes)
+    # A matrix smaller than the tile leaves fewer elements to a block.
+    within = min(bm, gemm.extent_at(host.op, places["rows"]))
+    across = min(bn // lanes, -(-gemm.extent_at(host.op, places["columns"]) // lanes))
+    _spread(host, host.fuse(row, column), threads, within * across)
     host.vectorize(lane)
     return column_block
 
 
 def _spread(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
-    """Carry a loop of ``count`` iterations by all threads of a block, neighbours by neighbours."""
+    """Carry a loop of ``count`` iterations by the threads of a block, neighbours by neighbours. As many threads take
+    part as divide the loop: one that is split unevenly would reach past the tile."""
     for thread, n in zip((threads.lanes, threads.columns, threads.rows), reversed(threads.counts)):
-        axis, inner = stage.split(axis, factor=n)
+        part = max(d for d in range(1, n + 1) if count % d == 0)
+        axis, inner = stage.split(axis, factor=part)
         stage.bind(inner, thread)
-        count = -(-count // n)
+        count //= part
     if count > 4 and count % 4 == 0:
         _, axis = stage.split(axis, factor=4)
     stage.unroll(axis)
