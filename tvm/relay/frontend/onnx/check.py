@@ -95,6 +95,33 @@ def _defined_by_function(name: str, version: int, domain: str) -> bool:
     return schema.has_function or schema.has_context_dependent_function
 
 
+def signature_fault(node, version: int) -> str:
+    """What of a node's inputs and attributes ONNX's own description of the operator does not allow; "" if nothing."""
+    import onnx
+
+    domain = "" if node.domain in STANDARD else node.domain
+    newest = onnx.defs.onnx_opset_version() if not domain else version
+    try:
+        schema = onnx.defs.get_schema(node.op_type, max(min(version, newest), 0), domain)
+    except onnx.defs.SchemaError:
+        return ""
+    for i, wanted in enumerate(schema.inputs):
+        required = wanted.option == onnx.defs.OpSchema.FormalParameterOption.Single
+        if required and (i >= len(node.input) or not node.input[i]):
+            return f"input {i} ({wanted.name}) is missing"
+    if len(node.input) > schema.max_input or len(node.input) < schema.min_input:
+        return f"{len(node.input)} inputs are given; {schema.min_input} to {schema.max_input} are wanted"
+    given = {a.name: a for a in node.attribute}
+    for name, wanted in schema.attributes.items():
+        if name not in given and wanted.required:
+            return f"attribute '{name}' is missing"
+        if name in given and given[name].type != int(wanted.type.value):
+            kinds = onnx.AttributeProto.AttributeType
+            have = kinds.Name(given[name].type) if given[name].type in kinds.values() else str(given[name].type)
+            return f"attribute '{name}' must be of type {wanted.type.name}, got {have}"
+    return ""
+
+
 # -- functions --------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +226,7 @@ __all__ = [
     "in_order",
     "node_name",
     "opset_table",
+    "signature_fault",
     "version_of",
     "where_of",
 ]

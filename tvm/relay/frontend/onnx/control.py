@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import MOST_STEPS, Sequence, axis_of, op
+from .table import MOST_STEPS, Sequence, axis_of, check_steps, op
 
 
 @op("If")
@@ -44,7 +44,7 @@ def loop(ctx, inputs, attrs):
     body, importer = attrs["body"], ctx.importer
     count = ctx.value(inputs[0]) if inputs and inputs[0] is not None else None
     if inputs and inputs[0] is not None and count is None:
-        raise TVMError("the number of steps is computed when the model runs")
+        raise ctx.late("the number of steps", [inputs[0]])
     limit = int(count.reshape(-1)[0]) if count is not None else None
     going = inputs[1] if len(inputs) > 1 else None
     states = list(inputs[2:])
@@ -54,7 +54,7 @@ def loop(ctx, inputs, attrs):
         if going is not None:
             test = ctx.value(going)
             if test is None:
-                raise TVMError("the condition to go on is computed when the model runs")
+                raise ctx.late("the condition to go on", [going])
             if not test.reshape(-1)[0]:
                 break
         if step >= MOST_STEPS:
@@ -80,6 +80,9 @@ def scan_8(ctx, inputs, attrs):
         raise TVMError("lengths of sequences are not supported")
     batch = ctx.known_shape(rest[0])[0]
     m = attrs["num_scan_inputs"]
+    check_steps("a batch", batch)
+    if not 1 <= m <= len(rest):
+        raise TVMError(f"num_scan_inputs is {m}, and the node has {len(rest)} inputs")
     rules = {"body": attrs["body"], "num_scan_inputs": m, "scan_input_directions": attrs.get("directions", [0] * m)}
     each = []
     for b in range(batch):
@@ -90,6 +93,8 @@ def scan_8(ctx, inputs, attrs):
 @op("Scan", since=9)
 def scan(ctx, inputs, attrs):
     body, m = attrs["body"], attrs["num_scan_inputs"]
+    if not 1 <= m <= len(inputs):
+        raise TVMError(f"num_scan_inputs is {m}, and the node has {len(inputs)} inputs")
     states, sequences = list(inputs[: len(inputs) - m]), list(inputs[len(inputs) - m :])
     axes = attrs.get("scan_input_axes", [0] * m)
     back = attrs.get("scan_input_directions", [0] * m)

@@ -16,15 +16,17 @@ from .load import check_count
 from .table import axis_of
 
 
-def _late(what: str) -> TVMError:
-    return TVMError(f"{what} must be known when compiling; it is computed when the model runs")
+def _late(ctx, what: str) -> TVMError:
+    """Nothing declares what a value would say; the data itself, the first input, is not to blame."""
+    late = [e for e in ctx.inputs[1:] if e is not None and ctx.value(e) is None]
+    return ctx.late(what, late or ctx.inputs)
 
 
 def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
     """The declared shape of the node's result, or the error that the value is not known."""
     found = ctx.declared(index)
     if found is None:
-        raise _late(what)
+        raise _late(ctx, what)
     return found
 
 
@@ -38,7 +40,7 @@ def reshaped(ctx, data, what: str):
 def repeats(ctx, data) -> list[int]:
     shape, have = shape_of_output(ctx, "the repeats"), ctx.known_shape(data)
     if len(shape) != len(have) or any(h == 0 or s % h for s, h in zip(shape, have)):
-        raise _late("the repeats")
+        raise _late(ctx, "the repeats")
     return [s // h for s, h in zip(shape, have)]
 
 
@@ -50,6 +52,8 @@ def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
         # Reducing an axis of one element more or less changes nothing.
         return [([i for i, (s, h) in enumerate(zip(shape, have)) if s != h], None)]
     count = ctx.known_shape(axes)[0] if ctx.rank(axes) else 1
+    if count > rank:
+        raise TVMError(f"{count} axes are given for a tensor of {rank} dimensions")
     noop = bool(attrs.get("noop_with_empty_axes", 0))
     if count == 0:
         return [([] if noop else list(range(rank)), None)]
@@ -60,7 +64,7 @@ def reduced_axes(ctx, data, axes, attrs) -> list[tuple[list[int], object]]:
         if left == tuple(shape) and len(gone) <= count:
             choices.append(gone)
     if not choices:
-        raise _late("the axes")
+        raise _late(ctx, "the axes")
     if len(choices) == 1:
         return [(choices[0], None)]
     return [(gone, _are(ctx, axes, count, gone, rank)) for gone in choices]
@@ -88,7 +92,9 @@ def _scalar(ctx, vector, index: int):
 
 def _by_axis(ctx, vector, axes, rank: int, default: int) -> list:
     """For each axis its element of a vector that belongs to run-time or known axes; None where it has none."""
-    count = ctx.known_shape(vector)[0]
+    count = ctx.known_shape(vector)[0] if ctx.rank(vector) == 1 else -1
+    if not 0 <= count <= rank:
+        raise TVMError(f"a vector of at most {rank} numbers is wanted, one for each axis, got {ctx.shape(vector)}")
     known = list(range(count)) if axes is None else ctx.value(axes)
     out: list = [None] * rank
     if known is not None:
@@ -129,6 +135,8 @@ def padded(ctx, data, amounts, axes, value, mode: str):
     """Padding by run-time amounts: every place of the result finds its source, or is outside."""
     shape, have = shape_of_output(ctx, "the padding"), ctx.known_shape(data)
     rank = len(have)
+    if ctx.rank(amounts) != 1 or ctx.known_shape(amounts)[0] > 2 * rank:
+        raise TVMError(f"a vector of at most {2 * rank} amounts is wanted, two for each axis, got {ctx.shape(amounts)}")
     count = ctx.known_shape(amounts)[0] // 2
     before = _by_axis(ctx, relay.strided_slice(amounts, [0], [count], [1], [0]), axes, rank, 0)
     outside = None

@@ -191,17 +191,24 @@ def compress(ctx, inputs, attrs):
     return relay.take(data, const(keep.astype("int64")), 0 if axis is None else axis)
 
 
+def _unsized() -> TVMError:
+    return TVMError(
+        "the number of results depends on the data, and a compiled graph has known sizes; end the model before this "
+        "node (onnx.utils.extract_model) and compute the rest outside"
+    )
+
+
 @op("NonZero")
 def non_zero(ctx, inputs, attrs):
     found = ctx.value(inputs[0])
     if found is None:
-        raise TVMError("the number of results depends on the data; the graph executor needs known sizes")
+        raise _unsized()
     return Constant(np.stack(np.nonzero(found)).astype("int64"))
 
 
 @op("Unique", "NonMaxSuppression")
 def data_dependent(ctx, inputs, attrs):
-    raise TVMError("the number of results depends on the data; the graph executor needs known sizes")
+    raise _unsized()
 
 
 @op("Einsum")

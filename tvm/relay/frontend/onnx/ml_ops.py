@@ -7,7 +7,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import op
+from .load import check_count
+from .table import check_steps, op
 
 
 @op("TfIdfVectorizer")
@@ -18,6 +19,7 @@ def tf_idf_vectorizer(ctx, inputs, attrs):
     x = inputs[0]
     length = ctx.known_shape(x)[-1]
     shortest, longest = attrs["min_gram_length"], attrs["max_gram_length"]
+    check_steps("a group", longest)
     starts = [*attrs["ngram_counts"], len(attrs["pool_int64s"])]
     places, columns = attrs["ngram_indexes"], []
     for size in range(1, longest + 1):
@@ -28,8 +30,9 @@ def tf_idf_vectorizer(ctx, inputs, attrs):
         # A single number has no gaps to skip.
         for gap in range(attrs["max_skip_count"] + 1 if size > 1 else 1) if size >= shortest else ():
             count = length - (size - 1) * (gap + 1)
-            if count > 0:
-                total = relay.add(total, _occurrences(ctx, x, pool, gap + 1, count))
+            if count <= 0:
+                break
+            total = relay.add(total, _occurrences(ctx, x, pool, gap + 1, count))
         columns.append(total)
     found = relay.concatenate(columns, -1) if len(columns) > 1 else columns[0]
     return _weighted(ctx, found, attrs, places)
@@ -54,6 +57,9 @@ def _weighted(ctx, found, attrs, places):
     if mode != "TF" and weights:
         # By the place in the result, as onnxruntime and the reference have it.
         found = relay.multiply(found, const(np.array([weights[p] for p in places], "float32")))
+    if min(places) < 0:
+        raise TVMError(f"ngram_indexes are places of the result, got {min(places)}")
+    check_count("the table of places", [len(places), max(places) + 1])
     spread = np.zeros((len(places), max(places) + 1), "float32")
     spread[np.arange(len(places)), places] = 1
     flat = relay.reshape(found, (-1, len(places)))

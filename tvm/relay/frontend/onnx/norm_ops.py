@@ -159,6 +159,8 @@ def lrn(ctx, inputs, attrs):
     x, size = inputs[0], attrs["size"]
     rank = ctx.rank(x)
     check_steps("a neighbourhood", size)
+    if size < 1:
+        raise TVMError(f"size must be positive, got {size}")
     low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
     square = relay.multiply(x, x)
     wide = relay.nn.pad(square, [(0, 0), (low, high)] + [(0, 0)] * (rank - 2), ctx.like(0, x))

@@ -33,9 +33,15 @@ def global_max_pool(ctx, inputs, attrs):
 @op("GlobalLpPool")
 def global_lp_pool(ctx, inputs, attrs):
     x = inputs[0]
-    p = attrs.get("p", 2)
+    p = _exponent(attrs)
     total = relay.sum(_power(ctx, x, p), axis=tuple(range(2, ctx.rank(x))), keepdims=True)
     return relay.power(total, ctx.like(1 / p, x))
+
+
+def _exponent(attrs) -> int:
+    if attrs.get("p", 2) < 1:
+        raise TVMError(f"p must be positive, got {attrs['p']}")
+    return attrs.get("p", 2)
 
 
 def _power(ctx, x, p):
@@ -163,7 +169,7 @@ def _counts(window: Window, include: bool):
 
 @op("LpPool")
 def lp_pool(ctx, inputs, attrs):
-    x, p = inputs[0], attrs.get("p", 2)
+    x, p = inputs[0], _exponent(attrs)
     window = Window(ctx, x, attrs)
     total = None
     for part in window.slices(window.pad(ctx, _power(ctx, x, p), ctx.like(0, x))):

@@ -27,6 +27,7 @@ from .check import (
     in_order,
     node_name,
     opset_table,
+    signature_fault,
     version_of,
     where_of,
 )
@@ -265,7 +266,7 @@ class Importer:
             context = Context(self, node, version_of(node, self.opsets), where)
             token = ORIGIN.set(Span(inside + node_name(node)))
             try:
-                context.attributes = attribute_values(node)
+                context.attributes, context.inputs = attribute_values(node), inputs
                 self.node(context, inputs)
             except TVMError as problem:
                 if str(problem).startswith(where):
@@ -377,6 +378,9 @@ def in_words(problem: Exception, context: Context) -> str:
         return "there is not enough memory for this"
     if isinstance(problem, RecursionError):
         return "the graphs inside are nested too deep"
+    fault = signature_fault(context.node, context.version)
+    if fault:
+        return fault
     if isinstance(problem, KeyError):
         return f"attribute {problem} is missing or has a value that is not known"
     given = len([i for i in context.node.input if i])

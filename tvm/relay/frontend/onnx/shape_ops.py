@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ....error import TVMError
@@ -160,6 +162,8 @@ def split(ctx, inputs, attrs):
     sizes = attrs.get("split") or (ctx.ints(argument(inputs, 1), "the sizes") if ctx.version >= 13 else None)
     if sizes is None:
         count = attrs.get("num_outputs", len(ctx.node.output))
+        if count < 1 or count != len(ctx.node.output):
+            raise TVMError(f"num_outputs is {count}, and the node has {len(ctx.node.output)} outputs")
         total = ctx.known_shape(data)[axis]
         each = -(-total // count)
         sizes = [each] * (count - 1) + [total - each * (count - 1)]
@@ -201,7 +205,9 @@ def constant_of_shape(ctx, inputs, attrs):
     value = ctx.tensor(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
     known = ctx.value(inputs[0]) is not None
     dims = ctx.ints(inputs[0], "the shape") if known else list(declared.shape_of_output(ctx, "the shape"))
-    if int(np.prod(dims)) <= 1 << 16:
+    if min(dims, default=0) < 0:
+        raise TVMError(f"the shape {dims} has a negative size")
+    if math.prod(dims) <= 1 << 16:
         return Constant(np.full(dims, value[0], value.dtype))
     return relay.full(const(value[0], str(value.dtype)), dims, str(value.dtype))
 
@@ -230,10 +236,16 @@ def eye_like(ctx, inputs, attrs):
     return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
 
 
+def _block(attrs) -> int:
+    if attrs["blocksize"] < 1:
+        raise TVMError(f"blocksize must be positive, got {attrs['blocksize']}")
+    return attrs["blocksize"]
+
+
 @op("DepthToSpace")
 def depth_to_space(ctx, inputs, attrs):
     n, c, *space = ctx.known_shape(inputs[0])
-    b, k = attrs["blocksize"], len(space)
+    b, k = _block(attrs), len(space)
     cells = [b] * k
     inner = c // b**k
     if attrs.get("mode", "DCR") == "DCR":
@@ -248,7 +260,7 @@ def depth_to_space(ctx, inputs, attrs):
 @op("SpaceToDepth")
 def space_to_depth(ctx, inputs, attrs):
     n, c, *space = ctx.known_shape(inputs[0])
-    b, k = attrs["blocksize"], len(space)
+    b, k = _block(attrs), len(space)
     parts = [d for s in space for d in (s // b, b)]
     out = relay.reshape(inputs[0], (n, c, *parts))
     cells, places = [3 + 2 * i for i in range(k)], [2 + 2 * i for i in range(k)]
@@ -267,6 +279,8 @@ def reverse_sequence(ctx, inputs, attrs):
 def trilu(ctx, inputs, attrs):
     """The upper or lower triangle; the diagonal may be an input, so the places are compared where the model runs."""
     data, k = inputs[0], argument(inputs, 1)
+    if ctx.rank(data) < 2:
+        raise TVMError("a matrix has two dimensions or more")
     rows, columns = ctx.known_shape(data)[-2:]
     check_count("the triangle", [rows, columns])
     apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
@@ -356,6 +370,7 @@ def padded(ctx, data, amounts: list[int], value, mode: str):
     for axis, size in enumerate(ctx.known_shape(data)):
         b, a = before[axis], after[axis]
         if b or a:
+            check_count("a padded axis", [size + max(b, 0) + max(a, 0)])
             places = np.arange(size, dtype="int64")[max(-b, 0) : size - max(-a, 0)]
             places = np.pad(places, (max(b, 0), max(a, 0)), modes[mode])
             data = relay.take(data, const(places), axis)

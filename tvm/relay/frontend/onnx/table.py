@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....error import TVMError
-from ....ir.prim import IntImm
+from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
+from ...substitute import free_vars
 from ..common import Converters
 from .load import tensor_array
 from .settle import tensor_type
@@ -29,7 +30,7 @@ class Sequence(NamedTuple):
 class Context:
     """The node being converted."""
 
-    __slots__ = ("attributes", "importer", "integers", "made_small", "node", "sums", "version", "where")
+    __slots__ = ("attributes", "importer", "inputs", "integers", "made_small", "node", "sums", "version", "where")
 
     def __init__(self, importer, node, version: int, where: str):
         self.importer = importer
@@ -37,6 +38,7 @@ class Context:
         self.version = version
         self.where = where
         self.attributes: dict[str, Any] = {}
+        self.inputs: list = []
         # Set by converters whose first result is integers times a scale; see quantize.py.
         self.integers: Any = None
         # Set by converters whose first result is sums of whole numbers times a scale; see quantize.py.
@@ -96,8 +98,17 @@ class Context:
             return None
         found = self.importer.settler.array(e)
         if found is None:
-            raise TVMError(f"{what} must be known when compiling; it is computed when the model runs")
+            raise self.late(what, [e])
         return found
+
+    def late(self, what: str, values: list) -> TVMError:
+        """The error that a value is computed when the model runs, with what can be done about it."""
+        inputs = {v.name_hint: v for e in values if e is not None for v in free_vars(e)}
+        sized = [n for n, v in inputs.items() if any(isinstance(d, Any_) for d in tensor_type(v).shape)]
+        text = f"{what} must be known when compiling; it is computed when the model runs"
+        if sized:
+            return TVMError(f"{text}, from sizes left open: give the shape of input {_listed(sized)}")
+        return TVMError(f"{text}, from input {_listed(list(inputs))}: make that a constant of the model")
 
     def ints(self, e: RelayExpr | None, what: str) -> list[int] | None:
         array = self.array(e, what)
@@ -120,6 +131,10 @@ class Context:
         converter = CONVERTERS.find(name, self.version)
         assert converter is not None, name
         return converter(self, list(inputs), attrs)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(f"'{n}'" for n in names[:3]) + (" and others" if len(names) > 3 else "")
 
 
 def argument(inputs: list, index: int):
