@@ -102,3 +102,42 @@ def test_layer_normalization_gives_its_mean_in_the_stash_type(dtype, rng):
     np.testing.assert_allclose(got[0], (x - mean) * inverse * weights["s"] + weights["b"], rtol=loose, atol=loose)
     np.testing.assert_allclose(got[1], mean, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(got[2], inverse, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+@pytest.mark.parametrize("level", [0, 3])
+def test_integers_divided_by_zero_give_zero_and_end_nothing(operator, dtype, level):
+    """The least number by -1 wraps, as NumPy has it."""
+    least = np.iinfo(dtype).min
+    arrays = {"a": np.array([1, -2, 0, least, least], dtype), "b": np.array([0, 0, 0, -1, 0], dtype)}
+    want = [0, 0, 0, least if operator == "Div" else 0, 0]
+    np.testing.assert_array_equal(run(single(operator, arrays), arrays, level)[0], want)
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_the_branch_that_is_not_taken_cannot_end_the_process(level):
+    """Both branches of a run-time condition are computed, and computing is total: one result is chosen."""
+
+    def graph(node):
+        return helper.make_graph([node], "b", [], [helper.make_empty_tensor_value_info(node.output[0])])
+
+    yes, no = (graph(helper.make_node(o, ["x", "z"], [o])) for o in ("Div", "Add"))
+    node = helper.make_node("If", ["c"], ["y"], then_branch=yes, else_branch=no)
+    sides = [helper.make_tensor_value_info("c", TensorProto.BOOL, [])]
+    sides += [helper.make_tensor_value_info(n, TensorProto.INT32, [3]) for n in "xz"]
+    model = graph_model([node], sides, [helper.make_tensor_value_info("y", TensorProto.INT32, [3])])
+    x, z = np.array([4, -7, 9], "int32"), np.zeros(3, "int32")
+    np.testing.assert_array_equal(run(model, {"c": np.array(False), "x": x, "z": z}, level)[0], x)
+    z = np.array([3, 3, -3], "int32")
+    np.testing.assert_array_equal(run(model, {"c": np.array(True), "x": x, "z": z}, level)[0], [1, -2, -3])
+
+
+def test_indices_out_of_range_read_the_nearest_element_and_write_nothing():
+    x = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    arrays = {"x": x, "i": np.array([0, 5, -9])}
+    np.testing.assert_array_equal(run(single("Gather", arrays, axis=1), arrays)[0], x[:, [0, 2, 0]])
+    arrays = {"x": x, "i": np.array([[0, 5, -9], [2, 3, 100]]), "u": -np.ones((2, 3), "float32")}
+    np.testing.assert_array_equal(
+        run(single("ScatterElements", arrays, axis=1), arrays)[0], [[-1, 2, 3], [4, 5, -1]]
+    )
