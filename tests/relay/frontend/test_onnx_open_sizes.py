@@ -35,6 +35,12 @@ def test_two_answers_for_one_name_are_an_error():
         from_onnx(product([2, "n"], ["n"]), shape={"y": [2, 4], "x": [5]})
 
 
+@pytest.mark.parametrize("word", ["?", "-1", "None", "dynamic"])
+def test_words_that_exporters_write_for_any_open_size_are_no_names(word):
+    module, _ = from_onnx(product([2, word], [word]), shape={"y": [2, 4], "x": [1]})
+    assert shapes_of(module) == {"y": [2, 4], "x": [1]}
+
+
 def test_the_hint_names_every_input_that_shares_the_size():
     with pytest.raises(TVMCException) as caught:
         complete_shapes(product([2, "n"], ["n"]), {})

@@ -7,13 +7,21 @@ from collections.abc import Mapping, Sequence
 from ....error import TVMError
 
 
+_NO_NAMES = ("none", "unknown", "unk", "dynamic", "any")
+
+
 def sizes_of(value, zero_is_open: bool = False) -> list[int | str | None]:
     """The sizes of a declared value: a number, the name of an open one, or None for an open one without a name."""
     least = 1 if zero_is_open else 0
     return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= least else d.dim_param or None
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= least else _name(d.dim_param)
         for d in value.type.tensor_type.shape.dim
     ]
+
+
+def _name(text: str) -> str | None:
+    """Exporters write some words for any open size; only the others say that two sizes are one."""
+    return text if any(c.isalpha() for c in text) and text.lower() not in _NO_NAMES else None
 
 
 def named_sizes(values: Sequence, shapes: Mapping) -> dict[str, int]:
