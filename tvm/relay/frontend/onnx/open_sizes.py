@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from ....error import TVMError
 
-
 _NO_NAMES = ("none", "unknown", "unk", "dynamic", "any")
 
 
