@@ -141,3 +141,17 @@ def test_indices_out_of_range_read_the_nearest_element_and_write_nothing():
     np.testing.assert_array_equal(
         run(single("ScatterElements", arrays, axis=1), arrays)[0], [[-1, 2, 3], [4, 5, -1]]
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_by_any_amount_leave_what_fills(dtype, direction, rng):
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max, 200, dtype=dtype, endpoint=True)
+    n = rng.integers(info.min if info.min < 0 else 0, min(info.max, 100), 200).astype(dtype)
+    n[:6] = [0, 1, info.bits - 1, info.bits, info.bits + 1, info.max]
+    safe = [int(v) if 0 <= v < info.bits else 200 for v in n.tolist()]
+    exact = [(v << s if direction == "LEFT" else v >> s) for v, s in zip(x.tolist(), safe)]
+    want = np.array([v & ((1 << info.bits) - 1) for v in exact], "uint64").astype(dtype)
+    arrays = {"x": x, "n": n}
+    np.testing.assert_array_equal(run(single("BitShift", arrays, direction=direction), arrays)[0], want)

@@ -108,14 +108,18 @@ def mod(ctx, inputs, attrs):
 
 @op("BitShift")
 def bit_shift(ctx, inputs, attrs):
-    """Shifting by the width or more leaves only what fills, which machines do not promise."""
+    """Shifting by the width or more leaves only what fills, which machines do not promise; an amount below zero counts
+    as one that is too large."""
     x, n = inputs
-    width = int(ctx.dtype(x).lstrip("uint"))
+    width, signed = int(ctx.dtype(x).lstrip("uint")), not ctx.dtype(x).startswith("u")
+    inside = relay.less(n, ctx.like(width, n))
+    if signed:
+        inside = relay.logical_and(inside, relay.greater_equal(n, ctx.like(0, n)))
     function = relay.left_shift if attrs.get("direction") == "LEFT" else relay.right_shift
-    shifted = function(x, relay.minimum(n, ctx.like(width - 1, n)))
-    if attrs.get("direction") != "LEFT" and not ctx.dtype(x).startswith("u"):
+    shifted = function(x, relay.where(inside, n, ctx.like(width - 1, n)))
+    if attrs.get("direction") != "LEFT" and signed:
         return shifted  # the sign fills, so the largest shift leaves nothing else
-    return relay.where(relay.less(n, ctx.like(width, n)), shifted, relay.zeros_like(shifted))
+    return relay.where(inside, shifted, relay.zeros_like(shifted))
 
 
 @op("Pow")
