@@ -91,6 +91,17 @@ def test_a_run_time_condition_chooses_between_sequences_of_one_length(rng):
     np.testing.assert_array_equal(np.stack(onnx_backend.run_model(model, [np.array(False), a, b])[0]), [b, a])
 
 
+def test_a_graph_is_applied_to_every_tensor_of_a_sequence(rng):
+    body = helper.make_graph([helper.make_node("Neg", ["e"], ["f"])], "body", [info("e")], [info("f")])
+    nodes = [
+        helper.make_node("SequenceMap", ["s0"], ["s1"], body=body),
+        helper.make_node("ConcatFromSequence", ["s1"], ["y"], axis=0),
+    ]
+    arrays = [rng.standard_normal((2, 3)).astype("float32") for _ in "ab"]
+    want = -np.concatenate([arrays[0], arrays[1], arrays[0]])
+    np.testing.assert_array_equal(onnx_backend.run_model(joined(nodes, {}), arrays)[0], want)
+
+
 @pytest.mark.parametrize(
     ("node", "words"),
     [

@@ -43,9 +43,15 @@ def _type(e) -> bytes:
 
     from ....ir.prim import IntImm
     from .load import onnx_code
+    from .table import Sequence
 
     if e is None:
         return b""
+    if isinstance(e, Sequence):
+        # The shapes of its tensors may differ; an empty one has any type.
+        dtype = e.items[0].checked_type_.dtype if e.items else "float32"
+        inner = helper.make_tensor_type_proto(onnx_code(dtype), None)
+        return helper.make_sequence_type_proto(inner).SerializeToString()
     t = e.checked_type_
     dims = [d.value if isinstance(d, IntImm) else None for d in t.shape]
     return helper.make_tensor_type_proto(onnx_code(t.dtype), dims).SerializeToString()

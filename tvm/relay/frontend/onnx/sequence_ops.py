@@ -124,7 +124,7 @@ def optional_get_element(ctx, inputs, attrs):
 
 # Operators that take sequences; every other one takes tensors.
 TAKE_SEQUENCES = frozenset(
-    "Identity SequenceAt SequenceLength SequenceInsert SequenceErase ConcatFromSequence If Loop Optional "
+    "Identity SequenceAt SequenceLength SequenceInsert SequenceErase ConcatFromSequence SequenceMap If Loop Optional "
     "OptionalHasElement OptionalGetElement".split()
 )
 
