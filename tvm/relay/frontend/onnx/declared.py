@@ -22,6 +22,20 @@ def _late(ctx, what: str) -> TVMError:
     return ctx.late(what, late or ctx.inputs)
 
 
+def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
+    """The shapes of values that a graph gives in full, by name."""
+    out = {}
+    for value in (*graph.value_info, *graph.output):
+        t = value.type.tensor_type
+        if (
+            value.type.HasField("tensor_type")
+            and t.HasField("shape")
+            and all(d.HasField("dim_value") for d in t.shape.dim)
+        ):
+            out[value.name] = tuple(d.dim_value for d in t.shape.dim)
+    return out
+
+
 def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
     """The declared shape of the node's result, or the error that the value is not known."""
     found = ctx.declared(index)
@@ -172,4 +186,4 @@ def counted(ctx, start, delta):
     return relay.add(start, relay.multiply(steps, delta))
 
 
-__all__ = ["counted", "padded", "reduced_axes", "repeats", "reshaped", "shape_of_output", "sliced"]
+__all__ = ["counted", "declared_shapes", "padded", "reduced_axes", "repeats", "reshaped", "shape_of_output", "sliced"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -57,4 +58,26 @@ def _type(e) -> bytes:
     return helper.make_tensor_type_proto(onnx_code(t.dtype), dims).SerializeToString()
 
 
-__all__ = ["function_body"]
+def resolved(node, given: Mapping[str, Any]):
+    """A node of a function's body with the attributes it takes from the function's call."""
+    if not any(a.ref_attr_name or a.HasField("g") for a in node.attribute):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            kept = copy.attribute.add()
+            kept.CopyFrom(a)
+            if a.HasField("g"):
+                inner = [resolved(n, given) for n in a.g.node]
+                del kept.g.node[:]
+                kept.g.node.extend(inner)
+        elif a.ref_attr_name in given:
+            kept = copy.attribute.add()
+            kept.CopyFrom(given[a.ref_attr_name])
+            kept.name = a.name
+    return copy
+
+
+__all__ = ["function_body", "resolved"]

@@ -19,7 +19,6 @@ from ...op import reshape
 from ...substitute import free_vars
 from .check import (
     MOST_NODES,
-    all_nodes,
     check_functions,
     check_operators,
     check_text,
@@ -31,10 +30,12 @@ from .check import (
     version_of,
     where_of,
 )
+from .declared import declared_shapes
 from .external import Folder
-from .functions import function_body
+from .functions import function_body, resolved
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .open_sizes import named_sizes, sizes_of
+from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
 from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
@@ -76,32 +77,8 @@ def from_onnx(
     importer = Importer(model, folder, shape, dtype, opset, freeze_params, convert_config or {})
     result = importer.run()
     if export_node_renamed_model_path:
-        _save_renamed(model, folder, export_node_renamed_model_path)
+        save_renamed(model, folder, export_node_renamed_model_path)
     return result
-
-
-def _save_renamed(model, folder: Folder | None, path) -> None:
-    """The model with a name on every node, so that messages and reports can point at it. A path that does not end in
-    .onnx is a folder, which gets a file of its own name for every model."""
-    import onnx
-
-    path = os.fspath(path)
-    if not path.endswith(".onnx"):
-        os.makedirs(path, exist_ok=True)
-        path = os.path.join(path, f"{model.graph.name or 'model'}_nodes_renamed.onnx".replace(os.sep, "_"))
-    named = onnx.ModelProto()
-    named.CopyFrom(model)
-    for i, node in enumerate(named.graph.node):
-        node.name = node.name or f"{node.op_type}_{i}"
-    constants = [a.t for n in all_nodes(named.graph) for a in n.attribute if a.HasField("t")]
-    for tensor in (*named.graph.initializer, *constants):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL and folder is not None:
-            # The file stands elsewhere, and a weight may not be stored outside its folder.
-            tensor.CopyFrom(folder.inside(tensor))
-    try:
-        onnx.save(named, path)
-    except (OSError, ValueError) as problem:
-        raise TVMError(f"the renamed model cannot be written to {path}: {problem}") from problem
 
 
 class UnknownInput(TVMError, AssertionError):
@@ -385,41 +362,6 @@ def in_words(problem: Exception, context: Context) -> str:
         return f"attribute {problem} is missing or has a value that is not known"
     given = len([i for i in context.node.input if i])
     return f"with {given} inputs and attributes {sorted(context.attributes)}: {problem or type(problem).__name__}"
-
-
-def resolved(node, given: Mapping[str, Any]):
-    """A node of a function's body with the attributes it takes from the function's call."""
-    if not any(a.ref_attr_name or a.HasField("g") for a in node.attribute):
-        return node
-    copy = type(node)()
-    copy.CopyFrom(node)
-    del copy.attribute[:]
-    for a in node.attribute:
-        if not a.ref_attr_name:
-            kept = copy.attribute.add()
-            kept.CopyFrom(a)
-            if a.HasField("g"):
-                inner = [resolved(n, given) for n in a.g.node]
-                del kept.g.node[:]
-                kept.g.node.extend(inner)
-        elif a.ref_attr_name in given:
-            kept = copy.attribute.add()
-            kept.CopyFrom(given[a.ref_attr_name])
-            kept.name = a.name
-    return copy
-
-
-def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
-    out = {}
-    for value in (*graph.value_info, *graph.output):
-        t = value.type.tensor_type
-        if (
-            value.type.HasField("tensor_type")
-            and t.HasField("shape")
-            and all(d.HasField("dim_value") for d in t.shape.dim)
-        ):
-            out[value.name] = tuple(d.dim_value for d in t.shape.dim)
-    return out
 
 
 __all__ = ["Importer", "from_onnx", "load_file"]
