@@ -71,6 +71,8 @@ def from_onnx(
     model, folder = model if isinstance(model, ModelFile) else (model, None)
     if not isinstance(model, onnx.ModelProto):
         raise TypeError(f"from_onnx: a ModelProto or a path is wanted, got {type(model).__name__}")
+    if shape is not None and not isinstance(shape, Mapping):
+        raise TypeError(f"from_onnx: shape is a dictionary of shapes by input, got {type(shape).__name__}")
     if not model.HasField("graph") or not model.graph.node and not model.graph.output:
         raise TVMError("from_onnx: the model has no graph")
     check_text(model)
