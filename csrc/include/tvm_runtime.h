@@ -278,6 +278,7 @@ TVM_DLL int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, doub
 /* ---- parameter blobs ---- */
 typedef struct TVMParams *TVMParamsHandle;
 TVM_DLL int TVMParamsLoad(const void *data, size_t size, TVMParamsHandle *out);
+TVM_DLL int TVMParamsLoadFile(const char *path, TVMParamsHandle *out);
 TVM_DLL int TVMParamsCount(TVMParamsHandle params);
 TVM_DLL const char *TVMParamsName(TVMParamsHandle params, int index, size_t *out_size);
 TVM_DLL TVMArrayHandle TVMParamsArray(TVMParamsHandle params, int index); /* borrowed */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ..error import TVMError
@@ -146,6 +147,10 @@ class GraphModule:
     def load_params(self, params_bytes) -> None:
         """Set the parameters from a blob."""
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
+
+    def load_params_from_file(self, path) -> None:
+        """Set the parameters from a file, which is never in memory as a whole."""
+        self.module["load_params_from_file"](os.fspath(path))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
         """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it)."""
