@@ -205,6 +205,8 @@ TVM_DLL int TVMTensorByteSize(const DLTensor *tensor, size_t *out);
 TVM_DLL int TVMDeviceExists(DLDevice device);
 TVM_DLL int TVMSynchronize(int device_type, int device_id, void *stream);
 TVM_DLL const char *TVMDeviceTypeName(int device_type);
+/* Gives memory of the process that is free back to the system, where its allocator keeps it. */
+TVM_DLL void TVMReleaseFreeMemory(void);
 /* The null value for what the device does not have. */
 TVM_DLL int TVMDeviceGetAttribute(DLDevice device, int which, TVMValue *out, int *out_code);
 TVM_DLL int TVMStreamCreate(int device_type, int device_id, void **out);

@@ -23,6 +23,8 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     """An executor of a graph (JSON text) over a compiled module."""
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
+    if "\0" in graph_json_str:
+        raise TVMError("graph: the text holds a zero character, so it is no JSON")
     dev = _device(device)
     _load(libmod)
     made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, dev.device_type, dev.device_id)

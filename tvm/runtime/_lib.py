@@ -133,6 +133,7 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
     "TVMChecksum": (_U64, (_TEXT, _SIZE)),
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
+    "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (_INT, ()),
     "TVMFlushDenormals": (_INT, (_INT,)),
     "TVMThreadPoolConfigure": (_STATUS, (_INT,)),

@@ -19,8 +19,8 @@ _ALIGNMENT = 64
 
 
 def pack_params(params: Mapping[str, object], start: int | None = None) -> Iterator[bytes | memoryview]:
-    """The blob of ``params`` in pieces. In a blob that begins at byte ``start`` of aligned memory the data of every array
-    is aligned: the second word of its head counts the padding."""
+    """The blob of ``params`` in pieces. In a blob that begins at byte ``start`` of aligned memory the data of every
+    array is aligned: the second word of its head counts the padding."""
     names = struct.pack("<QQQ", _LIST_MAGIC, 0, len(params))
     for name in params:
         raw = name.encode()
@@ -78,6 +78,22 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
         return {name: NDArray(handle) for name, handle in _lib.params_load_file(os.fspath(path))}
     except TVMError as error:
         raise TVMError(f"{os.fspath(path)}: {error}") from None
+
+
+def param_names(path: str | os.PathLike) -> list[str]:
+    """The names in a file, whose arrays are not read."""
+    def word() -> int:
+        return struct.unpack("<Q", file.read(8))[0]
+
+    with open(path, "rb") as file:
+        try:
+            magic, _, count = word(), word(), word()
+            left = os.fstat(file.fileno()).st_size
+            if magic != _LIST_MAGIC or count > left:
+                raise ValueError("there is no list of names")
+            return [file.read(min(word(), left)).decode() for _ in range(count)]
+        except (struct.error, ValueError) as error:
+            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or no parameter file: {error}") from None
 
 
 @register_func("runtime.LoadParams", override=True)
