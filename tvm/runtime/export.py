@@ -17,8 +17,10 @@ from ._lib import lib
 if TYPE_CHECKING:
     from .module import Module
 
-_LIBRARY_SUFFIXES = (".so",)
+_SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL1"
+# The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
+_SEALED = "ends with TVMSEAL1 and a checksum"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
@@ -97,7 +99,7 @@ def _archive(output: str, files: Sequence[str], **kwargs) -> None:
         entry.mode = 0o644
         return entry
 
-    with tarfile.open(output, "w") as archive:
+    with tarfile.open(output, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": _SEALED}) as archive:
         for path in files:
             archive.add(path, os.path.basename(path), filter=plain)
 
@@ -167,13 +169,23 @@ def seal(path: str) -> None:
         file.write(_SEAL_MAGIC + struct.pack("=Q", lib.TVMChecksum(data, len(data))))
 
 
+def check_seal(path: str, data: bytes, sealed: bool) -> None:
+    """Refuse an archive whose checksum does not match, or is gone where there was one."""
+    tail = len(_SEAL_MAGIC) + 8
+    has_seal = data[-tail:].startswith(_SEAL_MAGIC)
+    if has_seal and struct.unpack("=Q", data[-8:])[0] == lib.TVMChecksum(data[:-tail], len(data) - tail):
+        return
+    if has_seal or sealed:
+        raise TVMError(f"{path}: the archive is corrupt or truncated: its checksum does not match")
+
+
 def _in_place(target: str, folder: str, write: Callable[[str], object]):
     """The file appears under its name only when it is complete."""
     output = os.path.join(folder, "out-" + os.path.basename(target))
     result = write(output)
     if not os.path.isfile(output):
         raise TVMError(f"export_library: the compile function did not write {os.path.basename(target)}")
-    if target.endswith(_LIBRARY_SUFFIXES):
+    if target.endswith(_SEALED_SUFFIXES):
         seal(output)
     partial = f"{target}.{os.getpid()}.part"
     try:
@@ -191,6 +203,8 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
     files = []
     try:
         with tarfile.open(archive_path) as archive:
+            with open(archive_path, "rb") as file:
+                check_seal(archive_path, file.read(), archive.pax_headers.get("comment") == _SEALED)
             for entry in archive.getmembers():
                 if entry.isdir():
                     continue
