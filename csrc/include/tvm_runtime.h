@@ -205,6 +205,8 @@ TVM_DLL int TVMTensorByteSize(const DLTensor *tensor, size_t *out);
 TVM_DLL int TVMDeviceExists(DLDevice device);
 TVM_DLL int TVMSynchronize(int device_type, int device_id, void *stream);
 TVM_DLL const char *TVMDeviceTypeName(int device_type);
+/* Gives memory of the process that is free back to the system, where its allocator keeps it. */
+TVM_DLL void TVMReleaseFreeMemory(void);
 /* The null value for what the device does not have. */
 TVM_DLL int TVMDeviceGetAttribute(DLDevice device, int which, TVMValue *out, int *out_code);
 TVM_DLL int TVMStreamCreate(int device_type, int device_id, void **out);
@@ -278,6 +280,7 @@ TVM_DLL int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, doub
 /* ---- parameter blobs ---- */
 typedef struct TVMParams *TVMParamsHandle;
 TVM_DLL int TVMParamsLoad(const void *data, size_t size, TVMParamsHandle *out);
+TVM_DLL int TVMParamsLoadFile(const char *path, TVMParamsHandle *out);
 TVM_DLL int TVMParamsCount(TVMParamsHandle params);
 TVM_DLL const char *TVMParamsName(TVMParamsHandle params, int index, size_t *out_size);
 TVM_DLL TVMArrayHandle TVMParamsArray(TVMParamsHandle params, int index); /* borrowed */

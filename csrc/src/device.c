@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -180,3 +183,9 @@ static int cpu_exists(int device_id) {
 }
 
 const DeviceApi tvm_cpu_api = {.alloc = cpu_alloc, .free = cpu_free, .copy = cpu_copy, .sync = cpu_sync, .exists = cpu_exists};
+
+void TVMReleaseFreeMemory(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}

@@ -360,24 +360,37 @@ PACKED(packed_node_output) {
   return graph_value(g, g->nodes[i].first_entry + (int)args[1].v_int64, &own) ? -1 : give_array(own, ret, ret_code);
 }
 
+/* Each array goes straight into the executor's memory, so that the weights are there once. */
+static int load_params(Graph *g, ParamReader *reader) {
+  while (reader->done < reader->count) {
+    const char *name = reader->names[reader->done];
+    int i = find_input(g, name), status;
+    if (params_next(reader)) return -1;
+    /* A parameter the graph does not need is left out. */
+    status = i < 0 ? params_take(reader, NULL) : graph_read_input(g, g->nodes[g->inputs[i]].first_entry, reader, name);
+    if (status) return -1;
+  }
+  return 0;
+}
+
 PACKED(packed_load_params) {
-  Graph *g = self;
   (void)ret, (void)ret_code;
   if (need(n, 1, "load_params")) return -1;
   if (codes[0] != kTVMBytes) return tvm_error("graph executor: parameters are given as bytes");
   const TVMByteArray *blob = args[0].v_handle;
-  TVMParamsHandle params;
-  if (TVMParamsLoad(blob->data, blob->size, &params)) return -1;
-  int status = 0;
-  for (int p = 0; p < TVMParamsCount(params) && !status; ++p) {
-    int i = find_input(g, TVMParamsName(params, p, NULL));
-    if (i < 0) continue; /* a parameter the graph does not need */
-    GraphNode *node = &g->nodes[g->inputs[i]];
-    DLTensor *from = TVMParamsArray(params, p);
-    status = graph_set(g, node->first_entry, from, node->name);
-    tvm_params_drop(params, p); /* one copy of the weights at a time */
-  }
-  TVMParamsFree(params);
+  ParamReader reader;
+  int status = params_open(&reader, blob->data, blob->size) ? -1 : load_params(self, &reader);
+  params_close(&reader);
+  return status;
+}
+
+PACKED(packed_load_params_from_file) {
+  const char *path;
+  ParamReader reader;
+  (void)ret, (void)ret_code;
+  if (need(n, 1, "load_params_from_file") || text_of(args[0], codes[0], &path)) return -1;
+  int status = params_open_file(&reader, path) ? -1 : load_params(self, &reader);
+  params_close(&reader);
   return status;
 }
 
@@ -414,6 +427,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"graph_capture", packed_graph_capture},
     {"flush_denormals", packed_flush_denormals},
     {"load_params", packed_load_params},
+    {"load_params_from_file", packed_load_params_from_file},
     {"share_arrays", packed_share_arrays},
 };
 
@@ -439,6 +453,16 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLD
   if (status) TVMModFree(mod);
   else *out = mod;
   return status;
+}
+
+int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params) {
+  Graph *g = tvm_module_resource(executor, graph_free);
+  for (int p = 0; p < TVMParamsCount(params); ++p) {
+    const char *name = TVMParamsName(params, p, NULL);
+    int i = find_input(g, name);
+    if (i >= 0 && graph_use(g, g->nodes[g->inputs[i]].first_entry, TVMParamsArray(params, p), name)) return -1;
+  }
+  return 0;
 }
 
 PACKED(packed_create) {

@@ -4,6 +4,7 @@
 
 #include "device.h"
 #include "json.h"
+#include "params.h"
 
 typedef struct {
   char *name;
@@ -64,6 +65,8 @@ void graph_drop_capture(Graph *g);
 int graph_same_tensor(const DLTensor *have, const DLTensor *wanted, const char *name);
 /* Copies into the executor's own memory, where kernels find the entry from then on. */
 int graph_set(Graph *g, int entry, const DLTensor *from, const char *name);
+/* The same with the array a reader has come to. */
+int graph_read_input(Graph *g, int entry, ParamReader *reader, const char *name);
 /* Kernels read an input where the caller has it. */
 int graph_lend_input(Graph *g, int entry, DLTensor *from, const char *name);
 /* Every run fills `to` with output number `output`. */

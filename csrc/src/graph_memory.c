@@ -92,6 +92,20 @@ int graph_set(Graph *g, int entry, const DLTensor *from, const char *name) {
   return 0;
 }
 
+int graph_read_input(Graph *g, int entry, ParamReader *reader, const char *name) {
+  TVMArrayHandle own = g->entries[entry].own, there;
+  if (graph_same_tensor(&reader->head, own, name)) return -1;
+  if (g->device.device_type == kDLCPU) {
+    if (params_take(reader, data_of(own))) return -1;
+    put(g, entry, own_data(g, entry));
+    return 0;
+  }
+  if (TVMArrayAlloc(reader->shape, own->ndim, own->dtype, reader->head.device, &there)) return -1;
+  int status = params_take(reader, there->data) ? -1 : graph_set(g, entry, there, name);
+  TVMArrayFree(there);
+  return status;
+}
+
 int graph_lend_input(Graph *g, int entry, DLTensor *from, const char *name) {
   if (check_in_place(g, entry, from, name)) return -1;
   if (!covers_storage(g, entry)) return refuse_uncovered(name);

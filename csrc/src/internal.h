@@ -43,8 +43,10 @@ struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVM
 int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
 /* Drops what a returned value owns (arrays, modules, functions, objects). */
 void tvm_release_value(TVMValue value, int code);
-/* Frees one array of loaded parameters; its name stays. */
-void tvm_params_drop(TVMParamsHandle params, int index);
+/* An array over memory that outlives it. */
+int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out);
+/* Gives the inputs of these names of an executor their values; see graph_use. */
+int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
 void tvm_register_builtins(void);
 void tvm_register_graph(void);
 void tvm_register_factory(void);

@@ -2,13 +2,16 @@
  * error text instead of a bus error. */
 #include "library.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -163,6 +166,28 @@ static int write_all(int fd, const unsigned char *bytes, size_t size) {
   return 0;
 }
 
+/* A process that is killed while it opens a library leaves its copy behind. The copy is locked as long as its maker
+ * lives, so one that can be locked, and is not so young that the lock may be about to be taken, belongs to nobody. */
+static void remove_leftovers(const char *folder) {
+  enum { YOUNG_SECONDS = 60 };
+  DIR *entries = opendir(folder);
+  const struct dirent *entry;
+  while (entries && (entry = readdir(entries))) {
+    struct stat info;
+    long pid;
+    unsigned count;
+    char random[7], rest[8];
+    if (sscanf(entry->d_name, "tvm-%ld-%u-%6[A-Za-z0-9]%7s", &pid, &count, random, rest) != 4 || strcmp(rest, ".so")) continue;
+    int fd = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    if (!fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        time(NULL) - info.st_mtime > YOUNG_SECONDS && !flock(fd, LOCK_EX | LOCK_NB))
+      unlinkat(dirfd(entries), entry->d_name, 0);
+    close(fd);
+  }
+  if (entries) closedir(entries);
+}
+
 /* A folder may be mounted without the right to execute, so several are tried. The counter keeps names unique in this
  * process: the loader takes two libraries of one name for the same. */
 static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t size) {
@@ -171,8 +196,9 @@ static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t
   int length = snprintf(name, sizeof name, "%s/tvm-%ld-%u-XXXXXX.so", folder, (long)getpid(),
                         atomic_fetch_add(&counter, 1));
   if (length < 0 || (size_t)length >= sizeof name) return NULL;
-  int fd = mkstemps(name, 3);
+  int fd = mkostemps(name, 3, O_CLOEXEC);
   if (fd < 0) return NULL;
+  flock(fd, LOCK_EX);
   pthread_mutex_lock(&loader_lock);
   void *library = write_all(fd, bytes, size) ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
   pthread_mutex_unlock(&loader_lock);
@@ -188,6 +214,10 @@ void *library_open(const char *path) {
   void *library = NULL;
   if (!check_image(path, bytes, size) && !check_seal(path, bytes, size)) {
     const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+    static atomic_flag cleaned = ATOMIC_FLAG_INIT;
+    bool first = !atomic_flag_test_and_set(&cleaned);
+    for (size_t i = 0; first && i < sizeof folders / sizeof *folders; ++i)
+      if (folders[i] && *folders[i]) remove_leftovers(folders[i]);
     dlerror();
     for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; ++i)
       if (folders[i] && *folders[i]) library = open_copy_in(folders[i], bytes, size);

@@ -100,6 +100,17 @@ int TVMArrayAlloc(const int64_t *shape, int ndim, DLDataType dtype, DLDevice dev
   return 0;
 }
 
+int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out) {
+  NDArray *array = new_array(tensor->shape, NULL, tensor->ndim);
+  if (!array) return -1;
+  array->tensor.dtype = tensor->dtype;
+  array->tensor.device = tensor->device;
+  array->tensor.data = tensor->data;
+  array->tensor.byte_offset = tensor->byte_offset;
+  *out = &array->tensor;
+  return 0;
+}
+
 int TVMArrayCreateView(TVMArrayHandle handle, const int64_t *shape, int ndim, DLDataType dtype, uint64_t byte_offset,
                        TVMArrayHandle *out) {
   NDArray *base = (NDArray *)handle;

@@ -1,5 +1,11 @@
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+#include <utime.h>
 
 #include "check.h"
 
@@ -106,6 +112,46 @@ static void test_lookup_through_shared_imports_is_linear(void) {
   for (int i = 0; i < COUNT; ++i) OK(TVMModFree(chain[i]));
 }
 
+static int make_file(const char *folder, const char *name, time_t age) {
+  char path[600];
+  struct utimbuf times = {time(NULL) - age, time(NULL) - age};
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int fd = open(path, O_CREAT | O_RDWR, 0600);
+  CHECK(fd >= 0 && utime(path, &times) == 0);
+  return fd;
+}
+
+static bool is_there(const char *folder, const char *name) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return access(path, F_OK) == 0;
+}
+
+/* The first library a process opens: copies that killed processes left are removed, and nothing else. */
+static void test_leftovers_of_the_dead_are_removed(void) {
+  char folder[] = "/tmp/tvm-test-XXXXXX";
+  static const char *const names[] = {"tvm-999999-3-aB3xYz.so", "tvm-999999-4-aB3xYz.so", "tvm-999999-5-aB3xYz.so",
+                                      "tvm-notes.so", "tvm-1-2-abcdef.so.bak"};
+  CHECK(mkdtemp(folder) && setenv("TMPDIR", folder, 1) == 0);
+  close(make_file(folder, names[0], 3600));
+  int live = make_file(folder, names[1], 3600);
+  CHECK(flock(live, LOCK_EX) == 0);
+  close(make_file(folder, names[2], 0));
+  close(make_file(folder, names[3], 3600));
+  close(make_file(folder, names[4], 3600));
+  OK(TVMModFree(load()));
+  CHECK(!is_there(folder, names[0]));
+  for (int i = 1; i < 5; ++i) {
+    char path[600];
+    CHECK(is_there(folder, names[i]));
+    snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+    unlink(path);
+  }
+  close(live);
+  CHECK(rmdir(folder) == 0); /* the copy of the library is gone, too */
+  unsetenv("TMPDIR");
+}
+
 static void test_corrupt_libraries_are_refused(void) {
   static unsigned char bytes[1 << 20];
   char path[600];
@@ -158,6 +204,7 @@ static void test_loading_from_several_threads(void) {
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   kernel_path = argv[1];
+  RUN(test_leftovers_of_the_dead_are_removed);
   RUN(test_library_is_loaded_and_called);
   RUN(test_environment_is_imports_then_globals);
   RUN(test_missing_callee_is_named);

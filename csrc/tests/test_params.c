@@ -1,4 +1,5 @@
 #include <stdint.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -52,6 +53,42 @@ static void test_blob_is_read(void) {
   OK(TVMParamsFree(params));
 }
 
+/* The second word of an array's head counts bytes before the data. */
+static void test_padding_is_skipped(void) {
+  Blob blob = make_blob(), padded = {.size = 0};
+  size_t head = 8 * 3 + 8 + 1 + 8 + 4 + 8 + 8; /* up to the padding of the first array */
+  size_t data = head + 8 + 8 + 4 + 4 + 8 + 8;
+  TVMParamsHandle params;
+  put(&padded, blob.bytes, head);
+  put64(&padded, 5);
+  put(&padded, blob.bytes + head + 8, data - head - 8);
+  put(&padded, "12345", 5);
+  put(&padded, blob.bytes + data, blob.size - data);
+  OK(TVMParamsLoad(padded.bytes, padded.size, &params));
+  CHECK(((float *)TVMParamsArray(params, 0)->data)[0] == 1 && ((float *)TVMParamsArray(params, 0)->data)[2] == 3);
+  OK(TVMParamsFree(params));
+  padded.bytes[head] = 64;
+  REFUSES(TVMParamsLoad(padded.bytes, padded.size, &params), "impossible padding");
+}
+
+static void test_a_file_is_read(void) {
+  Blob blob = make_blob();
+  TVMParamsHandle params;
+  char path[] = "/tmp/tvm-params-XXXXXX";
+  int fd = mkstemp(path);
+  CHECK(fd >= 0 && write(fd, blob.bytes, blob.size) == (ssize_t)blob.size);
+  OK(TVMParamsLoadFile(path, &params));
+  CHECK(TVMParamsCount(params) == 2 && ((float *)TVMParamsArray(params, 0)->data)[2] == 3);
+  OK(TVMParamsFree(params));
+  for (size_t size = 0; size < blob.size; ++size) {
+    CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, blob.bytes, size, 0) == (ssize_t)size);
+    REFUSES(TVMParamsLoadFile(path, &params), "params: ");
+  }
+  close(fd);
+  remove(path);
+  REFUSES(TVMParamsLoadFile(path, &params), "cannot open");
+}
+
 static void test_every_truncation_is_refused(void) {
   Blob blob = make_blob();
   for (size_t size = 0; size < blob.size; ++size) {
@@ -78,6 +115,8 @@ static void test_every_changed_byte_is_survived(void) {
 
 int main(void) {
   RUN(test_blob_is_read);
+  RUN(test_padding_is_skipped);
+  RUN(test_a_file_is_read);
   RUN(test_every_truncation_is_refused);
   RUN(test_every_changed_byte_is_survived);
   return 0;

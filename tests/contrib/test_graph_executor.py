@@ -90,3 +90,31 @@ def test_wrong_inputs_are_refused_with_words(lib, arrays):
         graph_executor.create(b"{}", lib.get_lib(), tvm.cpu())
     with pytest.raises(tvm.error.TVMError, match="graph: "):
         graph_executor.create("{}", lib.get_lib(), tvm.cpu())
+
+
+def test_parameters_come_from_a_file_or_not_at_all(lib, arrays, tmp_path):
+    path = tmp_path / "mod.params"
+    tvm.runtime.save_param_dict_to_file({k: arrays[k] for k in ("w", "b")} | {"unknown": arrays["x"]}, path)
+    executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    executor.load_params_from_file(path)
+    executor.run(x=arrays["x"])
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(arrays), rtol=1e-5, atol=1e-5)
+    assert tvm.runtime.params.param_names(path) == ["w", "b", "unknown"]
+    with pytest.raises(tvm.error.TVMError, match="cannot open .*none.params.*No such file"):
+        executor.load_params_from_file(tmp_path / "none.params")
+    with pytest.raises(tvm.error.TVMError, match="params: "):
+        executor.load_params_from_file(tmp_path)
+    # A damaged file is refused before any of its arrays is used.
+    zeros = {k: np.zeros(SHAPE, "float32") for k in ("w", "b")}
+    data = tvm.runtime.save_param_dict(zeros)
+    for cut in range(0, len(data), 7):
+        path.write_bytes(data[:cut])
+        with pytest.raises(tvm.error.TVMError, match="corrupt, truncated"):
+            executor.load_params_from_file(path)
+        with pytest.raises(tvm.error.TVMError, match="corrupt, truncated"):
+            executor.load_params(bytes(data[:cut]))
+    executor.run()
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(arrays), rtol=1e-5, atol=1e-5)
+    tvm.runtime.save_param_dict_to_file({"w": np.zeros((2, 2), "float32")}, path)
+    with pytest.raises(tvm.error.TVMError, match="'w' has shape"):
+        executor.load_params_from_file(path)

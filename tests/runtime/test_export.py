@@ -197,6 +197,21 @@ def test_corrupt_archive_is_refused(tmp_path):
         runtime.load_module(tmp_path / "bad.tar")
 
 
+def test_an_archive_of_objects_is_loaded_whole_or_not_at_all(object_code, tmp_path, rng):
+    path = tmp_path / "m.tar"
+    compiled(object_code).export_library(path)
+    check_add(runtime.load_module(path))
+    data = path.read_bytes()
+    for at in rng.integers(0, len(data), 40):
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << int(rng.integers(8)))]) + data[at + 1 :])
+        with pytest.raises(TVMError, match="corrupt or truncated"):
+            runtime.load_module(path)
+    for size in (len(data) - 16, len(data) - 17, len(data) // 2):
+        path.write_bytes(data[:size])
+        with pytest.raises(TVMError, match="corrupt or truncated"):
+            runtime.load_module(path)
+
+
 def test_damaged_blob_is_refused(compiler, tmp_path):
     blob = export.blob_source(b"\xff" * 24)
     (tmp_path / "bad.c").write_text(blob)

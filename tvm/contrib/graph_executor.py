@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ..error import TVMError
@@ -22,6 +23,8 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     """An executor of a graph (JSON text) over a compiled module."""
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
+    if "\0" in graph_json_str:
+        raise TVMError("graph: the text holds a zero character, so it is no JSON")
     dev = _device(device)
     _load(libmod)
     made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, dev.device_type, dev.device_id)
@@ -146,6 +149,10 @@ class GraphModule:
     def load_params(self, params_bytes) -> None:
         """Set the parameters from a blob."""
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
+
+    def load_params_from_file(self, path) -> None:
+        """Set the parameters from a file, which is never in memory as a whole."""
+        self.module["load_params_from_file"](os.fspath(path))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
         """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it)."""

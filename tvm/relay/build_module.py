@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
+from ..runtime.module import release_free_memory
 from ..target import Target
 from .backend import library_cache
 from .backend.executor_factory import GraphExecutorFactoryModule
@@ -109,6 +111,10 @@ def build(
         return _build(ir_mod, target, host, params, mod_name, progress)
 
 
+# Elements of weights from which on the temporary arrays of compiling are worth giving back.
+_MANY_WEIGHTS = 1 << 22
+
+
 def _records(target: Target) -> Any:
     """Records at hand for the target, where the user has given none."""
     untouched = type(DispatchContext.current) is FallbackContext
@@ -135,8 +141,10 @@ def _build(ir_mod, target: Target, host: Target, params, mod_name: str, progress
         return build_parts({target: lowered if len(lowered) else _empty()}, host)
 
     lib = library_cache.library(kernels, target, host, ctx, compile_all)
-    return GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan,
-                                      kernels)
+    made = GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan, kernels)
+    if sum(math.prod(value.shape) for value in made.params.values()) >= _MANY_WEIGHTS:
+        release_free_memory()
+    return made
 
 
 def _empty() -> IRModule:

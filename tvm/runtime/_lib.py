@@ -133,11 +133,13 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
     "TVMChecksum": (_U64, (_TEXT, _SIZE)),
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
+    "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (_INT, ()),
     "TVMFlushDenormals": (_INT, (_INT,)),
     "TVMThreadPoolConfigure": (_STATUS, (_INT,)),
     "TVMFuncTime": (_STATUS, (_ADDRESS, ctypes.POINTER(TimeOptions), _ADDRESS)),
     "TVMParamsLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),
+    "TVMParamsLoadFile": (_STATUS, (_TEXT, _ADDRESS)),
     "TVMParamsCount": (_INT, (_ADDRESS,)),
     "TVMParamsName": (_ADDRESS, (_ADDRESS, _INT, _ADDRESS)),
     "TVMParamsArray": (_ADDRESS, (_ADDRESS, _INT)),
@@ -604,16 +606,28 @@ def module_function(handle: int, name: str, query_imports: bool) -> int | None:
 
 def params_load(data: bytes) -> list[tuple[str, int]]:
     """Names and array handles (owned by the caller) of a parameter blob."""
-    out, size = _out(), ctypes.c_size_t()
+    out = _out()
     check(lib.TVMParamsLoad(data, len(data), ctypes.addressof(out)))
+    return _take_params(out)
+
+
+def params_load_file(path: str) -> list[tuple[str, int]]:
+    """The same of a file."""
+    out = _out()
+    check(lib.TVMParamsLoadFile(os.fsencode(path), ctypes.addressof(out)))
+    return _take_params(out)
+
+
+def _take_params(params) -> list[tuple[str, int]]:
+    size = ctypes.c_size_t()
     try:
         found = []
-        for index in range(lib.TVMParamsCount(out)):
-            address = lib.TVMParamsName(out, index, ctypes.addressof(size))
+        for index in range(lib.TVMParamsCount(params)):
+            address = lib.TVMParamsName(params, index, ctypes.addressof(size))
             name = ctypes.string_at(address, size.value)
-            array = lib.TVMParamsArray(out, index)
+            array = lib.TVMParamsArray(params, index)
             lib.TVMArrayRetain(array)
             found.append((name.decode("utf-8", "replace"), array))
         return found
     finally:
-        lib.TVMParamsFree(out)
+        lib.TVMParamsFree(params)

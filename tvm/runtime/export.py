@@ -17,8 +17,10 @@ from ._lib import lib
 if TYPE_CHECKING:
     from .module import Module
 
-_LIBRARY_SUFFIXES = (".so",)
+_SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL1"
+# The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
+_SEALED = "ends with TVMSEAL1 and a checksum"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
@@ -27,11 +29,13 @@ _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 _ROOT = 2**64 - 1
 
 
-def pack_imports(module: Module, root: tuple[str, bytes] | None = None) -> bytes | None:
-    """The modules that cannot be linked, as the blob the loader reads; None when there are none.
+# The type key of the module that stands above a library, and its packed form where that starts at a given byte of the
+# blob's symbol.
+Root = tuple[str, Callable[[int], bytes]]
 
-    ``root`` is the type key and the packed form of the module that stands above the library.
-    """
+
+def pack_imports(module: Module, root: Root | None = None) -> bytes | None:
+    """The modules that cannot be linked, as the blob the loader reads; None when there are none."""
     found = list(module.walk_imports())
     # A module that is linked becomes part of the library, which is parent 0.
     numbers, packed = [], []
@@ -46,7 +50,9 @@ def pack_imports(module: Module, root: tuple[str, bytes] | None = None) -> bytes
         packed.append((item.type_key.encode(), item._info.to_bytes(), numbers[parent] if parent >= 0 else 0))
         numbers.append(len(packed))
     if root is not None:
-        packed.append((root[0].encode(), root[1], _ROOT))
+        # The symbol starts with the length of the blob, the blob with a count, and every entry has three words.
+        start = 16 + sum(24 + len(key) + len(body) for key, body, _ in packed) + 16 + len(root[0])
+        packed.append((root[0].encode(), root[1](start), _ROOT))
     if not packed:
         return None
     parts = [struct.pack("<Q", len(packed))]
@@ -66,7 +72,7 @@ def blob_source(blob: bytes) -> str:
     data = struct.pack("<Q", len(blob)) + blob
     data += b"\0" * (-len(data) % 8)
     words = ",\n".join(f"0x{word:x}ull" for (word,) in struct.iter_unpack("<Q", data))
-    export = '__attribute__((visibility("default")))'
+    export = '__attribute__((visibility("default"), aligned(64)))'
     return f"{export} const unsigned long long __tvm_dev_mblob[{len(data) // 8}] = {{\n{words}\n}};\n"
 
 
@@ -93,7 +99,7 @@ def _archive(output: str, files: Sequence[str], **kwargs) -> None:
         entry.mode = 0o644
         return entry
 
-    with tarfile.open(output, "w") as archive:
+    with tarfile.open(output, "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": _SEALED}) as archive:
         for path in files:
             archive.add(path, os.path.basename(path), filter=plain)
 
@@ -109,7 +115,7 @@ _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 
 
 def _pack(
-    module: Module, fpack_imports: Callable | None, folder: str, root: tuple[str, bytes] | None, objects: Sequence[str]
+    module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, objects: Sequence[str]
 ) -> list[str]:
     """The file that carries imports which are not linked, if any: for the machine of the code, where that is known."""
     if fpack_imports is not None:
@@ -135,12 +141,12 @@ def export_library(
     fpack_imports: Callable | None = None,
     addons: Sequence[str] | None = None,
     workspace_dir: str | None = None,
-    root: tuple[str, bytes] | None = None,
+    root: Root | None = None,
     **kwargs,
 ):
     """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``.
 
-    ``root``: see ``pack_imports``.
+    ``root``: what stands above the library, if anything.
     """
     target = os.path.abspath(os.fspath(file_name))
     if not os.path.isdir(os.path.dirname(target)):
@@ -163,13 +169,23 @@ def seal(path: str) -> None:
         file.write(_SEAL_MAGIC + struct.pack("=Q", lib.TVMChecksum(data, len(data))))
 
 
+def check_seal(path: str, data: bytes, sealed: bool) -> None:
+    """Refuse an archive whose checksum does not match, or is gone where there was one."""
+    tail = len(_SEAL_MAGIC) + 8
+    has_seal = data[-tail:].startswith(_SEAL_MAGIC)
+    if has_seal and struct.unpack("=Q", data[-8:])[0] == lib.TVMChecksum(data[:-tail], len(data) - tail):
+        return
+    if has_seal or sealed:
+        raise TVMError(f"{path}: the archive is corrupt or truncated: its checksum does not match")
+
+
 def _in_place(target: str, folder: str, write: Callable[[str], object]):
     """The file appears under its name only when it is complete."""
     output = os.path.join(folder, "out-" + os.path.basename(target))
     result = write(output)
     if not os.path.isfile(output):
         raise TVMError(f"export_library: the compile function did not write {os.path.basename(target)}")
-    if target.endswith(_LIBRARY_SUFFIXES):
+    if target.endswith(_SEALED_SUFFIXES):
         seal(output)
     partial = f"{target}.{os.getpid()}.part"
     try:
@@ -187,6 +203,8 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
     files = []
     try:
         with tarfile.open(archive_path) as archive:
+            with open(archive_path, "rb") as file:
+                check_seal(archive_path, file.read(), archive.pax_headers.get("comment") == _SEALED)
             for entry in archive.getmembers():
                 if entry.isdir():
                     continue

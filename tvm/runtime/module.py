@@ -501,3 +501,8 @@ def enabled(target: str) -> bool:
 def num_threads() -> int:
     """Threads a parallel region uses."""
     return lib.TVMThreadPoolSize()
+
+
+def release_free_memory() -> None:
+    """Give memory that is free back to the system: an allocator may keep what large temporary arrays took."""
+    lib.TVMReleaseFreeMemory()

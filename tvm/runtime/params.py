@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..error import TVMError
 from . import _lib
@@ -15,19 +15,36 @@ _LIST_MAGIC = 0xF7E58D4F05049CB7
 _ARRAY_MAGIC = 0xDD5E40F096B4A13F
 
 
-def save_param_dict(params: Mapping[str, object]) -> bytearray:
-    """The blob of ``params`` (arrays of ours or of NumPy), in the order of the mapping."""
-    out = bytearray(struct.pack("<QQQ", _LIST_MAGIC, 0, len(params)))
+_ALIGNMENT = 64
+
+
+def pack_params(params: Mapping[str, object], start: int | None = None) -> Iterator[bytes | memoryview]:
+    """The blob of ``params`` in pieces. In a blob that begins at byte ``start`` of aligned memory the data of every
+    array is aligned: the second word of its head counts the padding."""
+    names = struct.pack("<QQQ", _LIST_MAGIC, 0, len(params))
     for name in params:
         raw = name.encode()
-        out += struct.pack("<Q", len(raw)) + raw
-    out += struct.pack("<Q", len(params))
+        names += struct.pack("<Q", len(raw)) + raw
+    names += struct.pack("<Q", len(params))
+    yield names
+    at = (start or 0) + len(names)
     for value in params.values():
         item = value if isinstance(value, NDArrayBase) else array(value)
-        data = item.numpy().tobytes()
-        head = struct.pack("<QQiii", _ARRAY_MAGIC, 0, 1, 0, len(item.shape))
-        head += struct.pack("<BBH", *dtype_triple(item.dtype))
-        out += head + struct.pack(f"<{len(item.shape)}qq", *item.shape, len(data)) + data
+        data = memoryview(item.numpy().reshape(-1).view("uint8"))
+        tail = struct.pack("<iii", 1, 0, len(item.shape)) + struct.pack("<BBH", *dtype_triple(item.dtype))
+        tail += struct.pack(f"<{len(item.shape)}qq", *item.shape, data.nbytes)
+        padding = 0 if start is None else -(at + 16 + len(tail)) % _ALIGNMENT
+        head = struct.pack("<QQ", _ARRAY_MAGIC, padding) + tail + b"\0" * padding
+        yield head
+        yield data
+        at += len(head) + data.nbytes
+
+
+def save_param_dict(params: Mapping[str, object]) -> bytearray:
+    """The blob of ``params`` (arrays of ours or of NumPy), in the order of the mapping."""
+    out = bytearray()
+    for piece in pack_params(params):
+        out += piece
     return out
 
 
@@ -37,7 +54,8 @@ def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLik
     partial = f"{target}.{os.getpid()}.part"
     try:
         with open(partial, "wb") as file:
-            file.write(save_param_dict(params))
+            for piece in pack_params(params):
+                file.write(piece)
         os.replace(partial, target)
     except BaseException:
         if os.path.exists(partial):
@@ -53,15 +71,33 @@ def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
 
 
 def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
-    with open(path, "rb") as file:
-        data = file.read()
+    """The arrays of a file by name; the file is never in memory as a whole."""
+    with open(path, "rb"):
+        pass  # a file that is missing is an OSError
     try:
-        return load_param_dict(data)
+        return {name: NDArray(handle) for name, handle in _lib.params_load_file(os.fspath(path))}
     except TVMError as error:
         raise TVMError(f"{os.fspath(path)}: {error}") from None
 
 
+def param_names(path: str | os.PathLike) -> list[str]:
+    """The names in a file, whose arrays are not read."""
+    def word() -> int:
+        return struct.unpack("<Q", file.read(8))[0]
+
+    with open(path, "rb") as file:
+        try:
+            magic, _, count = word(), word(), word()
+            left = os.fstat(file.fileno()).st_size
+            if magic != _LIST_MAGIC or count > left:
+                raise ValueError("there is no list of names")
+            return [file.read(min(word(), left)).decode() for _ in range(count)]
+        except (struct.error, ValueError) as error:
+            raise TVMError(f"{os.fspath(path)}: corrupt, truncated or no parameter file: {error}") from None
+
+
 @register_func("runtime.LoadParams", override=True)
-def _load_params(blob: bytes) -> dict[str, NDArray]:
-    """For functions of the runtime that hand out parameters; an empty blob has none."""
-    return load_param_dict(blob) if blob else {}
+def _load_params(blob: bytes, *pairs) -> dict[str, NDArray]:
+    """For functions of the runtime that hand out parameters: those of a blob, which may be empty, and names and arrays
+    in turn."""
+    return {**(load_param_dict(blob) if blob else {}), **dict(zip(pairs[::2], pairs[1::2]))}

@@ -271,6 +271,22 @@ def test_parts_that_are_missing_or_no_text(refused, package, tmp_path):
     refused(4, "corrupt, truncated", "run", pack(tmp_path / "p.tar", {**files, "mod.params": half}))
 
 
+def test_parts_of_the_wrong_kind_are_named(refused, package, tmp_path):
+    files = members(package)
+    for name in ("mod.so", "mod.json", "mod.params"):
+        inside = {k: v for k, v in files.items() if k != name} | {f"{name}/file": b"x"}
+        refused(4, f"its {name} is a folder", "run", pack(tmp_path / "p.tar", inside))
+    graph = files["mod.json"]
+    with_zero = {**files, "mod.json": graph[:-1] + b"\0}"}
+    refused(4, "holds a zero character, so it is no JSON", "run", pack(tmp_path / "p.tar", with_zero))
+    value = json.loads(graph)
+    inputs = [value["nodes"][i] for i in value["arg_nodes"]]
+    value["arg_nodes"].append(value["arg_nodes"][0])
+    twice = json.dumps(value).encode()
+    name = inputs[0]["name"]
+    refused(4, f"two of its inputs are named '{name}'", "run", pack(tmp_path / "p.tar", {**files, "mod.json": twice}))
+
+
 GRAPH_CHANGES = {
     "an edge to a later node": lambda g: g["nodes"][-1]["inputs"].__setitem__(0, [99, 0, 0]),
     "an edge to a negative node": lambda g: g["nodes"][-1]["inputs"].__setitem__(0, [-1, 0, 0]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -99,3 +101,21 @@ def test_unpacks_as_in_older_guides(model):
         executor = graph_runtime.create(graph, library, tvm.cpu(0))
     executor.set_input(**params)
     check(executor, weight)
+
+
+def test_building_many_graphs_keeps_nothing_of_them(monkeypatch):
+    monkeypatch.setenv("TVM_NO_CACHE", "1")
+
+    def build(size: int) -> None:
+        x = relay.var("x", shape=(size,))
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x) + relay.const(float(size)))), "llvm")
+
+    for size in range(5000, 5010):
+        build(size)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for size in range(6000, 6020):
+        build(size)
+    gc.collect()
+    # A graph of three nodes takes thousands of blocks while it is built.
+    assert sys.getallocatedblocks() - before < 20 * 100

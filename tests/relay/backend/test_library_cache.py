@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import struct
 import subprocess
 import sys
 
@@ -122,6 +125,32 @@ def test_a_damaged_entry_is_compiled_again(cache, lowered):
     data = bytearray(entry.read_bytes())
     data[len(data) // 2] ^= 1
     entry.write_bytes(data)
+    lowered.clear()
+    run(relay.build(model(), "llvm"))
+    assert lowered
+
+
+@pytest.mark.parametrize(
+    "header", [b"no JSON", b"[]", b"{}", b'{"names": 5}', b'{"names": [1]}', b"[" * 100000, b'"x"']
+)
+def test_an_entry_whose_header_is_no_header_is_compiled_again(cache, lowered, header):
+    relay.build(model(), "llvm")
+    (entry,) = cache.glob("*.lib")
+    body = library_cache._MAGIC + struct.pack("<Q", len(header)) + header
+    for content in (body, library_cache._MAGIC + b"\1"):
+        entry.write_bytes(content + hashlib.blake2b(content, digest_size=16).digest())
+        lowered.clear()
+        run(relay.build(model(), "llvm"))
+        assert lowered
+
+
+def test_code_that_cannot_be_loaded_is_compiled_again(cache, lowered):
+    relay.build(model(), "llvm")
+    (entry,) = cache.glob("*.lib")
+    names, _ = library_cache._read(entry)
+    header = json.dumps({"names": names}).encode()
+    body = library_cache._MAGIC + struct.pack("<Q", len(header)) + header + b"this is no object file"
+    entry.write_bytes(body + hashlib.blake2b(body, digest_size=16).digest())
     lowered.clear()
     run(relay.build(model(), "llvm"))
     assert lowered

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...contrib import utils
 from ...error import TVMError
-from ...runtime.params import load_param_dict, save_param_dict
+from ...runtime.params import load_param_dict_from_file, save_param_dict, save_param_dict_to_file
 from .errors import TVMCException
 from .files import is_special, write_whole
 
@@ -60,8 +60,7 @@ class TVMCModel:
         try:
             with open(os.path.join(folder, "model.json"), encoding="utf-8") as f:
                 self.mod = load_json(f.read())
-            with open(os.path.join(folder, "model.params"), "rb") as f:
-                self.params = load_param_dict(f.read())
+            self.params = load_param_dict_from_file(os.path.join(folder, "model.params"))
         except (OSError, ValueError, TVMError) as problem:
             raise TVMCException(f"{model_path} is not a saved model: {problem}") from problem
 
@@ -96,8 +95,7 @@ class TVMCModel:
             self.lib_path = lib_path
             with open(os.path.join(folder, graph_name), "w", encoding="utf-8") as f:
                 f.write(executor_factory.get_graph_json())
-            with open(os.path.join(folder, params_name), "wb") as f:
-                f.write(save_param_dict(executor_factory.get_params()))
+            save_param_dict_to_file(executor_factory.get_params(), os.path.join(folder, params_name))
             names = [graph_name, params_name]
             if manifest is not None:
                 with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as f:
@@ -196,15 +194,22 @@ class TVMCPackage:
             raise TVMCException("Couldn't find exported library in the package.")
         self.type, self.executor_type = "classic", "graph"
         self.lib_path = os.path.join(folder, self.lib_name)
-        missing = [n for n in ("mod.json", "mod.params") if not os.path.exists(os.path.join(folder, n))]
-        if missing:
-            raise TVMCException(f"the package {package_path} has no {missing[0]}")
+        self.params_path = os.path.join(folder, "mod.params")
+        for name in (self.lib_name, "mod.json", "mod.params"):
+            if not os.path.exists(os.path.join(folder, name)):
+                raise TVMCException(f"the package {package_path} has no {name}")
+            if not os.path.isfile(os.path.join(folder, name)):
+                raise TVMCException(f"the package {package_path} is damaged: its {name} is a folder")
         try:
             self.graph = Path(folder, "mod.json").read_text(encoding="utf-8")
-            self.params = bytearray(Path(folder, "mod.params").read_bytes())
             self.manifest = _read_manifest(Path(folder, MANIFEST))
         except (OSError, ValueError, RecursionError) as problem:
             raise TVMCException(f"the package {package_path} is damaged: {problem}") from problem
+
+    @property
+    def params(self) -> bytearray:
+        """The parameters as bytes, read anew each time: what runs a package reads the file array by array."""
+        return bytearray(Path(self.params_path).read_bytes())
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import argparse
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...error import TVMError
 from ...runtime import module as runtime_module
 from ...runtime.devices import device as make_device
+from ...runtime.params import load_param_dict, param_names
 from .arguments import add_verbose, register_parser
 from .errors import TVMCException
 from .files import check_writable
@@ -100,7 +101,7 @@ def read_inputs(args, package: TVMCPackage):
     """The arrays of --inputs."""
     if not args.inputs:
         return None
-    shapes, dtypes = get_input_info(package.graph, package.params)
+    shapes, dtypes = package_inputs(package)
     if is_image(args.inputs):
         fitting = [n for n, s in shapes.items() if len(s) == 4]
         if len(fitting) != 1:
@@ -166,21 +167,38 @@ def _label(path: str, key: str, value) -> str:
 
 def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]], dict[str, str]]:
     """Shapes and types of the inputs that are not parameters."""
-    from ...runtime.params import load_param_dict
+    try:
+        known = load_param_dict(params)
+    except TVMError as problem:
+        raise TVMCException(f"the package is damaged: {problem}") from problem
+    return _input_info(graph_str, known)
 
+
+def package_inputs(package: TVMCPackage) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """Shapes and types of the inputs of a package that are not parameters."""
+    try:
+        known = param_names(package.params_path)
+    except TVMError as problem:
+        raise TVMCException(f"the package is damaged: {problem}") from problem
+    return _input_info(package.graph, known)
+
+
+def _input_info(graph_str: str, params: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, str]]:
     try:
         graph = json.loads(graph_str)
-        known = set(load_param_dict(params))
+        known = set(params)
         shapes: dict[str, list[int]] = {}
         dtypes: dict[str, str] = {}
         rows = graph["node_row_ptr"]
         for node_id in graph["arg_nodes"]:
             name = graph["nodes"][node_id]["name"]
+            if name in shapes:
+                raise TVMCException(f"the package is damaged: two of its inputs are named '{name}'")
             if name not in known:
                 shapes[name] = list(graph["attrs"]["shape"][1][rows[node_id]])
                 dtypes[name] = graph["attrs"]["dltype"][1][rows[node_id]]
         return shapes, dtypes
-    except (KeyError, IndexError, TypeError, ValueError, TVMError) as problem:
+    except (KeyError, IndexError, TypeError, ValueError) as problem:
         raise TVMCException(f"the package is damaged: {problem}") from problem
 
 
@@ -262,8 +280,8 @@ def _run(package, dev, inputs, fill_mode, benchmark, repeat, number, profile, en
 
     lib = runtime_module.load_module(package.lib_path)
     executor = graph_executor.create(package.graph, lib, dev)
-    executor.load_params(package.params)
-    shapes, dtypes = get_input_info(package.graph, package.params)
+    shapes, dtypes = package_inputs(package)
+    executor.load_params_from_file(package.params_path)
     data = make_inputs_dict(shapes, dtypes, inputs, fill_mode)
     executor.set_input(**data)
     times: Any = []

@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ...runtime import ndarray
 from ...runtime.export import export_library
-from ...runtime.params import save_param_dict
+from ...runtime.params import pack_params
 from ...runtime.registry import get_global_func
 
 
@@ -52,21 +53,28 @@ class GraphExecutorFactoryModule:
         """The factory as a module of the runtime: what loading an exported library gives."""
         if self._module is None:
             self.lib._load()
-            self._module = get_global_func("tvm.graph_executor_factory.create")(bytearray(self._packed()), self.lib)
+            arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
+            pairs = [part for pair in zip(self.params, arrays) for part in pair]
+            create = get_global_func("tvm.graph_executor_factory.create")
+            self._module = create(bytearray(self._packed(b"")), self.lib, *pairs)
         return self._module
 
-    def _packed(self) -> bytes:
+    def _packed(self, params: bytes) -> bytes:
         """Name, graph and parameters as the factory in C reads them."""
-        params = save_param_dict(self.params) if self.params else b""
         blocks = (self.libmod_name.encode(), self.graph_json_str.encode(), params)
         return b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
+
+    def _packed_at(self, start: int) -> bytes:
+        """With the parameters aligned, where the packed form begins at byte ``start`` of aligned memory."""
+        before = len(self._packed(b""))
+        return self._packed(b"".join(pack_params(self.params, start + before)) if self.params else b"")
 
     def __getitem__(self, item: str):
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
         """Write the library with the graph and the parameters inside; loading it gives a factory."""
-        root = ("GraphExecutorFactory", self._packed())
+        root = ("GraphExecutorFactory", self._packed_at)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
 
     def __iter__(self) -> Iterator:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...autotvm.task.dispatcher import DispatchContext
+from ...error import TVMError
 from ...ir.op import OPS
 from ...ir.transform import PassContext
 from ...runtime.module import JitCode, Module, from_code
@@ -124,7 +125,8 @@ def _key(kernels: Sequence[Kernel], target: Target, ctx: PassContext) -> str:
 # ---- entries: magic, length of the header, header, object, digest of all before ----
 
 
-def _read(path: Path) -> tuple[dict, bytes] | None:
+def _read(path: Path) -> tuple[list[str], bytes] | None:
+    """Names and code of an entry; None for whatever is not whole, which is compiled again."""
     try:
         data = path.read_bytes()
         os.utime(path)  # says that the entry is in use
@@ -133,9 +135,15 @@ def _read(path: Path) -> tuple[dict, bytes] | None:
     body, digest = data[:-16], data[-16:]
     if not body.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=16).digest() != digest:
         return None
-    (size,) = struct.unpack_from("<Q", body, len(_MAGIC))
-    start = len(_MAGIC) + 8
-    return json.loads(body[start : start + size]), body[start + size :]
+    try:
+        (size,) = struct.unpack_from("<Q", body, len(_MAGIC))
+        start = len(_MAGIC) + 8
+        names = json.loads(body[start : start + size])["names"]
+    except (struct.error, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return names, body[start + size :]
 
 
 def _write(path: Path, module: Module) -> None:
@@ -161,15 +169,17 @@ def _prune(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _from_object(header: dict, code: bytes, compile_all: Callable[[], Module]) -> Module:
-    """A module of kept code. Its text is not kept: asking for that compiles."""
-    names = header["names"]
+def _from_object(names: list[str], code: bytes, compile_all: Callable[[], Module]) -> Module:
+    """A module of kept code. Its text is not kept: asking for that compiles, and so does code that cannot be loaded."""
 
     def load() -> JitCode:
         from ...codegen import llvm_jit
         from ...codegen.llvm_module import CONTEXT, TABLE
 
-        addresses, kept = llvm_jit.load_object(code, (*names, TABLE, CONTEXT))
+        try:
+            addresses, kept = llvm_jit.load_object(code, (*names, TABLE, CONTEXT))
+        except (TVMError, RuntimeError):
+            return compile_all()._info.load()
         table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
         return JitCode(addresses, table, context, kept)
 
