@@ -161,6 +161,19 @@ def test_memoized_arrays_come_from_disk_the_second_time(tmp_path, monkeypatch):
     assert calls == [3]
 
 
+def test_memoized_functions_know_the_variables_around_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def verify(n):
+        @pickle_memoize.memoize("closure")
+        def make():
+            return np.zeros(n)
+
+        return make()
+
+    assert [verify(n).shape for n in (1, 4, 1)] == [(1,), (4,), (1,)]
+
+
 def test_compute_versions():
     assert nvcc.have_fp16("5.3") and not nvcc.have_fp16("5.0") and nvcc.have_int8("6.1")
     assert nvcc.have_tensorcore("7.0") and not nvcc.have_tensorcore("6.1")

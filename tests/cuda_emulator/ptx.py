@@ -15,7 +15,7 @@ _LABEL = re.compile(r"^([A-Za-z_$][\w$]*):")
 # Types of registers that a statement declares for itself.
 _REGISTERS = {"pred": "bool", "b16": "unsigned short", "f16": "unsigned short", "b32": "unsigned", "u32": "unsigned",
               "s32": "int", "f32": "float", "b64": "emu_word", "u64": "emu_word", "f64": "double"}  # fmt: skip
-_COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "neu": "!="}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*"}
 
 

@@ -98,6 +98,11 @@ def test_dominators_see_diamonds_and_refuse_leaks():
     diamond = relay.nn.relu(c) + relay.tanh(c)
     assert pattern.match(diamond)
     assert not pattern.match(relay.exp(c) + relay.exp(c))
+    # Every way back comes to one parent: not to another one, nor past it to the input.
+    assert not pattern.match(relay.nn.relu(c) + relay.nn.relu(conv(relay.nn.relu(x))))
+    assert not pattern.match(relay.nn.relu(c) + relay.nn.relu(x))
+    assert not pattern.match(c + relay.nn.relu(conv(relay.tanh(x))))
+    assert pattern.match(relay.nn.relu(c) + relay.var("bias", shape=(1,)))
 
 
 class ReluOfAdd(DFPatternCallback):
@@ -127,6 +132,38 @@ def test_a_rewrite_without_end_is_refused():
 
     with pytest.raises(tvm.TVMError, match="does not come to an end"):
         rewrite(Forever(), relay.nn.relu(image()))
+
+
+class Zero(DFPatternCallback):
+    def __init__(self, name, result):
+        super().__init__()
+        self.x, self.zero, self.result = wildcard(), is_constant(), result
+        self.pattern = is_op(name)(self.x, self.zero)
+
+    def callback(self, pre, post, node_map):
+        zero = node_map[self.zero][0]
+        return post if zero.data.numpy().any() else zero if self.result == "zero" else node_map[self.x][0]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_callbacks_are_applied_in_turn_until_none_changes_anything(order):
+    x, y, zero = image(), image("y"), relay.const(0.0)
+    rules = [Zero("add", "x"), Zero("multiply", "zero")][::order]
+    assert rewrite(rules, x + y * zero) is x
+
+
+def test_callbacks_that_undo_each_other_are_refused():
+    class Swap(DFPatternCallback):
+        def __init__(self, name, to):
+            super().__init__()
+            self.x, self.to = wildcard(), to
+            self.pattern = is_op(name)(self.x)
+
+        def callback(self, pre, post, node_map):
+            return self.to(node_map[self.x][0])
+
+    with pytest.raises(tvm.TVMError, match="Swap does not come to an end"):
+        rewrite([Swap("exp", relay.log), Swap("log", relay.sin), Swap("sin", relay.exp)], relay.exp(image()))
 
 
 def test_partition_makes_functions_that_compute_the_same(rng):

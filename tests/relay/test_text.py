@@ -151,3 +151,18 @@ def test_deep_graphs_and_long_lets_print_and_parse():
     for i in reversed(range(5000)):
         body = relay.Let(names[i], relay.nn.relu(names[i - 1] if i else x), body)
     check_round_trip(tvm.IRModule.from_expr(relay.Function([x], body)))
+
+
+@pytest.mark.parametrize("text, dtype", [
+    ("2147483647", "int32"), ("2147483648", "int64"), ("-2147483648", "int32"), ("-2147483649", "int64"),
+    ("9223372036854775807", "int64"), ("5i64", "int64"), ("255u8", "uint8"),
+])  # fmt: skip
+def test_integers_have_the_type_that_holds_them(text, dtype):
+    got = relay.parse_expr(text).data
+    assert got.dtype == dtype and int(got.numpy()) == int(text.split("i")[0].split("u")[0])
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "300i8", "256u8", "2147483648i32"])
+def test_integers_beyond_their_type_are_refused(text):
+    with pytest.raises(tvm.error.DiagnosticError, match="is not within"):
+        relay.parse_expr(text)

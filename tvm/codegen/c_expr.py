@@ -319,6 +319,10 @@ def convert(p: CLike, source: str, target: str, text: str) -> str:
         return convert(p, "float32", target, widen(p, source, text))
     if is_stored_half(p, target):
         return _to_half(p, source, target, text)
+    if have.is_float and want.is_integer:
+        if have.bits == 16:
+            text, source = f"(float){text}", "float32"
+        return f"{p.source.typed_helper('to_' + target, source)}({bare(text)})"
     return f"({own}){text}"
 
 

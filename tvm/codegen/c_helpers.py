@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 # name of the operation -> C text of the function for one type; {T} is the type, {U} its unsigned form.
 BY_TYPE = {
-    "min": "static inline {T} {name}({T} a, {T} b) { return a < b ? a : b; }",
-    "max": "static inline {T} {name}({T} a, {T} b) { return a > b ? a : b; }",
+    "min": "static inline {T} {name}({T} a, {T} b) { return a < b{or_nan} ? a : b; }",
+    "max": "static inline {T} {name}({T} a, {T} b) { return a > b{or_nan} ? a : b; }",
+    **{
+        f"to_{integer}": "static inline {to} {name}({T} x) {\n"
+        "  return x != x ? 0 : x >= {top} ? {most} : x < {bottom} ? {least} : ({to})x;\n}"
+        for integer in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    },
     "floordiv": """static inline {T} {name}({T} a, {T} b) {
   return ({T})(a / b - (a % b != 0 && (a % b < 0) != (b < 0)));
 }""",
@@ -148,6 +153,18 @@ BITS = """static inline {new} {name}({old} x) {
 _NEEDS = {"floor": ("trunc",), "ceil": ("trunc",), "round": ("trunc",)}
 
 
+def _range_words(dialect: type[CLike], integer: str, suffix: str) -> dict[str, str]:
+    """The range of an integer type: the floats at which it is left, and its ends."""
+    bits, signed = info(integer).bits, info(integer).is_int
+    to, plain = dialect.scalar_type(integer), dialect.scalar_type(f"uint{bits}")
+    ends = (f"({to})(({plain})1 << {bits - 1})", f"({to})(({plain})-1 >> 1)") if signed else ("0", f"({to})-1")
+    return {
+        "to": to, "least": ends[0], "most": ends[1],
+        "bottom": f"-{1 << (bits - 1)}.0{suffix}" if signed else f"0.0{suffix}",
+        "top": f"{1 << (bits - signed)}.0{suffix}",
+    }  # fmt: skip
+
+
 def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operation: str, dtype: str) -> str:
     """Define the function ``operation`` of ``dtype`` (and what it needs) by ``add(name, text)``; gives its name."""
     name = f"tvm_{operation}_{dtype}"
@@ -157,11 +174,13 @@ def typed_helper(add: Callable[[str, str], None], dialect: type[CLike], operatio
     single = kind.bits == 32
     words = {
         "name": name, "T": dialect.scalar_type(dtype), "U": dialect.scalar_type(f"uint{max(kind.bits, 8)}"),
-        "bits": str(kind.bits),
+        "bits": str(kind.bits), "or_nan": " || a != a" if kind.is_float else "",
         "f": "f" if single else "", "I": "int32_t" if single else "int64_t", "trunc": f"tvm_trunc_{dtype}",
         "limit": "8388608.0f" if single else "4503599627370496.0",
         "below": "0.49999997f" if single else "0.49999999999999994",
     }  # fmt: skip
+    if operation.startswith("to_"):
+        words |= _range_words(dialect, operation.removeprefix("to_"), words["f"])
     text = dialect.typed_helpers.get(f"{operation}_{dtype}") or dialect.typed_helpers[operation]
     for word, value in words.items():
         text = text.replace("{" + word + "}", value)

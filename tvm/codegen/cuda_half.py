@@ -77,7 +77,8 @@ static __device__ __forceinline__ {name} operator{sign}({name} a, {name} b) {
 
 _CHOICE = """static __device__ __forceinline__ {T} {name}({T} a, {T} b) {
   {T} y;
-  asm("{ .reg .pred p; setp.{word}.f16 p, %1, %2; selp.b16 %0, %1, %2, p; }" : "=h"(y.bits) : "h"(a.bits), "h"(b.bits));
+  asm("{ .reg .pred p, q; .reg .b16 t; setp.{word}.f16 p, %1, %2; selp.b16 t, %1, %2, p; setp.neu.f16 q, %1, %1; "
+      "selp.b16 %0, %1, t, q; }" : "=h"(y.bits) : "h"(a.bits), "h"(b.bits));
   return y;
 }"""
 

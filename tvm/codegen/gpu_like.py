@@ -360,7 +360,7 @@ class GpuLike(CLike):
 
 def helpers_with(prefix: str, own: dict[str, str]) -> dict[str, str]:
     """The helpers by type that are plain C, with the words a language wants before a function."""
-    shared = ("min", "max", "floordiv", "floormod")
+    shared = ("min", "max", "floordiv", "floormod", *(name for name in c_helpers.BY_TYPE if name.startswith("to_")))
     return {**{name: c_helpers.BY_TYPE[name].replace("static inline ", prefix) for name in shared}, **own}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..dtype import info, with_lanes
 from ..error import TVMError
 from .llvm_builder import Builder
+from .llvm_intrinsic import mangled
 
 
 def convert(b: Builder, source: str, target: str, x: str) -> str:
@@ -62,7 +63,7 @@ def _from_float(b: Builder, source: str, target: str, x: str) -> str:
     if want.is_bool:
         return b.op(f"fcmp une {old} {x}, {b.types.literal(source, 0.0)}")
     if want.is_integer:
-        return b.op(f"{'fptosi' if want.is_int else 'fptoui'} {old} {x} to {new}")
+        return _saturated(b, source, target, x)
     if want.bits == 16 and not (want.code == "float" and b.module.native_half):
         if have.bits == 64:
             x = _to_odd(b, source, x)
@@ -70,6 +71,51 @@ def _from_float(b: Builder, source: str, target: str, x: str) -> str:
             x = b.op(f"fpext {old} {x} to {b.types[b.module.float32_like(source)]}")
         return narrow(b, target, x)
     return b.op(f"{'fptrunc' if have.bits > want.bits else 'fpext'} {old} {x} to {new}")
+
+
+def _saturated(b: Builder, source: str, target: str, x: str) -> str:
+    """A float cut to an integer: out of range the nearest end of the range, of NaN zero."""
+    have, want = info(source), info(target)
+    if have.bits == 16:
+        x, source = b.op(f"fpext {b.types[source]} {x} to {b.types[with_lanes('float32', have.lanes)]}"), "float32"
+        return _saturated(b, with_lanes(source, have.lanes), target, x)
+    old, new = b.types[source], b.types[target]
+    opcode = "fptosi" if want.is_int else "fptoui"
+    low, high = (-(1 << (want.bits - 1)), (1 << (want.bits - 1)) - 1) if want.is_int else (0, (1 << want.bits) - 1)
+    if b.module.cpu.arch == "aarch64":
+        return _saturated_by_conversion(b, source, target, x, low, high)
+
+    flag = b.types[with_lanes("bool", have.lanes)]
+
+    def unless(test: str, x: str, limit: int) -> str:
+        """``x`` where it compares so with the limit (``ord``: is no NaN), the limit elsewhere."""
+        end = b.types.literal(source, float(limit))
+        return b.op(f"select {flag} {b.op(f'fcmp {test} {old} {x}, {end}')}, {old} {x}, {old} {end}")
+
+    x = unless("ogt", unless("ord", x, 0), low)
+    if high < 1 << (24 if have.bits == 32 else 53):
+        return b.op(f"{opcode} {old} {unless('olt', x, high)} to {new}")
+    # The end of the range is no float: what lies beyond is converted to anything, and replaced.
+    beyond = b.op(f"fcmp oge {old} {x}, {b.types.literal(source, float(high + 1))}")
+    got = b.op(f"freeze {new} {b.op(f'{opcode} {old} {x} to {new}')}")
+    return b.op(f"select {flag} {beyond}, {new} {b.types.literal(target, high)}, {new} {got}")
+
+
+def _saturated_by_conversion(b: Builder, source: str, target: str, x: str, low: int, high: int) -> str:
+    """By instructions that saturate, to at least 32 bits, and from there to fewer."""
+    want = info(target)
+    wide = with_lanes(f"int{want.bits}" if want.is_int else f"uint{want.bits}", want.lanes)
+    if want.bits < 32:
+        wide = with_lanes("int32", want.lanes)
+    old, new, between = b.types[source], b.types[target], b.types[wide]
+    name = f"llvm.fpto{'si' if info(wide).is_int else 'ui'}.sat.{mangled(between)}.{mangled(old)}"
+    got = b.op(f"call {between} {b.module.declare(name, between, old)}({old} {x})")
+    if want.bits >= 32:
+        return got
+    for function, limit in (("smax", low), ("smin", high)):
+        end = b.types.literal(wide, limit)
+        got = b.op(f"call {between} {b.module.intrinsic(function, between, 2)}({between} {got}, {between} {end})")
+    return b.op(f"trunc {between} {got} to {new}")
 
 
 def _to_odd(b: Builder, source: str, x: str) -> str:

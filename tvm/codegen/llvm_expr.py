@@ -238,14 +238,19 @@ def _min_max(b: Builder, node) -> str:
 
 
 def min_max(b: Builder, kind, dtype: str, x: str, y: str) -> str:
-    """Integers by LLVM's own operation; floats take the second operand when they are unordered."""
+    """By LLVM's own operation; of floats a NaN goes through, and of zeros either may come back. Halves that are stored
+    as bits are compared as float32."""
     data = info(dtype)
-    if data.is_float:
+    text = b.types[dtype]
+    if data.is_float and data.bits == 16 and not (data.code == "float" and b.module.native_half):
         flag = compare(b, LT if kind is Min else GT, dtype, x, y)
-        return choose(b, flag, data.lanes, dtype, x, y)
+        larger = choose(b, flag, data.lanes, dtype, x, y)
+        return choose(b, compare(b, NE, dtype, x, x), data.lanes, dtype, x, larger)
+    if data.is_float:
+        name = b.module.intrinsic("minimum" if kind is Min else "maximum", text, 2)
+        return b.op(f"call nsz {text} {name}({text} {x}, {text} {y})")
     if data.lanes == 1 and x[0] != "%" and y[0] != "%":
         return _fold_int(b, dtype, min if kind is Min else max, x, y)
-    text = b.types[dtype]
     name = ("s" if data.is_int else "u") + ("min" if kind is Min else "max")
     return b.op(f"call {text} {b.module.intrinsic(name, text, 2)}({text} {x}, {text} {y})")
 

@@ -8,15 +8,22 @@ import os
 from pathlib import Path
 
 
+def _closure(function) -> list[tuple[str, object]]:
+    """The variables of the functions around this one that it uses, and what they hold when it is decorated."""
+    return list(zip(function.__code__.co_freevars, [cell.cell_contents for cell in function.__closure__ or ()]))
+
+
 def memoize(key: str, save_at_exit: bool = False):
-    """Keep the arrays a function returns, by its arguments, in the user's cache folder."""
+    """Keep the arrays a function returns, by its arguments and the variables around it, in the user's cache folder."""
 
     def decorate(function):
+        around = repr(_closure(function))
+
         @functools.wraps(function)
         def kept(*args, **kwargs):
             import numpy
 
-            text = f"{key}:{function.__qualname__}:{args!r}:{sorted(kwargs.items())!r}"
+            text = f"{key}:{function.__qualname__}:{args!r}:{sorted(kwargs.items())!r}:{around}"
             root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser() / ".cache") / "tvm" / "memoize"
             path = root / (hashlib.sha256(text.encode()).hexdigest() + ".npz")
             if path.exists():

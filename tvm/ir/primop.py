@@ -314,12 +314,12 @@ def floormod(a, b, span=None):
     return FloorMod(a, b)
 
 
-def _least(x: float, y: float) -> float | None:
-    return None if x != x or y != y else min(x, y)
+def _least(x: float, y: float) -> float:
+    return x if x != x else y if y != y else min(x, y)
 
 
-def _greatest(x: float, y: float) -> float | None:
-    return None if x != x or y != y else max(x, y)
+def _greatest(x: float, y: float) -> float:
+    return x if x != x else y if y != y else max(x, y)
 
 
 def minimum(a, b, span=None):
@@ -522,8 +522,9 @@ def _cast_literal(value, dtype: str) -> PrimExpr:
         return FloatImm(dtype, round_float(float(value), dtype))
     if kind.is_bool:
         return const(value != 0, "bool")
-    if isinstance(value, float) and (value != value or value in (math.inf, -math.inf)):
-        return const(0, dtype) if value != value else const(int_range(dtype)[1 if value > 0 else 0], dtype)
+    if isinstance(value, float):
+        low, high = int_range(dtype)
+        return const(0 if value != value else low if value <= low else high if value >= high else int(value), dtype)
     return _int(int(value), dtype)
 
 

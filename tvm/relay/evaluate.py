@@ -38,7 +38,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     # Of integers, what rounding towards zero cuts off is taken away first: float64 does not hold every int64.
     _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(
         a[0] - np.fmod(a[0], a[1]), a[1])
-    _TABLE["cast"] = lambda attrs, a, out: a[0].astype(attrs.dtype)
+    _TABLE["cast"] = lambda attrs, a, out: _cast(a[0], attrs.dtype)
     _TABLE["reshape"] = lambda attrs, a, out: a[0].reshape([int(d) for d in out.shape])
     for name in ("squeeze", "expand_dims", "nn.batch_flatten"):
         _TABLE[name] = _TABLE["reshape"]
@@ -55,6 +55,19 @@ def _rows() -> dict[str, Callable[..., Any]]:
     for name in ("sum", "prod", "max", "min"):
         _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
+
+
+def _cast(array, dtype: str):
+    """Floats beyond the range of an integer type become its end, NaN becomes zero."""
+    import numpy as np
+
+    if array.dtype.kind in "iub" or not (info(dtype).is_int or info(dtype).is_uint):
+        return array.astype(dtype)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    wide = array.astype("float64")
+    inside = (wide > low) & (wide < float(high))
+    ends = np.where(wide > 0, np.array(high, dtype), np.where(np.isnan(wide), np.array(0, dtype), np.array(low, dtype)))
+    return np.where(inside, np.where(inside, wide, 0).astype(dtype), ends)
 
 
 def _reduced(f, attrs, array, out):

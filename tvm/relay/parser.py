@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..dtype import info
+from ..dtype import info, int_range
 from ..error import DiagnosticError
 from ..ir.adt import Constructor, TypeData
 from ..ir.attrs import near_matches
@@ -471,7 +471,13 @@ class Parser:
         if token.kind == "int":
             digits = re.fullmatch(r"(\d+)([iu]?)(\d*)", token.text)
             kind = "uint" if digits[2] == "u" else "int"
-            return sign * int(digits[1]), kind + (digits[3] or "32")
+            value = sign * int(digits[1])
+            # Without a number of bits, it has the type that holds it.
+            for dtype in (kind + bits for bits in ([digits[3]] if digits[3] else ["32", "64"])):
+                least, most = int_range(dtype)
+                if least <= value <= most:
+                    return value, dtype
+            raise self.fail(f"{value} is not within {dtype}", token.at)
         if token.kind == "float":
             m = re.fullmatch(r"(inf|nan|[^f]+)(?:f(\d*))?", token.text)
             return sign * float(m[1]), "float" + (m[2] or "32")

@@ -453,10 +453,18 @@ def _axes(name: str, axis) -> tuple[IterVar, ...]:
     return axes
 
 
+def _above_all(dtype: str) -> PrimExpr:
+    return infinity(dtype) if info(dtype).is_float else max_value(dtype)
+
+
+def _below_all(dtype: str) -> PrimExpr:
+    return -infinity(dtype) if info(dtype).is_float else min_value(dtype)
+
+
 sum = comm_reducer(lambda x, y: primop.add(x, y), lambda t: const(0, t), "sum")
 prod = comm_reducer(lambda x, y: primop.multiply(x, y), lambda t: const(1, t), "prod")
-min = comm_reducer(lambda x, y: primop.minimum(x, y), max_value, "min")
-max = comm_reducer(lambda x, y: primop.maximum(x, y), min_value, "max")
+min = comm_reducer(lambda x, y: primop.minimum(x, y), _above_all, "min")
+max = comm_reducer(lambda x, y: primop.maximum(x, y), _below_all, "max")
 
 
 # --- calls ---------------------------------------------------------------------------------------------------------

@@ -180,18 +180,6 @@ def _mod(a: Any, b: Any) -> PrimExpr:
     return te.fmod(a, b)
 
 
-def _extreme(pick: Callable, beyond: Callable) -> Callable:
-    """The larger or smaller; of floats NaN if either is NaN."""
-
-    def element(a, b):
-        if not _is_float(a, b):
-            return pick(a, b)
-        a, b = primop.match_types(convert(a), convert(b))
-        return tir.Select(tir.any(beyond(a, b), te.isnan(a)), a, b)
-
-    return element
-
-
 def _power(a: Any, b: Any) -> PrimExpr:
     a, b = primop.match_types(convert(a), convert(b))
     return te.power(a, b) if info(a.dtype).is_float else _integer_power(a, b)
@@ -255,8 +243,8 @@ trunc_divide = _binary("trunc_divide", _trunc_quotient, "The quotient of integer
 mod = _binary("mod", _mod, "What the quotient rounded towards zero leaves; it has the sign of the dividend.")
 trunc_mod = _binary("trunc_mod", _mod, "As mod.")
 floor_mod = _binary("floor_mod", _floor_mod, "What the quotient rounded down leaves; it has the sign of the divisor.")
-maximum = _binary("maximum", _extreme(primop.maximum, primop.greater), "The larger; NaN if either is NaN.")
-minimum = _binary("minimum", _extreme(primop.minimum, primop.less), "The smaller; NaN if either is NaN.")
+maximum = _binary("maximum", primop.maximum, "The larger; NaN if either is NaN.")
+minimum = _binary("minimum", primop.minimum, "The smaller; NaN if either is NaN.")
 power = _binary("power", _power, "``lhs`` to the power of ``rhs``; integers wrap.")
 atan2 = _binary("atan2", te.atan2, "The angle of the point (rhs, lhs).")
 bitwise_and = _binary("bitwise_and", primop.bitwise_and, "The bits set in both.")

@@ -27,10 +27,6 @@ def greatest(dtype: str) -> PrimExpr:
     return tir.infinity(dtype) if info(dtype).is_float else te.max_value(dtype)
 
 
-# Unlike te.max and te.min, these start from infinity where the type has one.
-# The new element stands first: compared with a NaN, the second, which is the result so far, is kept.
-largest = te.comm_reducer(lambda x, y: primop.maximum(y, x), least, "max")
-smallest = te.comm_reducer(lambda x, y: primop.minimum(y, x), greatest, "min")
 _all = te.comm_reducer(lambda x, y: primop.logical_and(x, y), lambda dtype: const(True, dtype), "all")
 _any = te.comm_reducer(lambda x, y: primop.logical_or(x, y), lambda dtype: const(False, dtype), "any")
 
@@ -124,13 +120,13 @@ def prod(data, axis=None, keepdims=False):
 
 
 def max(data, axis=None, keepdims=False):
-    """The largest over some axes; a NaN among floats is passed over."""
-    return comm_reduce(data, axis, keepdims, largest)
+    """The largest over some axes; NaN if there is one among floats."""
+    return comm_reduce(data, axis, keepdims, te.max)
 
 
 def min(data, axis=None, keepdims=False):
-    """The smallest over some axes; a NaN among floats is passed over."""
-    return comm_reduce(data, axis, keepdims, smallest)
+    """The smallest over some axes; NaN if there is one among floats."""
+    return comm_reduce(data, axis, keepdims, te.min)
 
 
 def all(data, axis=None, keepdims=False):

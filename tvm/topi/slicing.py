@@ -99,11 +99,11 @@ def strided_slice(a, begin, end, strides=None, axes=None, slice_mode="end"):
 
 def _bound(values: Any, place: int, dtype: str) -> PrimExpr | None:
     """A bound of one axis read from a tensor or a list; None where there is none."""
-    if values is None:
+    if place >= _entries(values):
         return None
     if isinstance(values, te.Tensor):
         return primop.cast(dtype, values(place))
-    value = values[place] if place < len(values) else None
+    value = values[place]
     return None if value is None else primop.cast(dtype, convert(value))
 
 
@@ -149,6 +149,9 @@ def strided_set(a, v, begin, end, strides=None):
         raise ExprValueError(f"strided_set: {len(v.shape)} dimensions are set in a tensor of {len(a.shape)}")
     if v.dtype != a.dtype:
         raise ExprValueError(f"strided_set: values of {v.dtype} are set in a tensor of {a.dtype}")
+    for what, values in (("begin", begin), ("end", end), ("strides", strides)):
+        if _entries(values) > len(a.shape):
+            raise ExprValueError(f"strided_set: {what} has {_entries(values)} entries for {len(a.shape)} dimensions")
 
     def element(*indices):
         chosen, own = [], []
@@ -156,6 +159,9 @@ def strided_set(a, v, begin, end, strides=None):
             dim = a.shape[place]
             stride = _bound(strides, place, index.dtype)
             stride = const(1, index.dtype) if stride is None else stride
+            if primop.literal(stride) is None:
+                # No element is zero steps after another.
+                stride = tir.Select(primop.equal(stride, 0), const(1, index.dtype), stride)
             low = tir.Select(stride > 0, const(0, index.dtype), const(-1, index.dtype))
             high = tir.Select(stride > 0, dim, dim - 1)
 

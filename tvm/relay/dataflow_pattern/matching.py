@@ -177,7 +177,7 @@ class Matcher:
             return False
         for source in self.below(p, e):
             mark = len(self.order)
-            if self.match(p.parent, source) and self.leads(p, source, e):
+            if self.match(p.parent, source) and self.leads(p, source, e) and self.comes_from(p, source, e):
                 return True
             self.forget(mark)
         return False
@@ -210,6 +210,23 @@ class Matcher:
                     return False
                 seen.add(id(user))
                 stack.append(user)
+        return True
+
+    def comes_from(self, p: DominatorPattern, source: RelayExpr, end: RelayExpr) -> bool:
+        """Whether every way back from the end along the path comes to the source, and to no other parent."""
+        stack, seen = [end], {id(source)}
+        while stack:
+            for operand in _operands(stack.pop()):
+                if id(operand) in seen:
+                    continue
+                seen.add(id(operand))
+                on_path = Matcher(self.root).match(p.path, operand)
+                if not on_path and not Matcher(self.root).match(p.parent, operand):
+                    continue
+                if isinstance(operand, Call) and not any(node is source for node in post_order(operand)):
+                    return False
+                if on_path:
+                    stack.append(operand)
         return True
 
     def users(self) -> dict[int, list[RelayExpr]]:

@@ -56,23 +56,29 @@ def _node_map(matcher: Matcher) -> NodeMap:
 
 
 def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayExpr, mod: Any = None) -> RelayExpr:
-    """Apply callbacks to everything that matches, operands first, until nothing changes."""
-    for callback in [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks):
+    """Apply callbacks to everything that matches, operands first, in turn, until none of them changes anything."""
+    left = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
+    for callback in left:
         if callback.pattern is None:
             raise ValueError(f"{type(callback).__name__} has no pattern; set self.pattern")
-        # A rule that matches its own result makes the graph grow in every round.
-        largest = 20 * sum(1 for _ in post_order(expr)) + 1000
-        while True:
+    # A rule that matches its own result makes the graph grow in every round; rules that undo each other never stop.
+    size = sum(1 for _ in post_order(expr))
+    for _ in range(size + 100):
+        changed = []
+        for callback in left:
             if callback.require_type:
                 expr = infer_type(expr, mod)
             new = _rewrite_once(callback, expr)
-            done = new is expr or callback.rewrite_once or structural_equal(new, expr, True)
+            if new is not expr and not structural_equal(new, expr, True):
+                changed.append(callback)
             expr = new
-            if done:
-                break
-            if sum(1 for _ in post_order(expr)) > largest:
+            if sum(1 for _ in post_order(expr)) > 20 * size + 1000:
                 raise TVMError(f"rewriting with {type(callback).__name__} does not come to an end")
-    return expr
+        left = [callback for callback in left if not callback.rewrite_once]
+        if not changed:
+            return expr
+    names = ", ".join(dict.fromkeys(type(callback).__name__ for callback in changed))
+    raise TVMError(f"rewriting with {names} does not come to an end")
 
 
 def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import te, topi
 from ...ir.tensor_type import TensorType
+from ...topi.reduction import wide
 from ..expr import Tuple, TupleWrapper
 from . import tensor as tensor_ops
 from .record import COMM_REDUCE, call, op
@@ -81,13 +82,17 @@ def _variance_compute(attrs, inputs, out):
     data = inputs[0]
     axes = _axes(attrs, len(data.shape))
     axes = list(range(len(data.shape))) if axes is None else axes
-    kept = topi.mean(data, axes, True) if len(inputs) == 1 else inputs[1]
+    # Squares and counts of halves leave their range.
+    kind = wide(data.dtype)
+    data, *given = (topi.cast(x, kind) if kind != x.dtype else x for x in inputs)
+    kept = given[0] if given else topi.mean(data, axes, True)
     if len(kept.shape) != len(data.shape):
         kept = topi.reshape(kept, [1 if i in axes else d for i, d in enumerate(data.shape)])
     apart = topi.subtract(data, kept)
     total = topi.sum(topi.multiply(apart, apart), axes, attrs.keepdims)
     count = topi.utils.prod([data.shape[a] for a in axes])
-    return topi.divide(total, te.max(count - 1, 1).astype(data.dtype) if attrs.unbiased else count.astype(data.dtype))
+    got = topi.divide(total, (te.max(count - 1, 1) if attrs.unbiased else count).astype(kind))
+    return topi.cast(got, inputs[0].dtype) if kind != inputs[0].dtype else got
 
 
 def _variance_type(attrs, types):

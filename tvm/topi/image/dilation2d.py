@@ -10,7 +10,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import convert
 from .. import utils
-from ..reduction import largest, least
+from ..reduction import least
 from ..utils import check_tensor, get_const_int
 
 
@@ -74,7 +74,7 @@ def _dilation(data, kernel, at: int, channel: int, stride, padding, dilations, o
         value = primop.cast(out_dtype, data(*indices[:at], *places, *indices[at + 2 :])) + primop.cast(
             out_dtype, weight
         )
-        return largest(te.if_then_else(inside, value, least(out_dtype)), axis=over)
+        return te.max(te.if_then_else(inside, value, least(out_dtype)), axis=over)
 
     return te.compute(shape, lambda *i: element(*i), name="T_dilation2d", tag="dilation2d")
 

@@ -49,7 +49,7 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
     if pool_type == "max":
         padded = _padded(data, lo, hi, reduction.least(data.dtype))
         return te.compute(
-            shape, lambda *at: reduction.largest(padded(*where(at)), axis=window), name="pool_max", tag="pool_max"
+            shape, lambda *at: te.max(padded(*where(at)), axis=window), name="pool_max", tag="pool_max"
         )
     padded = _padded(data, lo, hi, tir.const(0, data.dtype))
     kind = reduction.wide(data.dtype)
@@ -132,7 +132,7 @@ def adaptive_pool_nd(data, output_size, pool_type, layout, names):
 
         def largest(*at):
             value, inside = element(at)
-            return reduction.largest(tir.Select(inside, value, reduction.least(data.dtype)), axis=window)
+            return te.max(tir.Select(inside, value, reduction.least(data.dtype)), axis=window)
 
         return te.compute(shape, largest, name="adaptive_pool_max", tag="adaptive_pool_max")
 
