@@ -7,6 +7,7 @@ was. Every move that succeeds is kept as a Step, and ``replay(steps, ops)`` make
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import chain
 from typing import Any
 
 from ..error import ScheduleError
@@ -156,7 +157,7 @@ class Stage:
             self._fail(primitive, "it is a placeholder (an input): there is nothing to schedule")
 
     def _record(self, kind: str, *args) -> None:
-        self._schedule.steps.append(Step(kind, self.uid, tuple(self._schedule.encode(a) for a in args)))
+        self._schedule.steps.append(Step(kind, self.uid, tuple(self._schedule.encode(a, self) for a in args)))
 
     # -- loops ---------------------------------------------------------------------------------------------------
 
@@ -671,14 +672,15 @@ class Schedule:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    def encode(self, value):
-        """A reference that means the same in a replay: axes, tensors and stages by number."""
+    def encode(self, value, near: Stage | None = None):
+        """A reference that means the same in a replay: axes, tensors and stages by number. An axis is looked for among
+        those of the stage ``near`` first."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], IterVar):
             return AxisRef(value[0], self.stage_by_uid(value[0]).all_iter_vars.index(value[1]))
         if isinstance(value, IterVar):
             if value.iter_type == IterVar.ThreadIndex:
                 return value
-            for stage in self.stages:
+            for stage in chain([] if near is None else [near], self.stages):
                 if value in stage.all_iter_vars:
                     return AxisRef(stage.uid, stage.all_iter_vars.index(value))
             raise ScheduleError(f"axis {value.var.name} is of no stage")

@@ -47,8 +47,10 @@ from .verify import verify_gpu_code, verify_memory, verify_ssa, verify_well_form
 # --- work ------------------------------------------------------------------------------------------------------------
 
 
-def _expression_flops(e: PrimExpr, memo: dict[int, float]) -> float:
-    """Arithmetic in a value. Indices and conditions are not work; of two branches the dearer one counts."""
+def _expression_flops(e: PrimExpr) -> float:
+    """Arithmetic in a value; a part that is used several times is work where it is used first. Indices and conditions
+    are not work; of two branches the dearer one counts."""
+    memo: dict[int, float] = {}
     stack: list[tuple[PrimExpr, bool]] = [(e, False)]
     while stack:
         node, ready = stack.pop()
@@ -59,7 +61,10 @@ def _expression_flops(e: PrimExpr, memo: dict[int, float]) -> float:
             stack.append((node, True))
             stack.extend((p, False) for p in parts)
             continue
-        costs = [memo[id(p)] for p in parts]
+        costs = []
+        for p in parts:
+            costs.append(memo[id(p)])
+            memo[id(p)] = 0.0
         if _is_choice(node):
             memo[id(node)] = max(costs)
         else:
@@ -102,7 +107,7 @@ def _statement_flops(stmt: Stmt) -> float:
         return _statement_flops(stmt.block)
     total = 0.0
     if isinstance(stmt, (BufferStore, LetStmt, Evaluate)):
-        total += _expression_flops(stmt.value, {})
+        total += _expression_flops(stmt.value)
     return total + sum(_statement_flops(c) for c in stmt.children() if isinstance(c, Stmt))
 
 

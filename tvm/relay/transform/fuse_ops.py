@@ -72,7 +72,7 @@ class _Group:
 
 
 class _Node:
-    __slots__ = ("expr", "index", "pattern", "users", "group", "dominator", "dominator_pattern", "depth", "span")
+    __slots__ = ("expr", "index", "pattern", "users", "group", "dominator", "dominator_pattern", "depth", "span", "way")
 
     def __init__(self, expr: RelayExpr, index: int, pattern: int):
         self.expr = expr
@@ -83,8 +83,8 @@ class _Node:
         self.dominator: _Node | None = None
         self.dominator_pattern = OPAQUE
         self.depth = 0
-        # Nodes from here to the dominator at least, without it.
-        self.span = 1
+        # Nodes from here to the dominator at least, without it; and to the last of all dominators.
+        self.span = self.way = 1
 
 
 def own_nodes(body: RelayExpr) -> list[RelayExpr]:
@@ -213,7 +213,9 @@ class FusionGraph:
             node.dominator = found
             node.dominator_pattern = pattern
             node.depth = 0 if found is None else found.depth + 1
-            node.span = 1 + max((u.span for u, _ in node.users if u is not found and u.dominator is found), default=0)
+            if found is not None:
+                node.span = 1 + max(user.way - found.way for user, _ in node.users)
+                node.way = node.span + found.way
 
 
 def _common(a: _Node, b: _Node) -> tuple[_Node | None, int]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import primop
-from ...ir.prim import BufferLoad, Div, FloorDiv, FloorMod, Mod, PrimExpr
-from ...ir.visit import post_order
+from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, PrimExpr
+from ...ir.visit import pre_order
 from ..function import PrimFunc
+from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt
-from .statement import StmtRewriter, has_effect, uses_any
+from .statement import StmtRewriter
+
+# Nodes of a condition that is taken out of a loop. In a chain of choices each condition may hold all that come before.
+LARGEST = 256
 
 
 class Hoister(StmtRewriter):
@@ -40,10 +44,10 @@ class Hoister(StmtRewriter):
 def invariant(condition: PrimExpr, loop: For) -> bool:
     """The value is the same in every iteration, and can be had even if there is none: no memory, no division that may
     fail."""
-    if uses_any(condition, (loop.loop_var,)) or has_effect(condition):
-        return False
-    for n in post_order(condition):
-        if isinstance(n, BufferLoad):
+    for number, n in enumerate(pre_order(condition)):
+        if number == LARGEST or n is loop.loop_var or isinstance(n, BufferLoad):
+            return False
+        if type(n) is Call and effect_of(n) > CallEffectKind.ReadState:
             return False
         if isinstance(n, (Div, Mod, FloorDiv, FloorMod)) and primop.literal(n.b) in (None, 0):
             return False

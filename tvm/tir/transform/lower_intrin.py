@@ -41,6 +41,8 @@ from .simplify import plain
 from .statement import StmtRewriter
 
 _ROUNDS = 16  # rules that keep replacing one call by another are a mistake in the rules
+# Levels of a vector expression that are looked at for its sign.
+_DEEPEST = 64
 
 
 def rule_names(target: Any) -> list[str]:
@@ -63,6 +65,8 @@ class IntrinLowerer(StmtRewriter):
         self.names = rule_names(target)
         self.analyzer = analyzer
         self.memo: dict = {}
+        # id of a vector -> the vector, and whether its lanes are known not to be negative.
+        self.signs: dict[int, tuple[PrimExpr, bool]] = {}
         self.rules: dict[str, list] = {}
 
     # Statements: the analyzer learns the ranges ---------------------------------------------------------------
@@ -78,10 +82,11 @@ class IntrinLowerer(StmtRewriter):
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.expr(node.condition)
-        outer, self.memo = self.memo, {}
+        outer = self.memo, self.signs
+        self.memo, self.signs = {}, {}
         with self.analyzer.constraint_scope(plain(node.condition)):
             then_case = self.stmt(node.then_case)
-        self.memo = outer
+        self.memo, self.signs = outer
         else_case = None if node.else_case is None else self.stmt(node.else_case)
         if condition is node.condition and then_case is node.then_case and else_case is node.else_case:
             return node
@@ -120,10 +125,11 @@ class IntrinLowerer(StmtRewriter):
             if new is node:
                 return None
             if new is not None:
-                return self.again(new)
+                return self.again(new, node)
         return None
 
-    def again(self, node: PrimExpr, rounds: int = _ROUNDS) -> PrimExpr:
+    def again(self, node: PrimExpr, origin: Call, rounds: int = _ROUNDS) -> PrimExpr:
+        """Lower what a rule made of ``origin``, whose operands are lowered already."""
         if not rounds:
             raise TVMError(f"the lowering rules of {node} do not come to an end")
         lowerer = self
@@ -135,28 +141,35 @@ class IntrinLowerer(StmtRewriter):
                     if new is n:
                         return None
                     if new is not None:
-                        return lowerer.again(new, rounds - 1)
+                        return lowerer.again(new, n, rounds - 1)
                 return None
             handler = DIVISIONS.get(type(n))
             return handler(lowerer, n) if handler is not None else None
 
-        return rewrite(node, post)
+        return rewrite(node, post, None, {id(a): (a, a) for a in origin.args})
 
     # Division that rounds down --------------------------------------------------------------------------------
-    def not_negative(self, e: PrimExpr) -> bool:
+    def not_negative(self, e: PrimExpr, depth: int = 0) -> bool:
+        """Whether every lane is known to be zero or more; of deep expressions nothing is known."""
         if info(e.dtype).is_uint:
             return True
         if info(e.dtype).lanes == 1:
             return self.analyzer.const_int_bound(e).min_value >= 0
+        got = self.signs.get(id(e))
+        if got is None:
+            got = self.signs[id(e)] = e, depth < _DEEPEST and self.lanes_not_negative(e, depth + 1)
+        return got[1]
+
+    def lanes_not_negative(self, e: PrimExpr, depth: int) -> bool:
         kind = type(e)
         if kind is Ramp:
-            return self.not_negative(e.base) and self.not_negative(e.stride)
+            return self.not_negative(e.base, depth) and self.not_negative(e.stride, depth)
         if kind is Broadcast:
-            return self.not_negative(e.value)
+            return self.not_negative(e.value, depth)
         if kind in (Add, Mul, Div, Mod, Min, Max, FloorDiv, FloorMod):
-            return self.not_negative(e.a) and self.not_negative(e.b)
+            return self.not_negative(e.a, depth) and self.not_negative(e.b, depth)
         if kind is Cast:
-            return info(e.value.dtype).is_integer and self.not_negative(e.value)
+            return info(e.value.dtype).is_integer and self.not_negative(e.value, depth)
         return False
 
     def floor_div(self, node: FloorDiv) -> PrimExpr | None:

@@ -79,7 +79,8 @@ def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimE
 
 
 def replaced(value: PrimExpr, old: PrimExpr, new: PrimExpr) -> PrimExpr:
-    return rewrite(value, lambda n: new if n is old else None)
+    # A chain of choices, as joined tensors are, loses its first one: the rest is not walked for each of them.
+    return new if value is old else rewrite(value, lambda n: new if n is old else None)
 
 
 def unswitch_loops(func: PrimFunc, config: Any = None) -> PrimFunc:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...arith.compare import Interner
-from ...ir.prim import PrimExpr, ProducerLoad
+from ...ir.prim import PrimExpr, ProducerLoad, Var
 from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ...te.schedule import AttachType, Schedule, Stage
@@ -31,12 +31,13 @@ def inline(s: Schedule, is_free: Callable[[ComputeOp], bool]) -> None:
     readers = _Readers(s)
     for stage in reversed(s.stages):
         op = stage.op
-        places = readers.places.pop(op, {})
+        readings = readers.readings.pop(op, {})
+        places = frozenset().union(*readings)
         inlined = (
             0 < len(places) <= MOST_PLACES
             and _can_inline(stage, op)
             and op not in readers.as_memory
-            and (not op.axis or is_free(op) or sum(places.values()) <= 1.01)
+            and (not op.axis or is_free(op) or sum(readings.values()) <= 1.01)
         )
         if inlined:
             chosen.add(stage)
@@ -57,23 +58,25 @@ class _Readers:
     """Where the stages seen so far, readers first, read the others."""
 
     def __init__(self, s: Schedule):
-        # Operation -> the places it is read at, with the readings of each of its elements from there.
-        self.places: dict[Operation, dict[Place, float]] = {}
+        # Operation -> its readings: the places of each, and how often it reads an element each time. Readings at the
+        # same places are one.
+        self.readings: dict[Operation, dict[frozenset[Place], float]] = {}
         # What is read by operations without a body of expressions.
         self.as_memory = {t.op for x in s.stages if not isinstance(x.op, ComputeOp) for t in x.op.input_tensors}
         self._indices = Interner()
 
-    def add(self, op: ComputeOp, places: dict[Place, float] | None) -> None:
+    def add(self, op: ComputeOp, places: frozenset[Place] | None) -> None:
         """What ``op`` reads: from the ``places`` it is inlined at, or from itself."""
         points = access.work(op)
-        roots: list[Place] = [(op, ())] if places is None else list(places)
+        roots = [(op, {})] if places is None else [(p[0], {a.var: v for a, v in zip(op.axis, p[1])}) for p in places]
         for load in {id(n): n for b in op.body for n in post_order(b) if type(n) is ProducerLoad}.values():
             producer = load.producer.op
             if not isinstance(producer, ComputeOp):
                 continue
+            at = frozenset((root, self._at(load.indices, axes)) for root, axes in roots)
             share = points / max(access.elements(load.producer.shape), 1)
-            found = self.places.setdefault(producer, {})
-            for root, values in roots:
-                axes = {a.var: v for a, v in zip(op.axis, values)}
-                at = root, tuple([self._indices.intern(substitute(i, axes)) for i in load.indices])
-                found[at] = max(share, found.get(at, 0))
+            found = self.readings.setdefault(producer, {})
+            found[at] = max(share, found.get(at, 0))
+
+    def _at(self, indices: tuple[PrimExpr, ...], axes: dict[Var, PrimExpr]) -> tuple[PrimExpr, ...]:
+        return tuple([self._indices.intern(substitute(i, axes)) for i in indices])
