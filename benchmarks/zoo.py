@@ -18,11 +18,16 @@ import numpy as np
 
 VISION = (
     "resnet18", "squeezenet1_1", "mobilenet_v2", "resnet50", "shufflenet_v2_x1_0", "mobilenet_v3_large",
-    "efficientnet_b0", "densenet121", "inception_v3", "resnext50_32x4d", "vgg16", "convnext_tiny",
+    "efficientnet_b0", "densenet121", "inception_v3", "resnext50_32x4d", "vgg16", "convnext_tiny", "mnasnet1_0",
+    "swin_t",
 )  # fmt: skip
+SEGMENTATION = ("deeplabv3_resnet50",)
+DETECTION = ("yolo", "face")
 TEXT = ("bert_base_s128",)
 TRANSFORMERS = ("vit_b16", *TEXT)
-NAMES = (*VISION, *TRANSFORMERS)
+NAMES = (*VISION, *SEGMENTATION, *DETECTION, *TRANSFORMERS)
+# Height and width of the image where it is not 224.
+SIDES = {"inception_v3": 299, "deeplabv3_resnet50": 256, "yolo": 800, "face": 256}
 # Models that are also measured in other shapes, layouts and with one thread.
 WITH_VARIANTS = ("resnet50", "mobilenet_v2")
 # Their position tables are made for one input size.
@@ -53,7 +58,7 @@ class Case:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         if self.name in TEXT:
             return {"input_ids": (self.batch, 128), "attention_mask": (self.batch, 128)}
-        side = 299 if self.name == "inception_v3" else 224
+        side = SIDES.get(self.name, 224)
         height, width = self.height or side, self.width or side
         image = (height, width, 3) if self.is_nhwc else (3, height, width)
         return {"data": (self.batch, *image)}
@@ -110,6 +115,21 @@ def _transformer(name: str):
     return Bert() if name in TEXT else Vit()
 
 
+def _segmentation(name: str):
+    import torch
+    import torchvision.models.segmentation as models
+
+    class Classes(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = getattr(models, name)(weights=None, weights_backbone=None)
+
+        def forward(self, data):
+            return self.model(data)["out"]
+
+    return Classes()
+
+
 def build(case: Case):
     """The model in torch, in evaluation mode; weights follow from the seed alone, whatever the case."""
     import torch
@@ -119,6 +139,12 @@ def build(case: Case):
     _declare_operators()
     if case.name in TRANSFORMERS:
         model = _transformer(case.name)
+    elif case.name in SEGMENTATION:
+        model = _segmentation(case.name)
+    elif case.name in DETECTION:
+        from .detectors import DETECTORS
+
+        model = DETECTORS[case.name]()
     else:
         import torchvision.models
 

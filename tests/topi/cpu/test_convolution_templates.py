@@ -202,3 +202,35 @@ def test_the_cost_of_a_tile_counts_the_taps_that_are_left():
     assert conv2d.taps_left(out.op, (1, 32, 1), 0) == (32 + 2 * 8) / 96
     near = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
     assert conv2d.taps_left(near.op, (1, 8, 1), 0) == 1
+
+
+def machine_of(**facts) -> cpu.Machine:
+    machine = cpu.Machine(tvm.target.Target("llvm"))
+    machine.__dict__.update({"registers": 32, "threads": 2, "l1_bytes": 1 << 16, "l2_bytes": 1 << 20, **facts})
+    return machine
+
+
+def test_tiles_leave_registers_for_numbers_that_are_loaded_in_pairs():
+    for channels, filters, size, kernel, stride in ((144, 32, 56, 1, 1), (32, 192, 56, 1, 1), (48, 80, 200, 3, 2)):
+        op = packed_convolution(channels, filters, size, kernel, stride=stride).op
+        rows, columns, vectors = conv2d.choose(op, machine_of(loads_pairs=True))["tile"]
+        assert rows * columns * (vectors + 1) + vectors <= 32
+        rows, columns, vectors = conv2d.choose(op, machine_of(loads_pairs=False))["tile"]
+        assert rows * columns * vectors + vectors < 32
+
+
+def test_rows_that_a_task_pads_stay_in_the_second_cache():
+    config = conv2d.choose(packed_convolution(80, 144, 200, 3, stride=2).op, machine_of(loads_pairs=False))
+    assert config["pad"] == "task" and config["outer"] == "pixels"
+    assert config["rows"] * 2 * 200 * 80 * 4 <= 1 << 19
+    # Rows of an image so wide that none would stay are not cut to fewer than twice the window's overhang.
+    config = conv2d.choose(packed_convolution(80, 80, 2000, 3, stride=1).op, machine_of(loads_pairs=False))
+    assert config["outer"] != "pixels" or config["rows"] >= 3
+
+
+@pytest.mark.parametrize("channels, size", [(144, 56), (48, 64), (48, 32), (144, 28)])
+def test_few_tasks_of_depthwise_convolutions_are_as_many_for_each_thread(channels, size):
+    x, w = te.placeholder((1, channels // 16, size, size, 16)), te.placeholder((channels // 16, 1, 3, 3, 1, 16))
+    out = topi.nn.depthwise_conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
+    rows = depthwise.choose(out.op, machine_of())["rows"]
+    assert channels // 16 * -(-size // rows) % 2 == 0 and rows >= 4

@@ -67,6 +67,13 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
     ]
 
 
+def unrollable(tile: tuple[int, int, int], machine: Machine) -> bool:
+    """Whether a tile also fits the registers where steps of several channels are written out: with numbers loaded in
+    pairs, the second one of each pixel waits in a register of its own."""
+    h, w, oc = tile
+    return not machine.loads_pairs or h * w * (oc + 1) + oc <= machine.registers
+
+
 def column_step(op: ComputeOp) -> int:
     """By how many columns of the data neighbours in a row of results are apart."""
     data = next(load for load in access.loads(op.body) if load.producer is op.input_tensors[0])
@@ -136,7 +143,9 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         )
         return cycles / oc * left((h, w, oc), share)
 
-    known = tiles(x, machine)
+    # What is fetched ahead of one step keeps its loads from being joined with those of the next.
+    known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
+             or ahead_of(x, outer_loops(x, t, step, machine), machine)]
     options = [(min(known, key=alone), 0)]
     options += [(tile, 0) for tile in known if outer_loops(x, tile, step, machine) == "rows"]
     options += [(tile, 1) for tile in known if can_share(x, tile, step, machine)]
@@ -208,9 +217,14 @@ def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, step
     that all filters read one after the other stay in the second cache."""
     chunks = x["n"] * (x["oc"] // tile[2] if outer != "pixels" else 1)
     row = 4 * x["w"] * x["ico"] * x["ici"] * step
-    wanted, room = (8, machine.l2_bytes // 5) if outer == "rows" else (4, x["h"] * row)
+    wanted, room, least = (8, machine.l2_bytes // 5, 0) if outer == "rows" else (4, x["h"] * row, 0)
+    if outer == "pixels" and x["kh"] > 1:
+        # A task pads its rows for itself: they stay near, but are not so few that most of them are padded twice.
+        row, room, least = row * step, machine.l2_bytes // 2, 2 * (x["kh"] - 1) // step
     rows = x["h"]
-    while rows > tile[0] and (chunks * -(-x["h"] // rows) < wanted * machine.threads or rows * row > room):
+    while rows > tile[0] and (
+        chunks * -(-x["h"] // rows) < wanted * machine.threads or rows * row > room and rows > least
+    ):
         rows = -(-rows // 2)
     return -(-rows // tile[0]) * tile[0]
 

@@ -13,7 +13,7 @@ from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from . import access, taps
-from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles
+from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles, unrollable
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
         waits = 1 + machine.threads / (2 * tasks)
         return parts * (cycles / oc * taps_left(window, (h, w, oc)) + 500) * waits
 
-    tile, parts = min(((t, p) for t in tiles(x, machine) for p in counts), key=cost)
+    ahead = weights > machine.l2_bytes // 4
+    known = [t for t in tiles(x, machine) if x["ici"] == 1 or ahead or unrollable(t, machine)]
+    tile, parts = min(((t, p) for t in known for p in counts), key=cost)
     size = tile[0] * tile[1] * tile[2]
     return {
         "tile": tile,

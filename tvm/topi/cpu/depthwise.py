@@ -61,11 +61,15 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
 
 def rows_of_task(x: dict[str, int], machine: Machine) -> int:
     """Rows of a task: those whose padded input stays in the second cache, and no fewer than twice the window's
-    overhang."""
-    rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), 2 * (x["kh"] - 1), 1)
-    tasks = -(-x["h"] // rows)
-    while x["n"] * x["c"] * tasks < 4 * machine.threads and tasks < x["h"]:
+    overhang. Where tasks are few, every thread gets as many of them."""
+    overhang = max(2 * (x["kh"] - 1), 1)
+    rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), overhang)
+    tasks, planes = -(-x["h"] // rows), x["n"] * x["c"]
+    while planes * tasks < 4 * machine.threads and tasks < x["h"]:
         tasks += 1
+    if planes * tasks < 8 * machine.threads:
+        parts = {t: -(-x["h"] // -(-x["h"] // t)) for t in range(tasks, x["h"] // overhang + 1)}
+        tasks = next((t for t, made in parts.items() if planes * made % machine.threads == 0), tasks)
     return -(-x["h"] // tasks)
 
 

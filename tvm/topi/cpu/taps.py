@@ -11,8 +11,8 @@ from ...te.padding import idle_loads
 from ...te.tensor import ComputeOp
 from . import access
 
-# The share of taps that must be left for the tests to cost more than they save.
-MOST_LEFT = 0.95
+# The share of taps that must be left for tests and smaller tiles to cost more than they save.
+MOST_LEFT = 0.875
 
 
 class Taps(NamedTuple):
