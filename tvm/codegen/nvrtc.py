@@ -156,7 +156,7 @@ def _by_nvcc(text: str, arch: str, target_format: str, options: Sequence[str]) -
     if shutil.which("nvcc") is None:
         raise TVMError(
             "compiling for CUDA needs NVRTC or nvcc, and neither was found; "
-            "'pip install tvm-classic[cuda]' brings NVRTC"
+            "'pip install nvidia-cuda-nvrtc-cu12', the extra tvm-classic[cuda], brings NVRTC"
         )
     with tempfile.TemporaryDirectory(prefix="tvm-cuda-") as folder:
         source, result = os.path.join(folder, "kernels.cu"), os.path.join(folder, f"kernels.{target_format}")
