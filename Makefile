@@ -75,9 +75,16 @@ cpptest: ## C tests of the runtime, without Python
 sanitize: ## the C tests under ASan+UBSan and under TSan
 	@$(MAKE) --no-print-directory -C csrc sanitize
 
-wheel: $(VENV)/.stamp-wheel ## dist/: the full wheel and the runtime-only one, for any Linux of the last ten years
+# The tools have an environment of their own: a C compiler among the packages of .venv would serve the tests as one.
+WHEEL_TOOLS := build/wheel-tools
+$(WHEEL_TOOLS)/.stamp: pyproject.toml tools/environment.py
+	@mkdir -p build
+	@$(PYTHON) tools/environment.py $(WHEEL_TOOLS) wheel
+	@touch $@
+
+wheel: $(WHEEL_TOOLS)/.stamp ## dist/: the full wheel and the runtime-only one, for any Linux of the last ten years
 	rm -rf dist
-	$(BIN)/python tools/wheels.py dist
+	$(WHEEL_TOOLS)/bin/python tools/wheels.py dist
 
 # Each interpreter gets an environment with the full wheel and its dependencies, in which examples and documents run.
 test-wheels: setup wheel ## examples, documents and the runtime with the wheels installed (PYTHONS="python3.10 python3.13")

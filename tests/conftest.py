@@ -1,5 +1,6 @@
 """What every test may use: one printed seed for all random cases, and this tree in programs the tests start. At the end
-of a run the skipped tests are counted by reason."""
+of a run the skipped tests are counted by reason; ``TVM_TEST_SKIPPED=path`` writes their names into a file, from which
+``pytest @path`` runs them again where more is installed."""
 
 from __future__ import annotations
 
@@ -56,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter) -> None:
     skipped = Counter(reason_of(report) for report in terminalreporter.getreports("skipped"))
+    if os.environ.get("TVM_TEST_SKIPPED"):
+        names = dict.fromkeys(report.nodeid for report in terminalreporter.getreports("skipped"))
+        Path(os.environ["TVM_TEST_SKIPPED"]).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     for reason, count in skipped.most_common():
         terminalreporter.write_line(f"{count} skipped: {reason}")
     terminalreporter.write_line(f"seed of random cases: {os.environ['TVM_TEST_SEED']} (make test SEED=... repeats it)")

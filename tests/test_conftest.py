@@ -44,7 +44,10 @@ def drawn(lines: list[str]) -> list[str]:
 
 
 def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_drawn(tmp_path):
-    here = run_suite(tmp_path, TVM_TEST_SEED="5")
+    names = tmp_path / "skipped.txt"
+    here = run_suite(tmp_path, TVM_TEST_SEED="5", TVM_TEST_SKIPPED=str(names))
+    assert names.read_text().splitlines() == [
+        *(f"test_it.py::test_that_needs_a_thing[{i}]" for i in range(40)), "test_it.py::test_that_needs_another"]
     assert [line for line in here if " skipped: " in line] == [
         "40 skipped: there is no such thing", "1 skipped: nor another"]
     assert len(drawn(here)) == 5

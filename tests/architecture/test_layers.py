@@ -21,7 +21,7 @@ LAYERS = {
     "tvm.runtime": 1,
     "tvm._ffi": 1,
     "tvm._runtime_only": 1,
-    "tvm.not_built": 1,
+    "tvm.not_built": 2,
     "tvm.ir": 2,
     "tvm.transform": 2,
     "tvm.instrument": 2,

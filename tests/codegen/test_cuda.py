@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -372,6 +373,29 @@ def test_nvcc_takes_the_same_text(monkeypatch):
     assert code["cubin"][:4] == b"\x7fELF" and b".target sm_90" in code["ptx"]
     with pytest.raises(TVMError, match=r"does not compile for sm_90\nline 1: int x = nothing;"):
         nvrtc.compile_all("int x = nothing;\n", "sm_90")
+
+
+@pytest.fixture
+def only_nvcc(monkeypatch, tmp_path):
+    """No NVRTC, and an nvcc that knows these architectures."""
+
+    def make(*lines: str) -> None:
+        program = tmp_path / "nvcc"
+        program.write_text("#!/bin/sh\n" + "".join(f"echo {line}\n" for line in lines))
+        program.chmod(0o755)
+        nvrtc.supported.cache_clear()
+
+    monkeypatch.setattr(nvrtc, "library", lambda: None)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    yield make
+    nvrtc.supported.cache_clear()
+
+
+def test_an_architecture_that_nvcc_no_longer_knows_becomes_its_lowest(only_nvcc):
+    only_nvcc("sm_80", "sm_75", "sm_120")
+    assert [nvrtc.usable(arch) for arch in ("sm_50", "sm_75", "sm_90a")] == ["sm_75", "sm_75", "sm_90a"]
+    only_nvcc("nvcc fatal: unknown option")
+    assert nvrtc.usable("sm_50") == "sm_50"
 
 
 def test_limits_of_the_architecture():

@@ -14,6 +14,7 @@ from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
 from tests.cuda_emulator.marks import needs_emulator
 from tvm import te, tir
+from tvm.codegen import cuda
 
 # From sm_80 on double buffers are filled by copies beside the program.
 DEVICES = [
@@ -84,7 +85,7 @@ def test_virtual_threads_and_double_buffers_change_no_result(target, size, steps
 def test_double_buffers_are_asynchronous_copies_from_sm_80_on():
     for arch, wanted in (("sm_75", False), ("sm_80", True)):
         mod = programs.kernels_of(*product(32, 8, False, True), f"cuda -arch={arch}")
-        text = tvm.codegen.cuda.emit(mod, tvm.target.Target(f"cuda -arch={arch}"))[0]
+        text = cuda.emit(mod, tvm.target.Target(f"cuda -arch={arch}"))[0]
         assert ("tvm_copy_async_16(" in text) == wanted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import subprocess
@@ -94,6 +95,7 @@ def test_a_missing_c_compiler_is_named(monkeypatch):
     monkeypatch.setenv("PATH", "")
     for name in ("CLANG", "CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # nor is the package ziglang installed
     with pytest.raises(TVMError, match="clang was not found; install it"):
         clang.find_clang()
     with pytest.raises(TVMError, match="needs a C compiler|ziglang"):

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -60,12 +61,22 @@ def version() -> tuple[int, int]:
 
 @cache
 def supported() -> tuple[int, ...]:
-    """Architectures NVRTC compiles for, as 75, 80, ..."""
+    """Architectures the compiler here makes code for, as 75, 80, ...; none where it does not tell."""
     nvrtc, count = library(), ctypes.c_int()
+    if nvrtc is None:
+        return _supported_by_nvcc()
     _check(nvrtc, nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)), "nvrtcGetNumSupportedArchs")
     numbers = (ctypes.c_int * count.value)()
     _check(nvrtc, nvrtc.nvrtcGetSupportedArchs(numbers), "nvrtcGetSupportedArchs")
     return tuple(numbers)
+
+
+def _supported_by_nvcc() -> tuple[int, ...]:
+    try:
+        done = subprocess.run(["nvcc", "--list-gpu-code"], capture_output=True, text=True)
+    except OSError:
+        return ()
+    return tuple(int(found) for found in re.findall(r"^sm_(\d+)$", done.stdout, re.MULTILINE))
 
 
 def _check(nvrtc: ctypes.CDLL, status: int, what: str) -> None:
@@ -84,9 +95,7 @@ def number_of(arch: str) -> int:
 
 def usable(arch: str) -> str:
     """``arch``, or the lowest architecture there is where a compiler no longer knows one that old."""
-    if library() is None:
-        return arch
-    lowest = min(supported())
+    lowest = min(supported(), default=0)
     return f"sm_{lowest}" if number_of(arch) < lowest else arch
 
 
@@ -147,7 +156,7 @@ def _by_nvcc(text: str, arch: str, target_format: str, options: Sequence[str]) -
     if shutil.which("nvcc") is None:
         raise TVMError(
             "compiling for CUDA needs NVRTC or nvcc, and neither was found; "
-            "'pip install tvm-classic[cuda]' brings NVRTC"
+            "'pip install nvidia-cuda-nvrtc-cu12', the extra tvm-classic[cuda], brings NVRTC"
         )
     with tempfile.TemporaryDirectory(prefix="tvm-cuda-") as folder:
         source, result = os.path.join(folder, "kernels.cu"), os.path.join(folder, f"kernels.{target_format}")

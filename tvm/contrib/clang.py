@@ -71,7 +71,8 @@ def _wrapped(assembly: str) -> str:
     assembly = re.sub(r"\.L([A-Za-z0-9_]+)", rf".L\1_{mark}", assembly)
     lines: list[str] = []
     for part in re.split(r"(?m)^(?=\s*\.section\b)", assembly):
-        name = re.search(r"(?m)^\s*\.globl\s+(\S+)", part)
+        # gcc writes one spelling for x86 and the other for ARM.
+        name = re.search(r"(?m)^\s*\.globa?l\s+(\S+)", part)
         if name:
             lines += [f".ifndef .Limported.{name[1]}", f".set .Limported.{name[1]}, 1"]
         lines += part.splitlines()

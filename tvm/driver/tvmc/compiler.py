@@ -8,11 +8,13 @@ from typing import Any
 
 from ... import __version__
 from ...autotvm.task.dispatcher import history
+from ...codegen import nvrtc
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
 from ...relay.backend.options import check_options
 from ...target.cpu import resolve_cpu
+from ...target.detect import local_arch
 from . import frontends
 from .arguments import add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
@@ -134,7 +136,7 @@ def compile_model(
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     try:
-        _say_target(tvm_target)
+        _say_target(tvm_target, str(target))
         check_linker(tvm_target, cross, output_format)
         with (
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
@@ -178,11 +180,15 @@ def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_f
         raise TVMCException(f"--module-name '{mod_name}': letters, digits and underscores are possible")
 
 
-def _say_target(target) -> None:
+def _say_target(target, given: str) -> None:
+    """What is compiled for, where the user's text leaves it open."""
     if target.kind.name == "llvm":
         cpu = resolve_cpu(target)
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
              f"{cpu.cores} cores")
+    elif target.kind.name == "cuda" and "arch" not in given and local_arch() is None:
+        arch = nvrtc.usable(str(target.attrs["arch"]))
+        print(f"target {given}: no GPU is here to ask and no -arch is given; compiling for {arch}", flush=True)
     else:
         note(f"target {str(target).strip()}")
 
