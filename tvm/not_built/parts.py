@@ -28,6 +28,7 @@ _QUANTIZE = "quantization of float models"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
+_SPARSE = "the conversion to sparse weights"
 _PIPELINE = "the pipeline executor"
 
 PARTS: dict[str, Part] = {
@@ -243,7 +244,6 @@ PARTS: dict[str, Part] = {
         "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
         questions="pipeline_executor_enabled",
     ),
-    "tvm.contrib.random": _library("of random numbers (tvm.contrib.random)", "normal randint uniform"),
     "tvm.contrib.relay_viz": Part("drawing of graphs", "DotPlotter DotVizParser RelayVisualizer TermPlotter"),
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
@@ -271,7 +271,50 @@ PARTS: dict[str, Part] = {
         "a rule of one's own for FakeQuantizationToInteger",
         "register_fake_quantization_to_integer register_optional_fake_quantization_to_integer",
     ),
-    "tvm.relay.testing": Part("the gradient of graphs", "check_grad"),
+    "tvm.relay.op": Part("the operator debug", "debug"),
+    "tvm.relay.prelude": Part(
+        "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"
+    ),
+    "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
+    "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
+    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
+    "tvm.topi.sparse": Part(_SPARSE, "csrmm csrmv dense utils"),
+    "tvm.topi.sparse.utils": Part(
+        _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_bsr_matrix random_sparse_dense_params"
+    ),
+    "tvm.relay.op.nn": Part(
+        "the operator",
+        "bitpack bitserial_conv2d bitserial_dense contrib_conv2d_gemm_weight_transform"
+        " contrib_conv2d_gemm_without_weight_transform contrib_conv3d_winograd_weight_transform"
+        " contrib_conv3d_winograd_without_weight_transform",
+    ),
+    "tvm.topi.nn": Part(
+        "the operator",
+        "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
+        " bitserial_dense conv2d_NCHWc_int8 conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
+        " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm simulated_dequantize"
+        " simulated_quantize sparse_add sparse_conv2d sparse_dense sparse_transpose",
+    ),
+    "tvm.topi.nn.conv2d": Part("the helper", "Workload _get_workload conv2d_infer_layout"),
+    "tvm.topi.nn.depthwise_conv2d": Part("the helper", "Workload _get_workload depthwise_conv2d_infer_layout"),
+    "tvm.topi.generic.conv2d": Part(
+        "the helper", "fallback_schedule_cpu_1x1_int8 fallback_schedule_cpu_common_int8"
+    ),
+    "tvm.topi.x86.conv2d_avx_common": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.x86.conv2d_avx_1x1": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.x86.depthwise_conv2d": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
+    "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
+    "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
+    "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
+    "tvm.contrib.relay_viz.dot": Part("drawing of graphs", "DotGraph DotPlotter DotVizParser"),
+    "tvm.contrib.relay_viz.interface": Part(
+        "drawing of graphs", "DefaultVizParser Plotter VizEdge VizGraph VizNode VizParser"
+    ),
+    "tvm.contrib.relay_viz.terminal": Part("drawing of graphs", "TermGraph TermPlotter TermVizParser"),
+    "tvm.driver.tvmc.workspace_pools": Part("planning of memory pools", "workspace_pools_recombobulate"),
+    "tvm.driver.tvmc.autotuner": Part(_AUTO_SCHEDULER, "autoscheduler_get_tuning_tasks schedule_tasks"),
+    "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
     "tvm.relay.backend.name_transforms": Part(
         _MICRO,

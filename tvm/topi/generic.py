@@ -10,6 +10,9 @@ from ..te.schedule import Schedule
 from ..te.tensor import Tensor
 from .schedule import schedule_for
 
+# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
+__path__: list[str] = []
+
 
 def _schedule(outs) -> Schedule:
     tensors = [outs] if isinstance(outs, Tensor) else list(outs)

@@ -23,6 +23,7 @@ from ...ir.type import TupleType, Type
 from ...ir.visit import post_order
 from ...target import Target
 from ...te.operation import compute, placeholder
+from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import implementation
@@ -166,6 +167,23 @@ def kernel_name(operators: tuple[str, ...]) -> str:
         others = [name for name in operators if not (name in OPS and OPS[name].attrs.get("moves_only"))]
         text = "_".join(re.sub(r"\W", "_", name) for name in others) or text
     return "fused_" + text[:MOST_LETTERS]
+
+
+def lower_to_primfunc(relay_func: Function, target: Any) -> Any:
+    """The loops of a fused function, before any schedule."""
+    graph = ToTensors(relay_func, Target(target))
+    return create_prim_func(graph.inputs + graph.outputs)
+
+
+class TECompiler:
+    """What ``get`` gives: kernels are kept by the models they belong to, so there is nothing to clear."""
+
+    def clear(self) -> None:
+        """Forget kernels that were compiled; none are kept here."""
+
+
+def get() -> TECompiler:
+    return TECompiler()
 
 
 class KernelCompiler:
