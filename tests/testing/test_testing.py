@@ -75,7 +75,7 @@ def test_explicit(target, n):
 
 @tvm.testing.known_failing_targets("llvm")
 def test_fails(target):
-    raise AssertionError(target)
+    assert "llvm" not in target
 
 @tvm.testing.xfail_parameterizations("3-4", reason="known")
 @pytest.mark.parametrize("n, m", [(1, 2), (3, 4)])
