@@ -81,12 +81,15 @@ PARTS: dict[str, Part] = {
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,
         "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"
-        " TuneContext arg_info builder compile_relay cost_model database extract_tasks feature_extractor"
-        " is_meta_schedule_enabled measure_callback mutator optional postproc relay_integration runner schedule"
-        " schedule_rule search_strategy space_generator task_scheduler tir_integration tune tune_context tune_relay"
-        " tune_te tune_tir",
+        " TuneContext compile_relay extract_tasks is_meta_schedule_enabled tune_relay tune_te tune_tir",
         "derived_object",
     ),
+    **{
+        f"tvm.meta_schedule.{name}": Part(_META_SCHEDULE)
+        for name in "arg_info builder cost_model database feature_extractor measure_callback mutator postproc"
+        " relay_integration runner schedule schedule_rule search_strategy space_generator task_scheduler"
+        " tir_integration tune tune_context".split()
+    },
     "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
     "tvm.micro": Part(
@@ -134,7 +137,14 @@ PARTS: dict[str, Part] = {
     "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
     "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
     "tvm.relay.frontend.pytorch": Part("the importer of PyTorch", "from_pytorch"),
-    "tvm.relay.frontend.pytorch_utils": Part("the importer of PyTorch"),
+    "tvm.relay.frontend.pytorch_utils": Part(
+        "the importer of PyTorch",
+        "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",
+    ),
+    "tvm.relay.backend.te_compiler": Part(
+        "the choice of an implementation from outside",
+        "CCacheKey CCacheValue LoweredOutput get_valid_implementations lower_call select_implementation",
+    ),
     "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
     "tvm.relay.frontend.tflite": Part("the importer of TensorFlow Lite", "OperatorConverter from_tflite"),
     "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
@@ -154,7 +164,7 @@ PARTS: dict[str, Part] = {
     "tvm.script.tir": Part(
         _PARSER,
         "Assert Else If LetStmt Range Then While alloc_buffer allocate allocate_const attr axis block block_attr"
-        " buffer_decl buffer_store comm_reducer env_thread evaluate func_attr func_name grid index_map init"
+        " buffer_decl buffer_store comm_reducer decl_buffer env_thread evaluate func_attr func_name grid index_map init"
         " launch_thread llvm_lookup_intrinsic_id match_buffer meta_var parallel prefetch preflattened_buffer reads"
         " realize serial static_assert target thread_binding tvm_call_cpacked tvm_call_packed"
         " tvm_call_packed_lowered unroll var vectorized where writes",
@@ -186,7 +196,9 @@ PARTS: dict[str, Part] = {
         "roofline analysis",
         "estimate_peak_bandwidth estimate_peak_fma_flops roofline_analysis roofline_from_existing",
     ),
-    "tvm.utils.roofline": Part("roofline analysis", "SaveLoweredTIR cuda registry roofline_analysis x86"),
+    "tvm.utils.roofline": Part("roofline analysis", "SaveLoweredTIR roofline_analysis"),
+    "tvm.utils.roofline.cuda": Part("roofline analysis"),
+    "tvm.utils.roofline.x86": Part("roofline analysis", "estimate_peak_fma_vector_flops"),
     "tvm.te": Part("differentiation of tensor expressions", "gradient"),
     "tvm.topi.hls": Part(
         "the set of schedules for HLS",
@@ -205,13 +217,18 @@ PARTS: dict[str, Part] = {
             "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
             " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
             " conv3d_cudnn conv3d_ncdhw_winograd conv3d_ndhwc_tensorcore dense_cublas dense_int8 dense_tensorcore"
-            " group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense sparse_dense_padded sort_thrust"
-            " argsort_thrust topk_thrust",
-            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 dense_cblas dense_int8 dense_mkl dense_mkldnn"
-            " sparse_conv2d sparse_dense",
+            " depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw"
+            " group_conv1d_nwc group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense"
+            " sparse_dense_padded sort_thrust argsort_thrust topk_thrust",
+            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 conv2d_nchw_int8 dense_cblas dense_int8"
+            " dense_mkl dense_mkldnn sparse_conv2d sparse_dense",
             "arm_cpu": "bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense conv2d_NCHWc_int8"
+            " compute_conv2d_NHWC_quantized_interleaved compute_conv2d_NHWC_quantized_native"
             " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_winograd_nnpack"
-            " depthwise_conv2d_nhwc_dsp",
+            " conv2d_nhwc_dsp depthwise_conv2d_nhwc_dsp",
+            "generic": "binarize_pack binary_dense bitserial_conv2d_nhwc bitserial_dense"
+            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_int8 group_conv1d_ncw"
+            " group_conv1d_nwc lstm sparse_dense",
             "rocm": "batch_matmul_rocblas conv2d_nchw_miopen dense_rocblas",
         }.items()
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..not_built import name_of
 from ..target import Target
 from ..te.schedule import Schedule
 from ..te.tensor import Tensor
@@ -56,6 +57,10 @@ def schedule_pool(outs, layout="NCHW"):
 def default_schedule(outs, auto_inline=False):
     """The schedule of the current target; plain loops are ``te.create_schedule``."""
     return _schedule(outs)
+
+
+def __getattr__(name: str):
+    return name_of(__name__, name)
 
 
 __all__ = ["default_schedule", "schedule_pool", *(f"schedule_{family}" for family in _FAMILIES)]

@@ -21,6 +21,7 @@ from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.type import TupleType, Type
 from ...ir.visit import post_order
+from ...not_built import name_of
 from ...target import Target
 from ...te.operation import compute, placeholder
 from ...te.primfunc import create_prim_func
@@ -211,3 +212,7 @@ class KernelCompiler:
         self.names[base] = count + 1
         name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
         return Kernel(name, function, key, operators, self.target)
+
+
+def __getattr__(name: str) -> Any:
+    return name_of(__name__, name)
