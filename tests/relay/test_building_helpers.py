@@ -127,5 +127,5 @@ def test_natural_numbers_of_the_standard_library():
     assert count(prelude, run.evaluate(double(make_nat_expr(prelude, 4)))) == 8
     assert count(prelude, run.evaluate(add(make_nat_expr(prelude, 3), make_nat_expr(prelude, 2)))) == 5
     assert count(prelude, make_nat_value(prelude, 7)) == 7
-    with pytest.raises(ValueError, match="prelude.rly and nat.rly"):
+    with pytest.raises(ValueError, match="has core.rly, nat.rly and prelude.rly"):
         prelude.mod.import_from_std("other.rly")

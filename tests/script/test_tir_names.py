@@ -53,5 +53,7 @@ def test_names_of_expressions_make_expressions():
     assert T.int32().dtype == "int32" and T.handle("float32", "shared").type_annotation.storage_scope == "shared"
     buffer = T.Buffer((4, 8), "int8", scope="local")
     assert buffer.dtype == "int8" and [int(d) for d in buffer.shape] == [4, 8] and buffer.scope() == "local"
+    y = tvm.tir.Var("y", "float32")
+    tvm.ir.assert_structural_equal(T.Let(x + y, {x: y}), tvm.tir.Let(x, y, x + y))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         T.nothing

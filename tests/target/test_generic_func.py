@@ -80,3 +80,15 @@ def test_a_function_with_nothing_for_the_target_says_so():
     lonely.register(abs, "cuda")
     with Target("llvm"), pytest.raises(KeyError, match="'lonely' has no default and nothing for target 'llvm"):
         lonely(1)
+
+
+def test_the_packed_function_is_the_implementation_so_a_dispatcher_may_be_a_default():
+    @tvm.target.generic_func
+    def twice(x):
+        return 2 * x
+
+    native = tvm.target.get_native_generic_func("test.packed_of_generic")
+    native.set_default(twice, allow_override=True)
+    assert native.get_packed_func()(4) == 8
+    twice.generic_func_node.set_default(native.get_packed_func().fdefault, allow_override=True)
+    assert twice(3) == 6

@@ -75,7 +75,19 @@ def test_explicit(target, n):
 
 @tvm.testing.known_failing_targets("llvm")
 def test_fails(target):
-    raise AssertionError(target)
+    assert "llvm" not in target
+
+@tvm.testing.xfail_parameterizations("3-4", reason="known")
+@pytest.mark.parametrize("n, m", [(1, 2), (3, 4)])
+def test_some_fail(n, m):
+    assert n == 1
+
+class TestNamed:
+    config = {"plus": (1, 2), "times": (3, 4)}
+    first, second = tvm.testing.parameters(*config.values(), ids=config.keys())
+
+    def test_named(self, first, second):
+        assert (first, second) in self.config.values()
 
 class TestTwice(tvm.testing.CompareBeforeAfter):
     size = tvm.testing.parameter(4, 8)
@@ -114,10 +126,12 @@ def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
     assert any(line.startswith("PASSED") and line.endswith("test_on_targets[llvm]") for line in run.stdout.splitlines())
     for words in ("test_together[1-one]", "test_together[2-two]", "test_area[shape0]", "test_two[llvm",
                   "TestAttributes::test_rank[1-small]", "TestAttributes::test_set[2-3]", "TestInherits::test_other[4]",
-                  "TestOwnTargets::test_own[llvm -mcpu=x86-64]", "TestTwice::test_compare[8]", "test_explicit[llvm-1]"):
+                  "TestOwnTargets::test_own[llvm -mcpu=x86-64]", "TestTwice::test_compare[8]", "test_explicit[llvm-1]",
+                  "TestNamed::test_named[times]"):
         assert words in run.stdout, words
     assert "target vulkan -from_device=0 cannot run here" in run.stdout and "it cannot run" not in run.stdout
     assert any(line.startswith("XFAIL") and "test_fails[llvm]" in line for line in run.stdout.splitlines())
+    assert any(line.startswith("XFAIL") and "test_some_fail[3-4]" in line for line in run.stdout.splitlines())
     if not tvm.cuda(0).exist:
         assert "CUDA cannot run here" in run.stdout or "a GPU is not here" in run.stdout
 
@@ -167,3 +181,40 @@ class TestComparePass(tvm.testing.CompareBeforeAfter):
         a = tir.decl_buffer((8,), "int32", name="a")
         i = te.var("i")
         return tir.PrimFunc([a], tir.For(i, 0, 8, 0, tir.BufferStore(a, i, [i])))
+
+
+def test_functions_on_the_other_side_of_c():
+    with pytest.raises(tvm.error.OpNotImplemented, match="myop"):
+        tvm.testing.test_raise_error_callback("OpNotImplemented: myop")()
+    check = tvm.testing.test_check_eq_callback("InternalError: myop")
+    check(1, 1)
+    with pytest.raises(tvm.error.InternalError, match="1 and 2 are not equal"):
+        check(1, 2)
+    with pytest.raises(ValueError, match="0 and 1 are not equal"):
+        tvm.testing.ErrorTest(0, 1)
+    assert tvm.testing.test_wrap_callback(lambda x: x + 1)(3) == 4
+    assert tvm.testing.nop(1) is None
+
+
+def test_what_a_test_may_require():
+    @tvm.testing.requires_llvm_minimum_version(3)
+    def present():
+        pass
+
+    @tvm.testing.requires_llvm_minimum_version(999)
+    def absent():
+        pass
+
+    @tvm.testing.requires_nvcc_version(999)
+    def newer():
+        pass
+
+    skipped = [any(m.name == "skipif" and m.args[0] for m in f.pytestmark) for f in (present, absent, newer)]
+    assert skipped == [False, True, True]
+
+
+@pytest.mark.parametrize("dtype, limits", [("int8", (-128, 127)), ("uint16", (0, 65535)), ("float32", (-1, 1))])
+def test_ranges_of_element_types(dtype, limits):
+    from tvm.testing.aot import get_dtype_range
+
+    assert get_dtype_range(dtype) == limits

@@ -39,6 +39,8 @@ ADD = [
     row("(c1 - x) + y", "(y - x) + c1", swap=False),
     row("x + (c1 - y)", "(x - y) + c1", swap=False),
     row("x // c1 * c1 + x % c1", "x"),
+    row("x // c1 + x % c1", "(x + 1) // c1", "c1 == 2"),
+    row("x % c1 + (x + c2) % c1", "1", "c1 == 2 and c2 % 2 == 1"),
     row("x // c1 * c2 + x % c1 * c3", "x * c3", "c1 * c3 == c2"),
     row("x // c1 % c2 * c1 + x % c1", "x % (c1 * c2)", "c1 > 0 and c2 > 0"),
     row("truncdiv(x, c1) * c1 + truncmod(x, c1)", "x"),
@@ -135,6 +137,11 @@ SUB += [
         "truncdiv(truncmod(x, c3) + c1, c3)",
         "c1 >= 0 and c3 > 0 and lo(x) >= 0",
     ),
+    # A remainder of 2 is 0 or 1: it is the step between two halves.
+    row("(x + c1) // c3 - (x + c2) // c3", "x % c3 * (c1 % c3 - c2 % c3) + (c1 // c3 - c2 // c3)", "c3 == 2"),
+    row("(x + c1) // c2 - x // c2", "x % c2 * (c1 % c2) + c1 // c2", "c2 == 2"),
+    row("x // c2 - (x + c1) // c2", "x % c2 * (-(c1 % c2)) + (-(c1 // c2))", "c2 == 2"),
+    row("(x + c1) // c2 - x % c2", "x // c2", "c2 == 2 and c1 == 1"),
     row("(x + c1) // c3 - (x + c2) // c3", "((x + c2) % c3 + (c1 - c2)) // c3", "c3 > 0"),
     row("(x + c1) // c3 - x // c3", "(x % c3 + c1) // c3", "c3 > 0"),
     row("x - y * c1", "x + y * (-c1)", "c1 < 0"),
@@ -243,6 +250,7 @@ FLOORDIV = [
     row("x // c1", "0", "0 <= lo(x) and hi(x) < c1"),
     row("x // c1", "lo(x) // c1", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
     row("x % c1 // c2", "0", "0 < c1 and c1 <= c2"),
+    row("(x % c1 + c2) // c1", "x % c1", "c1 == 2 and c2 == 1"),
     row("(x * c1 + c3) // c2", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0"),
     row(
         "(x * c1 + c3) // c2", "x // (c2 // c1) + c3 // c2", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 // c1 == 0"
@@ -303,6 +311,12 @@ FLOORMOD = [
     row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and c1 >= c2"),
     row("(x % c1 + y) % c2", "(x + y) % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x % c1 * c3 + y) % c2", "(x * c3 + y) % c2", "c2 > 0 and c1 * c3 % c2 == 0"),
+    # What is left of x beside its remainder is a multiple of the divisor.
+    row("(x - x % y) % y", "0"),
+    row("(x - x % c1) % c2", "0", "c1 % c2 == 0"),
+    row("(x - x % (y * c1)) % y", "0", "c1 != 0"),
+    row("(x + x * c1 % y) % y", "0", "c1 == -1"),
+    row("(x + x * c1 % (y * c2)) % y", "0", "c1 == -1 and c2 != 0"),
     row("(x + y) % x", "y % x"),
     row("(x * z + y) % z", "y % z"),
     row("x % y", "x", "not is_const(y) and below(x, y)"),

@@ -8,6 +8,7 @@ from typing import Any
 from ..error import TVMError
 from ..runtime import ndarray
 from ..runtime.benchmark import BenchmarkResult
+from ..runtime.container import Map, ShapeTuple
 from ..runtime.registry import get_global_func
 
 
@@ -131,10 +132,11 @@ class GraphModule:
     def get_input_index(self, name: str) -> int:
         return self._get_input_index(name)
 
-    def get_input_info(self) -> tuple[dict, dict]:
+    def get_input_info(self) -> tuple[Map, Map]:
         """Shapes and element types of the inputs, by name."""
         types = {n: self._input_type(i) for i, n in enumerate(self._input_names)}
-        return {n: shape for n, (_, shape) in types.items()}, {n: dtype for n, (dtype, _) in types.items()}
+        shapes = {n: ShapeTuple(shape) for n, (_, shape) in types.items()}
+        return Map(shapes), Map({n: dtype for n, (dtype, _) in types.items()})
 
     def get_output(self, index: int, out=None):
         """Result ``index``, as an array of the executor's or copied into ``out``."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 
 from ..codegen import nvrtc
 from ..error import TVMError
@@ -43,6 +45,30 @@ def have_tensorcore(compute_version: str | None = None, target: Target | None = 
 
 def have_cudagraph() -> bool:
     return shutil.which("nvcc") is not None
+
+
+def have_fp8(compute_version: str) -> bool:
+    return parse_compute_version(compute_version) >= (8, 9)
+
+
+def find_cuda_path() -> str:
+    """The folder of the CUDA toolkit that nvcc belongs to."""
+    found = shutil.which("nvcc")
+    if found is not None:
+        return os.path.dirname(os.path.dirname(os.path.realpath(found)))
+    if os.path.exists("/usr/local/cuda/bin/nvcc"):
+        return "/usr/local/cuda"
+    raise RuntimeError("no CUDA toolkit is found: nvcc is not on the PATH")
+
+
+def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
+    """(major, minor) of the toolkit."""
+    nvcc = os.path.join(cuda_path or find_cuda_path(), "bin", "nvcc")
+    said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"release (\d+)\.(\d+)", said)
+    if found is None:
+        raise RuntimeError(f"{nvcc} does not say its version")
+    return int(found.group(1)), int(found.group(2))
 
 
 def have_bf16(compute_version: str) -> bool:

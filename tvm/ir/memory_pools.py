@@ -61,6 +61,18 @@ class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
     pools: tuple
 
 
+class MemoryInfo(Node, key="MemoryInfo"):
+    """Memory of a kind of its own, as a scratchpad: how much there is, and how it is read, in bits.
+
+    A global function ``tvm.info.mem.SCOPE`` that gives one tells the compiler of the memory of that scope.
+    """
+
+    unit_bits: int
+    max_simd_bits: int
+    max_num_bits: int
+    head_address: Any = None
+
+
 class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
     pools: tuple
 
@@ -69,6 +81,7 @@ __all__ = [
     "ConstantInfo",
     "ConstantMemoryPools",
     "ConstantPoolInfo",
+    "MemoryInfo",
     "PoolInfo",
     "PoolInfoProperties",
     "WorkspaceMemoryPools",

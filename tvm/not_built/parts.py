@@ -28,6 +28,7 @@ _QUANTIZE = "quantization of float models"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
+_SPARSE = "the conversion to sparse weights"
 _PIPELINE = "the pipeline executor"
 
 PARTS: dict[str, Part] = {
@@ -80,12 +81,15 @@ PARTS: dict[str, Part] = {
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,
         "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"
-        " TuneContext arg_info builder compile_relay cost_model database extract_tasks feature_extractor"
-        " is_meta_schedule_enabled measure_callback mutator optional postproc relay_integration runner schedule"
-        " schedule_rule search_strategy space_generator task_scheduler tir_integration tune tune_context tune_relay"
-        " tune_te tune_tir",
+        " TuneContext compile_relay extract_tasks is_meta_schedule_enabled tune_relay tune_te tune_tir",
         "derived_object",
     ),
+    **{
+        f"tvm.meta_schedule.{name}": Part(_META_SCHEDULE)
+        for name in "arg_info builder cost_model database feature_extractor measure_callback mutator postproc"
+        " relay_integration runner schedule schedule_rule search_strategy space_generator task_scheduler"
+        " tir_integration tune tune_context".split()
+    },
     "tvm.meta_schedule.testing": Part(_META_SCHEDULE, "te_workload space_generation schedule_rule"),
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
     "tvm.micro": Part(
@@ -133,7 +137,14 @@ PARTS: dict[str, Part] = {
     "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
     "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
     "tvm.relay.frontend.pytorch": Part("the importer of PyTorch", "from_pytorch"),
-    "tvm.relay.frontend.pytorch_utils": Part("the importer of PyTorch"),
+    "tvm.relay.frontend.pytorch_utils": Part(
+        "the importer of PyTorch",
+        "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",
+    ),
+    "tvm.relay.backend.te_compiler": Part(
+        "the choice of an implementation from outside",
+        "CCacheKey CCacheValue LoweredOutput get_valid_implementations lower_call select_implementation",
+    ),
     "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
     "tvm.relay.frontend.tflite": Part("the importer of TensorFlow Lite", "OperatorConverter from_tflite"),
     "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
@@ -153,7 +164,7 @@ PARTS: dict[str, Part] = {
     "tvm.script.tir": Part(
         _PARSER,
         "Assert Else If LetStmt Range Then While alloc_buffer allocate allocate_const attr axis block block_attr"
-        " buffer_decl buffer_store comm_reducer env_thread evaluate func_attr func_name grid index_map init"
+        " buffer_decl buffer_store comm_reducer decl_buffer env_thread evaluate func_attr func_name grid index_map init"
         " launch_thread llvm_lookup_intrinsic_id match_buffer meta_var parallel prefetch preflattened_buffer reads"
         " realize serial static_assert target thread_binding tvm_call_cpacked tvm_call_packed"
         " tvm_call_packed_lowered unroll var vectorized where writes",
@@ -185,7 +196,9 @@ PARTS: dict[str, Part] = {
         "roofline analysis",
         "estimate_peak_bandwidth estimate_peak_fma_flops roofline_analysis roofline_from_existing",
     ),
-    "tvm.utils.roofline": Part("roofline analysis", "SaveLoweredTIR cuda registry roofline_analysis x86"),
+    "tvm.utils.roofline": Part("roofline analysis", "SaveLoweredTIR roofline_analysis"),
+    "tvm.utils.roofline.cuda": Part("roofline analysis"),
+    "tvm.utils.roofline.x86": Part("roofline analysis", "estimate_peak_fma_vector_flops"),
     "tvm.te": Part("differentiation of tensor expressions", "gradient"),
     "tvm.topi.hls": Part(
         "the set of schedules for HLS",
@@ -204,13 +217,18 @@ PARTS: dict[str, Part] = {
             "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
             " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
             " conv3d_cudnn conv3d_ncdhw_winograd conv3d_ndhwc_tensorcore dense_cublas dense_int8 dense_tensorcore"
-            " group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense sparse_dense_padded sort_thrust"
-            " argsort_thrust topk_thrust",
-            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 dense_cblas dense_int8 dense_mkl dense_mkldnn"
-            " sparse_conv2d sparse_dense",
+            " depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw"
+            " group_conv1d_nwc group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense"
+            " sparse_dense_padded sort_thrust argsort_thrust topk_thrust",
+            "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 conv2d_nchw_int8 dense_cblas dense_int8"
+            " dense_mkl dense_mkldnn sparse_conv2d sparse_dense",
             "arm_cpu": "bitserial_conv2d_nchw bitserial_conv2d_nhwc bitserial_dense conv2d_NCHWc_int8"
+            " compute_conv2d_NHWC_quantized_interleaved compute_conv2d_NHWC_quantized_native"
             " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_winograd_nnpack"
-            " depthwise_conv2d_nhwc_dsp",
+            " conv2d_nhwc_dsp depthwise_conv2d_nhwc_dsp",
+            "generic": "binarize_pack binary_dense bitserial_conv2d_nhwc bitserial_dense"
+            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_int8 group_conv1d_ncw"
+            " group_conv1d_nwc lstm sparse_dense",
             "rocm": "batch_matmul_rocblas conv2d_nchw_miopen dense_rocblas",
         }.items()
     },
@@ -243,7 +261,6 @@ PARTS: dict[str, Part] = {
         "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
         questions="pipeline_executor_enabled",
     ),
-    "tvm.contrib.random": _library("of random numbers (tvm.contrib.random)", "normal randint uniform"),
     "tvm.contrib.relay_viz": Part("drawing of graphs", "DotPlotter DotVizParser RelayVisualizer TermPlotter"),
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
@@ -271,7 +288,50 @@ PARTS: dict[str, Part] = {
         "a rule of one's own for FakeQuantizationToInteger",
         "register_fake_quantization_to_integer register_optional_fake_quantization_to_integer",
     ),
-    "tvm.relay.testing": Part("the gradient of graphs", "check_grad"),
+    "tvm.relay.op": Part("the operator debug", "debug"),
+    "tvm.relay.prelude": Part(
+        "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"
+    ),
+    "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
+    "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
+    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
+    "tvm.topi.sparse": Part(_SPARSE, "csrmm csrmv dense utils"),
+    "tvm.topi.sparse.utils": Part(
+        _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_bsr_matrix random_sparse_dense_params"
+    ),
+    "tvm.relay.op.nn": Part(
+        "the operator",
+        "bitpack bitserial_conv2d bitserial_dense contrib_conv2d_gemm_weight_transform"
+        " contrib_conv2d_gemm_without_weight_transform contrib_conv3d_winograd_weight_transform"
+        " contrib_conv3d_winograd_without_weight_transform",
+    ),
+    "tvm.topi.nn": Part(
+        "the operator",
+        "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
+        " bitserial_dense conv2d_NCHWc_int8 conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
+        " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm simulated_dequantize"
+        " simulated_quantize sparse_add sparse_conv2d sparse_dense sparse_transpose",
+    ),
+    "tvm.topi.nn.conv2d": Part("the helper", "Workload _get_workload conv2d_infer_layout"),
+    "tvm.topi.nn.depthwise_conv2d": Part("the helper", "Workload _get_workload depthwise_conv2d_infer_layout"),
+    "tvm.topi.generic.conv2d": Part(
+        "the helper", "fallback_schedule_cpu_1x1_int8 fallback_schedule_cpu_common_int8"
+    ),
+    "tvm.topi.x86.conv2d_avx_common": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.x86.conv2d_avx_1x1": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.x86.depthwise_conv2d": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
+    "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
+    "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
+    "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
+    "tvm.contrib.relay_viz.dot": Part("drawing of graphs", "DotGraph DotPlotter DotVizParser"),
+    "tvm.contrib.relay_viz.interface": Part(
+        "drawing of graphs", "DefaultVizParser Plotter VizEdge VizGraph VizNode VizParser"
+    ),
+    "tvm.contrib.relay_viz.terminal": Part("drawing of graphs", "TermGraph TermPlotter TermVizParser"),
+    "tvm.driver.tvmc.workspace_pools": Part("planning of memory pools", "workspace_pools_recombobulate"),
+    "tvm.driver.tvmc.autotuner": Part(_AUTO_SCHEDULER, "autoscheduler_get_tuning_tasks schedule_tasks"),
+    "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
     "tvm.relay.backend.name_transforms": Part(
         _MICRO,

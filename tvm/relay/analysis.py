@@ -20,6 +20,9 @@ from .feature import Feature, detect_feature
 from .infer import dims, infer_type
 from .substitute import free_vars
 
+# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
+__path__: list[str] = []
+
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
     """Call ``fvisit`` on every expression, operands before users, each once."""

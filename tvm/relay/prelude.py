@@ -7,6 +7,7 @@ from typing import Any
 from ..ir import module as _module
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
+from ..not_built import name_of
 from .parser import Parser
 
 PRELUDE = """
@@ -111,12 +112,20 @@ def _import_standard(mod: IRModule, name: str) -> None:
         if not any(v.name_hint == "nat" for v in mod.type_definitions):
             mod.update(Parser(NATURAL, name).parse_module())
         return
+    if name == "core.rly":
+        if not any(v.name_hint == "Storage" for v in mod.type_definitions):
+            mod.update(Parser("type Storage { }", name).parse_module())
+        return
     if name != "prelude.rly":
-        raise ValueError(f"import_from_std: the standard library has prelude.rly and nat.rly, not '{name}'")
+        raise ValueError(f"import_from_std: the standard library has core.rly, nat.rly and prelude.rly, not '{name}'")
     import_prelude(mod)
 
 
 _module.IMPORT_STANDARD[:] = [_import_standard]
+
+
+def __getattr__(name: str) -> Any:
+    return name_of(__name__, name)
 
 
 class Prelude:

@@ -15,7 +15,6 @@ from ..ir.type import PointerType, PrimType
 from ..not_built import name_of as _name_of
 from ..tir import Broadcast as broadcast
 from ..tir import Ramp as ramp
-from ..tir import decl_buffer
 from ..tir.function import PrimFunc
 
 _DTYPES = (
@@ -25,7 +24,7 @@ _DTYPES = (
 
 
 def _dtype(name: str) -> Callable[..., Any]:
-    def of_type(expr: Any = None, *, is_size_var: bool = False) -> Any:
+    def of_type(expr: Any = None, is_size_var: bool = False) -> Any:
         if expr is None:
             return (_tir.SizeVar if is_size_var else _tir.Var)("", name)
         return const(expr, name) if isinstance(expr, (int, float)) else _tir.Cast(name, convert(expr))
@@ -39,9 +38,9 @@ globals().update({name: _dtype(name) for name in _DTYPES})
 globals().update({f"{name}x{lanes}": _dtype(f"{name}x{lanes}") for name in _DTYPES for lanes in (4, 8, 16, 32, 64)})
 
 
-def boolean(expr: Any = None, *, is_size_var: bool = False) -> Any:
+def boolean(expr: Any = None, is_size_var: bool = False) -> Any:
     """A truth value."""
-    return _dtype("bool")(expr, is_size_var=is_size_var)
+    return _dtype("bool")(expr, is_size_var)
 
 
 def handle(dtype: str | None = None, storage_scope: str = "global", *, is_size_var: bool = False) -> Any:
@@ -49,9 +48,26 @@ def handle(dtype: str | None = None, storage_scope: str = "global", *, is_size_v
     return _tir.Var("", "handle" if dtype is None else PointerType(PrimType(dtype), storage_scope))
 
 
-def cast(value: Any, dtype: str) -> Any:
+def cast(src: Any, dtype: str, span: Any = None) -> Any:
     """The value as another element type."""
-    return _tir.Cast(dtype, convert(value))
+    return _tir.Cast(dtype, convert(src), span)
+
+
+def Let(expr: Any, where: dict[Any, Any]) -> Any:
+    """The expression with its variables as ``where`` says."""
+    for var, value in reversed(where.items()):
+        expr = _tir.Let(var, value, expr)
+    return expr
+
+
+def _buffer(
+    shape: Any, dtype: str = "float32", data: Any = None, strides: Any = None, elem_offset: Any = None,
+    scope: str = "global", align: int = 0, offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
+) -> Any:  # fmt: skip
+    return _tir.decl_buffer(
+        shape, dtype, "buffer", data, strides, elem_offset, scope, align or -1, offset_factor, buffer_type,
+        axis_separators,
+    )  # fmt: skip
 
 
 def fabs(x: Any) -> Any:
@@ -72,7 +88,7 @@ class _ByCallOrIndex:
         return self._make(*keys) if isinstance(keys, tuple) and isinstance(keys[-1], str) else self._make(keys)
 
 
-Buffer = _ByCallOrIndex(decl_buffer)
+Buffer = _ByCallOrIndex(_buffer)
 Ptr = ptr = _ByCallOrIndex(lambda dtype, scope="global": handle(getattr(dtype, "__name__", dtype), scope))
 
 
@@ -85,5 +101,5 @@ def __getattr__(name: str) -> Any:
         return getattr(_tir, name)
 
 
-__all__ = ["Buffer", "PrimFunc", "Ptr", "boolean", "broadcast", "cast", "decl_buffer", "fabs", "handle", "ptr", "ramp",
+__all__ = ["Buffer", "Let", "PrimFunc", "Ptr", "boolean", "broadcast", "cast", "fabs", "handle", "ptr", "ramp",
            *_DTYPES]  # fmt: skip

@@ -52,7 +52,8 @@ class GenericFunc:
             self.functions[key] = func
 
     def get_packed_func(self) -> Callable:
-        return self
+        """The function for the current target: what is set as the default of another may call back to this one."""
+        return self.select(Target.current(allow_none=True))
 
 
 def get_native_generic_func(name: str) -> GenericFunc:

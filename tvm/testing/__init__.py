@@ -1,7 +1,17 @@
 """Helpers of tests. ``pytest -p tvm.testing.plugin`` (or ``pytest_plugins``) adds targets and devices as parameters."""
 
 from .compare import CompareBeforeAfter
-from .native import device_test, echo, object_use_count
+from . import utils
+from .native import (
+    ErrorTest,
+    device_test,
+    echo,
+    nop,
+    object_use_count,
+    test_check_eq_callback,
+    test_raise_error_callback,
+    test_wrap_callback,
+)
 from .utils import *
 from .utils import (
     Feature,

@@ -255,6 +255,13 @@ requires_cublas = Feature("cublas", "cuBLAS", check=_absent("cuBLAS"))
 requires_cudagraph = Feature("cudagraph", "CUDA graphs", target_kind="cuda", parents=("cuda",))
 requires_tensorcore = Feature("tensorcore", "tensor cores", target_kind="cuda", parents=("cuda",))
 requires_opencl = Feature("opencl", "OpenCL", check=_has_opencl)
+requires_nvptx = Feature("nvptx", "NVPTX", check=_absent("code for nvptx"))
+requires_cutlass = Feature("cutlass", "CUTLASS", check=_absent("CUTLASS"))
+requires_openclml = Feature("openclml", "OpenCLML", check=_absent("OpenCLML"))
+requires_mrvl = Feature("mrvl", "Marvell", check=_absent("the compiler of Marvell"))
+requires_corstone300 = Feature("corstone300", "Corstone-300", check=_absent("Corstone-300"))
+requires_hexagon_toolchain = Feature("hexagon_toolchain", "Hexagon", check=_absent("Hexagon"))
+requires_matrixcore = Feature("matrixcore", "matrix cores", check=_absent("matrix cores"))
 requires_rocm = Feature("rocm", "ROCm", target_kind="rocm", parents=("gpu",))
 requires_metal = Feature("metal", "Metal", target_kind="metal", parents=("gpu",))
 requires_vulkan = Feature("vulkan", "Vulkan", target_kind="vulkan", parents=("gpu",))
@@ -277,6 +284,49 @@ def skip_if_wheel_test(func):
     """Skip where the tests are run against an installed wheel."""
     in_wheel = os.getenv("WHEEL_TEST", "").lower() in ("true", "1")
     return pytest.mark.skipif(in_wheel, reason="not run against an installed wheel")(func)
+
+
+def _requires(condition: bool, reason: str):
+    return lambda func: pytest.mark.skipif(not condition, reason=reason)(func)
+
+
+def requires_32bit(func):
+    return _requires(sys.maxsize < 2**32, "needs a 32-bit machine")(func)
+
+
+def requires_llvm_minimum_version(major_version: int):
+    """Skip where LLVM is older."""
+    from tvm.target.codegen import llvm_version_major
+
+    return _requires(llvm_version_major() >= major_version, f"needs LLVM {major_version}")
+
+
+def requires_nvcc_version(major_version: int, minor_version: int = 0):
+    """Skip where the CUDA toolkit is missing or older, or there is no GPU for what it makes."""
+    from tvm.contrib import nvcc
+
+    try:
+        found = nvcc.get_cuda_version()
+    except (OSError, RuntimeError):
+        found = (0, 0)
+    wanted = (major_version, minor_version)
+    older = _requires(found >= wanted, f"needs the CUDA toolkit {major_version}.{minor_version}")
+    return lambda func: requires_cuda(older(func))
+
+
+def xfail_parameterizations(*xfail_params, reason: str):
+    """The test is known to fail with these parameters, named as pytest shows them."""
+
+    def decorate(func):
+        func.tvm_xfail_parameterizations = (frozenset(xfail_params), reason)
+        return func
+
+    return decorate
+
+
+def is_ampere_or_newer() -> bool:
+    """Whether the first GPU is one of NVIDIA's from compute capability 8 on."""
+    return tvm.cuda(0).exist and float(tvm.cuda(0).compute_version) >= 8
 
 
 def skip_if_32bit(reason: str):

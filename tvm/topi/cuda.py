@@ -21,6 +21,9 @@ from .vision import (
     roi_align_nchw,
 )
 
+# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
+__path__: list[str] = []
+
 
 def schedules(default: str) -> dict[str, Callable]:
     """The schedules by their classic names: of the current target if it is a GPU, else of ``default``."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..not_built import name_of
 from ..target import Target
 from ..te.schedule import Schedule
 from ..te.tensor import Tensor
 from .schedule import schedule_for
+
+# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
+__path__: list[str] = []
 
 
 def _schedule(outs) -> Schedule:
@@ -53,6 +57,10 @@ def schedule_pool(outs, layout="NCHW"):
 def default_schedule(outs, auto_inline=False):
     """The schedule of the current target; plain loops are ``te.create_schedule``."""
     return _schedule(outs)
+
+
+def __getattr__(name: str):
+    return name_of(__name__, name)
 
 
 __all__ = ["default_schedule", "schedule_pool", *(f"schedule_{family}" for family in _FAMILIES)]

@@ -51,6 +51,16 @@ def get_const_float(expr: Any) -> float:
     return float(expr.value)
 
 
+def nchw_pack_layout(layout_info: str) -> bool:
+    """Whether the layout is NCHW with blocks of batch and channels, as NCHW4n16c."""
+    return layout_info[:4] == "NCHW" and "c" in layout_info and "n" in layout_info and layout_info[4:] != ""
+
+
+def nchw_xc_layout(layout_info: str) -> bool:
+    """Whether the layout is NCHW with blocks of channels, as NCHW16c."""
+    return layout_info[:4] == "NCHW" and layout_info.endswith("c") and layout_info[4:-1].isnumeric()
+
+
 def get_const_tuple(in_tuple: Iterable) -> tuple:
     """Numbers for the dimensions that are known; the others stay expressions."""
     return tuple(_known(element) for element in in_tuple)

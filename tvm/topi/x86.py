@@ -7,6 +7,9 @@ from .faces import face
 from .nn import depthwise_conv2d_nchw
 from .vision import roi_align_nchw
 
+# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
+__path__: list[str] = []
+
 
 def dense_dynamic(A, B, bias, dtype):
     """A dense layer whose batch is known only when the program runs."""

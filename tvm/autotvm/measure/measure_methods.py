@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ...driver.build_module import build
 from ...error import TVMError
@@ -183,17 +183,30 @@ class LocalRunner(Runner):
 
 
 class RPCRunner(Runner):
-    """Runs on devices that a tracker lends."""
+    """Runs on devices that a tracker lends, which needs RPC: a runner can be described, and refuses to run."""
 
     def __init__(
         self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
         number: int = 4, repeat: int = 3, min_repeat_ms: int = 0, cooldown_interval: float = 0.1,
         enable_cpu_cache_flush: bool = False, module_loader: Any = None,
     ):
+        super().__init__(timeout, n_parallel)
+        self.key, self.host, self.port, self.priority = key, host, port, priority
+        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
+        self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
+        self.module_loader = module_loader
+
+    def _refuse(self) -> NoReturn:
         raise TVMError(
-            f"RPCRunner: measuring on the device '{key}' of {host}:{port} needs RPC, which is not available yet; "
-            "measure on this machine with LocalRunner"
+            f"RPCRunner: measuring on the device '{self.key}' of {self.host}:{self.port} needs RPC, which is not "
+            "available yet; measure on this machine with LocalRunner"
         )
+
+    def set_task(self, task: Any) -> None:
+        self._refuse()
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        self._refuse()
 
 
 def request_remote(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from ...not_built import name_of
 from . import callback
 from .ga_tuner import GATuner
 from .index_based_tuner import GridSearchTuner, IndexBaseTuner, RandomTuner
@@ -19,4 +20,4 @@ def __getattr__(name: str):
         return importlib.import_module(".xgboost_tuner", __name__).XGBTuner
     if name in ("xgboost_tuner", "xgboost_cost_model", "model_based_tuner", "sa_model_optimizer", "metric"):
         return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return name_of(__name__, name)

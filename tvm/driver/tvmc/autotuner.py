@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
+from ...not_built import name_of
 from ...runtime import device
 from ...target import Target
 from ...target.cpu import resolve_cpu
@@ -365,3 +366,7 @@ def _tune(tasks: list[Any], settings: Settings, report: str | None, model: Whole
         finally:
             if report:
                 _write_report(report, settings.records, tasks)
+
+
+def __getattr__(name: str):
+    return name_of(__name__, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...not_built import name_of
 from .errors import TVMCException
 
 _OPTIONS = (
@@ -30,6 +31,10 @@ def refuse_workspace_pools(args) -> None:
     for ending in _OPTIONS:
         if getattr(args, f"workspace_pools{ending}".replace("-", "_"), None):
             raise TVMCException(f"--workspace-pools{ending} is for microcontrollers, which are not supported")
+
+
+def __getattr__(name: str):
+    return name_of(__name__, name)
 
 
 __all__ = ["generate_workspace_pools_args", "refuse_workspace_pools"]

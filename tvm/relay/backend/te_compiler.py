@@ -21,8 +21,10 @@ from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.type import TupleType, Type
 from ...ir.visit import post_order
+from ...not_built import name_of
 from ...target import Target
 from ...te.operation import compute, placeholder
+from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import implementation
@@ -168,6 +170,23 @@ def kernel_name(operators: tuple[str, ...]) -> str:
     return "fused_" + text[:MOST_LETTERS]
 
 
+def lower_to_primfunc(relay_func: Function, target: Any) -> Any:
+    """The loops of a fused function, before any schedule."""
+    graph = ToTensors(relay_func, Target(target))
+    return create_prim_func(graph.inputs + graph.outputs)
+
+
+class TECompiler:
+    """What ``get`` gives: kernels are kept by the models they belong to, so there is nothing to clear."""
+
+    def clear(self) -> None:
+        """Forget kernels that were compiled; none are kept here."""
+
+
+def get() -> TECompiler:
+    return TECompiler()
+
+
 class KernelCompiler:
     """Lowers fused functions for one target; equal functions share a kernel."""
 
@@ -193,3 +212,7 @@ class KernelCompiler:
         self.names[base] = count + 1
         name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
         return Kernel(name, function, key, operators, self.target)
+
+
+def __getattr__(name: str) -> Any:
+    return name_of(__name__, name)

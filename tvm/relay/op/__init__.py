@@ -51,9 +51,15 @@ from .signal import *
 from .tensor import *
 from .transform import *
 
+from ...not_built import name_of as _name_of
+
 # The older path of these names.
 for _source in (indexing, signal):
     transform.__dict__.update({name: getattr(_source, name) for name in _source.__all__})
 _TENSOR = ("concatenate", "ndarray_size", "ones", "shape_of", "stack", "zeros")
 tensor.__dict__.update({name: getattr(transform, name) for name in _TENSOR})
 transform.__dict__["cast"] = tensor.__dict__["cast"]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

@@ -23,7 +23,7 @@ from ..prelude import Prelude
 from ..transform import gradient
 from .config import ctx_list, enabled_targets
 from .init import create_workload
-from .nat import count, make_nat_expr, make_nat_value
+from .nat import count, make_nat_expr, make_nat_value, rand
 from .passes import count_ops, run_infer_type, run_opt_pass
 from .temp_op_attr import TempOpAttr
 

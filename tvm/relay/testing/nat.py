@@ -1,9 +1,10 @@
-"""Natural numbers of ``nat.rly`` as expressions and values."""
+"""Natural numbers of ``nat.rly`` as expressions and values; random arrays."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ...runtime import ndarray
 from ..expr import RelayExpr
 from ..interpreter import ConstructorValue
 from ..prelude import Prelude
@@ -40,4 +41,11 @@ def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
     return made
 
 
-__all__ = ["count", "make_nat_expr", "make_nat_value"]
+def rand(dtype: str = "float32", *shape: int) -> Any:
+    """An array of numbers between 0 and 1."""
+    import numpy as np
+
+    return ndarray.array(np.random.rand(*shape).astype(dtype))
+
+
+__all__ = ["count", "make_nat_expr", "make_nat_value", "rand"]

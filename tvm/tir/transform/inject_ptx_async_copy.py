@@ -24,7 +24,7 @@ from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, LetStmt, SeqStmt, Stmt, seq
 from .inject_double_buffer import AHEAD
 from .statement import StmtRewriter, int_value, is_call
-from .storage_rewrite import scope_of
+from .tagged_memory import scope_of
 
 _SIZES = (4, 8, 16)
 

@@ -15,7 +15,7 @@ from ...ir.visit import post_order, pre_order, rewrite
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt
 from .make_packed_api import DEVICE_KERNEL
-from .storage_rewrite import constant_bytes, scope_of
+from .tagged_memory import constant_bytes, scope_of
 
 DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
 

@@ -20,7 +20,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, Stmt
 from .statement import StmtRewriter, as_sum
-from .storage_rewrite import scope_of
+from .tagged_memory import scope_of
 
 
 class WarpLowerer(StmtRewriter):

@@ -20,7 +20,7 @@ from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
 from .prepare_warpgroup_products import ROW, ROWS, operands_of
 from .statement import StmtRewriter, is_call
-from .storage_rewrite import constant_bytes, scope_of
+from .tagged_memory import constant_bytes, scope_of
 
 SCOPE = "shared.dyn"
 ALIGNMENT = 16

@@ -15,7 +15,7 @@ from ...arith import Analyzer
 from ...dtype import info
 from ...ir import primop
 from ...ir.node import Node
-from ...ir.prim import BufferLoad, IntImm, PrimExpr, Ramp, Var, const
+from ...ir.prim import BufferLoad, PrimExpr, Ramp, Var, const
 from ...ir.structural import structural_equal
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
@@ -25,22 +25,10 @@ from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqSt
 from .lower_tvm_builtin import STACK_BYTES
 from .statement import StmtRewriter, as_sum, int_value, uses_any
 from .storage_flatten import product
+from .tagged_memory import check_tagged_memory, constant_bytes, scope_of
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
-
-
-def scope_of(var: Var) -> str:
-    return getattr(var.type_annotation, "storage_scope", "") or "global"
-
-
-def constant_bytes(node: Allocate) -> Any:
-    size = info(node.dtype).bytes * info(node.dtype).lanes
-    for extent in node.extents:
-        if not isinstance(extent, IntImm):
-            return None
-        size *= extent.value
-    return size
 
 
 def may_share(node: Allocate) -> bool:
@@ -415,4 +403,5 @@ def storage_rewrite(func: PrimFunc) -> PrimFunc:
     if sharer.replaced:
         body = raise_owners(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
         body = Applier({v: sharer.root(v) for v in sharer.replaced}, sharer.sizes).stmt(body)
+    check_tagged_memory(body)
     return func.replace(body=body)

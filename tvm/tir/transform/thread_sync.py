@@ -19,7 +19,7 @@ from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt, While, seq
 from .statement import StmtRewriter, as_sum, is_call
-from .storage_rewrite import scope_of
+from .tagged_memory import scope_of
 
 
 @dataclass(slots=True)

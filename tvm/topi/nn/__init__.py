@@ -1,11 +1,13 @@
 """Operators of neural networks."""
 
+# A module and a function have this name; the function is what it means.
+from .conv2d import conv2d
+from . import depthwise_conv2d
 from .convolution import (
     conv,
     conv1d,
     conv1d_ncw,
     conv1d_nwc,
-    conv2d,
     conv2d_hwcn,
     conv2d_nchw,
     conv2d_nhwc,
@@ -62,3 +64,8 @@ from .transposed import (
 from .upsampling import upsampling, upsampling3d
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
 from .winograd import conv2d_winograd_NCHWc, conv2d_winograd_nchw
+from ...not_built import name_of as _name_of
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

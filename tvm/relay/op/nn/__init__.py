@@ -52,3 +52,8 @@ from .space import (
 from .transposed import conv1d_transpose, conv2d_transpose, conv3d_transpose
 from . import nn, packed_nd
 from .winograd import contrib_conv2d_winograd_nchwc
+from ....not_built import name_of as _name_of
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

@@ -1,0 +1,180 @@
+"""Functions run in processes of their own, with a limit on their time.
+
+A function is found in the other process by its name, so it is one of a module; arguments and results are copied.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+
+class StatusKind(IntEnum):
+    """How a call ended."""
+
+    RUNNING = 0
+    COMPLETE = 1
+    EXCEPTION = 2
+    TIMEOUT = 3
+
+
+class MapResult(NamedTuple):
+    """The end of one call of a map: its kind, and the result or the exception."""
+
+    status: StatusKind
+    value: Any
+
+
+def kill_child_processes(pid: int) -> None:
+    """Send a process the signal it cannot ignore."""
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        return
+
+
+def _serve(pipe: Any, initializer: Callable[..., Any] | None, initargs: tuple) -> None:
+    if initializer is not None:
+        initializer(*initargs)
+    while True:
+        try:
+            function, args, kwargs = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send((StatusKind.COMPLETE, function(*args, **kwargs)))
+        except Exception as error:
+            pipe.send((StatusKind.EXCEPTION, error))
+
+
+class PopenWorker:
+    """One process that runs one call at a time; a call that takes too long ends it, and the next starts another."""
+
+    def __init__(
+        self, initializer: Callable[..., Any] | None = None, initargs: Iterable[Any] = (),
+        maximum_uses: int | None = None, stdout: Any = None, stderr: Any = None,
+    ):  # fmt: skip
+        if stdout is not None or stderr is not None:
+            raise NotImplementedError("PopenWorker: the output of a process goes where this one's goes")
+        if maximum_uses is not None and maximum_uses < 1:
+            raise ValueError(f"PopenWorker: maximum_uses is at least 1, got {maximum_uses}")
+        self._initial = (initializer, tuple(initargs))
+        self._maximum_uses = maximum_uses
+        self._uses = 0
+        self._process: Any = None
+        self._pipe: Any = None
+        self._timeout: float | None = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, *self._initial), daemon=True)
+        self._process.start()
+        other.close()
+        self._uses = 0
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.is_alive()
+
+    def send(self, fn: Callable[..., Any], args: Iterable[Any] = (), kwargs: dict | None = None,
+             timeout: float | None = None) -> None:  # fmt: skip
+        """Start a call."""
+        if self.is_alive() and self._uses == self._maximum_uses:
+            self.kill()
+        if not self.is_alive():
+            self._start()
+        self._uses += 1
+        self._timeout = timeout
+        self._pipe.send((fn, tuple(args), kwargs or {}))
+
+    def recv(self) -> Any:
+        """The result of the call; TimeoutError or ChildProcessError where there is none."""
+        if self._process is None:
+            raise RuntimeError("PopenWorker: nothing was sent")
+        if not self._pipe.poll(self._timeout):
+            self.kill()
+            raise TimeoutError(f"the call took longer than {self._timeout} s")
+        try:
+            status, value = self._pipe.recv()
+        except EOFError:
+            self.kill()
+            raise ChildProcessError("the process ended before the call did") from None
+        if status is StatusKind.EXCEPTION:
+            raise value
+        return value
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._process is not None:
+            self._process.join(timeout)
+
+    def kill(self) -> None:
+        """End the process."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        self._process = self._pipe = None
+
+    def __del__(self) -> None:
+        try:
+            self.kill()
+        except (AttributeError, OSError, TypeError):
+            return
+
+
+class PopenPoolExecutor:
+    """Some processes that share calls; each call has ``timeout`` seconds."""
+
+    def __init__(
+        self, max_workers: int | None = None, timeout: float | None = None,
+        initializer: Callable[..., Any] | None = None, initargs: Iterable[Any] = (),
+        maximum_process_uses: int | None = None, stdout: Any = None, stderr: Any = None,
+    ):  # fmt: skip
+        self._threads = ThreadPoolExecutor(max_workers=max_workers or os.cpu_count())
+        self._timeout = timeout
+        self._options = (initializer, tuple(initargs), maximum_process_uses, stdout, stderr)
+        self._own = threading.local()
+        self._workers: list[PopenWorker] = []
+
+    def _run(self, fn: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+        worker = getattr(self._own, "worker", None)
+        if worker is None:
+            worker = self._own.worker = PopenWorker(*self._options)
+            self._workers.append(worker)
+        worker.send(fn, args, kwargs, self._timeout)
+        return worker.recv()
+
+    def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+        """Start a call; its future has the result."""
+        return self._threads.submit(self._run, fn, args, kwargs)
+
+    def map_with_error_catching(self, fn: Callable[..., Any], iterator: Iterable[Any]) -> Iterator[MapResult]:
+        """The call on every item, in order; one that fails or takes too long does not end the others."""
+        for future in [self.submit(fn, item) for item in iterator]:
+            try:
+                yield MapResult(StatusKind.COMPLETE, future.result())
+            except TimeoutError as error:
+                yield MapResult(StatusKind.TIMEOUT, error)
+            except Exception as error:
+                yield MapResult(StatusKind.EXCEPTION, error)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """End the processes."""
+        self._threads.shutdown(wait=wait)
+        for worker in self._workers:
+            worker.kill()
+
+    def __del__(self) -> None:
+        try:
+            self.shutdown(wait=False)
+        except (AttributeError, RuntimeError):
+            return
+
+
+__all__ = ["MapResult", "PopenPoolExecutor", "PopenWorker", "StatusKind", "kill_child_processes"]

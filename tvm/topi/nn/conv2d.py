@@ -1,0 +1,13 @@
+"""``tvm.topi.nn.conv2d``: convolutions of images, under TVM's path."""
+
+from ...not_built import name_of as _name_of
+from .convolution import conv2d, conv2d_hwcn, conv2d_nchw, conv2d_nhwc, group_conv2d_nchw, group_conv2d_nhwc
+from .packed import conv2d_NCHWc
+
+__all__ = [
+    "conv2d", "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "group_conv2d_nchw", "group_conv2d_nhwc",
+]  # fmt: skip
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)

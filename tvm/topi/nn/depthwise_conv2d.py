@@ -1,0 +1,11 @@
+"""``tvm.topi.nn.depthwise_conv2d``: convolutions channel by channel, under TVM's path."""
+
+from ...not_built import name_of as _name_of
+from .convolution import depthwise_conv2d_nchw, depthwise_conv2d_nhwc
+from .packed import depthwise_conv2d_NCHWc
+
+__all__ = ["depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)
