@@ -42,7 +42,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     FoldConstant(),
     FoldScaleAxis(),
     CanonicalizeOps(),
-    SimplifyExpr(),
+    SimplifyExpr(kernels=True),
     CanonicalizeCast(),
     FoldConstant(),
     AlterOpLayout(fold=True),
