@@ -68,3 +68,11 @@ def test_calls_of_operators_say_the_types_of_their_arguments():
     # They are no part of what is compared: graphs with and without types are equal.
     other = relay.add(relay.exp(relay.var("x", shape=(10, 10))), relay.var("y", shape=(1, 10)))
     assert tvm.ir.structural_equal(typed, other, map_free_vars=True)
+
+
+def test_inference_of_one_graph_gives_the_same_each_time():
+    x, u, v = relay.var("x", F3), relay.var("u"), relay.var("v")
+    func = relay.Function([x], relay.Let(v, relay.Call(relay.Function([u], relay.exp(u)), [x]), v + v))
+    first, second = run_infer_type(func), run_infer_type(func)
+    tvm.ir.assert_structural_equal(first, second)
+    assert second.ret_type == F3 and second.body.value.op.ret_type == F3 and second.body.var.type_annotation == F3
