@@ -246,3 +246,36 @@ def test_the_pipeline_honours_level_disabled_and_required_passes(rng):
         with tvm.transform.PassContext(**options):
             new, _ = relay.optimize(mod, "llvm")
         assert operators(new).get("multiply", 0) == count, options
+
+
+def half(body, dtype="float16"):
+    return transform.ToMixedPrecision(dtype)(module(body))["main"].body
+
+
+def test_inputs_and_numbers_are_made_narrow_for_what_follows_them():
+    x = relay.var("x", shape=(1, 10))
+    got = half(relay.divide(x, relay.const(5.0)))
+    assert got.checked_type.dtype == "float16" and all(a.op.name == "cast" for a in got.args)
+    taken = half(relay.take(x, relay.var("i", shape=(2,), dtype="int32"), axis=0))
+    assert taken.checked_type.dtype == "float16" and taken.args[1].checked_type.dtype == "int32"
+
+
+@pytest.mark.parametrize("build", [
+    relay.sum, relay.mean, relay.nn.global_avg_pool2d, lambda x: relay.nn.adaptive_avg_pool2d(x, (1, 1)),
+    relay.nn.softmax, lambda x: relay.clip(x, -128000, 128000)])  # fmt: skip
+def test_sums_and_what_half_precision_cannot_hold_stay(build):
+    body = build(relay.var("x", shape=(1, 3, 4, 4)))
+    assert structural_equal(transform.ToMixedPrecision("float16")(module(body)), module(body), map_free_vars=True)
+
+
+def test_a_clip_that_the_narrow_type_holds_follows():
+    x = relay.var("x", shape=(3,))
+    assert half(relay.clip(x, -128000, 128000), "bfloat16").checked_type.dtype == "bfloat16"
+    assert half(relay.clip(x, -1, 1)).checked_type.dtype == "float16"
+
+
+def test_double_precision_may_be_asked_for(rng):
+    mod = module(relay.nn.conv2d(image(), weight(rng, 6, 4, 3, 3)))
+    new = transform.ToMixedPrecision("float64")(mod)
+    assert new["main"].body.checked_type.dtype == "float64"
+    check_same_result(mod, new, rng)
