@@ -41,7 +41,7 @@ def test_scales_fold_backward_through_bias_and_relu(rng):
     y = relay.nn.bias_add(relay.nn.conv2d(image(), weight(rng, 6, 4, 3, 3), padding=(1, 1)), weight(rng, 6))
     positive = relay.const(rng.uniform(0.5, 2, (6, 1, 1)).astype("float32"))
     mod = module(relay.nn.relu(y) * positive)
-    new = transform.BackwardFoldScaleAxis()(mod)
+    new = transform.FoldConstant()(transform.BackwardFoldScaleAxis()(mod))
     assert "multiply" not in operators(new)
     check_same_result(mod, new, rng)
 
@@ -55,7 +55,7 @@ def test_scales_that_may_be_negative_stay_outside_of_relu(rng):
 def test_scales_fold_forward_into_depthwise_weights(rng):
     x = image() * relay.const(rng.uniform(0.5, 2, (4, 1, 1)).astype("float32"))
     mod = module(relay.nn.conv2d(relay.nn.relu(x), weight(rng, 4, 1, 3, 3), groups=4, channels=4, kernel_size=(3, 3)))
-    new = transform.ForwardFoldScaleAxis()(mod)
+    new = transform.FoldConstant()(transform.ForwardFoldScaleAxis()(mod))
     assert "multiply" not in operators(new)
     check_same_result(mod, new, rng)
 

@@ -40,7 +40,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     CombineParallelDense(3),
     CombineParallelBatchMatmul(3),
     FoldConstant(),
-    FoldScaleAxis(),
+    FoldScaleAxis(known_weights=True),
     CanonicalizeOps(),
     SimplifyExpr(kernels=True),
     CanonicalizeCast(),
