@@ -68,3 +68,24 @@ def test_calls_of_operators_say_the_types_of_their_arguments():
     # They are no part of what is compared: graphs with and without types are equal.
     other = relay.add(relay.exp(relay.var("x", shape=(10, 10))), relay.var("y", shape=(1, 10)))
     assert tvm.ir.structural_equal(typed, other, map_free_vars=True)
+
+
+def test_inference_of_one_graph_gives_the_same_each_time():
+    x, u, v = relay.var("x", F3), relay.var("u"), relay.var("v")
+    func = relay.Function([x], relay.Let(v, relay.Call(relay.Function([u], relay.exp(u)), [x]), v + v))
+    first, second = run_infer_type(func), run_infer_type(func)
+    tvm.ir.assert_structural_equal(first, second)
+    assert second.ret_type == F3 and second.body.value.op.ret_type == F3 and second.body.var.type_annotation == F3
+
+
+@pytest.mark.parametrize("layout, kernel_layout, data, offset, weight", [
+    ("NCHW", "OIHW", (2, 4, 9, 8), (2, 36, 5, 4), (6, 4, 3, 3)),
+    ("NHWC", "HWIO", (2, 9, 8, 4), (2, 5, 4, 36), (3, 3, 4, 6)),
+])  # fmt: skip
+def test_offsets_and_weights_of_a_deformable_convolution_are_known_from_its_attributes(
+        layout, kernel_layout, data, offset, weight):
+    x, o, w = relay.var("x", shape=data), relay.var("o"), relay.var("w")
+    body = relay.nn.deformable_conv2d(x, o, w, strides=2, padding=1, kernel_size=(3, 3), channels=6,
+                                      deformable_groups=2, data_layout=layout, kernel_layout=kernel_layout)
+    got = run_infer_type(relay.Function([x, o, w], body))
+    assert [tuple(int(d) for d in p.type_annotation.shape) for p in got.params] == [data, offset, weight]

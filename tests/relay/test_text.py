@@ -85,7 +85,7 @@ def test_functions_tuples_attributes_and_references_read_back():
 @pytest.mark.parametrize("value, dtype, text", [
     (3, "int32", "3"), (-7, "int64", "-7i64"), (0.1, "float32", "0.1f"), (0.1, "float64", "0.1f64"),
     (2, "float16", "2f16"), (1e-30, "float32", "1e-30f"), (True, "bool", "True"), (float("inf"), "float32", "inff"),
-    (float("nan"), "float32", "nanf"), (float("-inf"), "float64", "-inff64"), (5, "uint8", "meta[relay.Constant][0]"),
+    (float("nan"), "float32", "nanf"), (float("-inf"), "float64", "-inff64"), (5, "uint8", "5u8"),
 ])
 def test_scalars_are_literals_that_read_back_exactly(value, dtype, text):
     mod = module(body=relay.const(value, dtype))
@@ -103,7 +103,7 @@ def test_unknown_and_symbolic_sizes_read_back():
 
 
 def test_names_that_are_no_identifiers_print_as_identifiers():
-    x, y = relay.var("in/put:0", shape=(1,)), relay.var("in_put_0", shape=(1,))
+    x, y = relay.var("in.put:0", shape=(1,)), relay.var("in_put_0", shape=(1,))
     z = relay.var("0", shape=(1,))
     mod = module(x, y, z, body=x + y + z)
     assert "%in_put_0:" in str(mod) and "%in_put_0_1:" in str(mod) and "%v0:" in str(mod)
@@ -166,3 +166,44 @@ def test_integers_have_the_type_that_holds_them(text, dtype):
 def test_integers_beyond_their_type_are_refused(text):
     with pytest.raises(tvm.error.DiagnosticError, match="is not within"):
         relay.parse_expr(text)
+
+
+def test_comments_may_hold_comments():
+    assert isinstance(relay.parse_expr("/* a /* b */ c */ ()"), relay.Tuple)
+    assert isinstance(relay.parse_expr("() // a /* that is no beginning"), relay.Tuple)
+    with pytest.raises(DiagnosticError, match="1:4: this comment has no end"):
+        relay.parse_expr("() /* a /* b */")
+
+
+@pytest.mark.parametrize("text, value", [("-10", -10), ("--10", 10), ("---10", -10), ("--1.5", 1.5)])
+def test_signs_of_numbers_add_up(text, value):
+    assert relay.parse_expr(text).data.numpy() == value
+
+
+def test_a_sign_before_anything_else_is_the_negative():
+    body = relay.parse_expr("let %x = 1; -%x").body
+    assert body.op.name == "negative" and isinstance(body.args[0], relay.Var)
+    assert relay.parse_expr("2 - -3").args[1].data.numpy() == -3
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_whole_numbers_of_all_types_are_written_as_numbers(dtype):
+    value = relay.const(np.array(np.iinfo(dtype).min, dtype))
+    text = relay.astext(value, show_meta_data=False)
+    assert "meta" not in text
+    assert_structural_equal(relay.parse_expr(text), value)
+
+
+def test_names_with_slashes_are_kept():
+    x = relay.var("base/x_1", shape=(2,))
+    mod = module(x, body=relay.exp(x) / x)
+    assert "%base/x_1" in str(mod)
+    check_round_trip(mod)
+    assert relay.parse(mod.astext())["main"].params[0].name_hint == "base/x_1"
+    quotient = relay.parse_expr("fn (%a: int32, %b: int32) { %a/%b }").body
+    assert quotient.op.name == "divide"
+
+
+def test_the_text_of_the_name_of_a_function():
+    assert relay.GlobalVar("foo").astext() == "@foo"
+    assert relay.parse_expr("@foo").name_hint == "foo"

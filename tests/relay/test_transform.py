@@ -41,7 +41,7 @@ def test_scales_fold_backward_through_bias_and_relu(rng):
     y = relay.nn.bias_add(relay.nn.conv2d(image(), weight(rng, 6, 4, 3, 3), padding=(1, 1)), weight(rng, 6))
     positive = relay.const(rng.uniform(0.5, 2, (6, 1, 1)).astype("float32"))
     mod = module(relay.nn.relu(y) * positive)
-    new = transform.BackwardFoldScaleAxis()(mod)
+    new = transform.FoldConstant()(transform.BackwardFoldScaleAxis()(mod))
     assert "multiply" not in operators(new)
     check_same_result(mod, new, rng)
 
@@ -55,7 +55,7 @@ def test_scales_that_may_be_negative_stay_outside_of_relu(rng):
 def test_scales_fold_forward_into_depthwise_weights(rng):
     x = image() * relay.const(rng.uniform(0.5, 2, (4, 1, 1)).astype("float32"))
     mod = module(relay.nn.conv2d(relay.nn.relu(x), weight(rng, 4, 1, 3, 3), groups=4, channels=4, kernel_size=(3, 3)))
-    new = transform.ForwardFoldScaleAxis()(mod)
+    new = transform.FoldConstant()(transform.ForwardFoldScaleAxis()(mod))
     assert "multiply" not in operators(new)
     check_same_result(mod, new, rng)
 
@@ -96,7 +96,7 @@ def test_equal_expressions_are_computed_once():
 ])
 def test_simplifications(build, kept, rng):
     mod = module(build(relay.var("x", shape=(2, 3, 4))))
-    new = transform.SimplifyExpr()(mod)
+    new = transform.SimplifyExpr(kernels=True)(mod)
     assert operators(new) == kept
     check_same_result(mod, new, rng)
 
@@ -104,11 +104,12 @@ def test_simplifications(build, kept, rng):
 def test_padding_becomes_part_of_a_convolution(rng):
     padded = relay.nn.pad(image(), ((0, 0), (0, 0), (1, 2), (0, 1)))
     mod = module(relay.nn.conv2d(padded, weight(rng, 2, 4, 3, 3), padding=(1, 1), strides=(2, 1)))
-    new = transform.SimplifyExpr()(mod)
+    new = transform.SimplifyExpr(kernels=True)(mod)
     assert operators(new) == {"nn.conv2d": 1} and new["main"].body.attrs.padding == (2, 1, 3, 2)
     check_same_result(mod, new, rng)
     ones = relay.nn.pad(image(), ((0, 0), (0, 0), (1, 1), (1, 1)), 1.0)
-    assert "nn.pad" in operators(transform.SimplifyExpr()(module(relay.nn.conv2d(ones, weight(rng, 2, 4, 3, 3)))))
+    other = module(relay.nn.conv2d(ones, weight(rng, 2, 4, 3, 3)))
+    assert "nn.pad" in operators(transform.SimplifyExpr(kernels=True)(other))
 
 
 def test_parallel_layers_are_joined(rng):
@@ -245,3 +246,36 @@ def test_the_pipeline_honours_level_disabled_and_required_passes(rng):
         with tvm.transform.PassContext(**options):
             new, _ = relay.optimize(mod, "llvm")
         assert operators(new).get("multiply", 0) == count, options
+
+
+def half(body, dtype="float16"):
+    return transform.ToMixedPrecision(dtype)(module(body))["main"].body
+
+
+def test_inputs_and_numbers_are_made_narrow_for_what_follows_them():
+    x = relay.var("x", shape=(1, 10))
+    got = half(relay.divide(x, relay.const(5.0)))
+    assert got.checked_type.dtype == "float16" and all(a.op.name == "cast" for a in got.args)
+    taken = half(relay.take(x, relay.var("i", shape=(2,), dtype="int32"), axis=0))
+    assert taken.checked_type.dtype == "float16" and taken.args[1].checked_type.dtype == "int32"
+
+
+@pytest.mark.parametrize("build", [
+    relay.sum, relay.mean, relay.nn.global_avg_pool2d, lambda x: relay.nn.adaptive_avg_pool2d(x, (1, 1)),
+    relay.nn.softmax, lambda x: relay.clip(x, -128000, 128000)])  # fmt: skip
+def test_sums_and_what_half_precision_cannot_hold_stay(build):
+    body = build(relay.var("x", shape=(1, 3, 4, 4)))
+    assert structural_equal(transform.ToMixedPrecision("float16")(module(body)), module(body), map_free_vars=True)
+
+
+def test_a_clip_that_the_narrow_type_holds_follows():
+    x = relay.var("x", shape=(3,))
+    assert half(relay.clip(x, -128000, 128000), "bfloat16").checked_type.dtype == "bfloat16"
+    assert half(relay.clip(x, -1, 1)).checked_type.dtype == "float16"
+
+
+def test_double_precision_may_be_asked_for(rng):
+    mod = module(relay.nn.conv2d(image(), weight(rng, 6, 4, 3, 3)))
+    new = transform.ToMixedPrecision("float64")(mod)
+    assert new["main"].body.checked_type.dtype == "float64"
+    check_same_result(mod, new, rng)

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -92,12 +93,11 @@ def _moving(np) -> dict[str, Callable[..., Any]]:
         if attrs.slice_mode != "end":
             raise NotImplementedError
         cut = [slice(None)] * a[0].ndim
-        axes = range(len(attrs.begin)) if attrs.axes is None else attrs.axes
-        strides = list(attrs.strides) * len(attrs.begin) if len(attrs.strides) == 1 else attrs.strides
-        for axis, b, e, s in zip(axes, attrs.begin, attrs.end, strides):
+        axes = range(a[0].ndim) if attrs.axes is None else attrs.axes
+        for axis, b, e, s in zip(axes, *[itertools.chain(v, itertools.repeat(None))
+                                         for v in (attrs.begin, attrs.end, attrs.strides)]):
             # An end below -size means "before the first element" when going backwards.
-            e = None if s < 0 and e < -a[0].shape[axis] else e
-            cut[axis] = slice(b, e, s)
+            cut[axis] = slice(b, None if s and s < 0 and e is not None and e < -a[0].shape[axis] else e, s)
         return np.array(a[0][tuple(cut)], order="C")
 
     return {

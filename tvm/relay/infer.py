@@ -104,7 +104,7 @@ class Inference:
                 continue
             if not ready:
                 known = getattr(node, "checked_type_", None) if self.reuse else None
-                if known is not None and type(node) is not Var and not _incomplete(known):
+                if known is not None and type(node) is not Var and not _incomplete(known) and not _is_open(node):
                     # Nodes do not change, so a type found once stays right.
                     self.types[key] = known
                     self.held.append(node)
@@ -355,6 +355,16 @@ def _incomplete(t: Type) -> bool:
     return isinstance(t, IncompleteType) or isinstance(t, TupleType) and any(_incomplete(f) for f in t.fields)
 
 
+def _is_open(e: Any) -> bool:
+    """Whether an annotation is missing that inference writes down."""
+    return type(e) is Function and e.ret_type is None or type(e) is Let and e.var.type_annotation is None
+
+
+def _all_written(function: Function) -> bool:
+    """Whether a function, which may have been looked at before, holds all annotations inside."""
+    return function.ret_type is not None or not any(_is_open(n) for n in post_order(function.body))
+
+
 def _has_open_params(e: Any) -> bool:
     """Whether an expression is a function with parameters that only its calls can give types."""
     return type(e) is Function and any(p.type_annotation is None for p in e.params)
@@ -388,6 +398,7 @@ ENTER_RULES: dict[type, Any] = {}
 def infer_function(function: Function, mod: IRModule | None = None) -> Function:
     """The function with all types filled in; unannotated parameters are annotated."""
     work = Inference(mod)
+    work.reuse = work.reuse and _all_written(function)
     work.infer(function)
     return finish(work, function)
 
@@ -448,6 +459,7 @@ def infer_module(mod: IRModule) -> IRModule:
     """The module with the types of all its graph functions."""
     new = mod.clone()
     work = Inference(mod)
+    work.reuse = work.reuse and all(_all_written(f) for f in mod.functions.values() if isinstance(f, Function))
     for function in mod.functions.values():
         if isinstance(function, Function):
             work.infer(function)

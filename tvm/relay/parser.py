@@ -38,10 +38,11 @@ from .infer import infer_module
 from .op.record import CallAttrs
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
+    r"""(?P<space>\s+|//[^\n]*)
+    |(?P<comment>/\*)
     |(?P<version>\#\[version[^\]]*\])
     |(?P<metadata>\#\[metadata\])
-    |(?P<local>%[A-Za-z_][\w]*)
+    |(?P<local>%[A-Za-z_]\w*(?:/[A-Za-z_]\w*)*)
     |(?P<graph>%\d+)
     |(?P<global>@[A-Za-z_][\w.]*)
     |(?P<float>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?:f\d*)?|\d+f\d*|(?:inf|nan)f\d*\b)
@@ -96,6 +97,9 @@ class Parser:
             if m is None:
                 raise self.fail(f"unexpected character {source[at]!r}", at)
             kind = m.lastgroup or ""
+            if kind == "comment":
+                at = self.end_of_comment(at)
+                continue
             if kind == "metadata":
                 self.load_meta(source[m.end():], m.end())
                 break
@@ -104,6 +108,15 @@ class Parser:
             at = m.end()
         out.append(Token("end", "", len(source)))
         return out
+
+    def end_of_comment(self, at: int) -> int:
+        """Where the comment that begins here ends; comments may hold comments."""
+        begin, depth = at, 0
+        for m in re.compile(r"/\*|\*/").finditer(self.source, at):
+            depth += 1 if m.group() == "/*" else -1
+            if depth == 0:
+                return m.end()
+        raise self.fail("this comment has no end", begin)
 
     def load_meta(self, text: str, at: int) -> None:
         try:
@@ -216,7 +229,7 @@ class Parser:
         if self.accept("{"):
             constructors = self.items("}", lambda: self.constructor(header, constructors_so_far=constructors))
         else:
-            self.expect(";")
+            self.accept(";")
         for tag, c in enumerate(constructors):
             c.tag = tag
             self.constructors[c.name_hint] = c
@@ -424,8 +437,10 @@ class Parser:
         if token.kind == "global":
             self.take()
             return self.global_var(token.text[1:])
-        if token.kind in ("int", "float") or token.text in ("True", "False", "-", "nan", "inf"):
+        if token.kind in ("int", "float") or token.text in ("True", "False", "nan", "inf"):
             return self.number()
+        if token.text == "-" and token.kind == "mark":
+            return self.negative()
         if token.kind == "name":
             return self.word(token)
         if self.accept("("):
@@ -458,16 +473,27 @@ class Parser:
                 return scope[token.text]
         raise self.fail(f"{token.text} is not defined here", token.at)
 
+    def negative(self) -> RelayExpr:
+        """A number with signs, or the negative of something else."""
+        ahead = 0
+        while self.look(ahead).text == "-":
+            ahead += 1
+        if self.look(ahead).kind in ("int", "float"):
+            return self.number()
+        self.take()
+        return Call(OPS["negative"], (self.postfix(),))
+
     def number(self) -> Constant:
         return const(*self.literal())
 
     def literal(self) -> tuple[Any, str]:
         """A number and its element type."""
-        negative = self.accept("-")
+        sign = 1
+        while self.accept("-"):
+            sign = -sign
         token = self.take()
         if token.text in ("True", "False"):
             return token.text == "True", "bool"
-        sign = -1 if negative else 1
         if token.kind == "int":
             digits = re.fullmatch(r"(\d+)([iu]?)(\d*)", token.text)
             kind = "uint" if digits[2] == "u" else "int"

@@ -51,7 +51,8 @@ from .expr import (
 from .scopes import ATOMS, Block, Placement
 
 VERSION = '#[version = "0.0.5"]'
-_SUFFIX = {"int32": "", "int64": "i64", "float32": "f", "float16": "f16", "float64": "f64"}
+_SUFFIX = {"int32": "", "float32": "f", "float16": "f16", "float64": "f64",
+           **{f"int{n}": f"i{n}" for n in (8, 16, 64)}, **{f"uint{n}": f"u{n}" for n in (8, 16, 32, 64)}}
 
 
 class MetaTable:
@@ -199,7 +200,8 @@ class TextPrinter:
     def name(self, v: Var) -> str:
         got = self.names.get(v)
         if got is None:
-            base = re.sub(r"\W", "_", v.name_hint) or "v"
+            # Models name their parts with slashes: base/conv.
+            base = re.sub(r"[^\w/]|/(?![A-Za-z_])|^/", "_", v.name_hint) or "v"
             base = "v" + base if base[0].isdigit() else base
             got, n = base, 1
             while got in self.taken:
@@ -491,7 +493,8 @@ def install() -> None:
         return pretty_print(node) if is_relay(node) else before(node, **options)
 
     def as_text(node: Any, show_meta_data: bool, annotate: Any) -> str:
-        return astext(node, show_meta_data, annotate) if is_relay(node) else str(node)
+        own = is_relay(node) or isinstance(node, GlobalVar)
+        return astext(node, show_meta_data, annotate) if own else str(node)
 
     PRINTERS[0] = text
     AS_TEXT[0] = as_text

@@ -59,7 +59,7 @@ def operators(func) -> list[str]:
 def altered(mod, lanes: str = "skylake-avx512"):
     mod = relay.transform.InferType()(mod)
     with tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={lanes}"), tvm.transform.PassContext(opt_level=3):
-        return operators(relay.transform.AlterOpLayout()(mod)["main"])
+        return operators(relay.transform.AlterOpLayout(fold=True)(mod)["main"])
 
 
 def test_data_is_rearranged_at_the_edges_only():

@@ -14,7 +14,7 @@ rng = np.random.default_rng(17)
 
 def simplified(body):
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(body))
-    new = relay.transform.SimplifyExpr()(mod)
+    new = relay.transform.SimplifyExpr(kernels=True)(mod)
     names = [n.op.name for n in post_order(new["main"]) if isinstance(n, relay.Call)]
     shapes = [[int(d) for d in p.type_annotation.shape] for p in mod["main"].params]
     arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]

@@ -6,15 +6,22 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
-from ...ir.visit import rewrite
+from ...ir.visit import post_order, rewrite
 from ..evaluate import evaluate_call
-from ..expr import Call, Constant, Function, If, RelayExpr, Tuple, TupleGetItem
-from ..infer import infer_function
+from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
+from ..infer import infer_function, infer_type
 from ..op.implementation import is_computed
-from .function_pass import RelayFunctionPass, function_pass
+from ..scopes import written_order
+from .expand_ops import expand_function
+from .function_pass import RelayFunctionPass, function_pass, is_call
 
 # Results larger than this are only kept when their inputs were at least as large: folding must not blow up a model.
 LARGEST = 1 << 26
+
+
+def _placed(e: RelayExpr) -> RelayExpr:
+    """A value without the mark that says where it lies."""
+    return e.args[0] if is_call(e, "on_device") else e
 
 
 def _constants(node: Call) -> list | None:
@@ -22,11 +29,23 @@ def _constants(node: Call) -> list | None:
     out = []
     for arg in node.args:
         parts = arg.fields if isinstance(arg, Tuple) else (arg,)
-        for part in parts:
+        for part in map(_placed, parts):
             if not isinstance(part, Constant):
                 return None
             out.append(part.data.numpy())
     return out
+
+
+def _known_shape(node: Call) -> RelayExpr | None:
+    """The shape of a tensor, or its number of elements, where its type says it."""
+    import numpy as np
+
+    t = node.args[0].checked_type_
+    if not isinstance(t, TensorType) or not all(hasattr(d, "value") for d in t.shape):
+        return None
+    shape = [d.value for d in t.shape]
+    value = shape if node.op.name == "shape_of" else np.prod(shape, dtype="int64")
+    return Constant(np.array(value, node.attrs.dtype))
 
 
 def _elements(t) -> int:
@@ -39,6 +58,9 @@ def _elements(t) -> int:
 class _Fold:
     """Replaces calls of constants by their results; operands come first, so whole chains fold."""
 
+    def __init__(self, fold_qnn: bool = False):
+        self.fold_qnn = fold_qnn
+
     def __call__(self, node: RelayExpr) -> RelayExpr | None:
         if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
             return node.tuple_value.fields[node.index]
@@ -49,17 +71,18 @@ class _Fold:
         return None
 
     def call(self, node: Call) -> RelayExpr | None:
-        if node.op.name == "shape_of" and isinstance(node.args[0].checked_type_, TensorType):
-            shape = node.args[0].checked_type_.shape
-            if all(hasattr(d, "value") for d in shape):
-                import numpy as np
-
-                return Constant(np.array([d.value for d in shape], node.attrs.dtype))
-        if node.op.attrs.get("random") or not is_computed(node.op):
+        if node.op.name in ("shape_of", "ndarray_size"):
+            found = _known_shape(node)
+            if found is not None:
+                return found
+        if node.op.attrs.get("random") or node.op.name == "on_device":
             return None
+        if not is_computed(node.op):
+            return self.expanded(node)
         arrays = _constants(node)
         if arrays is None or not node.args and node.op.name != "arange":
             return None
+        node = node.map_children(_placed)
         if node.checked_type_ is None:
             node = self.typed(node)
         t = node.checked_type_
@@ -71,6 +94,19 @@ class _Fold:
         if isinstance(result, list):
             return Tuple([Constant(r) for r in result])
         return Constant(result)
+
+    def expanded(self, node: Call) -> RelayExpr | None:
+        """An operator that is made of others, on constants: what these give. Those of quantized numbers are computed
+        only where that is asked for: later passes look for them. So is what is left out of inference."""
+        quantized = node.op.name.startswith("qnn.")
+        if quantized and not self.fold_qnn or node.op.name == "nn.dropout" or "expand" not in node.op.attrs:
+            return None
+        if not node.args or _constants(node) is None:
+            return None
+        plain = infer_function(Function([], node.map_children(_placed)))
+        made = rewrite(expand_function(plain, lambda record: not is_computed(record)), _Fold(self.fold_qnn)).body
+        parts = made.fields if isinstance(made, Tuple) else (made,)
+        return made if all(isinstance(p, Constant) for p in parts) else None
 
     def typed(self, node: Call) -> Call:
         node.checked_type_ = node.op.attrs["type_rule"](node.attrs, [_type(a) for a in node.args])
@@ -85,20 +121,42 @@ def _type(e: RelayExpr):
     return e.checked_type_
 
 
-def fold_function(func: Function, mod: IRModule | None = None) -> Function:
-    return infer_function(rewrite(func, _Fold()), mod)
+def _fold_lets(root: RelayExpr, fold: _Fold) -> RelayExpr:
+    """As a rewrite with ``fold``; values of lets that are constants stand where their names did."""
+    bound = {n.var: n.value for n in post_order(root) if type(n) is Let}
+    memo: dict[int, RelayExpr] = {}
+
+    def value(e):
+        source = bound.get(e) if type(e) is Var else None
+        found = None if source is None else memo.get(id(source))
+        return found if found is not None and isinstance(_placed(found), Constant) else memo.get(id(e), e)
+
+    for node in written_order(root):
+        if type(node) is Let and isinstance(_placed(value(node.var)), Constant):
+            memo[id(node)] = value(node.body)
+            continue
+        new = node.map_children(value)
+        got = fold(new)
+        memo[id(node)] = new if got is None else got
+    return value(root)
+
+
+def fold_function(func: Function, mod: IRModule | None = None, fold_qnn: bool = False) -> Function:
+    fold = _Fold(fold_qnn)
+    lets = any(type(n) is Let for n in post_order(func))
+    return infer_function(func.replace(body=_fold_lets(func.body, fold)) if lets else rewrite(func, fold), mod)
 
 
 def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
-    """Compute the parts of a graph that depend on constants only."""
+    """Compute the parts of a graph that depend on constants only; operators on quantized numbers with ``fold_qnn``."""
 
     @function_pass(opt_level=2, name="FoldConstant", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return fold_function(func, mod)
+        return fold_function(func, mod, fold_qnn)
 
     return fold
 
 
 def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> RelayExpr:
     """One expression with its constant parts computed."""
-    return rewrite(expr, _Fold())
+    return rewrite(infer_type(expr, mod), _Fold(fold_qnn))

@@ -10,11 +10,12 @@ from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.tensor_type import TensorType
-from ...ir.transform import PassContext, Sequential
+from ...ir.transform import Pass, PassContext, Sequential
 from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims
 from ..op.rules import normalize_axis
 from .fold_constant import FoldConstant
+from .fold_scale_exprs import Backward, Forward
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, use_counts
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
@@ -224,32 +225,44 @@ class _Forward:
 
 
 
+def _known_weights(name: str, rule: Any) -> RelayFunctionPass:
+    """Constant factors into constant weights: nothing is left to compute."""
+
+    @function_pass(opt_level=3, name=name, required=["InferType"])
+    def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        counts = use_counts(func)
+        return rewrite_typed(func, rule(counts), mod, counts)
+
+    return fold
+
 
 def ForwardFoldScaleAxis() -> RelayFunctionPass:
-    """Factors before a convolution move into its weight."""
+    """Factors before a layer move into its weight."""
 
     @function_pass(opt_level=3, name="ForwardFoldScaleAxis", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        counts = use_counts(func)
-        return rewrite_typed(func, _Forward(counts), mod, counts)
+        return Forward(func).run(func)
 
     return fold
 
 
 def BackwardFoldScaleAxis() -> RelayFunctionPass:
-    """Factors behind a convolution move into its weight."""
+    """Factors behind a layer move into its weight."""
 
     @function_pass(opt_level=3, name="BackwardFoldScaleAxis", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        counts = use_counts(func)
-        return rewrite_typed(func, _Backward(counts), mod, counts)
+        return Backward(func).run(func)
 
     return fold
 
 
-def FoldScaleAxis() -> Sequential:
-    """Factors per channel into weights, in both directions."""
-    return Sequential([BackwardFoldScaleAxis(), ForwardFoldScaleAxis(), FoldConstant()], 3, "FoldScaleAxis")
+def FoldScaleAxis(known_weights: bool = False) -> Sequential:
+    """Factors per channel into weights, in both directions. With ``known_weights`` only into weights that are
+    constants: others would be multiplied each time the program runs, where an epilogue costs nothing."""
+    passes: list[Pass] = [BackwardFoldScaleAxis(), ForwardFoldScaleAxis()]
+    if known_weights:
+        passes = [_known_weights("BackwardFoldScaleAxis", _Backward), _known_weights("ForwardFoldScaleAxis", _Forward)]
+    return Sequential([*passes, FoldConstant()], 3, "FoldScaleAxis")
 
 
 __all__ = ["BackwardFoldScaleAxis", "FoldScaleAxis", "ForwardFoldScaleAxis"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -54,6 +55,12 @@ CATEGORY = {
         NEVER,
     ),
 }
+
+# They follow values that are narrow already; an input is not made narrow for their sake, because they add up
+# many numbers.
+SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
+# The largest number of types that have a smaller one than float32.
+LARGEST = {"float16": 65504.0}
 
 if "relay.ToMixedPrecision.keep_orig_output_dtype" not in CONFIGS:
     register_pass_config("relay.ToMixedPrecision.keep_orig_output_dtype", "bool")
@@ -115,23 +122,31 @@ class _Conversion:
     def call(self, node: Call) -> RelayExpr:
         args = [self.value[id(a)] for a in node.args]
         category = self.category(node)
+        attrs = node.attrs
         if category == FOLLOW:
-            # Constants are not asked: they can be had in either precision for nothing.
-            asked = [d for a in args if not isinstance(a, Constant) for d in self.floats(a)]
-            category = ALWAYS if asked and all(d == self.narrow for d in asked) else NEVER
-            attrs = node.attrs
-        else:
-            attrs = node.attrs
+            category = ALWAYS if self.follows(node, args) else NEVER
         if category == NEVER or not any(self.floats(a) for a in args):
             return Call(node.op, tuple(self.cast(a, "float32") for a in args), attrs, node.type_args, node.span)
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and CATEGORY.get(node.op.name) == ALWAYS:
             rule = self.rule(node)
-            # Sums are kept in single precision, unless the user says otherwise.
-            sums, result = (rule[1], rule[2]) if rule is not None else ("float32", self.narrow)
+            # Sums are kept in single precision at least, unless the user says otherwise.
+            wide_sums = "float64" if self.narrow == "float64" else "float32"
+            sums, result = (rule[1], rule[2]) if rule is not None else (wide_sums, self.narrow)
             wide = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
             return wide if sums == result else tensor.cast(wide, result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
+
+    def follows(self, node: Call, args: list[RelayExpr]) -> bool:
+        """Whether a call is narrow because its arguments are, or are had in either precision for nothing: constants,
+        and inputs of the function."""
+        if node.op.name == "clip" and max(abs(node.attrs.a_min), abs(node.attrs.a_max)) > LARGEST.get(
+                self.narrow, math.inf):
+            return False
+        free = (Constant,) if node.op.name in SUMS else (Constant, Var)
+        asked = [d for a in args if not isinstance(a, free) for d in self.floats(a)]
+        some = asked or any(self.floats(a) for a in args if isinstance(a, Var)) and node.op.name not in SUMS
+        return bool(some) and all(d == self.narrow for d in asked)
 
     def floats(self, e: RelayExpr) -> list[str]:
         if e.checked_type_ is None:
@@ -178,8 +193,8 @@ class _Conversion:
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> RelayFunctionPass:
     """Compute convolutions and matrix products in half precision, and what can follow them. ``missing_op_mode`` says
     what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent."""
-    if mixed_precision_type not in ("float16", "bfloat16"):
-        raise ValueError(f"ToMixedPrecision: float16 or bfloat16 is wanted, got '{mixed_precision_type}'")
+    if mixed_precision_type not in ("float16", "bfloat16", "float64"):
+        raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")
 
     @function_pass(opt_level=0, name="ToMixedPrecision", required=["InferType"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -8,7 +8,6 @@ from typing import Any
 from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
-from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...target import Target
 from ..expr import Call, Constant, Function, RelayExpr, const
@@ -16,34 +15,29 @@ from ..infer import dims
 from ..op import tensor, transform
 from ..op.record import CallAttrs
 from . import recognize
+from . import simplify_algebra as algebra
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
 from .live_window import live_window
+from .simplify_algebra import filled_with, static_shape
 
-RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten")
+RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten", "contrib_reverse_reshape")
+Rule = Callable[[Call, dict], "RelayExpr | None"]
+Table = dict[str, tuple[Rule, ...]]
 # Sums of products may be so many times as large, or as small, before they are multiplied by a number as after it.
 MODERATE = 1024.0
 
 
-def _static(e: RelayExpr) -> tuple[int, ...] | None:
-    """The shape of a tensor if all of it is known."""
-    t = e.checked_type_
-    if not isinstance(t, TensorType):
-        return None
-    shape = dims(t)
-    return shape if all(isinstance(d, int) for d in shape) else None
-
-
 def reshape_chain(node: Call, counts) -> RelayExpr | None:
     """Reshapes of reshapes are one; a reshape to the same shape is none."""
-    shape = _static(node)
+    shape = static_shape(node)
     if shape is None:
         return None
     source = node.args[0]
     while is_call(source, *RESHAPES):
         source = source.args[0]
-    if _static(source) == shape:
+    if static_shape(source) == shape:
         return source
-    return transform.reshape(source, shape, True) if source is not node.args[0] else None
+    return transform.reshape(source, shape, 0 in shape) if source is not node.args[0] else None
 
 
 def axes_of(node: Call) -> tuple[int, ...]:
@@ -61,7 +55,7 @@ def transpose_chain(node: Call, counts) -> RelayExpr | None:
         axes, source = tuple(inner[a] for a in axes), source.args[0]
     if axes == tuple(range(len(axes))):
         return source
-    shape = _static(source)
+    shape = static_shape(source)
     if shape is not None:
         order = [a for a in axes if shape[a] != 1]
         if order == sorted(order):
@@ -73,7 +67,7 @@ def transpose_chain(node: Call, counts) -> RelayExpr | None:
 def taken_slice(node: Call, counts) -> RelayExpr | None:
     """Taking one place that is known is cutting it out, which moves data only."""
     data, place = node.args
-    shape, wanted = _static(data), _static(node)
+    shape, wanted = static_shape(data), static_shape(node)
     if shape is None or wanted is None or not isinstance(place, Constant) or place.data.shape != ():
         return None
     if node.attrs.axis is None or node.attrs.batch_dims:
@@ -124,6 +118,8 @@ def cast_chain(node: Call, counts) -> RelayExpr | None:
 
 def _uniform(e: RelayExpr) -> Any:
     """The one value of a constant, None if there are several."""
+    fill = filled_with(e)
+    e = e if fill is None else fill
     if not isinstance(e, Constant) or e.data.dtype == "bfloat16":
         return None
     array = e.data.numpy()
@@ -264,9 +260,9 @@ def number_after_product(node: Call, counts) -> RelayExpr | None:
     return tensor.multiply(Call(node.op, args, node.attrs, (), node.span), const(number, dtype))
 
 
-def filled_like(value: int) -> Callable[[Call, Any], RelayExpr | None]:
+def filled_like(value: int) -> Rule:
     def rule(node: Call, counts) -> RelayExpr | None:
-        shape = _static(node)
+        shape = static_shape(node)
         return None if shape is None else transform.full(const(value, node.checked_type_.dtype), shape,
                                                          node.checked_type_.dtype)
 
@@ -275,17 +271,41 @@ def filled_like(value: int) -> Callable[[Call, Any], RelayExpr | None]:
 
 def concrete_like(node: Call, counts) -> RelayExpr | None:
     """Operators that take a shape or type from another tensor, with the shape or type itself."""
-    data, shape = node.args[0], _static(node)
-    if node.op.name == "cast_like":
+    data, shape, name = node.args[0], static_shape(node), node.op.name
+    if name == "cast_like":
         return tensor.cast(data, node.args[1].checked_type_.dtype)
     if shape is None:
         return None
-    return (
-        transform.reshape(data, shape, True) if node.op.name == "reshape_like" else transform.broadcast_to(data, shape)
-    )
+    if name == "full_like":
+        return transform.full(node.args[1], shape, node.checked_type_.dtype)
+    if name == "reshape_like":
+        return transform.reshape(data, shape, 0 in shape)
+    return (transform.broadcast_to if name == "broadcast_to_like" else transform.collapse_sum_to)(data, shape)
 
 
-RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
+_LIKE = {
+    "zeros_like": (filled_like(0),),
+    "ones_like": (filled_like(1),),
+    **dict.fromkeys(("reshape_like", "cast_like", "broadcast_to_like", "full_like", "collapse_sum_like"),
+                    (concrete_like,)),
+}
+
+# Shorter graphs, as those who read them expect.
+RULES: Table = {
+    **dict.fromkeys(RESHAPES, (reshape_chain,)),
+    **dict.fromkeys(("transpose", "layout_transform"), (algebra.moves_in_a_row,)),
+    "cast": (cast_chain, algebra.cast_of_clipped),
+    "clip": (algebra.clip_to_all,),
+    "add": (neutral, algebra.fill_beside, algebra.joined_numbers),
+    "multiply": (neutral, algebra.fill_beside, algebra.joined_numbers, algebra.product_of_sum),
+    "subtract": (neutral, algebra.fill_beside),
+    "divide": (neutral, algebra.fill_beside, algebra.over_root),
+    **dict.fromkeys(("argmax", "argmin", "argsort"), (algebra.order_of_quantized,)),
+    **_LIKE,
+}
+
+# Graphs that make better kernels.
+KERNEL_RULES: Table = {
     **dict.fromkeys(RESHAPES, (reshape_chain,)),
     "transpose": (transpose_chain,),
     "layout_transform": (layout_chain,),
@@ -301,15 +321,11 @@ RULES: dict[str, tuple[Callable[[Call, dict], RelayExpr | None], ...]] = {
     "nn.conv1d": (pad_into_window, live_window),
     "nn.conv2d": (pad_into_window, live_window),
     "nn.conv3d": (pad_into_window, live_window),
-    "zeros_like": (filled_like(0),),
-    "ones_like": (filled_like(1),),
-    "reshape_like": (concrete_like,),
-    "cast_like": (concrete_like,),
-    "broadcast_to_like": (concrete_like,),
+    **_LIKE,
 }
 
 
-def simplify_function(func: Function, mod: IRModule | None = None) -> Function:
+def simplify_function(func: Function, mod: IRModule | None = None, table: Table = KERNEL_RULES) -> Function:
     counts = use_counts(func)
 
     def rule(node):
@@ -319,7 +335,7 @@ def simplify_function(func: Function, mod: IRModule | None = None) -> Function:
         changed = True
         while changed and type(node) is Call and type(node.op) is Op:
             changed = False
-            for row in RULES.get(node.op.name, ()):
+            for row in table.get(node.op.name, ()):
                 got = row(node, counts)
                 if got is not None:
                     if got.checked_type_ is None:
@@ -331,14 +347,14 @@ def simplify_function(func: Function, mod: IRModule | None = None) -> Function:
     return rewrite_typed(func, rule, mod, counts)
 
 
-def SimplifyExpr() -> RelayFunctionPass:
-    """Apply the table of simplifications."""
+def SimplifyExpr(kernels: bool = False) -> RelayFunctionPass:
+    """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation."""
 
     @function_pass(opt_level=0, name="SimplifyExpr", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return simplify_function(func, mod)
+        return simplify_function(func, mod, KERNEL_RULES if kernels else RULES)
 
     return simplify
 
 
-__all__ = ["RULES", "SimplifyExpr", "simplify_function"]
+__all__ = ["KERNEL_RULES", "RULES", "SimplifyExpr", "simplify_function"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from .... import te, topi
 from ....ir.tensor_type import TensorType
+from ....topi.nn.utils import pads, spatial
 from ...expr import RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
 from ..rules import dims, may_equal, normalize_axis, tensor
+from .convolution import conv_inputs, conv_type, in_layout, sizes_by_name
 
 
 def _pairs(widths) -> tuple:
@@ -219,7 +221,20 @@ def _deformable_compute(attrs, inputs, out):
     )
 
 
-@op("nn.deformable_conv2d", 3, pattern=OUT_ELEMWISE_FUSABLE, compute=_deformable_compute)
+def _deformable_inputs(attrs, types):
+    """Offsets have two coordinates for each point of the window at each place of the result."""
+    data, weight = conv_inputs(attrs, [types[0], types[2]]) if not isinstance(types[2], TensorType) else (
+        types[0], types[2])
+    if isinstance(types[1], TensorType):
+        return [data, types[1], weight]
+    kernel = sizes_by_name(weight, attrs.kernel_layout, "the weight")
+    sizes = sizes_by_name(conv_type(attrs, [data, weight]), attrs.data_layout, "the result")
+    sizes["C"] = 2 * kernel["H"] * kernel["W"] * attrs.deformable_groups
+    return [data, TensorType(in_layout(sizes, attrs.data_layout), data.dtype), weight]
+
+
+@op("nn.deformable_conv2d", 3, pattern=OUT_ELEMWISE_FUSABLE, infer_inputs=_deformable_inputs,
+    compute=_deformable_compute)
 def deformable_conv2d(
     data,
     offset,
@@ -244,13 +259,13 @@ def deformable_conv2d(
         data,
         offset,
         weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
+        strides=spatial(strides, 2, "deformable_conv2d: strides"),
+        padding=padding if isinstance(padding, str) else sum(pads(padding, (1, 1), 2, "deformable_conv2d"), ()),
+        dilation=spatial(dilation, 2, "deformable_conv2d: dilation"),
         deformable_groups=int(deformable_groups),
         groups=int(groups),
-        channels=channels,
-        kernel_size=kernel_size,
+        channels=None if channels is None else int(channels),
+        kernel_size=None if kernel_size is None else spatial(kernel_size, 2, "deformable_conv2d: kernel_size"),
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,

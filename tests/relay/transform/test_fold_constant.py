@@ -1,0 +1,79 @@
+"""What depends on constants only is computed when compiling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.relay import transform
+from tvm.relay.testing import run_infer_type, run_opt_pass
+
+
+def folded(func, **options):
+    return run_opt_pass(func, transform.FoldConstant(**options))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_shapes_and_numbers_of_elements_are_known(dtype):
+    x = relay.var("x", shape=(8, 9, 10))
+    size = folded(relay.Function([x], relay.ndarray_size(relay.exp(x), dtype))).body
+    assert size.data.numpy() == 720 and size.data.dtype == dtype
+    shape = folded(relay.Function([x], relay.shape_of(relay.exp(x), dtype))).body
+    assert shape.data.numpy().tolist() == [8, 9, 10]
+
+
+def lets(place):
+    x = relay.var("x", shape=(1,))
+    a, b, c = relay.var("a"), relay.var("b"), relay.var("c")
+    rest = relay.Let(c, place(relay.add(b, x)), c)
+    return relay.Function([x], relay.Let(a, place(relay.const(1.5)), relay.Let(b, place(relay.add(a, a)), rest)))
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_names_of_constants_go(placed):
+    def place(e):
+        return relay.op.annotation.on_device(e, tvm.cpu(), constrain_result=True) if placed else e
+
+    x, c = relay.var("x", shape=(1,)), relay.var("c")
+    wanted = relay.Function([x], relay.Let(c, place(relay.add(place(relay.const(3.0)), x)), c))
+    tvm.ir.assert_structural_equal(folded(lets(place)), run_infer_type(wanted))
+
+
+def test_operators_made_of_others_are_computed_part_by_part():
+    rng = np.random.default_rng(5)
+    data = rng.standard_normal((2, 3, 4), dtype="float32")
+    gamma, beta, mean, var = (rng.random(3, "float32") + 0.5 for _ in range(4))
+    made = relay.nn.batch_norm(*[relay.const(v) for v in (data, gamma, beta, mean, var)])
+    got = folded(relay.Function([], relay.Tuple([made[0], made[1]]))).body
+    shape = (1, 3, 1)
+    wanted = (data - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + 1e-5) * gamma.reshape(shape)
+    np.testing.assert_allclose(got.fields[0].data.numpy(), wanted + beta.reshape(shape), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(got.fields[1].data.numpy(), mean)
+
+
+def test_quantized_operators_are_folded_where_that_is_asked_for():
+    x = relay.var("x", shape=(3,), dtype="int8")
+    const = relay.qnn.op.quantize(relay.const(np.array([1, 2, 3], "float32")), relay.const(0.5), relay.const(0))
+    func = relay.Function([x], relay.subtract(x, const))
+    tvm.ir.assert_structural_equal(folded(func), run_infer_type(func))
+    got = folded(func, fold_qnn=True).body.args[1]
+    assert got.data.dtype == "int8" and got.data.numpy().tolist() == [2, 4, 6]
+
+
+def test_a_chain_of_quantized_operators_folds_to_one_constant():
+    ones, zero, one = relay.const(np.ones((1, 1, 2, 2), "uint8")), relay.const(0), relay.const(1.0)
+    conv = relay.qnn.op.conv2d(ones, ones, zero, zero, one, one, kernel_size=(2, 2), channels=1)
+    scaled = relay.qnn.op.mul(conv, relay.const(np.array([10], "int32")), one, zero, one, zero, one, zero)
+    got = folded(relay.Function([], scaled), fold_qnn=True).body
+    assert got.data.dtype == "int32" and got.data.numpy().tolist() == [[[[40]]]]
+
+
+def test_a_long_chain_of_named_constants_is_folded_in_one_walk():
+    names = [relay.var(f"v{i}") for i in range(500)]
+    body = names[-1]
+    for i in reversed(range(len(names))):
+        body = relay.Let(names[i], relay.add(names[i - 1], relay.const(1.0)) if i else relay.const(0.0), body)
+    got = folded(relay.Function([], body)).body
+    assert got.data.numpy() == len(names) - 1

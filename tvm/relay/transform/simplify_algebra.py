@@ -1,0 +1,198 @@
+"""Simplifications that are shorter graphs, whatever they are compiled for: fills, numbers beside numbers, casts of what
+is clipped, changes of layout one after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...dtype import info
+from ...ir.op import OPS
+from ..expr import Call, Constant, RelayExpr, const
+from ..infer import dims
+from ..op import tensor, transform
+from ..op.layout import letters, parts
+from .function_pass import is_call, type_of
+
+
+def static_shape(e: RelayExpr) -> tuple[int, ...] | None:
+    """The shape of a tensor if all of it is known."""
+    shape = getattr(e.checked_type_, "shape", None)
+    if shape is None:
+        return None
+    sizes = dims(e.checked_type_)
+    return sizes if all(isinstance(d, int) for d in sizes) else None
+
+
+def filled_with(e: RelayExpr) -> Constant | None:
+    """The number a tensor is filled with."""
+    fill = e.args[0] if is_call(e, "full") else None
+    return fill if isinstance(fill, Constant) and fill.data.shape == () else None
+
+
+def fill_beside(node: Call, counts) -> RelayExpr | None:
+    """A tensor filled with one number, beside one that has the shape of the result, is that number."""
+    for side in (0, 1):
+        fill, other = filled_with(node.args[side]), node.args[1 - side]
+        if fill is not None and filled_with(other) is None and other.checked_type_ == node.checked_type_:
+            number = const(fill.data.numpy().item(), node.args[side].checked_type_.dtype)
+            args = (number, other) if side == 0 else (other, number)
+            return Call(node.op, args, node.attrs, (), node.span)
+    return None
+
+
+def _exact(c: RelayExpr) -> bool:
+    return isinstance(c, Constant) and c.data.dtype in ("float32", "float64", "int32", "int64")
+
+
+def split_constant(node: RelayExpr, name: str, counts) -> tuple[RelayExpr, Constant] | None:
+    """(x, c) of x + c or c + x (or of a product), if nobody else uses it."""
+    if not is_call(node, name) or counts.get(id(node), 1) > 1:
+        return None
+    for x, c in (node.args, tuple(reversed(node.args))):
+        if _exact(c) and not isinstance(x, Constant) and x.checked_type_ == node.checked_type_:
+            return x, c
+    return None
+
+
+def joined_numbers(node: Call, counts) -> RelayExpr | None:
+    """(x + c) + d is x + (c + d), and the same for products, wherever the constants stand."""
+    name = node.op.name
+    outer = split_constant(node, name, {})
+    inner = None if outer is None else split_constant(outer[0], name, counts)
+    if outer is None or inner is None:
+        return None
+    a, b = inner[1].data.numpy(), outer[1].data.numpy()
+    return OPS[name].attrs["build"](inner[0], Constant((a + b if name == "add" else a * b).astype(a.dtype)))
+
+
+def product_of_sum(node: Call, counts) -> RelayExpr | None:
+    """(x + c) * d is x * d + (c * d)."""
+    outer = split_constant(node, "multiply", {})
+    inner = None if outer is None else split_constant(outer[0], "add", counts)
+    if outer is None or inner is None:
+        return None
+    product = tensor.multiply(inner[0], outer[1])
+    type_of(product)
+    joined = joined_numbers(product, counts)
+    product = product if joined is None else joined
+    a, b = inner[1].data.numpy(), outer[1].data.numpy()
+    return tensor.add(product, Constant((a * b).astype(a.dtype)))
+
+
+def over_root(node: Call, counts) -> RelayExpr | None:
+    """c / sqrt(x) is c * rsqrt(x)."""
+    c, root = node.args
+    if not isinstance(c, Constant) or not is_call(root, "sqrt") or root.checked_type_ != node.checked_type_:
+        return None
+    made = tensor.rsqrt(root.args[0])
+    array = c.data.numpy()
+    return made if array.size == 1 and array.reshape(()) == 1 else tensor.multiply(c, made)
+
+
+def order_of_quantized(node: Call, counts) -> RelayExpr | None:
+    """Numbers are in the same order before they are dequantized, if there is one scale for all."""
+    data = node.args[0]
+    if not is_call(data, "qnn.dequantize") or data.args[0].checked_type_.dtype not in ("int8", "uint8", "int16"):
+        return None
+    scale = data.args[1]
+    if not isinstance(scale, Constant) or scale.data.numpy().size != 1 or not scale.data.numpy().item() > 1e-30:
+        return None
+    return Call(node.op, (data.args[0],), node.attrs, (), node.span)
+
+
+def _range(dtype: str) -> tuple[int, int] | None:
+    kind = info(dtype)
+    if kind.code == "uint":
+        return 0, 2**kind.bits - 1
+    return (-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1) if kind.code == "int" and dtype != "bool" else None
+
+
+def cast_of_clipped(node: Call, counts) -> RelayExpr | None:
+    """What is clipped to the range of an integer type may skip that type on its way to another."""
+    middle = node.args[0]
+    if not is_call(middle, "cast") or not is_call(middle.args[0], "clip"):
+        return None
+    source, holds = middle.args[0], _range(middle.attrs.dtype)
+    if holds is None or not holds[0] <= source.attrs.a_min <= source.attrs.a_max <= holds[1]:
+        return None
+    whole = _range(source.checked_type_.dtype) is not None
+    wide = _range(node.attrs.dtype)
+    fits = wide is not None and wide[0] <= source.attrs.a_min and source.attrs.a_max <= wide[1]
+    if not whole and not fits:
+        return None
+    same = source.checked_type_.dtype == node.attrs.dtype
+    return source if same else tensor.cast(source, node.attrs.dtype)
+
+
+def clip_to_all(node: Call, counts) -> RelayExpr | None:
+    """A clip to all that an integer type holds is none."""
+    holds = _range(node.checked_type_.dtype)
+    if holds is not None and node.attrs.a_min <= holds[0] and node.attrs.a_max >= holds[1]:
+        return node.args[0]
+    return None
+
+
+def _order(node: Call) -> tuple[int, ...]:
+    rank = len(dims(node.args[0].checked_type_))
+    axes = node.attrs.axes
+    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
+
+
+def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str]] | None:
+    """The dimensions before and after a change of places; ``named`` gives a transpose the names of its result."""
+    if is_call(node, "layout_transform"):
+        return tuple([f"{n or ''}{c}" for c, n in parts(x)] for x in (node.attrs.src_layout, node.attrs.dst_layout))
+    axes = _order(node)
+    if named is None or len(named) != len(axes):
+        return None
+    before = [""] * len(axes)
+    for name, axis in zip(named, axes):
+        before[axis] = name
+    return before, named
+
+
+def moves_in_a_row(node: Call, counts) -> RelayExpr | None:
+    """Transposes and changes of layout one after the other are one; there and back they are none."""
+    inner = node.args[0]
+    if is_call(node, "layout_transform") and node.attrs.src_layout == node.attrs.dst_layout:
+        return inner
+    if not is_call(inner, "transpose", "layout_transform"):
+        return _as_transpose(node) if is_call(node, "transpose") else None
+    if is_call(node, "transpose") and is_call(inner, "transpose"):
+        axes = tuple(_order(inner)[a] for a in _order(node))
+        return _transposed(inner.args[0], axes)
+    if is_call(node, "transpose"):
+        first = _as_layouts(inner, None)
+        middle = first[1] if first is not None else []
+        last = [middle[a] for a in _order(node)] if len(middle) == len(_order(node)) else None
+    else:
+        own = _as_layouts(node, None)
+        first, last = _as_layouts(inner, own[0]), own[1]
+        if first is not None and first[1] != own[0]:
+            return None
+    return None if first is None or last is None else _moved(inner.args[0], first[0], last, node)
+
+
+def _as_transpose(node: Call) -> RelayExpr | None:
+    return node.args[0] if _order(node) == tuple(range(len(_order(node)))) else None
+
+
+def _transposed(source: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:
+    return source if axes == tuple(range(len(axes))) else transform.transpose(source, axes)
+
+
+def _moved(source: RelayExpr, before: list[str], after: list[str], node: Call) -> RelayExpr | None:
+    shape, wanted = static_shape(source), static_shape(node)
+    if shape is None or wanted is None or math.prod(shape) != math.prod(wanted):
+        # Blocks that are filled up are cut off on the way back.
+        return None
+    if sorted(before) == sorted(after):
+        return _transposed(source, tuple(before.index(name) for name in after))
+    if {c for c in letters("".join(before)) if c.isupper()} != {c for c in letters("".join(after)) if c.isupper()}:
+        return None
+    return transform.layout_transform(source, "".join(before), "".join(after))
+
+
+__all__ = ["cast_of_clipped", "clip_to_all", "fill_beside", "filled_with", "joined_numbers", "moves_in_a_row",
+           "order_of_quantized", "over_root", "product_of_sum", "static_shape"]
