@@ -107,6 +107,9 @@ def build(
     """
     check_options(executor, runtime, workspace_memory_pools, constant_memory_pools)
     target, host = _targets(target, target_host)
+    if target.libs:
+        warnings.warn(f"target '{str(target).strip()}': {', '.join(target.libs)} is not available yet; every operator "
+                      "is compiled", stacklevel=2)
     with _records(target):
         return _build(ir_mod, target, host, params, mod_name, progress)
 

@@ -66,3 +66,9 @@ def test_the_older_paths_name_the_same():
     assert relay.build_module.create_executor is relay.create_executor
     with pytest.raises(tvm.TVMError, match="the virtual machine is not available yet"):
         relay.backend.vm.compile(module(), "llvm")
+
+
+def test_libraries_of_a_target_that_are_not_there_are_said():
+    x = relay.var("x", shape=(4,))
+    with pytest.warns(UserWarning, match="cblas is not available yet; every operator is compiled"):
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm -libs=cblas")
