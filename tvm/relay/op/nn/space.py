@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .... import te, topi
 from ....ir.tensor_type import TensorType
-from ....topi.nn.utils import pads, spatial
+from ....topi.nn.utils import spread, spread_pads
 from ...expr import RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
@@ -259,13 +259,13 @@ def deformable_conv2d(
         data,
         offset,
         weight,
-        strides=spatial(strides, 2, "deformable_conv2d: strides"),
-        padding=padding if isinstance(padding, str) else sum(pads(padding, (1, 1), 2, "deformable_conv2d"), ()),
-        dilation=spatial(dilation, 2, "deformable_conv2d: dilation"),
+        strides=spread(strides, 2, "deformable_conv2d: strides"),
+        padding=padding if isinstance(padding, str) else sum(spread_pads(padding, (1, 1), 2, "deformable_conv2d"), ()),
+        dilation=spread(dilation, 2, "deformable_conv2d: dilation"),
         deformable_groups=int(deformable_groups),
         groups=int(groups),
         channels=None if channels is None else int(channels),
-        kernel_size=None if kernel_size is None else spatial(kernel_size, 2, "deformable_conv2d: kernel_size"),
+        kernel_size=None if kernel_size is None else spread(kernel_size, 2, "deformable_conv2d: kernel_size"),
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
