@@ -85,20 +85,22 @@ def test_larger_models_agree_with_onnxruntime(name, shape, rng):
 @pytest.mark.slow
 def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
     """onnxruntime computes with integers; sums that fall halfway between two steps must go to the same side, or 50
-    layers make that four steps."""
+    layers make that four steps. Where its own optimized and plain runs differ by more, as on ARM, ours may too."""
     runtime = pytest.importorskip("onnxruntime")
     path = path_of("onnx/mobilenet_v2_int8_qdq.onnx")
     module, params = from_onnx(path, shape={"image": [1, 3, 244, 244]})
     with tvm.transform.PassContext(opt_level=3):
         lib = relay.build(module, "llvm", params=params)
     executor = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
-    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    sessions = [runtime.InferenceSession(path, o, providers=["CPUExecutionProvider"]) for o in (None, options)]
     for _ in range(3):
         image = rng.standard_normal((1, 3, 244, 244)).astype("float32")
         executor.run(image=image)
-        want = session.run(None, {"image": image})[0]
-        step = np.diff(np.unique(want)).min()
-        np.testing.assert_allclose(executor.get_output(0).numpy(), want, rtol=0, atol=1.01 * step)
+        want, plain = (session.run(None, {"image": image})[0] for session in sessions)
+        allowed = max(np.diff(np.unique(want)).min(), np.abs(want - plain).max())
+        np.testing.assert_allclose(executor.get_output(0).numpy(), want, rtol=0, atol=1.01 * allowed)
 
 
 @pytest.mark.slow

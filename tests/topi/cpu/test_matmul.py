@@ -15,8 +15,8 @@ from tvm.topi.cpu.machine import Machine
 from tvm.topi.schedule import schedule_for
 from tvm.topi.schedule.cpu import Planner
 
-AVX512 = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
-AVX2 = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+AVX512 = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2")
+AVX2 = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -num-cores=2")
 
 
 @pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])

@@ -74,7 +74,8 @@ class _Writer:
         if kind in (prim.IntImm, prim.FloatImm):
             if e.dtype in ("bool", "int32"):
                 return repr(bool(e.value) if e.dtype == "bool" else e.value)
-            return f"{e.dtype}({e.value!r})"
+            # A number of Python that is over every other is infinite; NaN has no such text.
+            return f"{e.dtype}({repr(e.value).replace('inf', '1e999')})"
         if kind in _BINARY:
             return f"({self.expr(e.a)} {_BINARY[kind]} {self.expr(e.b)})"
         if kind in _CALLS:
