@@ -196,8 +196,23 @@ int TVMModGetImport(TVMModuleHandle mod, int index, TVMModuleHandle *out) {
 
 /* ---- lookup ---- */
 
+/* A function whose name a C library or a compiler owns (exp, memcpy) is exported under the name with this prefix: under
+ * the bare name, code of the library itself would call it in place of libm's. The prefix is asked for first, because the
+ * loaders of some platforms answer a bare name from libm when the library has none. */
+static void *prefixed_symbol(void *library, const char *name) {
+  static const char prefix[] = "__tvm_function_";
+  size_t size = sizeof prefix + strlen(name);
+  char *symbol = malloc(size);
+  if (!symbol) return NULL;
+  snprintf(symbol, size, "%s%s", prefix, name);
+  void *address = library_symbol(library, symbol);
+  free(symbol);
+  return address;
+}
+
 void *TVMModGetSymbol(TVMModuleHandle mod, const char *name) {
   void *address = map_get(&mod->symbols, name);
+  if (!address && mod->library) address = prefixed_symbol(mod->library, name);
   if (!address && mod->library) address = library_symbol(mod->library, name);
   return address;
 }

@@ -17,6 +17,20 @@ EXPORT int twice(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code
   return 0;
 }
 
+/* A user's function 'exp'. */
+EXPORT int __tvm_function_exp(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
+  ret->v_int64 = args[0].v_int64 + 1;
+  *ret_code = kTVMArgInt;
+  return 0;
+}
+
+/* Both spellings: the prefixed one is the user's function. */
+EXPORT int __tvm_function_floor(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
+  return __tvm_function_exp(args, codes, n, ret, ret_code, resource);
+}
+
+EXPORT double floor(double x) { return x; }
+
 EXPORT int ask(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   void *function;
   if (__tvm_runtime_table->get_func_from_env(__tvm_module_ctx, "test.answer", &function)) return -1;

@@ -53,6 +53,18 @@ static void test_library_is_loaded_and_called(void) {
   OK(TVMFuncFree(func));
 }
 
+static void test_names_of_the_c_library_are_found_under_the_prefix(void) {
+  TVMModuleHandle mod = load();
+  TVMFunctionHandle func;
+  CHECK(call(mod, "exp", 6) == 7);
+  CHECK(call(mod, "floor", 6) == 7);
+  CHECK(TVMModGetSymbol(mod, "exp") == TVMModGetSymbol(mod, "__tvm_function_exp"));
+  CHECK(TVMModGetSymbol(mod, "sin") == NULL);
+  OK(TVMModGetFunction(mod, "__tvm_function_exp", 0, &func));
+  CHECK(func == NULL);
+  OK(TVMModFree(mod));
+}
+
 static void test_environment_is_imports_then_globals(void) {
   TVMFunctionHandle global, imported;
   TVMModuleHandle first = load(), second = load(), helper;
@@ -206,6 +218,7 @@ int main(int argc, char **argv) {
   kernel_path = argv[1];
   RUN(test_leftovers_of_the_dead_are_removed);
   RUN(test_library_is_loaded_and_called);
+  RUN(test_names_of_the_c_library_are_found_under_the_prefix);
   RUN(test_environment_is_imports_then_globals);
   RUN(test_missing_callee_is_named);
   RUN(test_lookup_through_shared_imports_is_linear);

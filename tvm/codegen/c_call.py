@@ -11,7 +11,7 @@ from ..ir.module import GlobalVar
 from ..ir.prim import Call, IntImm, PrimExpr, StringImm
 from . import c_expr, c_vector
 from .c_names import bare
-from .symbols import LIBM_BINARY, LIBM_UNARY
+from .symbols import LIBM_BINARY, LIBM_UNARY, means_library
 
 if TYPE_CHECKING:
     from .c_like import CLike
@@ -281,7 +281,7 @@ def _extern(p: CLike, node: Call) -> str:
     if own is not None:
         return own(p, node)
     _scalars_only(p, node, node.args[1:])
-    row = p.source.signatures.get(name)
+    row = None if means_library(name, p.source.signatures) else p.source.signatures.get(name)
     if row is not None:
         texts = [f"({kind}){p.value(arg)}" for arg, kind in zip(node.args[1:], row.parameters)]
         return f"{row.name}({', '.join(texts)})"

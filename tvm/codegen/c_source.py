@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..ir.prim import PrimExpr
 from . import c_helpers
 from .c_names import DECLARED, RESERVED, clean, quoted
+from .symbols import is_reserved, symbol_of
 
 if TYPE_CHECKING:
     from .c_like import CLike
@@ -18,7 +19,7 @@ _PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
 
 
 class Signature(NamedTuple):
-    """A function of the module: its name in C, its symbol, and its types."""
+    """A function of the module: its name in C, the name users know it by, and its types."""
 
     name: str
     symbol: str
@@ -54,7 +55,8 @@ class Source:
 
     def declare(self, key: str, symbol: str, result: str, parameters: tuple[str, ...]) -> Signature:
         """A function of the module, called ``key`` by the others."""
-        row = Signature(self.name(symbol), symbol, result, parameters)
+        hint = symbol + "_" if is_reserved(symbol) else symbol
+        row = Signature(self.name(hint), symbol, result, parameters)
         self.signatures[key] = self.signatures[symbol] = row
         return row
 
@@ -113,7 +115,8 @@ class Source:
         """Prototypes of the module's functions, so that their order does not matter."""
         lines = []
         for row in {id(r): r for r in self.signatures.values()}.values():
-            label = f" __asm__({_label(row.symbol)})" if row.name != row.symbol else ""
+            symbol = symbol_of(row.symbol)
+            label = f" __asm__({_label(symbol)})" if row.name != symbol else ""
             qualifier = self.dialect.function_qualifier
             lines.append(f"{qualifier}{row.result} {row.name}({', '.join(row.parameters) or 'void'}){label};")
         return lines

@@ -18,6 +18,7 @@ from . import llvm_jit
 from .llvm_builder import Builder
 from .llvm_module import CONTEXT, TABLE, ModuleText
 from .llvm_stmt import emit
+from .symbols import symbol_of
 
 
 def function_name(var, function: PrimFunc) -> str:
@@ -29,15 +30,16 @@ def emit_module(functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, flo
     module = ModuleText(cpu, float_flags)
     rows = []
     for name, function in functions:
-        symbol_name = str(function.attrs.get("global_symbol") or name)
-        if symbol_name in module.defined:
-            raise TVMError(f"two functions of the module have the symbol '{symbol_name}'")
+        public = str(function.attrs.get("global_symbol") or name)
+        if public in module.names:
+            raise TVMError(f"two functions of the module have the symbol '{public}'")
         result = _result_type(module, function)
+        symbol_name = module.names[public] = symbol_of(public)
         module.defined[symbol_name] = result
-        module.callees[name] = module.callees[symbol_name] = (symbol_name, result)
-        rows.append((symbol_name, function))
-    for symbol_name, function in rows:
-        _emit_function(module, symbol_name, function)
+        module.callees[name] = module.callees[public] = (symbol_name, result)
+        rows.append((public, function))
+    for public, function in rows:
+        _emit_function(module, public, function)
     return module
 
 
@@ -59,7 +61,8 @@ def _result_type(module: ModuleText, function: PrimFunc) -> str:
 
 def _emit_function(module: ModuleText, name: str, function: PrimFunc) -> None:
     b = Builder(module, name)
-    b.result = module.defined[name]
+    symbol_name = module.names[name]
+    b.result = module.defined[symbol_name]
     noalias = bool(function.attrs.get("tir.noalias"))
     parameters = []
     for number, param in enumerate(function.params):
@@ -69,7 +72,7 @@ def _emit_function(module: ModuleText, name: str, function: PrimFunc) -> None:
     emit(b, function.body)
     if not b.terminated:
         b.finish("ret void" if b.result == "void" else f"ret {b.result} {_zero(b.result)}")
-    head = f"define {b.result} {module.symbol(name)}({', '.join(parameters)}) #0 {{\nentry:"
+    head = f"define {b.result} {module.symbol(symbol_name)}({', '.join(parameters)}) #0 {{\nentry:"
     module.functions[place] = "\n".join([head, *b.entry, *b.out, "}", ""])
 
 
@@ -106,14 +109,15 @@ class CompiledCode:
         self.opt_level = opt_level
         self.imports = [llvm_jit.read_import(text) for text in module.imported]
         self.text = module.text(name, llvm_jit.data_layout(module.cpu))
-        self.names = tuple(module.defined)
+        self.symbols = dict(module.names)
+        self.names = tuple(self.symbols)
         self.object = llvm_jit.compile_object(self.text, self.cpu, opt_level, self.imports)
 
     def load(self) -> JitCode:
         """Put the code into this process."""
-        addresses, library = llvm_jit.load_object(self.object, (*self.names, TABLE, CONTEXT))
-        table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
-        return JitCode(addresses, table, context, library)
+        addresses, library = llvm_jit.load_object(self.object, (*self.symbols.values(), TABLE, CONTEXT))
+        code = {name: addresses[own] for name, own in self.symbols.items()}
+        return JitCode(code, addresses[TABLE], addresses[CONTEXT], library)
 
     def source(self, fmt: str = "") -> str:
         if fmt in ("", "ll"):

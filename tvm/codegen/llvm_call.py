@@ -30,6 +30,7 @@ from .llvm_intrinsic import check_available, full_name
 from .llvm_runtime import free_held, leave, runtime_call
 from .llvm_struct import STRUCT_CALLS
 from .llvm_value import choose, value
+from .symbols import means_library
 
 
 def emit_call(b: Builder, node: Call) -> str:
@@ -319,7 +320,7 @@ def _extern(pure: bool) -> Callable[[Builder, Call], str]:
             return own(b, node, node.args[1:])
         text, kinds = _arguments(b, node.args[1:])
         result = b.types[node.dtype] if node.dtype not in ("void", "handle0") else "void"
-        symbol_name, known = b.module.callee(name)
+        symbol_name, known = (name, None) if means_library(name, b.module.names) else b.module.callee(name)
         if known is not None:
             result = known
         else:

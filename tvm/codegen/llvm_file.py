@@ -10,6 +10,7 @@ from ..target.cpu import resolve_cpu
 from ..target.target import Target
 from . import llvm_jit
 from .llvm_module import CONTEXT, TABLE
+from .symbols import name_of
 
 _ENTRY = re.compile(r'^@__tvm_main__ = .* c"(.*)\\00"', re.MULTILINE)
 _DEFINED = re.compile(
@@ -25,14 +26,17 @@ def load_file(path: str, fmt: str = "") -> Module:
         raise TVMError(f"load_module: '{path}' is no LLVM {fmt or 'file'}: {error}") from None
     cpu = resolve_cpu(Target("llvm"))
     code = llvm_jit.compile_object(text, cpu)
-    names = _DEFINED.findall(text)
+    symbols = {name_of(symbol): symbol for symbol in _DEFINED.findall(text)}
     variables = [name for name in (TABLE, CONTEXT) if f"@{name} = " in text]
     entry = _ENTRY.search(text)
 
     def load() -> JitCode:
-        addresses, library = llvm_jit.load_object(code, (*names, *variables))
+        addresses, library = llvm_jit.load_object(code, (*symbols.values(), *variables))
         return JitCode(
-            {name: addresses[name] for name in names}, addresses.get(TABLE, 0), addresses.get(CONTEXT, 0), library
+            {name: addresses[symbol] for name, symbol in symbols.items()},
+            addresses.get(TABLE, 0),
+            addresses.get(CONTEXT, 0),
+            library,
         )
 
     def save(target: str, form: str) -> None:
@@ -41,4 +45,4 @@ def load_file(path: str, fmt: str = "") -> Module:
         with open(target, "wb") as file:
             file.write(code)
 
-    return from_code(load, names, entry_name=entry and entry.group(1), source=lambda form: text, save=save)
+    return from_code(load, symbols, entry_name=entry and entry.group(1), source=lambda form: text, save=save)

@@ -31,6 +31,8 @@ class ModuleText:
         self.types = Types("half" if can_convert else "i16")
         self.index_type = "i32" if _is_32_bit(cpu.triple) else "i64"
         self.functions: list[str] = []
+        # Functions by the names users know: their symbols. And the LLVM result types of symbols.
+        self.names: dict[str, str] = {}
         self.defined: dict[str, str] = {}
         self.declared: dict[str, str] = {}
         self.constants: list[str] = []
@@ -135,8 +137,8 @@ class ModuleText:
         """Tell the runtime about the functions when the program starts: for code linked into it statically."""
         function = self.declare("TVMBackendRegisterSystemLibSymbol", "i32", "ptr, ptr")
         lines = ["define internal void @.register() #0 {", "entry:"]
-        for name in (TABLE, CONTEXT, *self.defined):
-            lines.append(f"  call i32 {function}(ptr {self.string(name)}, ptr {symbol(name)})")
+        for name, own in {TABLE: TABLE, CONTEXT: CONTEXT, **self.names}.items():
+            lines.append(f"  call i32 {function}(ptr {self.string(name)}, ptr {symbol(own)})")
         self.functions.append("\n".join([*lines, "  ret void", "}", ""]))
         kind = "{ i32, ptr, ptr }"
         row = f"{kind} {{ i32 65535, ptr @.register, ptr null }}"
