@@ -150,9 +150,14 @@ def test_options_act_on_the_worker():
     assert result.all_cost > 3 * 0.04 + 0.2, "three repeats of 40 ms and a rest of 200 ms"
 
 
-def test_loaders_of_other_devices_are_refused():
+def test_loaders_of_other_devices_and_arrays_of_ones_own_are_refused():
     with pytest.raises(tvm.TVMError, match="module_loader"):
         autotvm.LocalRunner(module_loader=lambda *_: None)
+    runner = autotvm.LocalRunner()
+    with pytest.raises(tvm.TVMError, match="ref_input, arrays of one's own, is not available yet"):
+        runner.ref_input = [tvm.nd.array([1.0])]
+    runner.ref_input = None
+    assert runner.ref_input is None
 
 
 @autotvm.template("test/endless_lowering")

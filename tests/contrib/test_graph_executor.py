@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
+from tvm.runtime.container import Map
 
 SHAPE = (4, 16)
 
@@ -40,8 +44,17 @@ def test_inputs_by_name_number_and_keyword(lib, arrays):
     out = tvm.nd.empty(SHAPE)
     np.testing.assert_allclose(executor.get_output(1, out).numpy(), -expected(arrays), rtol=1e-5, atol=1e-5)
     shapes, dtypes = executor.get_input_info()
+    assert isinstance(shapes, Map) and isinstance(dtypes, Map)
     assert shapes["x"] == SHAPE and dtypes["x"] == "float32"
     np.testing.assert_array_equal(executor.get_input("w").numpy(), arrays["w"])
+
+
+def test_the_executor_comes_with_its_package():
+    found = subprocess.run(
+        [sys.executable, "-c", "import tvm.contrib; print(tvm.contrib.graph_executor.GraphModule.__name__)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.strip() == "GraphModule"
 
 
 def test_arrays_are_read_and_written_in_place(lib, arrays):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import tvm.ir.primop  # noqa: F401  (operators)
+from tvm import relay
 from tvm.ir.attrs import DictAttrs
 from tvm.ir.module import GlobalVar, IRModule
 from tvm.ir.prim import Add, CommReducer, FloatImm, IntImm, IterVar, Let, Mul, Range, Reduce, SizeVar, Sub, Var, const
@@ -91,6 +92,30 @@ def test_sharing_does_not_matter():
     x = Var("x", "int32")
     shared = Add(x, const(1, "int32"))
     assert same(shared * shared, Add(x, const(1, "int32")) * Add(x, const(1, "int32")))
+
+
+def test_an_operator_used_twice_is_not_two_operators():
+    x = relay.var("x", shape=(2,))
+
+    def equal(a, b) -> bool:
+        got = {structural_equal(*pair, map_free_vars=free) for pair in ((a, b), (b, a)) for free in (False, True)}
+        assert len(got) == 1
+        return got.pop()
+
+    def once():
+        y = relay.add(x, x)
+        return relay.add(y, y)
+
+    def twice():
+        return relay.add(relay.add(x, x), relay.add(x, x))
+
+    assert equal(once(), once()) and equal(twice(), twice()) and not equal(once(), twice())
+    # Beside an object that both sides have, which is looked into before and after the other operands.
+    e = relay.exp(x)
+    log = relay.log(e)
+    for order in (1, -1):
+        left, own, other = (relay.Tuple([log, relay.sin(v)][::order]) for v in (e, e, relay.exp(x)))
+        assert equal(left, own) and not equal(left, other)
 
 
 def test_a_doubling_dag_takes_linear_time():

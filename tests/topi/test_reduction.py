@@ -54,6 +54,20 @@ def test_all_and_any(rng):
         check([data], made)
 
 
+def test_sums_and_products_of_truths_are_truths(rng):
+    def within(function):
+        return lambda x, **where: function(x, dtype=bool, **where)
+
+    table = {"sum": within(np.sum), "prod": within(np.prod), "max": np.max, "min": np.min}
+    check([rng.random((3, 1, 5)) > 0.6], cases(table, [None, 0, -1, (0, 2), ()]))
+    check([np.zeros((0, 3), bool)], cases({"sum": table["sum"], "prod": table["prod"]}, [0, None]))
+
+
+def test_means_of_truths_are_refused():
+    with pytest.raises(TypeError, match="mean: the quotient of bool values is not defined; cast to float32"):
+        topi.mean(te.placeholder((3,), "bool", name="x"))
+
+
 def test_places_of_extremes(rng):
     data = rng.integers(0, 4, (3, 5, 2)).astype("float32")
     made = {}

@@ -18,7 +18,7 @@ def exclusive(function, identity):
     return reference
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "bool"])
 def test_running_sums_and_products(rng, dtype):
     data = rng.integers(1, 4, (3, 1, 5)).astype(dtype)
     cases = {}

@@ -208,6 +208,23 @@ def test_multibox_detection(rng):
             np.testing.assert_array_equal(found[b, place], boxes[b, box] if box in kept else np.full(6, -1))
 
 
+def test_multibox_keeps_the_background_as_a_class(rng):
+    n, threshold = 9, np.float32(0.5)
+    scores = rng.dirichlet(np.ones(3), (2, n)).transpose(0, 2, 1).astype("float32")
+    anchors, moves = random_boxes(rng, 1, n), (rng.normal(size=(2, n * 4)) * 0.3).astype("float32")
+
+    def boxes_of(least, keep):
+        return evaluate([scores, moves, anchors], lambda *t: topi.vision.multibox_transform_loc(
+            *t, False, least, keep_background=keep))
+
+    kept, counts = boxes_of(threshold, True)
+    best, score = scores.argmax(1), scores.max(1)
+    np.testing.assert_array_equal(counts, [n, n])
+    np.testing.assert_array_equal(kept[..., 0], np.where(score < threshold, 0, best))
+    np.testing.assert_array_equal(kept[..., 1], score)
+    np.testing.assert_array_equal(kept[..., 2:], boxes_of(0.0, False)[0][..., 2:])
+
+
 def propose(scores, moves, info, scales, ratios, stride, threshold, pre, post, least):
     """The proposal layer, image by image, anchors as numbers."""
     out = []

@@ -1,13 +1,14 @@
 """Structural equality and hashing.
 
 Two nodes are equal when their fields are, with variables matched where they are defined: names of variables do not
-matter, and neither does sharing (a tree equals the same tree with common parts). A variable that is used but not
-defined inside equals only itself, unless ``map_free_vars`` is given.
+matter. Neither does sharing (a tree equals the same tree with common parts), except of the classes in GRAPH_CLASSES:
+an operator of a graph that is computed once and used twice differs from two that compute the same. A variable that is
+used but not defined inside equals only itself, unless ``map_free_vars`` is given.
 
 Which fields count, in which order, and where variables are defined is the table RULES; every other class counts all
 its fields in order. Equality and hash read the same table, so equal nodes have equal hashes; only float attributes
-that were rounded differently are equal with different hashes. Hashes depend on content alone: they are the same in
-every process.
+that were rounded differently are equal with different hashes. Sharing does not enter hashes. They depend on content
+alone: they are the same in every process.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ RULES: dict[str, str] = {
 
 # Classes whose objects are variables: matched where they are defined. Other IRs add theirs.
 VARIABLE_CLASSES: list[type] = [Var, TypeVar]
+# Classes whose objects are nodes of a dataflow graph: one on the left stands for one on the right; IRs add theirs.
+GRAPH_CLASSES: list[type] = []
 
 
 class _Plan(NamedTuple):
@@ -58,6 +61,7 @@ class _Plan(NamedTuple):
     defines: tuple[bool, ...] = ()
     parts: Callable[[Any], tuple] = lambda node: ()
     tag: str = ""
+    is_graph: bool = False
 
 
 _NODE, _VAR, _LITERAL, _NAMED, _SEQUENCE, _MAPPING, _DATA = range(7)
@@ -84,7 +88,7 @@ def _make_plan(cls: type) -> _Plan:
     if issubclass(cls, (DictAttrs, Mapping)):
         return _Plan(_MAPPING, tag="map")
     if issubclass(cls, Node):
-        return _node_plan(cls)
+        return _node_plan(cls)._replace(is_graph=cls in GRAPH_CLASSES)
     if issubclass(cls, (list, tuple)):
         return _Plan(_SEQUENCE, tag="list")
     return _Plan(_DATA, tag=cls.__name__)
@@ -210,17 +214,20 @@ def _path(steps: tuple, side: int) -> ObjectPath:
 
 
 class _Comparison:
-    """One run of structural equality: pairs still to compare, and variables matched so far.
+    """One run of structural equality: pairs still to compare, and variables and nodes of graphs matched so far.
 
     Matches are never undone, so a pair found equal once stays equal. The first difference ends the run.
     """
 
-    __slots__ = ("backward", "forward", "renamed", "skipped", "stack")
+    __slots__ = ("backward", "forward", "graph", "renamed", "skipped", "stack")
 
     def __init__(self):
         self.forward: dict[Any, Any] = {}
         self.backward: dict[Any, Any] = {}
-        # Whether some variable was matched with another: then one object on both sides need not mean equality.
+        # Nodes of graphs by identity, the left ones (0) with their right ones and the right ones (1) with their left.
+        self.graph: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
+        # Whether some variable or node of a graph was matched with another: then one object on both sides need not
+        # mean equality.
         self.renamed = False
         # Objects found on both sides and not looked into; their variables stand for themselves.
         self.skipped: list[Any] = []
@@ -237,7 +244,7 @@ class _Comparison:
                 self.skipped.append(a)
                 continue
             cls = a.__class__
-            kind, labels, defines, parts, _ = plans.get(cls) or _plan(cls)
+            kind, labels, defines, parts, _, is_graph = plans.get(cls) or _plan(cls)
             if kind != _NODE:
                 if kind == _VAR and self.forward.get(a) is b:
                     continue
@@ -252,6 +259,8 @@ class _Comparison:
             if pair in seen:
                 continue
             seen.add(pair)
+            if is_graph and not self.matches(a, b):
+                return Mismatch(_path(path, 1), _path(path, 2), a, b, f"a {_kind(a)} used twice against two of them")
             x, y = parts(a), parts(b)
             for i in range(len(labels) - 1, -1, -1):
                 u, v = x[i], y[i]
@@ -269,7 +278,7 @@ class _Comparison:
     def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
         """Compare what is no plain node: where and why it differs; None after pushing what is left to compare."""
         if kind == _DATA:
-            return None if _same_data(a, b) else (path, f"{_show(a)} against {_show(b)}")
+            return None if a is b or _same_data(a, b) else (path, f"{_show(a)} against {_show(b)}")
         if kind == _SEQUENCE:
             return self.sequence(a, b, free, path)
         if kind == _MAPPING:
@@ -322,7 +331,8 @@ class _Comparison:
         return None
 
     def fix_skipped(self) -> None:
-        """Match the variables of everything skipped so far with themselves, before any is given another meaning."""
+        """Match the variables and nodes of graphs of everything skipped so far with themselves, before any is given
+        another meaning."""
         self.renamed = True
         stack, seen = self.skipped, set()
         while stack:
@@ -334,11 +344,20 @@ class _Comparison:
             elif plan.kind == _NODE:
                 if id(value) not in seen:
                     seen.add(id(value))
+                    if plan.is_graph:
+                        self.matches(value, value)
                     stack.extend(plan.parts(value))
             elif plan.kind == _MAPPING:
                 stack.extend(value.values())
             elif plan.kind == _SEQUENCE:
                 stack.extend(value)
+
+    def matches(self, a: Any, b: Any) -> bool:
+        """Match nodes of two graphs; False if one of them is matched with another already."""
+        if a is not b and not self.renamed:
+            self.fix_skipped()
+        left, right = self.graph
+        return left.setdefault(id(a), b) is b and right.setdefault(id(b), a) is a
 
     def variable(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
         if a is not b and not self.renamed:
@@ -441,8 +460,8 @@ def _indent(text: str) -> str:
 class _Numbering:
     """Gives every distinct structure a number; the sequence of new structures is what gets hashed.
 
-    Two nodes with one number are structurally equal, so sharing does not matter; numbers are given in the order of
-    first visit, so the sequence depends on content alone.
+    Two nodes with one number are structurally equal but for sharing, which no number tells; numbers are given in the
+    order of first visit, so the sequence depends on content alone.
     """
 
     def __init__(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir import structural
 from ..ir.adt import Constructor, TypeData
 from ..ir.node import Node
 from .expr import _TYPED, ExprWithOp, RelayExpr, Var
@@ -66,6 +67,8 @@ def pattern_variables(pattern: Pattern) -> list[Var]:
             stack.extend(reversed(p.patterns))
     return out
 
+
+structural.GRAPH_CLASSES.append(Match)
 
 __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
            "PatternWildcard", "TypeData", "pattern_variables"]

@@ -18,6 +18,7 @@ from .adt import Match, pattern_variables
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
 from .infer import dims, infer_type
+from .op.nn.convolution import filters_in_front, is_depthwise_layout
 from .substitute import free_vars
 
 # Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
@@ -217,7 +218,7 @@ def _conv_macs(node: Call) -> int:
     layout = node.attrs.kernel_layout
     filters = weight[layout.index("O")]
     per_output = _product(weight) // int(filters)
-    if node.attrs.groups > 1 and layout == "HWOI":
+    if is_depthwise_layout(node.attrs) or filters_in_front(node.attrs, [a.checked_type for a in node.args]):
         per_output = _product(weight) // int(filters * weight[layout.index("I")])
     return per_output * _product(out)
 

@@ -389,6 +389,8 @@ Expr = RelayExpr
 
 # Variables are matched where they are defined; their names do not count.
 structural.VARIABLE_CLASSES.append(Var)
+# What computes; tuples and functions only hold what others compute.
+structural.GRAPH_CLASSES.extend((Call, Let, If, RefCreate, RefRead, RefWrite))
 structural.RULES.update({
     "relay.Function": "type_params! params! ret_type body attrs",
     "relay.Call": "op args attrs",

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import te, tir
 from ..dtype import info
-from ..error import ExprValueError
+from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import PrimExpr, const, convert
 from . import tag, utils
@@ -159,6 +159,9 @@ def argmin(data, axis=None, keepdims=False, select_last_index=False):
 
 def mean(data, axis=None, keepdims=False):
     """The mean over some axes."""
+    check_tensor(data, "mean")
+    if info(data.dtype).is_bool:
+        raise ExprTypeError("mean: the quotient of bool values is not defined; cast to float32 first")
     kind = wide(data.dtype)
     source = data
     if kind != data.dtype:

@@ -15,6 +15,7 @@ from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
 from ..tir.ir_builder import BufferVar, IRBuilder, create
+from ..tir.op import plus, times
 from .scatter import nest, on_gpu
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
@@ -142,12 +143,12 @@ def _flag(exclusive: Any) -> bool:
 
 def cumsum(data, axis=None, dtype=None, exclusive=None):
     """The sum of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, primop.add, 0, "cumsum", axis, dtype, _flag(exclusive))
+    return scanop(data, plus, 0, "cumsum", axis, dtype, _flag(exclusive))
 
 
 def cumprod(data, axis=None, dtype=None, exclusive=None):
     """The product of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, primop.multiply, 1, "cumprod", axis, dtype, _flag(exclusive))
+    return scanop(data, times, 1, "cumprod", axis, dtype, _flag(exclusive))
 
 
 __all__ = ["cumprod", "cumsum", "scanop"]

@@ -65,8 +65,9 @@ def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
 
 def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, output_shape: Sequence | None = None):
     """Transforms of frames of ``n_fft`` elements, ``hop_length`` apart, of each row of ``data``: (batch, frequencies,
-    frames, 2). The window lies in the middle of the frame; only the first half of the frequencies if ``onesided``."""
-    _float(data, "stft"), _float(window, "stft")
+    frames, 2). The window, of any type of numbers, lies in the middle of the frame; only the first half of the
+    frequencies if ``onesided``."""
+    _float(data, "stft"), check_tensor(window, "stft")
     if len(data.shape) != 2 or len(window.shape) != 1:
         raise ExprValueError(
             f"stft: takes rows and one window, got {len(data.shape)} and {len(window.shape)} dimensions"
@@ -85,7 +86,7 @@ def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, outp
 
     def element(batch, frequency, frame, which):
         place = k + before
-        value = data(batch, frame * hop_length + place) * window(k) * factor
+        value = data(batch, frame * hop_length + place) * primop.cast(dtype, window(k)) * factor
         turn = _turn(frequency, place, convert(n_fft))
         return te.sum(value * tir.Select(primop.equal(which, 0), cosines(turn), -sines(turn)), axis=k)
 

@@ -215,6 +215,14 @@ def test_anchors_and_reorder():
     )
     assert int(count[0]) == 12 and moved.shape == (1, 12, 6)
     np.testing.assert_allclose(moved[0, :, 2:], np.clip(prior[0], 0, 1), atol=1e-5)
+    kept, count = run(
+        lambda p, l, a: relay.vision.multibox_transform_loc(p, l, a, threshold=0.5, keep_background=True),
+        np.array([[[0.9] * 4 + [0.1] * 8, [0.1] * 4 + [0.3] * 4 + [0.7] * 4]], "float32"),
+        np.zeros((1, 48), "float32"),
+        prior,
+    )
+    assert int(count[0]) == 12
+    np.testing.assert_allclose(kept[0, ::4, :2], [[0, 0.9], [0, 0.3], [1, 0.7]], atol=1e-6)
     wide = f32(1, 4, 4, 4)
     got = run(lambda a: relay.vision.yolo_reorg(a, 2), wide)
     assert got.shape == (1, 16, 2, 2) and sorted(got.ravel()) == sorted(wide.ravel())
@@ -239,11 +247,6 @@ REFUSALS = {
         "NCHW or NHWC",
     ),
     "roi_pool": (lambda x, r: relay.vision.roi_pool(x, r, 2, 1.0, layout="NHWC"), [tensor(1), tensor(1)], "NCHW"),
-    "background": (
-        lambda p, l, a: relay.vision.multibox_transform_loc(p, l, a, keep_background=True),
-        [tensor(1), tensor(1), tensor(1)],
-        "keep_background",
-    ),
     "yolo": (lambda x: relay.vision.yolo_reorg(x, 2), [tensor(1, 3, 4, 4)], "do not divide by a stride"),
 }
 

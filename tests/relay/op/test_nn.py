@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled import check_all, refused, run, tensor
+from compiled import check_all, executor, refused, run, tensor
 
+import tvm
 from tvm import relay
+from tvm.relay import transform
 
 rng = np.random.default_rng(7)
 
@@ -55,6 +57,59 @@ def test_conv_transpose_spreads_kernels(n):
             )
         )
     check_all(cases, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n, data_layout", [(1, "NCW"), (2, "NCHW"), (2, "NHWC"), (3, "NCDHW")])
+def test_depthwise_weights_with_a_multiplier_are_filters_of_their_channels(n, data_layout):
+    build = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[n]
+    x, w = f32(2, 5, *(7, 6, 5)[:n]), f32(5, 3, *(3, 2, 3)[:n])
+    options = {"groups": 5, "channels": 15, "kernel_size": w.shape[2:], "padding": 1, "data_layout": data_layout,
+               "kernel_layout": "OIW" if n == 1 else "OIHW" if n == 2 else "OIDHW"}  # fmt: skip
+    own = x.transpose(0, *range(2, n + 2), 1) if data_layout == "NHWC" else x
+    plain = w.reshape(15, 1, *w.shape[2:])
+    want = run(lambda a, b: build(a, b, **options), own, plain)
+    got = run(lambda a, b: build(a, b, **options), own, w)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    # Constant weights take other ways: they are folded, scaled and put into blocks.
+    scale = f32(15, *[1] * n).ravel() if data_layout == "NHWC" else f32(15, *[1] * n)
+    scaled = run(lambda a: relay.multiply(build(a, relay.const(w), **options), relay.const(scale)), own)
+    np.testing.assert_allclose(scaled, want * scale, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name, one", [
+    ("FoldScaleAxis", transform.FoldScaleAxis()),
+    ("AlterOpLayout", transform.AlterOpLayout()),
+    ("NHWC", transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})),
+    ("NCHW5c", transform.ConvertLayout({"nn.conv2d": ["NCHW5c", "default"]})),
+])  # fmt: skip
+def test_passes_leave_what_weights_with_a_multiplier_mean(name, one):
+    x, w, s = f32(1, 5, 6, 7), f32(5, 3, 3, 3), abs(f32(15, 1, 1))
+    data = relay.var("x0", shape=x.shape)
+    made = relay.multiply(relay.nn.conv2d(data, relay.const(w), groups=5, channels=15, kernel_size=(3, 3)),
+                          relay.const(s))
+    mod = transform.InferType()(tvm.IRModule.from_expr(relay.Function([data], made)))
+    assert relay.analysis.get_total_mac_number(mod["main"]) == 15 * 4 * 5 * 9
+    with tvm.target.Target("llvm -mcpu=generic"):
+        mod = one(mod)
+    got = executor(mod, "llvm", tvm.cpu(0))
+    got.set_input("x0", x)
+    got.run()
+    plain = run(lambda a, b: relay.nn.conv2d(a, b, groups=5), x, w.reshape(15, 1, 3, 3))
+    np.testing.assert_allclose(got.get_output(0).numpy(), plain * s, rtol=1e-4, atol=1e-4)
+
+
+def test_multipliers_of_constants_and_of_quantized_weights():
+    x, w = rng.integers(0, 9, (1, 4, 5, 6)).astype("uint8"), rng.integers(0, 9, (4, 2, 3, 3)).astype("uint8")
+    zero = np.array([1, 0, 3, 2], "int32")
+    options = {"groups": 4, "channels": 8, "kernel_size": (3, 3), "out_dtype": "int32"}
+    own, centered = x.astype("int32"), (w.astype("int32") - zero.reshape(4, 1, 1, 1)).reshape(8, 1, 3, 3)
+    want = run(lambda a, b: relay.nn.conv2d(a, b, **options), own, centered)
+    number, scale = relay.const(0, "int32"), relay.const(1.0)
+    got = run(lambda a, b: relay.qnn.op.conv2d(a, b, number, relay.const(zero), scale, scale, **options), x, w)
+    np.testing.assert_array_equal(got, want)
+    layer = relay.nn.conv2d(relay.const(own), relay.const(centered.reshape(4, 2, 3, 3)), **options)
+    folded = transform.FoldConstant()(tvm.IRModule.from_expr(relay.Function([], layer)))["main"].body
+    np.testing.assert_array_equal(folded.data.numpy(), want)
 
 
 def test_conv_transpose_channels_last():

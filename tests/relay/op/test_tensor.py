@@ -195,6 +195,21 @@ def test_fixed_point_multiply():
     check_all([("fixed", lambda v: relay.fixed_point_multiply(v, multiplier, shift), [x], want)])
 
 
+def test_reductions_of_truths_keep_their_type(rng):
+    x = rng.random((3, 7)) > 0.8
+    check_all([
+        ("sum", lambda a: relay.sum(a, 1), [x], x.sum(1, dtype=bool)),
+        ("sum of all", relay.sum, [x], x.sum(dtype=bool)),
+        ("prod", lambda a: relay.prod(a, 0), [~x], (~x).prod(0, dtype=bool)),
+        ("any", lambda a: relay.any(a, 0, True), [x], x.any(0, keepdims=True)),
+        ("all", lambda a: relay.all(a, 1), [~x], (~x).all(1)),
+        ("max", lambda a: relay.max(a, 1), [x], x.max(1)),
+        ("min", lambda a: relay.min(a, 1), [~x], (~x).min(1)),
+        ("cumsum", lambda a: relay.cumsum(a, 1), [x], x.cumsum(1, dtype=bool)),
+        ("cumprod", lambda a: relay.cumprod(a, 0), [~x], (~x).cumprod(0, dtype=bool)),
+    ])  # fmt: skip
+
+
 def test_reductions():
     x = rng.standard_normal((3, 4, 5)).astype("float32")
     lse = np.log(np.exp(x).sum(1))
@@ -281,6 +296,8 @@ REFUSALS = {
     "bits of floats": (lambda x: relay.bitwise_and(x, x), [tensor(3)], "only integers have bits, got float32"),
     "shift of floats": (lambda x: relay.left_shift(x, x), [tensor(3)], "only integers have bits"),
     "fixed point": (lambda x: relay.fixed_point_multiply(x, 3, 4), [tensor(3)], "int32 is wanted, got float32"),
+    "mean of bools": (lambda x: relay.mean(x), [tensor(3, dtype="bool")], "cast to float32"),
+    "variance of bools": (lambda x: relay.variance(x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
     "axis": (lambda x: relay.sum(x, 3), [tensor(2, 3)], "axis 3"),
     "axis twice": (lambda x: relay.sum(x, (0, 0)), [tensor(2, 3)], "twice"),
     "tuple": (lambda x: relay.exp(relay.Tuple([x, x])), [tensor(2, 3)], "must be a tensor"),

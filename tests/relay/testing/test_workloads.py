@@ -161,6 +161,22 @@ def test_initial_values():
         testing.create_workload(relay.Function(relay.free_vars(strange), strange))
 
 
+def test_a_workload_seeds_what_a_script_draws_after_it():
+    x = relay.var("data", shape=(1, 3))
+    net = relay.nn.dense(x, relay.var("w_weight"), units=2)
+    func = relay.Function(relay.free_vars(net), net)
+    before = np.random.get_state()
+    try:
+        drawn = []
+        for seed in (0, 0, 1):
+            testing.create_workload(func, seed=seed)
+            drawn.append(np.random.uniform(size=3))
+    finally:
+        np.random.set_state(before)
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()
+
+
 def test_unknown_depths_are_refused():
     for make in (
         lambda: testing.resnet.get_workload(num_layers=19),

@@ -36,8 +36,9 @@ def test_factors_before_a_convolution_go_into_its_weight():
                   relay.var("b", shape=(4, 1, 1)), positive(4, 1, 1))
     y = relay.nn.conv2d(relay.nn.relu(x * s) + b, w, padding=1)
     _, after = folded(relay.Function([x, w, b], y), transform.ForwardFoldScaleAxis())
-    beside = relay.expand_dims(relay.squeeze(s, [1, 2]), 1, 2)
-    wanted = relay.nn.conv2d(relay.nn.relu(x) + relay.divide(b, beside), relay.multiply(w, beside), padding=1)
+    vector = relay.squeeze(s, [1, 2])
+    shifted = relay.nn.relu(x) + relay.divide(b, relay.expand_dims(vector, 1, 2))
+    wanted = relay.nn.conv2d(shifted, relay.multiply(w, relay.expand_dims(vector, 1, 2)), padding=1)
     tvm.ir.assert_structural_equal(after, run_infer_type(relay.Function([x, w, b], wanted)))
 
 
@@ -58,8 +59,8 @@ def test_factors_that_two_depthwise_layers_read():
     before = relay.Function([x, w, b], relay.nn.conv2d(y, w, **attrs) + relay.nn.conv2d(y, w, **attrs))
     _, after = folded(before, transform.ForwardFoldScaleAxis())
     z = relay.subtract(relay.nn.relu(x), relay.divide(b, s))
-    layer = relay.nn.conv2d(z, relay.multiply(w, s), **attrs)
-    tvm.ir.assert_structural_equal(after, run_infer_type(relay.Function([x, w, b], layer + layer)))
+    one, other = (relay.nn.conv2d(z, relay.multiply(w, s), **attrs) for _ in range(2))
+    tvm.ir.assert_structural_equal(after, run_infer_type(relay.Function([x, w, b], one + other)))
 
 
 def test_factors_behind_a_convolution_go_into_its_weight():

@@ -126,6 +126,19 @@ class LocalRunner(Runner):
         self._best: dict[Any, float] = {}
         self._reference: dict[Any, bytes] = {}
 
+    @property
+    def ref_input(self) -> None:
+        """Arrays to measure with: candidates fill their own."""
+        return None
+
+    @ref_input.setter
+    def ref_input(self, arrays: Any) -> None:
+        if arrays is not None:
+            raise TVMError(
+                "LocalRunner: candidates are measured with arrays filled for them by their types; "
+                "ref_input, arrays of one's own, is not available yet"
+            )
+
     def set_task(self, task: Any) -> None:
         super().set_task(task)
         self._best.clear()

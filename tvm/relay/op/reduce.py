@@ -8,7 +8,7 @@ from ...topi.reduction import wide
 from ..expr import Tuple, TupleWrapper
 from . import tensor as tensor_ops
 from .record import COMM_REDUCE, call, op
-from .rules import dims, normalize_axes, tensor
+from .rules import dims, normalize_axes, numbers_like_first
 from .transform import squeeze, where
 
 
@@ -96,7 +96,7 @@ def _variance_compute(attrs, inputs, out):
 
 
 def _variance_type(attrs, types):
-    data = tensor(types[0])
+    data = numbers_like_first(attrs, types)
     shape = dims(data)
     axes = _axes(attrs, len(shape))
     axes = list(range(len(shape))) if axes is None else axes

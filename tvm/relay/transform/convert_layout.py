@@ -11,7 +11,7 @@ from ...ir.transform import PassContext
 from ..expr import Call, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op.layout import blocks, is_blocked, is_filled
-from ..op.nn.convolution import without_blocks
+from ..op.nn.convolution import filters_in_front, without_blocks
 from ..op.record import CallAttrs
 from .function_pass import RelayFunctionPass, function_pass, is_call
 from .layouts import Layouts
@@ -89,8 +89,8 @@ class Desired:
     def layer(self, node: Call, have: str, wanted: list[str]) -> RelayExpr | None:
         kernel, layout, groups = node.attrs.kernel_layout, wanted[0], node.attrs.groups
         given = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else KERNELS.get(layout)
-        weight = node.args[-1].checked_type_
-        if groups > 1 and layout == "NHWC" and kernel == "OIHW" and list(dims(weight)[:2]) == [groups, 1]:
+        data, weight = dims(node.args[0].checked_type_), dims(node.args[-1].checked_type_)
+        if groups > 1 and layout == "NHWC" and kernel == "OIHW" and data[have.index("C")] == weight[0] == groups:
             given = "HWOI"
         if is_blocked(layout):
             return self.blocked(node, have, layout, wanted[1] if len(wanted) > 1 else "default")
@@ -99,10 +99,13 @@ class Desired:
         return self.follow(node, have, layout, kernel_layout=given)
 
     def blocked(self, node: Call, have: str, layout: str, kernel: str) -> RelayExpr | None:
-        """A convolution over channels in blocks (NCHW16c); one whose channels are no multiple of them stays."""
+        """A convolution over channels in blocks (NCHW16c); one whose channels are no multiple of them stays, and
+        one whose weight has a multiplier."""
         attrs, plain = node.attrs, without_blocks(layout)
         if node.op.name not in ("nn.conv1d", "nn.conv2d", "nn.conv3d") or sorted(plain) != sorted(have):
             raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
+        if filters_in_front(attrs, [a.checked_type_ for a in node.args]):
+            return None
         if kernel == "default":
             block = blocks(layout)["C"]
             alone = attrs.groups > 1 and dims(node.args[0].checked_type_)[have.index("C")] == attrs.groups

@@ -75,6 +75,9 @@ def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
         if not layout.isupper() or node.attrs.groups > 1 and layout == "HWOI" or node.attrs.get("out_layout"):
             return None
         axis = layout.index("O")
+        if weight.data.shape[axis] != len(s):
+            # The filters of a depthwise layer with a multiplier lie along two axes.
+            return None
     array = weight.data.numpy()
     return Call(
         node.op, (node.args[0], _as_type(array * along(s, array.ndim, axis), weight)), node.attrs, (), node.span

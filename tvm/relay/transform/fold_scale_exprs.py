@@ -14,6 +14,7 @@ from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims
 from ..op import tensor, transform
 from ..op.layout import parts
+from ..op.nn.convolution import filters_in_front
 from ..op.rules import normalize_axis
 from .function_pass import is_call, use_counts
 from .fuse_ops import own_nodes
@@ -47,6 +48,8 @@ def _weight_axes(node: Call, inputs: bool) -> tuple[int, ...] | None:
     attrs, layout = node.attrs, node.attrs.kernel_layout
     if attrs.groups == 1:
         return _axes_of(layout, "I" if inputs else "O")
+    if filters_in_front(attrs, [a.checked_type_ for a in node.args]):
+        return None
     channels = 1
     for a in _axes_of(attrs.data_layout, "C"):
         channels *= dims(node.args[0].checked_type_)[a]

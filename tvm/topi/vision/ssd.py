@@ -50,9 +50,13 @@ def _chosen(which: PrimExpr, values: list[float], dtype: str) -> PrimExpr:
     return result
 
 
-def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2)):
+def multibox_transform_loc(
+    cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False
+):
     """[boxes (batch, n, 6): class, score and corners of the anchors that see something, in front, -1 after them; how
-    many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background."""
+    many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background, and the others count from 0;
+    with ``keep_background`` it is a class as the others are, also that of what is below the threshold, so that all
+    anchors have their boxes."""
     for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
         check_tensor(tensor, "multibox_transform_loc")
         if len(tensor.shape) != rank:
@@ -64,10 +68,16 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
     if get_const_int(classes) < 2:
         raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
 
+    first = 0 if keep_background else 1
+    least = const(float(threshold), dtype)
+
+    def sees(score):
+        return const(True, "bool") if keep_background else score >= least
+
     def best_class(ib, scores, b, i):
         best = ib.allocate("int32", (1,), name="best", scope="local")
-        best[0] = 1
-        with ib.for_range(1, classes, name="c") as c:
+        best[0] = first
+        with ib.for_range(first, classes, name="c") as c:
             with ib.if_scope(scores[b, c, i] > scores[b, best[0], i]):
                 best[0] = c
         return best
@@ -76,15 +86,15 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
         scores, moves, anchors = ins
         own = [anchors[0, i, side] for side in range(4)]
         shift = [moves[b, i * 4 + side] for side in range(4)]
-        boxes[b, place, 0] = primop.cast(dtype, best - 1)
+        seen = tir.Select(scores[b, best, i] >= least, best, 0) if keep_background else best - 1
+        boxes[b, place, 0] = primop.cast(dtype, seen)
         boxes[b, place, 1] = scores[b, best, i]
         for side, corner in enumerate(_moved(own, shift, spread, clip, dtype)):
             boxes[b, place, 2 + side] = corner
 
-    least = const(float(threshold), dtype)
     inputs = [cls_prob, loc_pred, anchor]
     if on_gpu() and not equal_const_int(n, 0):
-        return _boxes_together(inputs, least, best_class, put)
+        return _boxes_together(inputs, sees, best_class, put)
 
     def statement(ins, outs):
         ib = create()
@@ -94,7 +104,7 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
             found[0] = 0
             with ib.for_range(0, n, name="i") as i:
                 best = best_class(ib, scores, b, i)
-                with ib.if_scope(scores[b, best[0], i] >= least):
+                with ib.if_scope(sees(scores[b, best[0], i])):
                     put((scores, moves, anchors), boxes, b, i, best[0], found[0])
                     found[0] = found[0] + 1
             counts[b] = found[0]
@@ -109,7 +119,7 @@ def multibox_transform_loc(cls_prob, loc_pred, anchor, clip=True, threshold=0.01
     )  # fmt: skip
 
 
-def _boxes_together(inputs: list, least: PrimExpr, best_class: Callable, put: Callable) -> list[te.Tensor]:
+def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Callable) -> list[te.Tensor]:
     """The same by many threads: each anchor finds its place by itself, which is the number of those before it that see
     something."""
     (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
@@ -121,7 +131,7 @@ def _boxes_together(inputs: list, least: PrimExpr, best_class: Callable, put: Ca
         def one(i):
             best = best_class(ib, scores, i[0], i[1])
             classes[tuple(i)] = best[0]
-            seen[tuple(i)] = primop.cast("int32", scores[i[0], best[0], i[1]] >= least)
+            seen[tuple(i)] = primop.cast("int32", sees(scores[i[0], best[0], i[1]]))
 
         nest(ib, (batch, n), one, together=True)
         return ib.get()

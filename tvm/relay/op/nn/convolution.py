@@ -64,7 +64,7 @@ def conv_type(attrs, types):
     check_window(attrs, tuple(weight[c] for c in names))
     per_group = weight["I"]
     filters = weight["O"]
-    if is_depthwise_layout(attrs):
+    if is_depthwise_layout(attrs) or has_multiplier(attrs, data["C"], weight["O"], weight["I"]):
         filters, per_group = weight["O"] * weight["I"], 1
     if isinstance(data["C"], int) and isinstance(per_group, int) and data["C"] != per_group * attrs.groups:
         raise TypeError(
@@ -92,6 +92,21 @@ def conv_type(attrs, types):
 def is_depthwise_layout(attrs) -> bool:
     """HWOI: the kernel of a depthwise convolution as TensorFlow has it."""
     return attrs.groups > 1 and attrs.kernel_layout == "HWOI"
+
+
+def has_multiplier(attrs, channels, outer, inner) -> bool:
+    """Whether the weight of a depthwise convolution is (channels, filters for each channel, ...) instead of
+    (filters, 1, ...), the same numbers in the same order."""
+    return (attrs.groups > 1 and attrs.kernel_layout.startswith("OI") and _is_plain(attrs) and inner != 1
+            and channels == outer == attrs.groups)  # fmt: skip
+
+
+def filters_in_front(attrs, types) -> tuple | None:
+    """The shape of the weight as (filters, 1, ...), if it has a multiplier."""
+    if attrs.groups == 1 or not _is_plain(attrs):
+        return None
+    channels, shape = dims(types[0])[attrs.data_layout.index("C")], dims(types[1])
+    return (shape[0] * shape[1], 1, *shape[2:]) if has_multiplier(attrs, channels, *shape[:2]) else None
 
 
 def conv_inputs(attrs, types):
@@ -122,11 +137,14 @@ def _is_plain(attrs) -> bool:
 
 
 def conv_expand(name: str):
-    """A convolution in blocks, or with its result in another layout, as a plain one between changes of layout."""
+    """A convolution in blocks, or with its result in another layout, as a plain one between changes of layout; a
+    multiplier of channels as filters."""
 
     def expand(attrs, args, types):
         if _is_plain(attrs):
-            return None
+            shape = filters_in_front(attrs, types)
+            return None if shape is None else call(
+                name, args[0], call("reshape", args[1], newshape=shape, allowzero=False), **attrs.entries)
         data, kernel = plain_layouts(attrs)
         entries = {**attrs.entries, "data_layout": data, "kernel_layout": kernel, "out_layout": ""}
         inputs = [call("layout_transform", arg, src_layout=have, dst_layout=plain) if have != plain else arg
@@ -143,6 +161,8 @@ def _conv_compute(attrs, inputs, out):
         return _blocked_compute(attrs, inputs, out)
     data, weight = inputs
     channels = data.shape[attrs.data_layout.index("C")]
+    shape = filters_in_front(attrs, [TensorType(t.shape, t.dtype) for t in inputs])
+    weight = weight if shape is None else topi.reshape(weight, shape)
     filters = out.shape[attrs.data_layout.index("C")]
     depthwise = attrs.groups > 1 and getattr(channels, "value", 0) == attrs.groups and len(attrs.data_layout) == 4
     if depthwise and attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and int(filters) == attrs.groups:

@@ -14,6 +14,7 @@ from ....topi.cpu.blocks import FEW, block_of, group_choice
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
 from . import packed
+from .convolution import filters_in_front, is_depthwise_layout
 
 
 def lanes_of(target: Target | None) -> int | None:
@@ -28,14 +29,14 @@ def _inner(data: RelayExpr, channels: int, lanes: int) -> int:
     return 1 if isinstance(data, Var) and channels <= FEW else block_of(channels, lanes)
 
 
-def _kernel(inputs: list[RelayExpr], attrs) -> np.ndarray | None:
+def _kernel(inputs: list[RelayExpr], attrs, tinfos) -> np.ndarray | None:
     """Constant weights as OIHW."""
     layout = attrs.kernel_layout
     if not isinstance(inputs[1], Constant) or sorted(layout) != sorted("OIHW"):
         return None
     array = inputs[1].data.numpy().transpose([layout.index(c) for c in "OIHW"])
-    if attrs.groups > 1 and layout == "HWOI":
-        # TensorFlow's name for the channels and their multiplier.
+    if is_depthwise_layout(attrs) or filters_in_front(attrs, tinfos):
+        # The channels and their multiplier.
         array = array.reshape(-1, 1, *array.shape[2:])
     return array
 
@@ -72,7 +73,7 @@ def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
     lanes = lanes_of(Target.current(allow_none=True))
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
-    shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs)
+    shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
     if kernel is None or tinfos[0].dtype != "float32" or not all(isinstance(d, int) for d in shape):
         return None
     channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]

@@ -33,16 +33,17 @@ def multibox_prior(data, sizes=(1.0,), ratios=(1.0,), steps=(-1.0, -1.0), offset
 
 
 def _transform_compute(attrs, inputs, out):
-    return topi.vision.multibox_transform_loc(*inputs, attrs.clip, attrs.threshold, attrs.variances)
+    return topi.vision.multibox_transform_loc(
+        *inputs, attrs.clip, attrs.threshold, attrs.variances, attrs.keep_background
+    )
 
 
 @op("vision.multibox_transform_loc", 3, pattern=OPAQUE, compute=_transform_compute)
 def multibox_transform_loc(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False
 ):
-    """Predictions as boxes (class, score, corners), and how many are above the threshold."""
-    if keep_background:
-        raise ValueError("multibox_transform_loc: the background class is not kept; give keep_background=False")
+    """Predictions as boxes (class, score, corners), and how many are above the threshold; all of them if boxes of the
+    background are kept, as class 0."""
     made = call(
         "vision.multibox_transform_loc",
         cls_prob,
@@ -51,6 +52,6 @@ def multibox_transform_loc(
         clip=bool(clip),
         threshold=float(threshold),
         variances=_floats(variances),
-        keep_background=False,
+        keep_background=bool(keep_background),
     )
     return TupleWrapper(made, 2)
