@@ -51,6 +51,9 @@ def _padded(x, before, after, value):
 def convolved(x, w, strides, before, after, dilation, groups):
     _refuse_below(1, strides, dilation, (groups,), w.shape[2:])
     _refuse_below(0, before, after)
+    if w.shape[0] == x.shape[1] == groups > 1:
+        # Depthwise: the filters of each channel may be a dimension of their own.
+        w = w.reshape(-1, 1, *w.shape[2:])
     if w.shape[0] % groups or w.shape[1] * groups != x.shape[1]:
         raise Refused
     x = _padded(x, before, after, 0)
