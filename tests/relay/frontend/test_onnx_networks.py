@@ -306,7 +306,8 @@ def test_segmentation_with_pooled_context(rng, coordinates):
 
 
 def test_quantized_by_pairs(rng):
-    """QDQ with scales for each channel, a residual sum and a pool between quantizations; within one step."""
+    """QDQ with scales for each channel, a residual sum and a pool between quantizations. Sums halfway between two steps
+    may go either way, in a plane of equal values all of them: within one step of what is averaged."""
     m = Model(13, rng)
     x = m.input("x", [1, 3, 8, 8])
 
@@ -324,7 +325,7 @@ def test_quantized_by_pairs(rng):
     a = quantized(m.Relu(conv(quantized(x, 0.03, 128), 3, 6)), 0.05, 0)
     b = quantized(m.Add(a, quantized(conv(a, 6, 6), 0.05, 120)), 0.06, 100)
     out = quantized(m.GlobalAveragePool(b), 0.02, 128)
-    check(m.finish(out), {"x": numbers(rng, 1, 3, 8, 8)}, rtol=0, atol=0.0201)
+    check(m.finish(out), {"x": numbers(rng, 1, 3, 8, 8)}, rtol=0, atol=0.0601)
 
 
 def test_reading_of_text_lines():
