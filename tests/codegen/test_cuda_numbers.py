@@ -355,5 +355,6 @@ def test_memory_beyond_an_allocation_is_not_written():
         # Right behind the 512 bytes that the pool gives; further on there may be another allocation.
         b.emit(tir.BufferStore(data, tir.const(1, "float32"), [thread * 0 + 128]))
 
+    cuda_emulator.restart()
     with pytest.raises(TVMError, match="outside of a device allocation of 512 bytes, at byte 512"):
         run({"x": np.zeros(32, "float32")}, body)

@@ -181,6 +181,13 @@ def _stop(process: subprocess.Popen) -> None:
     process.wait()
 
 
+def restart() -> None:
+    """The next kernel runs in a new process, whose memory pool holds no block that an earlier kernel gave back: a block
+    from the pool may be larger than what is asked for, and what lies beyond the array is not guarded then."""
+    _stop(_worker())
+    _worker.cache_clear()
+
+
 def packed(array: np.ndarray) -> dict:
     """An array as JSON; element types NumPy does not know by name are kept by theirs."""
     data = np.ascontiguousarray(array)

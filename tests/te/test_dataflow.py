@@ -224,6 +224,23 @@ def test_data_fused_with_reduction_keeps_the_order_of_its_loops():
     assert list(s[b].leaf_iter_vars) == [outer, inner]
 
 
+def test_data_fused_with_reduction_is_not_passed_by_a_loop_that_reorder_does_not_name():
+    a = te.placeholder((4, 8, 7), name="A")
+    k, r = te.reduce_axis((0, 7), "k"), te.reduce_axis((0, 4), "r")
+    b = te.compute((8,), lambda i: te.min(a[r, i, k], axis=[k, r]), name="B")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(s[b].fuse(b.op.axis[0], k), factor=2)
+    first, second = s[b].split(outer, factor=2)
+    order = list(s[b].leaf_iter_vars)
+    assert order == [first, second, inner, r]
+    # The place of r, where ``second`` would go, lies behind ``inner``.
+    with pytest.raises(ScheduleError, match="its loops keep their order"):
+        s[b].reorder(first, r, second)
+    assert list(s[b].leaf_iter_vars) == order
+    s[b].reorder(first, r, second, inner)
+    assert list(s[b].leaf_iter_vars) == [first, r, second, inner]
+
+
 def test_an_uneven_split_of_a_part_reads_only_what_is_computed_for_that_part():
     a = te.placeholder((9,), name="A")
     b = te.compute((9,), lambda i: a[i] + 1, name="B")

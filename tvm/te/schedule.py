@@ -259,11 +259,14 @@ class Stage:
         if len(set(args)) != len(args):
             self._fail("reorder", "an axis is given twice")
         where = sorted(self.leaf_iter_vars.index(a) for a in args)
-        held = axis_algebra.mixed(self.relations)
-        if [self.leaf_iter_vars[w] for w in where if self.leaf_iter_vars[w] in held] != [a for a in args if a in held]:
-            self._fail("reorder", f"{held[0].var.name} is fused from data and reduction; its loops keep their order")
+        ordered = list(self.leaf_iter_vars)
         for place, axis in zip(where, args):
-            self.leaf_iter_vars[place] = axis
+            ordered[place] = axis
+        # A loop that is not named may be passed by one that is, so the whole order counts.
+        held = axis_algebra.mixed(self.relations)
+        if [a for a in self.leaf_iter_vars if a in held] != [a for a in ordered if a in held]:
+            self._fail("reorder", f"{held[0].var.name} is fused from data and reduction; its loops keep their order")
+        self.leaf_iter_vars[:] = ordered
         self._record("reorder", *args)
 
     def tile(self, x_parent, y_parent, x_factor, y_factor):
