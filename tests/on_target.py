@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def compile_once() -> None:
     """Many tests make the same kernels: each text is compiled once in a process."""
-    from tvm.codegen import nvrtc
+    from tvm.codegen.cuda import nvrtc
 
     nvrtc.compile_all = cache(nvrtc.compile_all)
 

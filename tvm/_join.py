@@ -27,7 +27,7 @@ def _print_traced(*values) -> None:
 
 
 def _load_llvm(path: str, fmt: str):
-    return importlib.import_module("tvm.codegen.llvm_file").load_file(path, fmt)
+    return importlib.import_module("tvm.codegen.llvm.file").load_file(path, fmt)
 
 
 FILE_LOADERS.update({"ll": _load_llvm, "bc": _load_llvm})

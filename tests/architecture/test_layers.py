@@ -70,7 +70,7 @@ LAZY_UPWARD: dict[tuple[str, str], str] = {}
 # Files that may import a module nobody else may.
 ONLY_IN = {
     # NVRTC is a library of the compiler, not of the runtime.
-    "ctypes": {"tvm/runtime/_lib.py", "tvm/codegen/nvrtc.py"},
+    "ctypes": {"tvm/runtime/_lib.py", "tvm/codegen/cuda/nvrtc.py"},
     "pickle": set(),
     "marshal": set(),
     "shelve": set(),

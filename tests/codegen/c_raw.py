@@ -7,7 +7,7 @@ import ctypes
 import numpy
 
 from tests.codegen.raw import elementwise, numpy_dtype
-from tvm.codegen import c
+from tvm.codegen.c import build as c
 from tvm.ir.module import GlobalVar, IRModule
 from tvm.target import Target
 from tvm.tir.function import PrimFunc

@@ -7,7 +7,8 @@ import ctypes
 import ml_dtypes
 import numpy
 
-from tvm.codegen import llvm, llvm_jit
+from tvm.codegen.llvm import build as llvm
+from tvm.codegen.llvm import jit as llvm_jit
 from tvm.dtype import info
 from tvm.ir.prim import BufferLoad, Ramp, Var, const
 from tvm.target import Target

@@ -13,8 +13,9 @@ import pytest
 import tvm
 from tests.codegen.raw import buffer, prim_func
 from tvm import te
-from tvm.codegen import c, symbols
-from tvm.codegen.c_like import CLike
+from tvm.codegen import symbols
+from tvm.codegen.c import build as c
+from tvm.codegen.c.like import CLike
 from tvm.error import TVMError
 from tvm.ir.op import Op
 from tvm.ir.prim import BufferLoad, Call, Ramp, StringImm, Var, const

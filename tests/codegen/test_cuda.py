@@ -11,7 +11,10 @@ import tvm
 from tests.codegen import gpu_programs as programs
 from tests.cuda_emulator.marks import needs_compiler
 from tvm import te, tir
-from tvm.codegen import cuda, cuda_half, device_module, nvrtc
+from tvm.codegen import device_module
+from tvm.codegen.cuda import build as cuda
+from tvm.codegen.cuda import half as cuda_half
+from tvm.codegen.cuda import nvrtc
 from tvm.contrib import nvcc
 from tvm.error import TVMError
 from tvm.target import Target

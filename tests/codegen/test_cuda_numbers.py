@@ -14,7 +14,7 @@ from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
 from tests.cuda_emulator.marks import needs_emulator, undefined
 from tvm import tir
-from tvm.codegen import nvrtc
+from tvm.codegen.cuda import nvrtc
 from tvm.error import TVMError
 
 pytestmark = needs_emulator

@@ -8,8 +8,9 @@ import pytest
 
 from tests.codegen import gpu_programs as programs
 from tvm import tir
-from tvm.codegen import cuda, nvrtc
-from tvm.codegen.cuda_space import on_device
+from tvm.codegen.cuda import build as cuda
+from tvm.codegen.cuda import nvrtc
+from tvm.codegen.cuda.space import on_device
 from tvm.target import Target
 
 # Lines as they are given, and as they become; None: as they are.

@@ -14,7 +14,7 @@ from tests import cuda_emulator
 from tests.codegen import gpu_programs as programs
 from tests.cuda_emulator.marks import needs_emulator
 from tvm import te, tir
-from tvm.codegen import cuda
+from tvm.codegen.cuda import build as cuda
 
 # From sm_80 on double buffers are filled by copies beside the program.
 DEVICES = [

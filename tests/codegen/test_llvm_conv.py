@@ -10,7 +10,7 @@ import pytest
 
 from tests.codegen.raw import compile_raw, emit, prim_func
 from tests.cpus import BASELINE, OLDER
-from tvm.codegen import llvm_jit
+from tvm.codegen.llvm import jit as llvm_jit
 from tvm.ir.prim import Broadcast, BufferLoad, Ramp, Var, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.stmt import Allocate, BufferStore, For, ForKind, SeqStmt

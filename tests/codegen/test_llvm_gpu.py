@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tests.codegen import gpu_programs as programs
 from tvm import te, tir
-from tvm.codegen import nvptx, rocm
+from tvm.codegen.llvm import nvptx, rocm
 from tvm.error import TVMError
 from tvm.target import Target
 from tvm.testing.utils import Feature

@@ -10,7 +10,7 @@ import pytest
 import tvm.tir.op  # noqa: F401  (registers the intrinsics)
 from tests.codegen.raw import elementwise, emit, run_elementwise
 from tests.cpus import BASELINE, OLDER
-from tvm.codegen import llvm_jit
+from tvm.codegen.llvm import jit as llvm_jit
 from tvm.ir.op import Op
 from tvm.ir.prim import Call
 

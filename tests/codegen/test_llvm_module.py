@@ -14,7 +14,9 @@ import tvm
 import tvm.tir.op
 from tests.codegen.raw import buffer, compile_raw, elementwise, emit, prim_func
 from tests.codegen.test_llvm_conv import convolution
-from tvm.codegen import backend, llvm, llvm_jit, symbols
+from tvm.codegen import backend, symbols
+from tvm.codegen.llvm import build as llvm
+from tvm.codegen.llvm import jit as llvm_jit
 from tvm.error import TVMError
 from tvm.ir.module import IRModule
 from tvm.ir.op import Op
@@ -79,7 +81,7 @@ def test_undefined_symbols_are_in_the_list(target, tmp_path):
 _DIGEST = """
 import hashlib
 from tests.codegen.test_llvm_module import corpus
-from tvm.codegen import llvm
+from tvm.codegen.llvm import build as llvm
 from tvm.ir.module import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target

@@ -382,7 +382,8 @@ def test_functions_of_one_module_call_each_other():
         Evaluate(Call("int32", GlobalVar("helper_compute_"), (b.data,))),
         attrs={"global_symbol": "main_compute_"},
     )
-    from tvm.codegen import llvm, llvm_jit
+    from tvm.codegen.llvm import build as llvm
+    from tvm.codegen.llvm import jit as llvm_jit
     from tvm.target import Target
 
     code = llvm.compile_module(IRModule({"helper_compute_": helper, "main_compute_": main}), Target("llvm"))

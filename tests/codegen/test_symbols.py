@@ -11,7 +11,9 @@ import pytest
 import tvm
 from tests.codegen.raw import buffer, prim_func
 from tvm import te, topi
-from tvm.codegen import c, llvm, symbols
+from tvm.codegen import symbols
+from tvm.codegen.c import build as c
+from tvm.codegen.llvm import build as llvm
 from tvm.ir.prim import Var, const
 from tvm.runtime import _lib
 from tvm.target import Target

@@ -33,7 +33,7 @@ import numpy as np
 
 import tvm
 from tests.cuda_emulator import ptx
-from tvm.codegen import nvrtc
+from tvm.codegen.cuda import nvrtc
 from tvm.error import TVMError
 
 HERE = Path(__file__).resolve().parent

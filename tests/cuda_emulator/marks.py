@@ -6,7 +6,7 @@ import pytest
 
 from tests.cuda_emulator import REAL, compiler
 from tests.required import required
-from tvm.codegen import nvrtc
+from tvm.codegen.cuda import nvrtc
 
 needs_emulator = pytest.mark.skipif(
     not REAL and compiler() is None and not required("emulator"), reason="the emulator needs a C++ compiler"

@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 from benchmarks.tuning_memory import resident
 import gc, os
-from tvm.codegen import llvm_jit
+from tvm.codegen.llvm import jit as llvm_jit
 from tvm.exec.autotvm_worker import ENGINES, build
 from tvm.target import Target
 from tvm.target.cpu import resolve_cpu

@@ -18,12 +18,12 @@ Build = Callable[["IRModule", "Target"], "Module"]
 
 # A row is a function, or "module:function" of one that is imported at its first use.
 BACKENDS: Registry[Build | str] = Registry("back end")
-BACKENDS.register("llvm", "tvm.codegen.llvm:build")
-BACKENDS.register("c", "tvm.codegen.c:build")
+BACKENDS.register("llvm", "tvm.codegen.llvm.build:build")
+BACKENDS.register("c", "tvm.codegen.c.build:build")
 BACKENDS.register("opencl", "tvm.codegen.opencl:build")
-BACKENDS.register("cuda", "tvm.codegen.cuda:build")
-BACKENDS.register("nvptx", "tvm.codegen.nvptx:build")
-BACKENDS.register("rocm", "tvm.codegen.rocm:build")
+BACKENDS.register("cuda", "tvm.codegen.cuda.build:build")
+BACKENDS.register("nvptx", "tvm.codegen.llvm.nvptx:build")
+BACKENDS.register("rocm", "tvm.codegen.llvm.rocm:build")
 
 
 def backend(kind: str) -> Build:

@@ -19,10 +19,14 @@ from ..ir.visit import pre_order
 from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..tir.stmt import Allocate, AllocateConst, AssertStmt, AttrStmt, BufferStore, Stmt
-from . import c_call, c_expr, c_helpers, c_stmt, c_vector
-from .c_like import CLike
-from .c_names import bare, clean, unique
-from .c_source import Source
+from .c import call as c_call
+from .c import expr as c_expr
+from .c import helpers as c_helpers
+from .c import stmt as c_stmt
+from .c import vector as c_vector
+from .c.like import CLike
+from .c.names import bare, clean, unique
+from .c.source import Source
 
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 SHARED = ("shared", "shared.dyn")

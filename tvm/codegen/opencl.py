@@ -11,9 +11,9 @@ from ..ir.prim import Call, Var
 from ..runtime.module import Module
 from ..target.target import Target
 from . import device_module, gpu_like
-from .c_names import bare
+from .c.names import bare
 from .gpu_like import GpuLike, emit_kernels, integer_function, kernel_text
-from .llvm import prim_functions
+from .llvm.build import prim_functions
 
 _WORDS = """
     kernel global local constant private __kernel __global __local __constant __private read_only write_only read_write

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from ..codegen import nvrtc
+from ..codegen.cuda import nvrtc
 from ..error import TVMError
 from ..target import Target
 

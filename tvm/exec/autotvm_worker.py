@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..codegen import llvm_jit, nvrtc
+from ..codegen.cuda import nvrtc
 from ..codegen.device_module import Image
 from ..codegen.device_module import pack as pack_module
 from ..codegen.gpu_like import Kernel
-from ..codegen.llvm_module import CONTEXT, TABLE
+from ..codegen.llvm import jit as llvm_jit
+from ..codegen.llvm.module import CONTEXT, TABLE
 from ..runtime import load_module, measure_worker
 from ..runtime.module import Module, from_jit, load_device_module
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.cuda_emulator.marks import needs_compiler
-from tvm.codegen import nvrtc
+from tvm.codegen.cuda import nvrtc
 from tvm.driver.tvmc.main import _main
 from tvm.target import detect
 

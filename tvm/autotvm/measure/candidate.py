@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen import cuda, llvm, llvm_jit, opencl
+from ...codegen import opencl
+from ...codegen.cuda import build as cuda
+from ...codegen.llvm import build as llvm
+from ...codegen.llvm import jit as llvm_jit
 from ...driver.build_module import lower
 from ...ir.module import IRModule
 from ...ir.transform import PassContext

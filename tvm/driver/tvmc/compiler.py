@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import __version__
 from ...autotvm.task.dispatcher import history
-from ...codegen import nvrtc
+from ...codegen.cuda import nvrtc
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext

@@ -173,8 +173,8 @@ def _from_object(names: list[str], code: bytes, compile_all: Callable[[], Module
     """A module of kept code. Its text is not kept: asking for that compiles, and so does code that cannot be loaded."""
 
     def load() -> JitCode:
-        from ...codegen import llvm_jit
-        from ...codegen.llvm_module import CONTEXT, TABLE
+        from ...codegen.llvm import jit as llvm_jit
+        from ...codegen.llvm.module import CONTEXT, TABLE
 
         try:
             addresses, kept = llvm_jit.load_object(code, (*names, TABLE, CONTEXT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...codegen import cuda
+from ...codegen.cuda import build as cuda
 from ...dtype import info
 from ...target import Target
 

@@ -1,0 +1,1 @@
+"""C text from lowered functions, and what dialects of C share."""

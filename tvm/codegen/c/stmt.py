@@ -1,0 +1,340 @@
+"""Statements of the C family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...dtype import element, info, int_range
+from ...error import TVMError
+from ...ir.prim import Call, IntImm, PrimExpr, StringImm, Var
+from ...tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+)
+from . import expr as c_expr
+from . import vector as c_vector
+from .names import bare
+from .source import comment
+
+if TYPE_CHECKING:
+    from .like import CLike
+
+
+def emit(p: CLike, stmt: Stmt | None) -> None:
+    """Write a statement. A handler may return a statement to go on with, so that long nests of lets do not recurse."""
+    while stmt is not None:
+        handler = p.statements.get(type(stmt))
+        if handler is None:
+            raise TVMError(f"the {p.language} back end cannot emit {type(stmt).__name__}; was the function lowered?")
+        stmt = handler(p, stmt)
+
+
+def block(p: CLike, head: str, stmt: Stmt, tail: str = "}") -> None:
+    p.open(head)
+    emit(p, stmt)
+    p.close(tail)
+
+
+def _sequence(p: CLike, stmt: SeqStmt) -> None:
+    for part in stmt.seq:
+        emit(p, part)
+
+
+def _evaluate(p: CLike, stmt: Evaluate) -> None:
+    p.evaluate(stmt.value)
+
+
+def _store(p: CLike, stmt: BufferStore) -> None:
+    buffer = stmt.buffer
+    index = c_expr.one_index(buffer, stmt.indices)
+    if element(stmt.value.dtype) != element(buffer.dtype):
+        raise TVMError(
+            f"buffer {buffer.name} holds {buffer.dtype}; a value of type {stmt.value.dtype} cannot be stored in it"
+        )
+    p.begin(stmt.value, index)
+    p.mark_indices((index,))
+    if info(index.dtype).lanes * info(buffer.dtype).lanes > 1:
+        c_vector.store(p, stmt)
+    else:
+        text = p.last_value(stmt.value)
+        p.line(f"{c_expr.place(p, buffer, index)} = {bare(text)};")
+    p.end()
+
+
+def let(p: CLike, stmt: LetStmt) -> Stmt:
+    var, value = stmt.var, stmt.value
+    p.begin(value)
+    if info(var.dtype).lanes > 1 and var.dtype != "handle":
+        array = c_vector.materialise(p, value, var.name)
+        p.end()
+        p.arrays[id(var)] = array
+        p.names[var] = array
+        return stmt.body
+    if var not in p.pointees and var.dtype == "handle":
+        p.pointees[var] = p.declared_pointee(var)
+    text = p.last_value(value)
+    kind = p.variable_type(var)
+    promise = ""
+    if var.dtype == "handle":
+        if is_workspace(value):
+            p.private.add(var)
+            promise = f" {p.restrict}"
+        text = text if kind == "void*" else f"({kind}){text}"
+    interval = p.bounds.of(value) if info(var.dtype).is_int else None
+    name = p.bind(var)
+    p.line(f"{'' if kind.endswith('*') else 'const '}{kind}{promise} {name} = {bare(text)};{p.named(var)}")
+    p.end()
+    p.bounds.bind(var, interval)
+    return stmt.body
+
+
+def is_workspace(value: PrimExpr) -> bool:
+    """Memory the runtime hands out is ours alone."""
+    if not isinstance(value, Call):
+        return False
+    name = getattr(value.op, "name", "")
+    first = value.args[0] if value.args else None
+    return name == "tir.TVMBackendAllocWorkspace" or (
+        isinstance(first, StringImm) and first.value == "TVMBackendAllocWorkspace"
+    )
+
+
+# Loops
+
+
+def _for(p: CLike, stmt: For) -> Stmt | None:
+    kind = stmt.kind
+    if kind is ForKind.PARALLEL:
+        return p.parallel_loop(stmt)
+    if kind is ForKind.VECTORIZED:
+        raise TVMError(f"loop {stmt.loop_var.name} is still vectorized; run VectorizeLoop before code generation")
+    if kind is ForKind.THREAD_BINDING:
+        raise TVMError(f"loop {stmt.loop_var.name} is bound to a thread; split host and device before code generation")
+    serial_loop(p, stmt)
+    return None
+
+
+def loop_bounds(p: CLike, stmt: For) -> tuple[str, str, tuple[int, int] | None]:
+    """First value, end, and the bounds of the loop variable."""
+    low, extent = p.bounds.of(stmt.min), p.bounds.of(stmt.extent)
+    interval = (low[0], low[1] + extent[1] - 1) if low is not None and extent is not None else None
+    if interval is None and low is not None:
+        interval = (low[0], int_range(stmt.loop_var.dtype)[1])
+    p.begin(stmt.min, stmt.extent)
+    p.mark_indices((stmt.min, stmt.extent))
+    first = p.value(stmt.min)
+    count = p.value(stmt.extent) if isinstance(stmt.extent, (IntImm, Var)) else p.named_value(stmt.extent)
+    p.end()
+    if isinstance(stmt.min, IntImm) and isinstance(stmt.extent, IntImm):
+        return first, p.literal(stmt.loop_var.dtype, stmt.min.value + stmt.extent.value), interval
+    if isinstance(stmt.min, IntImm) and stmt.min.value == 0:
+        return first, count, interval
+    if not (first.isidentifier() or isinstance(stmt.min, IntImm)):
+        first = p.temporary(stmt.min.dtype, first)
+    return first, f"{first} + {count}", interval
+
+
+def serial_loop(p: CLike, stmt: For) -> None:
+    first, end, interval = loop_bounds(p, stmt)
+    counted_loop(p, stmt, first, end, interval)
+
+
+def counted_loop(p: CLike, stmt: For, first: str, end: str, interval, step: str = "") -> None:
+    """``for var in [first, end)``, by ``step``."""
+    var = stmt.loop_var
+    kind = p.scalar_type(var.dtype)
+    p.enter_block()
+    name = p.bind(var)
+    advance = f"{name} += {step}" if step else f"++{name}"
+    note = p.named(var)
+    p.bounds.bind(var, interval)
+    if stmt.kind is ForKind.UNROLLED and isinstance(stmt.extent, IntImm) and stmt.extent.value > 1 and p.unroll_line:
+        p.line(p.unroll_line.format(count=min(stmt.extent.value, 65534)))
+    block(p, f"for ({kind} {name} = {bare(first)}; {name} < {bare(end)}; {advance}) {{{note}", stmt.body)
+    p.bounds.bind(var, None)
+    p.leave_block()
+
+
+def _while(p: CLike, stmt: While) -> None:
+    outer, p.lines = p.lines, []
+    p.indent += 1
+    p.enter_block()
+    p.begin(stmt.condition)
+    condition = bare(p.value(stmt.condition))
+    p.end()
+    p.indent -= 1
+    lines, p.lines = p.lines, outer
+    if lines:
+        p.line("while (1) {")
+        p.lines += lines
+        p.line(f"  if (!({condition})) break;")
+    else:
+        p.line(f"while ({condition}) {{")
+    p.indent += 1
+    emit(p, stmt.body)
+    p.close()
+
+
+# Branches
+
+
+def _if(p: CLike, stmt: IfThenElse) -> None:
+    p.begin(stmt.condition)
+    flag = bare(p.value(stmt.condition))
+    p.end()
+    block(p, f"if ({flag}) {{", stmt.then_case, "}" if stmt.else_case is None else "} else {")
+    if stmt.else_case is not None:
+        p.enter_block()
+        p.indent += 1
+        emit(p, stmt.else_case)
+        p.close()
+
+
+def _assert(p: CLike, stmt: AssertStmt) -> Stmt:
+    p.begin(stmt.condition)
+    flag = p.value(stmt.condition)
+    p.end()
+    message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
+    p.line(f"if (!{flag}) {{")
+    p.indent += 1
+    p.report(message)
+    p.line(p.fail())
+    p.indent -= 1
+    p.line("}")
+    return stmt.body
+
+
+# Memory
+
+
+def _allocate(p: CLike, stmt: Allocate) -> Stmt:
+    var, kind = stmt.buffer_var, info(stmt.dtype)
+    count = kind.lanes
+    for extent in stmt.extents:
+        if not isinstance(extent, IntImm):
+            raise TVMError(
+                f"buffer {var.name} on the stack has a size known only at run time; "
+                "LowerTVMBuiltin turns such a buffer into workspace"
+            )
+        count *= extent.value
+    if count * kind.bytes > p.stack_limit:
+        raise TVMError(
+            f"buffer {var.name} takes {count * kind.bytes} bytes of stack (limit {p.stack_limit}); "
+            "LowerTVMBuiltin turns such a buffer into workspace"
+        )
+    own_memory(p, var, stmt.dtype)
+    name = p.bind(var)
+    scope = p.scopes.get(p.storage_scope(var), "")
+    note = "" if name == var.name else f" /* {comment(var.name)} */"
+    p.line(f"{scope}{p.memory_type(element(stmt.dtype))} {name}[{max(count, 1)}]{p.alignment};{note}")
+    return stmt.body
+
+
+def own_memory(p: CLike, var: Var, dtype: str) -> None:
+    """The memory of ``var`` is reached through it only; it is declared as an array of ``dtype``."""
+    p.private.add(var)
+    seen = p.pointees.get(var, element(dtype))
+    if seen is None or p.memory_type(seen) != p.memory_type(element(dtype)):
+        p.pointees[var] = None
+    else:
+        p.pointees[var] = element(dtype)
+
+
+def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
+    data = stmt.data_or_idx
+    array = data.numpy() if hasattr(data, "numpy") else data
+    dtype = element(stmt.dtype)
+    numbers = [p.literal(dtype, x) for x in array.ravel().tolist()]
+    kind = p.memory_type(dtype)
+    rows = [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
+    after = f"[{max(len(numbers), 1)}]{p.alignment} = {{\n  " + ",\n  ".join(rows) + "\n}"
+    constant = p.source.constant(stmt.buffer_var.name, f"static const {kind}", after, p.taken)
+    own_memory(p, stmt.buffer_var, stmt.dtype)
+    name = p.bind(stmt.buffer_var)
+    p.line(f"{p.pointer_type(stmt.buffer_var)} {name} = ({p.pointer_type(stmt.buffer_var)}){constant};")
+    return stmt.body
+
+
+def _declare_buffer(p: CLike, stmt: DeclBuffer) -> Stmt:
+    return stmt.body
+
+
+# Attributes
+
+
+def _attribute(p: CLike, stmt: AttrStmt) -> Stmt | None:
+    handler = p.attributes.get(stmt.attr_key)
+    return stmt.body if handler is None else handler(p, stmt)
+
+
+def _thread_axis(p: CLike, stmt: AttrStmt) -> Stmt:
+    tag = getattr(stmt.node, "thread_tag", "")
+    text = p.thread_axes.get(tag)
+    if text is None:
+        raise TVMError(
+            f"{p.name}: thread axis {tag or stmt.node} cannot run here; build for a device target, or do not bind the "
+            "axis"
+        )
+    var = stmt.node.var
+    if var not in p.names:
+        name = p.bind(var)
+        p.line(f"const {p.scalar_type(var.dtype)} {name} = {text};{p.named(var)}")
+        if isinstance(stmt.value, IntImm):
+            p.bounds.bind(var, (0, stmt.value.value - 1))
+    return stmt.body
+
+
+def _import_text(p: CLike, stmt: AttrStmt) -> Stmt:
+    if not isinstance(stmt.value, StringImm):
+        raise TVMError("pragma import_c wants C text (or the path of a .c file) as a string")
+    p.source.import_text(read_import(stmt.value.value))
+    return stmt.body
+
+
+def read_import(text: str) -> str:
+    """C text as given, or the contents of the .c or .h file that is named instead."""
+    if "\n" in text or not text.endswith((".c", ".h")):
+        return text
+    with open(text, encoding="utf-8") as file:
+        return file.read()
+
+
+def _refuse_llvm(p: CLike, stmt: AttrStmt) -> Stmt:
+    raise TVMError(f"{p.name}: pragma import_llvm brings LLVM text, which needs target llvm; import_c brings C text")
+
+
+ATTRIBUTES: dict[str, Callable] = {
+    "thread_extent": _thread_axis,
+    "virtual_thread": _thread_axis,
+    "pragma_debug_skip_region": lambda p, stmt: None,
+    "pragma_import_c": _import_text,
+    "pragma_import_llvm": _refuse_llvm,
+}
+
+STATEMENTS: dict[type, Callable] = {
+    SeqStmt: _sequence,
+    Evaluate: _evaluate,
+    BufferStore: _store,
+    LetStmt: let,
+    For: _for,
+    While: _while,
+    IfThenElse: _if,
+    AssertStmt: _assert,
+    Allocate: _allocate,
+    AllocateConst: _allocate_const,
+    DeclBuffer: _declare_buffer,
+    AttrStmt: _attribute,
+}

@@ -1,0 +1,1 @@
+"""CUDA C++ text from kernels, and its compilation."""

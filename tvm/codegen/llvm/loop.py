@@ -1,0 +1,91 @@
+"""Counted loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dtype import info
+from ...ir.prim import Var
+from .builder import Builder, clean
+from .sign import INDEX
+
+# Lines of a loop body beyond which looking for vectors costs more time than it is likely to save.
+_LONGEST_SCALAR = 150
+
+
+def add_index(b: Builder, x: str, y: str) -> str:
+    if x[0] != "%" and y[0] != "%":
+        return str(int(x) + int(y))
+    if x == "0":
+        return y
+    return x if y == "0" else b.op(f"add nsw {b.index} {x}, {y}")
+
+
+def serial_loop(
+    b: Builder, var: Var, begin: str, count: str, nonnegative: bool, body: Callable[[], None], step: str = "1"
+) -> None:
+    """``for var in [begin, begin + count)``, by ``step``: tested at the end, guarded in front unless it surely runs."""
+    if count[0] != "%" and int(count) <= 0:
+        return
+    if begin[0] != "%" and count == "1":
+        fixed_iteration(b, var, int(begin), body)
+        return
+    end = add_index(b, begin, count)
+    text = b.index
+    head, done = b.label("loop"), b.label("done")
+    if count[0] == "%":
+        enter = b.label("enter")
+        b.branch_if(b.op(f"icmp slt {text} {begin}, {end}"), enter, done)
+        b.start(enter)
+    before = b.block
+    b.branch(head)
+    b.start(head)
+    b.push()
+    counter = b.fresh(clean(var.name) + ".")
+    phi = len(b.out)
+    b.out.append("")
+    b.loop_depth += 1
+    b.inner, b.strided = var, False
+    _bind_counter(b, var, counter, nonnegative)
+    body()
+    if b.terminated:
+        b.revive()
+    b.loop_depth -= 1
+    next_value = b.effect(f"add nsw {text} {counter}, {step}")
+    more = b.effect(f"icmp slt {text} {next_value}, {end}")
+    b.out[phi] = f"  {counter} = phi {text} [ {begin}, %{before} ], [ {next_value}, %{b.block} ]"
+    b.branch_if(more, head, done, b.module.loop_metadata(_is_scalar(b, phi)))
+    b.pop()
+    b.inner = None
+    b.wide.pop(var, None)
+    b.nonnegative.pop(var, None)
+    b.start(done)
+
+
+def _is_scalar(b: Builder, start: int) -> bool:
+    """Whether the lines since ``start`` are straight scalar code on neighbouring elements: a loop that the schedule
+    left to the compiler."""
+    lines = b.out[start:]
+    if len(lines) > _LONGEST_SCALAR or b.strided:
+        return False
+    return not any("<" in line or line[0] != " " or "call i32" in line for line in lines)
+
+
+def _bind_counter(b: Builder, var: Var, counter: str, nonnegative: bool) -> None:
+    if info(var.dtype).is_uint:
+        width = b.types[var.dtype]
+        b.remember(var, counter if width == b.index else b.op(f"trunc {b.index} {counter} to {width}"))
+    else:
+        b.wide[var] = counter
+    b.level[var] = b.loop_depth
+    if nonnegative:
+        b.nonnegative[var] = INDEX
+
+
+def fixed_iteration(b: Builder, var: Var, number: int, body: Callable[[], None]) -> None:
+    """One run of a body with a known value of the loop variable."""
+    b.constants[var] = number
+    b.push_iteration()
+    body()
+    b.pop_iteration()
+    del b.constants[var]

@@ -1,0 +1,268 @@
+"""Buffer elements: addresses, vector and scalar loads and stores, and what the current block knows memory to hold."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ...dtype import element, info, with_lanes
+from ...error import TVMError
+from ...ir.prim import BufferLoad, PrimExpr, Var
+from ...tir.stmt import BufferStore
+from ..linear import Access, Linear, access_form
+from .builder import Builder
+from .value import build_vector, extract, splat, value
+
+# Buffers whose memory may be reached through other pointers share one entry in Builder.loads.
+_ANY = Var("any", "handle")
+
+
+def access_of(b: Builder, index: PrimExpr) -> Access:
+    """The form of an index, worked out once per node and module."""
+    known = b.module.accesses.get(id(index))
+    if known is None:
+        known = b.module.accesses[id(index)] = (index, access_form(index))
+    return known[1]
+
+
+def wide_value(b: Builder, node: PrimExpr) -> str:
+    """An integer as the index type."""
+    wide = b.wide.get(node)
+    if wide is not None:
+        return wide
+    got = value(b, node)
+    text = b.types[node.dtype]
+    if text == b.index or got[0] != "%":
+        return got
+    have, want = int(text[1:]), int(b.index[1:])
+    if have > want:
+        return b.op(f"trunc {text} {got} to {b.index}")
+    return b.op(f"{'sext' if info(node.dtype).is_int else 'zext'} {text} {got} to {b.index}")
+
+
+def sum_of(b: Builder, form: Linear) -> tuple[str | None, int]:
+    """The part of a sum that is not known now (None if nothing is), and the number that is to be added to it."""
+    constant = form.constant
+    level, fixed_of, inner = b.level, b.constants, b.inner
+    parts: list[tuple[int, str, int]] = []
+    for atom, scale in form.terms:
+        fixed = fixed_of.get(atom)
+        if fixed is not None:
+            constant += scale * fixed
+            continue
+        if atom is inner and not -2 < scale < 2:
+            b.strided = True
+        operand = wide_value(b, atom)
+        if operand[0] != "%":
+            constant += scale * (1 if operand == "true" else 0 if operand == "false" else int(operand))
+            continue
+        parts.append((level.get(atom, 99), operand, scale))
+    if not parts:
+        return None, constant
+    # Outer variables first, so that partial sums are invariant in inner loops.
+    if len(parts) > 1:
+        parts.sort(key=lambda part: part[0])
+    total = None
+    text, op = b.index, b.op
+    for _, operand, scale in parts:
+        term = operand if scale == 1 else op(f"mul nsw {text} {operand}, {scale}")
+        total = term if total is None else op(f"add nsw {text} {total}, {term}")
+    return total, constant
+
+
+def index_value(b: Builder, form: Linear) -> str:
+    """A sum as one operand of the index type."""
+    total, constant = sum_of(b, form)
+    if total is None:
+        return str(constant)
+    return total if constant == 0 else b.op(f"add nsw {b.index} {total}, {constant}")
+
+
+def pointer_of(b: Builder, var: Var) -> str:
+    return value(b, var)
+
+
+def address(b: Builder, var: Var, unit: str, form: Linear) -> str:
+    """A pointer to the element at ``form``; ``unit`` is the element's type. Numbers go into an offset of their own,
+    so that neighbouring elements share everything else."""
+    total, constant = sum_of(b, form)
+    pointer = pointer_of(b, var)
+    if total is not None:
+        # Without the constant part the address may lie outside the buffer.
+        bounds = "" if constant else "inbounds "
+        pointer = b.op(f"getelementptr {bounds}{unit}, ptr {pointer}, {b.index} {total}")
+    if constant:
+        pointer = b.op(f"getelementptr {unit}, ptr {pointer}, {b.index} {constant}")
+    return pointer
+
+
+def alignment(b: Builder, var: Var, form: Linear, unit_bytes: int, natural: int) -> int:
+    """Bytes the address is known to be a multiple of: elements of arguments are only naturally aligned."""
+    base = b.alignment.get(var, 0)
+    if base <= natural:
+        return natural
+    common = base
+    constant = form.constant
+    for atom, scale in form.terms:
+        fixed = b.constants.get(atom)
+        if fixed is None:
+            common = gcd(common, scale * unit_bytes)
+        else:
+            constant += scale * fixed
+    return max(gcd(common, constant * unit_bytes), natural)
+
+
+def _memory_class(b: Builder, var: Var) -> Var:
+    return var if var in b.private else _ANY
+
+
+def _forget(b: Builder, var: Var) -> None:
+    """A store through ``var`` happened."""
+    if var in b.private:
+        b.loads.pop(var, None)
+        b.loads.pop(_ANY, None)
+    else:
+        b.loads.clear()
+
+
+def _read(b: Builder, var: Var, dtype: str, pointer: str, align: int) -> str:
+    """A load of ``dtype``, taken from what the block already knows where it can be."""
+    types = b.types
+    text = f"load {types.memory(dtype)}, ptr {pointer}, align {align}"
+    known = b.loads.setdefault(_memory_class(b, var), {})
+    got = known.get(text)
+    if got is None:
+        got = b.effect(text)
+        if info(dtype).is_bool:
+            memory = types.memory(dtype)
+            got = b.effect(f"icmp ne {memory} {got}, {'0' if memory == 'i8' else 'zeroinitializer'}")
+        known[text] = got
+    return got
+
+
+def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> None:
+    memory = b.types.memory(dtype)
+    if info(dtype).is_bool:
+        if operand[0] == "%":
+            operand = b.op(f"zext {b.types[dtype]} {operand} to {memory}")
+        elif memory == "i8":
+            operand = "1" if operand == "true" else "0"
+        else:
+            operand = "zeroinitializer" if operand == "zeroinitializer" else "splat (i8 1)"
+    b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}")
+
+
+def _one_index(buffer, indices) -> PrimExpr:
+    if len(indices) != 1:
+        raise TVMError(
+            f"buffer {buffer.name} still has {len(indices)} dimensions; run StorageFlatten before code generation"
+        )
+    return indices[0]
+
+
+def load(b: Builder, node: BufferLoad) -> str:
+    buffer = node.buffer
+    index = _one_index(buffer, node.indices)
+    access = access_of(b, index)
+    unit = b.types.element(buffer.dtype)
+    kind = info(buffer.dtype)
+    natural, unit_bytes = kind.bytes, kind.bytes * kind.lanes
+    if access.lanes == 1 or access.stride == 1:
+        pointer = address(b, buffer.data, unit, access.base)
+        return _read(b, buffer.data, node.dtype, pointer, alignment(b, buffer.data, access.base, unit_bytes, natural))
+    if access.stride == 0 and kind.lanes == 1:
+        return splat(
+            b,
+            buffer.dtype,
+            _read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base), natural),
+            access.lanes,
+        )
+    pieces = [_read(b, buffer.data, buffer.dtype, p, natural) for p in _lane_addresses(b, node, access, unit)]
+    return _join(b, node.dtype, buffer.dtype, pieces)
+
+
+def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
+    """A pointer per lane of a strided or general vector index."""
+    data = node.buffer.data
+    if access.base is not None:
+        form, step = access.base, access.stride
+        assert step is not None, "an index with a base has a stride"
+        return [address(b, data, unit, Linear(form.terms, form.constant + i * step)) for i in range(access.lanes)]
+    index = node.indices[0]
+    vector = value(b, index)
+    scalar = element(index.dtype)
+    signed = "sext" if info(scalar).is_int else "zext"
+    pointer = pointer_of(b, data)
+    out = []
+    for lane in range(access.lanes):
+        offset = extract(b, index.dtype, vector, lane)
+        text = b.types[scalar]
+        if int(text[1:]) < int(b.index[1:]):
+            offset = b.op(f"{signed} {text} {offset} to {b.index}")
+        elif text != b.index:
+            offset = b.op(f"trunc {text} {offset} to {b.index}")
+        out.append(b.op(f"getelementptr inbounds {unit}, ptr {pointer}, {b.index} {offset}"))
+    return out
+
+
+def _join(b: Builder, dtype: str, piece_dtype: str, pieces: list[str]) -> str:
+    """Scalars or short vectors one after the other."""
+    lanes = info(piece_dtype).lanes
+    if lanes == 1:
+        return build_vector(b, dtype, pieces)
+    return build_vector(b, dtype, [extract(b, piece_dtype, p, i) for p in pieces for i in range(lanes)])
+
+
+def store(b: Builder, node: BufferStore) -> None:
+    buffer, data = node.buffer, node.buffer.data
+    index = _one_index(buffer, node.indices)
+    access = access_of(b, index)
+    kind = info(buffer.dtype)
+    natural, unit_bytes = kind.bytes, kind.bytes * kind.lanes
+    unit = b.types.element(buffer.dtype)
+    operand = value(b, node.value)
+    given = info(node.value.dtype)
+    if access.lanes == 1 or access.stride == 1:
+        dtype = node.value.dtype
+        wanted = kind.lanes * access.lanes
+        if given.lanes != wanted:
+            if given.lanes != 1:
+                raise TVMError(f"buffer {buffer.name}: {given.lanes} lanes stored where {wanted} are written")
+            operand, dtype = splat(b, dtype, operand, wanted), with_lanes(dtype, wanted)
+        if element(dtype) != element(buffer.dtype):
+            raise TVMError(f"buffer {buffer.name} holds {buffer.dtype}; a value of type {dtype} cannot be stored in it")
+        pointer = address(b, data, unit, access.base)
+        _forget(b, data)
+        align = alignment(b, data, access.base, unit_bytes, natural)
+        _write(b, dtype, operand, pointer, align)
+        if not given.is_bool:
+            text = f"load {b.types.memory(dtype)}, ptr {pointer}, align {align}"
+            b.loads.setdefault(_memory_class(b, data), {})[text] = operand
+        return
+    _scatter(b, node, access, unit, operand, natural)
+
+
+def _scatter(b: Builder, node: BufferStore, access: Access, unit: str, operand: str, natural: int) -> None:
+    """Lanes are written in order, so the last wins where they meet."""
+    buffer = node.buffer
+    lanes = info(buffer.dtype).lanes
+    pointers = _lane_addresses(b, node, access, unit)
+    vector = node.value.dtype
+    single = info(vector).lanes == 1
+    _forget(b, buffer.data)
+    for number, pointer in enumerate(pointers):
+        if single:
+            piece = operand
+        elif lanes == 1:
+            piece = extract(b, vector, operand, number)
+        else:
+            parts = [extract(b, vector, operand, number * lanes + i) for i in range(lanes)]
+            piece = build_vector(b, buffer.dtype, parts)
+        _write(b, buffer.dtype, piece, pointer, natural)
+
+
+def element_address(b: Builder, node: BufferLoad) -> str:
+    """The address of the first element a load would read."""
+    access = access_of(b, _one_index(node.buffer, node.indices))
+    if access.base is None:
+        raise TVMError(f"no single address: {node}")
+    return address(b, node.buffer.data, b.types.element(node.buffer.dtype), access.base)

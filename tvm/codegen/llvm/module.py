@@ -1,0 +1,185 @@
+"""The text of one LLVM module: its functions, what they declare, and the constants they share."""
+
+from __future__ import annotations
+
+import re
+
+from ...dtype import info, with_lanes
+from ...target.cpu import ResolvedCPU
+from .intrinsic import mangled
+from .types import Types, byte_string
+
+TABLE = "__tvm_runtime_table"
+CONTEXT = "__tvm_module_ctx"
+_PLAIN = re.compile(r"^[A-Za-z_.$][A-Za-z0-9_.$]*$")
+
+
+def symbol(name: str) -> str:
+    """A global name as LLVM text."""
+    return f"@{name}" if _PLAIN.match(name) else f'@"{name}"'
+
+
+class ModuleText:
+    """Collects a module. Everything is kept in order of first use, so the text depends on the program only."""
+
+    def __init__(self, cpu: ResolvedCPU, float_flags: str = ""):
+        self.cpu = cpu
+        # Freedoms the user's target gives every float operation, as LLVM writes them.
+        self.float_flags = float_flags
+        self.native_half = cpu.has_half
+        can_convert = self.native_half or cpu.arch == "aarch64" or cpu.has("f16c")
+        self.types = Types("half" if can_convert else "i16")
+        self.index_type = "i32" if _is_32_bit(cpu.triple) else "i64"
+        self.functions: list[str] = []
+        # Functions by the names users know: their symbols. And the LLVM result types of symbols.
+        self.names: dict[str, str] = {}
+        self.defined: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
+        self.constants: list[str] = []
+        self.metadata: list[str] = []
+        self.imported: list[str] = []
+        self.speculatable: dict[int, tuple] = {}
+        self.accesses: dict[int, tuple] = {}
+        # Functions of ours that others call: formulas for exp and the like, by symbol.
+        self.helpers: dict[str, str] = {}
+        self.entry_name = ""
+        self.parallel_regions = 0
+        self.pointer_bytes = 4 if self.index_type == "i32" else 8
+        # Functions of the module by the name other functions call them: (symbol, LLVM result type).
+        self.callees: dict[str, tuple[str, str]] = {}
+        self._packed: dict[str, str] = {}
+        self._shared: dict[str, str] = {}
+        self._strings: dict[bytes, str] = {}
+        self._weights: str | None = None
+        self._loop_rules: tuple[str, ...] = ()
+        # Whether any loop is left to LLVM to vectorise.
+        self.wants_vectors = False
+
+    def float32_like(self, dtype: str) -> str:
+        return with_lanes("float32", info(dtype).lanes)
+
+    def declare(self, name: str, result: str, arguments: str) -> str:
+        """A function defined elsewhere."""
+        text = symbol(name)
+        if name not in self.defined and name not in self.declared:
+            self.declared[name] = f"declare {result} {text}({arguments})"
+        return text
+
+    def intrinsic(self, name: str, type_text: str, arity: int, tail: str = "") -> str:
+        """``llvm.NAME`` over one type; ``tail`` are further parameter types."""
+        arguments = ", ".join([type_text] * arity)
+        return self.declare(f"llvm.{name}.{mangled(type_text)}", type_text, arguments + tail)
+
+    def string(self, text: str) -> str:
+        return self.bytes_constant(text.encode() + b"\0")
+
+    def bytes_constant(self, data: bytes, align: int = 1) -> str:
+        got = self._strings.get(data)
+        if got is None:
+            got = self._strings[data] = f"@.str.{len(self._strings)}"
+            kind = f"[{len(data)} x i8]"
+            self.constants.append(f"{got} = private unnamed_addr constant {kind} {byte_string(data)}, align {align}")
+        return got
+
+    def shared_constant(self, text: str) -> str:
+        """A private constant; ``text`` is its type and value."""
+        got = self._shared.get(text)
+        if got is None:
+            got = self._shared[text] = f"@.const.{len(self._shared)}"
+            self.constants.append(f"{got} = private constant {text}, align 8")
+        return got
+
+    def packed_handle(self, name: str) -> str:
+        """The variable that keeps the packed function ``name`` once it was looked up."""
+        got = self._packed.get(name)
+        if got is None:
+            got = self._packed[name] = f"@.packed.{len(self._packed)}"
+            self.constants.append(f"{got} = internal global ptr null, align {self.pointer_bytes}")
+        return got
+
+    def callee(self, name: str) -> tuple[str, str | None]:
+        """Symbol and result type of a function of this module; the name itself and None for any other."""
+        return self.callees.get(name, (name, None))
+
+    def symbol(self, name: str) -> str:
+        return symbol(name)
+
+    def import_text(self, text: str) -> None:
+        """Link a user's LLVM text (or the .ll file it names) into the module."""
+        if text not in self.imported:
+            self.imported.append(text)
+
+    def likely(self) -> str:
+        """Weights for a branch that is nearly always taken."""
+        if self._weights is None:
+            self._weights = self.add_metadata('!{!"branch_weights", i32 1048576, i32 1}')
+        return f", !prof {self._weights}"
+
+    def add_metadata(self, text: str) -> str:
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = {text}")
+        return name
+
+    def loop_metadata(self, vectorize: bool) -> str:
+        """What LLVM may do with a loop: unrolling is the schedule's business, vectors only where it asked for none."""
+        if not self._loop_rules:
+            self._loop_rules = (
+                self.add_metadata('!{!"llvm.loop.unroll.disable"}'),
+                self.add_metadata('!{!"llvm.loop.vectorize.enable", i1 false}'),
+            )
+        rules = self._loop_rules[:1] if vectorize else self._loop_rules
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = distinct !{{{', '.join((name, *rules))}}}")
+        self.wants_vectors |= vectorize
+        return f", !llvm.loop {name}"
+
+    def register_symbols(self) -> None:
+        """Tell the runtime about the functions when the program starts: for code linked into it statically."""
+        function = self.declare("TVMBackendRegisterSystemLibSymbol", "i32", "ptr, ptr")
+        lines = ["define internal void @.register() #0 {", "entry:"]
+        for name, own in {TABLE: TABLE, CONTEXT: CONTEXT, **self.names}.items():
+            lines.append(f"  call i32 {function}(ptr {self.string(name)}, ptr {symbol(own)})")
+        self.functions.append("\n".join([*lines, "  ret void", "}", ""]))
+        kind = "{ i32, ptr, ptr }"
+        row = f"{kind} {{ i32 65535, ptr @.register, ptr null }}"
+        self.constants.append(f"@llvm.global_ctors = appending global [1 x {kind}] [{row}]")
+
+    def text(self, name: str, layout: str) -> str:
+        lines = [f'source_filename = "{name}"', f'target datalayout = "{layout}"']
+        lines.append(f'target triple = "{self.cpu.triple}"')
+        lines += self.runtime_lines()
+        lines += self.constants
+        lines += [text for name, text in self.declared.items() if name not in self.defined]
+        lines += self.functions
+        lines += self.helpers.values()
+        cpu = self.attributes()
+        lines.append(f"attributes #0 = {{ noinline nounwind{cpu} }}")
+        lines.append(f"attributes #1 = {{ alwaysinline nounwind memory(none){cpu} }}")
+        lines.append(f"attributes #2 = {{ noinline cold nounwind memory(none){cpu} }}")
+        lines.append("attributes #3 = { nobuiltin nounwind }")
+        lines += self.metadata
+        return "\n".join(lines) + "\n"
+
+    def runtime_lines(self) -> list[str]:
+        """The variables the loader fills in, and the name of the entry."""
+        guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
+        lines = [f"@{TABLE} = weak {guard}global ptr null, align 8"]
+        lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
+        if self.entry_name:
+            data = self.entry_name.encode() + b"\0"
+            lines.append(f"@__tvm_main__ = weak {guard}constant [{len(data)} x i8] {byte_string(data)}")
+        return lines
+
+    def attributes(self) -> str:
+        """The processor, in the text as well as in the target machine: a saved .ll or .bc file is then complete."""
+        cpu = f' "target-cpu"="{self.cpu.cpu}" "target-features"="{self.cpu.features_text}"'
+        if self.cpu.arch == "x86":
+            cpu += f' "prefer-vector-width"="{self.cpu.vector_bits}"'
+        return cpu
+
+
+def _is_32_bit(triple: str) -> bool:
+    head = triple.split("-")[0]
+    return head in ("i386", "i486", "i586", "i686", "arm", "wasm32", "riscv32", "hexagon") or head.startswith(
+        ("armv", "thumb")
+    )
