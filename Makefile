@@ -13,8 +13,10 @@ TESTS := tests
 ARCH :=
 BENCH :=
 CASES :=
+COMMIT :=
 KILLS :=
 SAMPLE :=
+ONLY :=
 PYTHONS := $(PYTHON)
 
 help: ## print this list
@@ -98,6 +100,9 @@ test-wheels: setup wheel ## examples, documents and the runtime with the wheels 
 	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/architecture/test_docs.py \
 	    -q -n $(JOBS); done
 
+replay: setup-run ## the generated code of a fixed corpus against a commit's (COMMIT=HEAD, ONLY=transformer for a part)
+	$(BIN)/python tools/replay.py $(or $(COMMIT),HEAD) --only "$(ONLY)" --jobs $(JOBS)
+
 size: ## lines per part, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
 
@@ -121,5 +126,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help
