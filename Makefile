@@ -43,7 +43,8 @@ test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator 
 	  pytest tests/topi tests/relay/op -q -n $(JOBS)
 
 fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
-	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz -q -n $(JOBS)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz \
+	  tests/contrib/test_graph_executor_memory.py -q -n $(JOBS)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
 
 fuzz-tune: setup ## kill the tuner and its workers at random moments and check that no record is lost (KILLS=50)

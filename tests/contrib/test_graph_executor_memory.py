@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from tvm.error import TVMError
 
 SHAPE = (4, 16)
 NAMES = ("x", "y", "w")
+# Random sequences of calls; `make fuzz` asks for more.
+SEQUENCES = int(os.environ.get("TVM_FUZZ_CASES", "250"))
 
 
 def results(x, y, w) -> list[np.ndarray]:
@@ -118,7 +121,7 @@ class Model:
 
 def test_random_sequences_of_setting_lending_sharing_and_running_follow_the_model(lib, rng):
     pool = [tvm.nd.array(random_array(rng)) for _ in range(3)]
-    for _ in range(250):
+    for _ in range(SEQUENCES):
         models = [Model(graph_executor.GraphModule(lib["default"](tvm.cpu()))) for _ in range(2)]
         for model in models:
             for name in NAMES:
