@@ -21,7 +21,7 @@ from typing import Any
 
 from .._ffi.libinfo import __version__
 from ..error import TVMError
-from ..runtime.record_file import RecordFile
+from ..runtime.measure.record_file import RecordFile
 from ..target import Target
 from .measure.measure import MeasureInput, MeasureResult
 from .task.dispatcher import ApplyHistoryBest, Unread, keep_best

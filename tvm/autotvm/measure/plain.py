@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...error import TVMError
-from ...runtime.measure_worker import request
+from ...runtime.measure.worker import request
 from ...target import Target
 from ...te.schedule import create_schedule
 from ...te.tensor import ComputeOp
