@@ -16,7 +16,7 @@ from tvm import autotvm, te, tir
 from tvm.autotvm.measure import measure_methods, workers
 from tvm.autotvm.measure.candidate import Code
 from tvm.autotvm.measure.measure import create_measure_batch
-from tvm.runtime.measure_worker import machine_memory
+from tvm.runtime.measure.worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
 
 # Candidates by name: what happens to the process that runs them.

@@ -15,7 +15,7 @@ from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.autotvm.measure.workers import Failure, Job, Pool, new_pool
-from tvm.runtime import measure_worker
+from tvm.runtime.measure import worker as measure_worker
 from tvm.testing import requires_opencl
 
 N = 256

@@ -12,8 +12,8 @@ from tvm import relay, runtime, te
 from tvm.contrib import graph_executor
 from tvm.contrib.debugger import debug_executor
 from tvm.error import TVMError
-from tvm.runtime import measure_worker
 from tvm.runtime import module as module_api
+from tvm.runtime.measure import worker as measure_worker
 
 pytestmark = pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the processor cannot flush")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from .._ffi.libinfo import __version__
 from ..error import TVMError
-from ..runtime.record_file import RecordFile
+from ..runtime.measure.record_file import RecordFile
 from ..target import Target
 from .measure.measure import MeasureInput, MeasureResult
 from .task.dispatcher import ApplyHistoryBest, Unread, keep_best
@@ -134,8 +134,8 @@ def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Itera
             yield found
         else:
             counts.old_records += 1
-    if unread is None and counts.words():
-        logger.warning("tuning records: %s", "; ".join(counts.words()))
+    if unread is None and counts.describe():
+        logger.warning("tuning records: %s", "; ".join(counts.describe()))
 
 
 def load_from_file(

@@ -1,6 +1,6 @@
 """The process that compiles and runs candidates for a tuner: ``python -m tvm.exec.autotvm_worker``.
 
-How it speaks and measures is in ``tvm.runtime.measure_worker``.
+How it speaks and measures is in ``tvm.runtime.measure.worker``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from ..codegen.device_module import pack as pack_module
 from ..codegen.gpu_like import Kernel
 from ..codegen.llvm import jit as llvm_jit
 from ..codegen.llvm.module import CONTEXT, TABLE
-from ..runtime import load_module, measure_worker
+from ..runtime import load_module
+from ..runtime.measure import worker
 from ..runtime.module import Module, from_jit, load_device_module
 
 # Candidates that share a JIT.
@@ -71,11 +72,11 @@ ENGINES = Engines()
 
 def run(message: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Measure an object, or a library in a file."""
-    return measure_worker.measure(_module(message, payload), message)
+    return worker.measure(_module(message, payload), message)
 
 
-ACTIONS: measure_worker.Actions = {"build": build, "run": run}
+ACTIONS: worker.Actions = {"build": build, "run": run}
 
 
 if __name__ == "__main__":
-    measure_worker.main(ACTIONS)
+    worker.main(ACTIONS)

@@ -10,7 +10,7 @@ from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm
 from tvm.driver.tvmc.candidates import candidates_of
 from tvm.driver.tvmc.main import _main
-from tvm.runtime import measure_files
+from tvm.runtime.measure import files as measure_files
 from tvm.testing import requires_opencl
 from tvm.testing.autotvm import get_sample_task
 

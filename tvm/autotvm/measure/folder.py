@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from ...error import TVMError
-from ...runtime.measure_files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, pieces, read_candidates
-from ...runtime.measure_worker import example
+from ...runtime.measure.files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, known_records, pieces, read_candidates
+from ...runtime.measure.record_file import RecordFile
+from ...runtime.measure.worker import example
 from ...runtime.module import from_code, load_device_module
-from ...runtime.record_file import RecordFile
 from ..record import encode
 from ..utils import logger
 from .candidate import ENTRY, Code

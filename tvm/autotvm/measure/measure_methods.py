@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ...driver.build_module import build
 from ...error import TVMError
-from ...runtime.measure_files import difference
+from ...runtime.measure.files import difference
 from ..task.entity import InstantiationError
 from .candidate import ENTRY, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...error import TVMError
-from ...runtime.measure_worker import request
+from ...runtime.measure.worker import request
 from ...target import Target
 from ...te.schedule import create_schedule
 from ...te.tensor import ComputeOp
@@ -48,7 +48,7 @@ def plain_outputs(pool: Any, inp: MeasureInput, arg_info: Sequence[tuple[Sequenc
         raise TVMError(f"the plain schedule to verify with does not compile: {compiled}")
     reference = BuildResult(None, arg_info, None, 0.0)
     reference.code = code_of(compiled, names)
-    # Its second run is slower than nothing at all: there is no third.
+    # With best=1e-9 every run is too slow to go on: the measurement ends after its first timed run.
     options = {"number": 1, "repeat": 1, "best": 1e-9, "outputs": True}
     answer = run_built(pool, target.get_target_device_type(), reference, _RUN_SECONDS, options)
     if isinstance(answer, Failure):

@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 
-from ...runtime.worker_pool import Failure, Job, Pool
+from ...runtime.measure.worker_pool import Failure, Job, Pool
 
 _MODULE = "tvm.exec.autotvm_worker"
 

@@ -187,7 +187,7 @@ class ApplyHistoryBest(DispatchContext):
 
     def __exit__(self, ptype: object, value: object, trace: object) -> None:
         super().__exit__(ptype, value, trace)
-        text = sentence(self.uses, self._by_workload, self._processor, self.unread)
+        text = usage_summary(self.uses, self._by_workload, self._processor, self.unread)
         if text and ptype is None:
             logger.log(logging.INFO if self.quiet else logging.WARNING, text)
         self._forget_uses()
@@ -238,8 +238,8 @@ class Unread:
     no_records: int = 0
     old_records: int = 0
 
-    def words(self) -> list[str]:
-        """What there is to say of them."""
+    def describe(self) -> list[str]:
+        """The lines that were left out, counted by reason; empty where there are none."""
         rows = ((self.no_records, "{} no record"), (self.old_records, "{} of log version 0.1, which is no longer read"))
         verbs = ("line is", "lines are")
         return [text.format(f"{n} {verbs[n != 1]}") for n, text in rows if n]
@@ -274,7 +274,7 @@ def _place(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | N
     return not same_model, foreign, not inp.final, -res.timestamp if inp.final else mean_cost(res)
 
 
-def sentence(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread: Unread) -> str:
+def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread: Unread) -> str:
     """What became of records, in one line; "" where all were used as they were made."""
     used = [inp for inp in uses.values() if inp is not None]
     misfits = sum(inp is None and workload in known for workload, inp in uses.items())
@@ -284,7 +284,7 @@ def sentence(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread
     foreign = sum(recorded_processor(i) in others for i in used)
     kind = "GPU" if any("gpu" in i.target.keys for i in used) else "CPU"
     older = sum(i.tvm_version in versions for i in used)
-    if not (misfits or foreign or older or unread.words() or uses and not used):
+    if not (misfits or foreign or older or unread.describe() or uses and not used):
         return ""
     remarks = [f"{foreign} from another {kind} ({', '.join(sorted(others))}; the code is for {processor})"]
     remarks = remarks if foreign else []
@@ -294,7 +294,7 @@ def sentence(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread
         parts[0] += f", {' and '.join(remarks)}"
     parts += [f"those of {misfits} are for another template or other knobs and are left out"] if misfits else []
     parts += [f"there are none for {missing} operator{'s' * (missing != 1)}"] if missing else []
-    return f"tuning records: {'; '.join([*parts, *unread.words()])}"
+    return f"tuning records: {'; '.join([*parts, *unread.describe()])}"
 
 
 def keep_best(by_key: dict, by_model: dict, inp: Any, res: Any) -> None:

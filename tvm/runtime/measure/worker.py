@@ -1,4 +1,4 @@
-"""The process that runs candidates: ``python -m tvm.runtime.measure_worker``.
+"""The process that runs candidates: ``python -m tvm.runtime.measure.worker``.
 
 It reads messages from its standard input and answers each on its standard output (see worker_pool). Text that code
 prints goes to the standard error stream. It ends when its parent does. The worker of a tuner is this one that also
@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..error import TVMError
-from . import ndarray
-from .denormals import flush_denormals
-from .devices import Device
-from .module import Module, load_module
+from ...error import TVMError
+from .. import ndarray
+from ..denormals import flush_denormals
+from ..devices import Device
+from ..module import Module, load_module
 from .worker_pool import HEAD, pack
 
 _WATCH_SECONDS = 1

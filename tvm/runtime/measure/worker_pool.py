@@ -1,6 +1,6 @@
 """Worker processes: persistent children that compile and run candidates.
 
-A worker is ``python -m MODULE`` (see measure_worker), never a copy of this process: a user's script is not run again.
+A worker is ``python -m MODULE`` (see worker), never a copy of this process: a user's script is not run again.
 It gets a message, answers it, and waits. When a candidate crashes its worker or takes too long, only that worker ends;
 the others are warm and a new one starts beside them.
 """
@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..error import TVMError
+from ...error import TVMError
 
 HEAD = struct.Struct("<IQ")
 # Longer than starting a worker ever takes, also on a busy machine.
 START_SECONDS = 120.0
-_PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
+_PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 
 
 def pack(message: dict[str, Any], payload: bytes = b"") -> bytes:

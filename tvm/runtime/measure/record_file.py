@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..error import TVMError
+from ...error import TVMError
 
 RECORD_BEGIN = '{"input": '
 _TAIL = 1 << 20

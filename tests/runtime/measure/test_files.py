@@ -22,8 +22,8 @@ from tests.cuda_emulator.marks import needs_emulator
 from tvm import autotvm, te, tir
 from tvm.autotvm.measure import folder
 from tvm.autotvm.measure.folder import FolderWriter, write_candidates
-from tvm.runtime import measure_files
-from tvm.runtime.measure_worker import example
+from tvm.runtime.measure import files as measure_files
+from tvm.runtime.measure.worker import example
 from tvm.testing import requires_opencl
 
 N = 512

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tvm.runtime import measure_worker
-from tvm.runtime.measure_worker import Reference
+from tvm.runtime.measure import worker as measure_worker
+from tvm.runtime.measure.worker import Reference
 
 
 class Machine:
