@@ -104,7 +104,7 @@ test-wheels: setup wheel ## examples, documents and the runtime with the wheels 
 replay: setup-run ## the generated code of a fixed corpus against a commit's (COMMIT=HEAD, ONLY=transformer for a part)
 	$(BIN)/python tools/replay.py $(or $(COMMIT),HEAD) --only "$(ONLY)" --jobs $(JOBS)
 
-size: ## lines per part, the largest files, and the change since the last commit
+size: ## lines per part against the budget, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
 
 clean: ## remove everything made here, .venv too

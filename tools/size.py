@@ -1,4 +1,8 @@
-"""Lines of code per part, the largest files, and the change since the last commit. A report; it never fails."""
+"""Lines of code per part against the budget, the largest files, and the change since the last commit.
+
+Ends with 1 where a budget is exceeded. Code that moves from one part to another costs nothing; what is added has to be
+paid for by what is taken away, or the budget is raised in the same commit, which says why.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
+# Most lines of a folder, everything below it counted: the package has those of 0.2.0, the runtime what the VM, RPC and
+# ahead-of-time code still to come leave it.
+BUDGET = {"tvm": 102_056, "csrc": 12_000}
 
 
 def git(*arguments: str) -> list[str]:
@@ -22,14 +29,13 @@ def part(path: Path) -> str:
     return "/".join(folders[:2] if folders[:1] == ("tvm",) else folders[:1]) or "."
 
 
-def lines(path: Path) -> int:
-    return len((ROOT / path).read_bytes().splitlines())
-
-
-def main() -> None:
+def count_lines() -> dict[Path, int]:
     names = git("ls-files", "--cached", "--others", "--exclude-standard")
     files = [Path(name) for name in names if Path(name).suffix in SUFFIXES and (ROOT / name).exists()]
-    counts = {path: lines(path) for path in files}
+    return {path: len((ROOT / path).read_bytes().splitlines()) for path in files}
+
+
+def print_parts(counts: dict[Path, int]) -> None:
     change: Counter[str] = Counter()
     for row in git("diff", "--numstat", "HEAD"):
         added, removed, name = row.split("\t")
@@ -41,9 +47,29 @@ def main() -> None:
     print(f"{'part':<20}{'files':>7}{'lines':>8}{'change':>8}")
     for name, total in sorted(totals.items()):
         print(f"{name:<20}{sum(part(path) == name for path in counts):>7}{total:>8}{change[name]:>+8}")
-    print(f"{'all':<20}{len(counts):>7}{sum(counts.values()):>8}{sum(change.values()):>+8}\n\nlargest files")
+    print(f"{'all':<20}{len(counts):>7}{sum(counts.values()):>8}{sum(change.values()):>+8}")
+
+
+def over_budget(counts: dict[Path, int], budget: dict[str, int] = BUDGET) -> list[str]:
+    """Print each budget with what is left of it; the folders that exceed theirs."""
+    print(f"\n{'budget':<20}{'lines':>15}{'most':>8}{'left':>8}")
+    used = {folder: sum(n for path, n in counts.items() if path.parts[0] == folder) for folder in budget}
+    for folder, most in budget.items():
+        print(f"{folder:<20}{used[folder]:>15}{most:>8}{most - used[folder]:>+8}")
+    return [folder for folder, most in budget.items() if used[folder] > most]
+
+
+def main() -> int:
+    counts = count_lines()
+    print_parts(counts)
+    over = over_budget(counts)
+    print("\nlargest files")
     for path, count in sorted(counts.items(), key=lambda item: -item[1])[:12]:
         print(f"{count:>6}  {path}{'  (over ' + str(LARGE) + ')' if count > LARGE else ''}")
+    if over:
+        print(f"\nover budget: {', '.join(over)}")
+    return int(bool(over))
 
 
-main()
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""Functions and files are of a size to be read at once."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_OF_A_FILE = 800
+
+# Functions that are longer: (file, function) -> why it is right. Each line is used, or the test fails.
+LONG_FUNCTIONS = {
+    ("tvm/ir/pass_config.py", "_declare_known"): "a table of options, one call a row",
+    (
+        "tvm/relay/op/image/image.py",
+        "_resize",
+    ): "a table of operators whose type rules and computes share its arguments",
+    ("tvm/topi/gpu/gemm.py", "_tile"): "one schedule, in the order its primitives apply",
+    ("tvm/topi/gpu/gemm.py", "conv"): "one operator: shapes, operands and matmul of an implicit-GEMM convolution",
+    ("tvm/topi/nn/convolution.py", "conv"): "one operator of any rank, whose nested computes share its axes",
+    ("tvm/topi/nn/transposed.py", "conv_transpose"): "one operator of any rank, whose nested computes share its axes",
+    ("tvm/topi/nn/winograd.py", "conv2d_winograd_NCHWc"): "the stages of one algorithm, each reading the one before",
+    ("tvm/topi/nn/winograd.py", "conv2d_winograd_nchw"): "the stages of one algorithm, each reading the one before",
+    ("tvm/topi/scan.py", "scanop"): "one operator written as loops, for CPUs and GPUs",
+    ("tvm/topi/vision/nms.py", "non_max_suppression"): "a public signature of fourteen arguments and its stages",
+    ("tvm/topi/vision/rcnn.py", "_roi_align"): "the arithmetic of one operator",
+    ("tvm/topi/vision/rcnn.py", "proposal"): "the stages of one operator",
+    ("tvm/topi/vision/ssd.py", "multibox_transform_loc"): "the stages of one operator",
+}
+
+
+def long_functions(text: str) -> list[tuple[str, int]]:
+    """(name, lines) of the functions of a source text that are too long, decorators not counted."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if lines > MOST_LINES_OF_A_FUNCTION:
+                found.append((node.name, lines))
+    return found
+
+
+def test_functions_are_short():
+    wrong, used = [], set()
+    for path in sorted((ROOT / "tvm").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for function, lines in long_functions(path.read_text(encoding="utf-8")):
+            if (name, function) in LONG_FUNCTIONS:
+                used.add((name, function))
+            else:
+                wrong.append(f"{name}: {function} has {lines} lines, {MOST_LINES_OF_A_FUNCTION} are the most")
+    unused = [
+        f"LONG_FUNCTIONS names a function that is not too long: {entry}" for entry in LONG_FUNCTIONS.keys() - used
+    ]
+    assert not wrong + unused, "\n".join([*wrong, *sorted(unused)])
+
+
+def test_files_are_of_a_size_to_be_read():
+    sizes = {path: len(path.read_bytes().splitlines()) for path in (ROOT / "tvm").rglob("*.py")}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {lines} lines" for path, lines in sizes.items() if lines > MOST_LINES_OF_A_FILE
+    ]
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_a_function_of_sixty_lines_passes_and_one_more_does_not():
+    body = "        pass\n" * 59
+    assert long_functions(f"class C:\n    def f(self):\n{body}") == []
+    assert long_functions(f"class C:\n    def f(self):\n{body}        pass\n") == [("f", 61)]
+
+
+@pytest.fixture
+def size(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import size
+
+    yield size
+    sys.modules.pop("size", None)
+
+
+def test_a_folder_over_its_budget_is_named(size, capsys):
+    counts = {Path("tvm/a.py"): 60, Path("tvm/b/c.py"): 50, Path("csrc/a.c"): 10}
+    assert size.over_budget(counts, {"tvm": 100, "csrc": 10}) == ["tvm"]
+    assert size.over_budget(counts, {"tvm": 110, "csrc": 10}) == []
+    assert "tvm                             110     100     -10" in capsys.readouterr().out
