@@ -18,10 +18,10 @@ from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..runtime.module import release_free_memory
 from ..target import Target
-from .backend import library_cache
-from .backend.executor_factory import GraphExecutorFactoryModule
-from .backend.graph import GraphCodegen
-from .backend.options import check_options
+from .backend import library_cache, writers
+from .backend.from_relay import ProgramBuilder
+from .backend.memory_plan import plan_program
+from .backend.program import Program
 from .backend.te_compiler import KernelCompiler
 from .expr import Constant, Function
 from .infer import infer_module
@@ -100,18 +100,23 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
 def build(
     ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
     constant_memory_pools=None, params=None, mod_name="default", *, progress=_say_nothing,
-) -> GraphExecutorFactoryModule:
+) -> Any:
     """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
 
-    ``progress(stage, done, total)`` is told how far it is.
+    ``executor`` and ``runtime`` choose what the compiled program is written as. ``progress(stage, done, total)`` is
+    told how far it is.
     """
-    check_options(executor, runtime, workspace_memory_pools, constant_memory_pools)
+    writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
     target, host = _targets(target, target_host)
     if target.libs:
         warnings.warn(f"target '{str(target).strip()}': {', '.join(target.libs)} is not available yet; every operator "
                       "is compiled", stacklevel=2)
     with _records(target):
-        return _build(ir_mod, target, host, params, mod_name, progress)
+        program, fused = _compile_graph(ir_mod, target, params, mod_name, progress)
+        library = _library(program, target, host, progress)
+    if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
+        release_free_memory()
+    return writer.write(writers.CompiledModel(program, library, fused, target, mod_name, executor, runtime))
 
 
 # Elements of weights from which on the temporary arrays of compiling are worth giving back.
@@ -124,30 +129,34 @@ def _records(target: Target) -> Any:
     return tophub.context(target) if untouched and tophub.record_files(target) else contextlib.nullcontext()
 
 
-def _build(ir_mod, target: Target, host: Target, params, mod_name: str, progress) -> GraphExecutorFactoryModule:
+def _compile_graph(ir_mod, target: Target, params, mod_name: str, progress) -> tuple[Program, IRModule]:
+    """The planned program of a model, and the graph of kernels it was made from."""
     progress("improving the graph", 0, 0)
     mod, _ = optimize(ir_mod, target, params)
-    ctx = PassContext.current()
-    fused = _fuse(mod, target, ctx)
+    fused = _fuse(mod, target, PassContext.current())
     compiler = KernelCompiler(target, f"tvmgen_{mod_name}")
-    graph = GraphCodegen(compiler)
+    builder, main = ProgramBuilder(), fused["main"]
     with target:
-        graph.run(fused["main"])
-    kernels = list(compiler.kernels.values())
+        inputs = [builder.input(p, target.get_target_device_type()) for p in main.params]
+        builder.program.outputs = builder.function(main, inputs, compiler)
+    program = builder.program
+    program.kernels = list(compiler.kernels.values())
+    program.plan = plan_program(program)
+    return program, fused
+
+
+def _library(program: Program, target: Target, host: Target, progress) -> Any:
+    """The code of all kernels as one module."""
 
     def compile_all():
-        lowered = IRModule()
-        for done, kernel in enumerate(kernels):
-            progress("scheduling kernels", done, len(kernels))
-            lowered.update(kernel.module)
+        parts: dict[Target, IRModule] = {}
+        for done, kernel in enumerate(program.kernels):
+            progress("scheduling kernels", done, len(program.kernels))
+            parts.setdefault(kernel.target, IRModule()).update(kernel.module)
         progress("generating code", 0, 0)
-        return build_parts({target: lowered if len(lowered) else _empty()}, host)
+        return build_parts(parts or {target: _empty()}, host)
 
-    lib = library_cache.library(kernels, target, host, ctx, compile_all)
-    made = GraphExecutorFactoryModule(fused, target, graph.to_json(), lib, mod_name, graph.params, graph.plan, kernels)
-    if sum(math.prod(value.shape) for value in made.params.values()) >= _MANY_WEIGHTS:
-        release_free_memory()
-    return made
+    return library_cache.library(program.kernels, target, host, PassContext.current(), compile_all)
 
 
 def _empty() -> IRModule:

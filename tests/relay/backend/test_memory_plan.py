@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
-from tvm.relay.backend.graph import written_over
+from tvm.relay.backend.from_relay import written_over
 from tvm.relay.backend.memory_plan import Entry, Step, plan
 
 rng = np.random.default_rng(11)

@@ -8,7 +8,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.structural import structural_key
 from ...ir.transform import PassContext, run_pipeline
-from ...relay.backend.graph import post_order_calls
+from ...relay.backend.from_relay import post_order_calls
 from ...relay.backend.te_compiler import ToTensors
 from ...relay.build_module import optimize
 from ...relay.expr import Call, Function

@@ -12,7 +12,7 @@ from ...codegen.cuda import nvrtc
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
-from ...relay.backend.options import check_options
+from ...relay.backend import writers
 from ...target.cpu import resolve_cpu
 from ...target.detect import local_arch
 from . import frontends
@@ -171,7 +171,7 @@ def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_f
     if use_vm:
         raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
     try:
-        check_options(executor, runtime, workspace_pools)
+        writers.choose(executor, runtime, workspace_pools)
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     if output_format == "mlf":

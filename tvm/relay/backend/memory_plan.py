@@ -1,23 +1,28 @@
 """Static memory: where every result lies. Storage is free again after the last reader of what lies there has run.
 
-A result may lie inside another one (a reshape, a part of a join), and a kernel that reads an input only at the element
-it writes may write over it.
+A result may lie inside another one (a reshape, a part of a concatenation), and a kernel that reads an input only at the
+element it writes may write over it. Storage belongs to one device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .program import Kind, Program, byte_size
+
 
 @dataclass
 class Entry:
     """One output of one node. ``pinned`` storage belongs to it and what lies in it alone (inputs, parameters, results).
-    ``offset`` is its first byte within the storage."""
+    ``offset`` is its first byte within the storage. It lives from step ``first_use`` to step ``last_use``; what lies in
+    another entry lives as long as that."""
 
     nbytes: int
     pinned: bool = False
+    device: int = 1
     storage: int = -1
     offset: int = 0
+    first_use: int = -1
     last_use: int = -1
 
 
@@ -32,10 +37,11 @@ class Step:
 
 @dataclass
 class Plan:
-    """The storage of every entry and what sharing saved."""
+    """The storage of every entry, the bytes and the device of every storage, and what sharing saved."""
 
     entries: list[Entry] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    devices: list[int] = field(default_factory=list)
     unshared_bytes: int = 0
     in_place: int = 0
     inside: int = 0
@@ -62,36 +68,35 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
     result = Plan(entries)
 
     def base(e: int) -> int:
-        while e in within:
-            e = within[e][0]
-        return e
+        return _base(within, e)
 
     for at, step in enumerate(steps):
         for e in step.reads + step.writes:
-            entries[base(e)].last_use = at
-    free: list[int] = []
+            own = entries[base(e)]
+            own.first_use, own.last_use = own.first_use if own.first_use >= 0 else at, at
+    free: dict[int, list[int]] = {e.device: [] for e in entries}
     for i, e in enumerate(entries):
         if e.pinned and i not in within:
-            e.storage = len(result.sizes)
-            result.sizes.append(e.nbytes)
+            e.storage = _new(result, e.nbytes, e.device)
     for at, step in enumerate(steps):
         taken = -1
         for w in step.writes:
             own = entries[base(w)]
             if own.storage < 0:
                 taken = _written_over(step, at, entries, base, w)
-                own.storage = entries[taken].storage if taken >= 0 else _take(free, result.sizes, own.nbytes)
+                own.storage = entries[taken].storage if taken >= 0 else _take(free[own.device], result, own)
                 result.in_place += taken >= 0
         for e in dict.fromkeys(base(x) for x in step.reads + step.writes):
             own = entries[e]
             if own.last_use == at and not own.pinned and e != taken:
-                free.append(own.storage)
+                free[own.device].append(own.storage)
     for e in within:
         own, offset = e, 0
         while own in within:
             own, more = within[own]
             offset += more
         entries[e].storage, entries[e].offset = entries[own].storage, offset
+        entries[e].first_use, entries[e].last_use = entries[own].first_use, entries[own].last_use
         result.inside += entries[e].nbytes != entries[own].nbytes
     # A reshape needs no memory of its own even without a plan; the parts of a join would.
     kept = [e for i, e in enumerate(entries) if i not in within or e.nbytes != entries[base(i)].nbytes]
@@ -113,19 +118,56 @@ def _written_over(step: Step, at: int, entries: list[Entry], base, w: int) -> in
     return -1
 
 
-def _take(free: list[int], sizes: list[int], nbytes: int) -> int:
+def _new(result: Plan, nbytes: int, device: int) -> int:
+    result.sizes.append(nbytes)
+    result.devices.append(device)
+    return len(result.sizes) - 1
+
+
+def _take(free: list[int], result: Plan, own: Entry) -> int:
     """The smallest free storage that fits, else the largest one grown, else a new one."""
-    fitting = [s for s in free if sizes[s] >= nbytes]
+    sizes = result.sizes
+    fitting = [s for s in free if sizes[s] >= own.nbytes]
     if fitting:
         best = min(fitting, key=lambda s: (sizes[s], s))
-    elif free:
-        best = max(free, key=lambda s: (sizes[s], -s))
-        if sizes[best] * 16 < nbytes:
-            sizes.append(nbytes)
-            return len(sizes) - 1
-        sizes[best] = nbytes
     else:
-        sizes.append(nbytes)
-        return len(sizes) - 1
+        best = max(free, key=lambda s: (sizes[s], -s), default=-1)
+        if best < 0 or sizes[best] * 16 < own.nbytes:
+            return _new(result, own.nbytes, own.device)
+        sizes[best] = own.nbytes
     free.remove(best)
     return best
+
+
+def plan_program(program: Program) -> Plan:
+    """The storage of a program's values. What a caller gives or sees keeps its own."""
+    rows = program.first_entries()
+    outputs = {rows[n] + i for n, i in program.outputs}
+    entries: list[Entry] = []
+    within: dict[int, tuple[int, int]] = {}
+    steps: list[Step] = []
+    for number, node in enumerate(program.nodes):
+        outs = list(range(rows[number], rows[number + 1]))
+        ins = [rows[n] + i for n, i in node.inputs]
+        entries += [Entry(byte_size(t), node.is_given or e in outputs, node.device) for e, t in zip(outs, node.types)]
+        if node.kind is Kind.VIEW and len(ins) == 1:
+            within[outs[0]] = (ins[0], 0)
+        elif node.kind is Kind.VIEW:
+            offset = 0
+            for e in ins:
+                within[e] = (outs[0], offset)
+                offset += entries[e].nbytes
+        steps.append(Step(ins, outs, [rows[n] + i for n, i in node.in_place]))
+    for e in outputs:
+        entries[_base(within, e)].pinned = True
+    for e in within:
+        # It lives where the whole does.
+        entries[e].pinned = False
+    return plan(steps, entries, within)
+
+
+def _base(within: dict[int, tuple[int, int]], e: int) -> int:
+    """The entry that an entry lies in, directly or inside others; itself where it lies in none."""
+    while e in within:
+        e = within[e][0]
+    return e

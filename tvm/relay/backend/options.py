@@ -48,6 +48,13 @@ class _Choice:
         return f"{type(self).__name__}({self.name!r}, {self.options})"
 
     @classmethod
+    def register(cls, name: str, options: dict[str, type] | None = None) -> None:
+        """Another kind, and the options it has."""
+        if name in cls.OPTIONS:
+            raise ValueError(f"{cls.__name__} '{name}' is registered already")
+        cls.OPTIONS[name] = dict(options or {})
+
+    @classmethod
     def list_registered(cls) -> list[str]:
         return list(cls.OPTIONS)
 
@@ -73,20 +80,3 @@ class Runtime(_Choice):
 
     OPTIONS = {"cpp": {"system-lib": bool}, "crt": {"system-lib": bool}}
     flag_registry_name = "runtime"
-
-
-def check_options(executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None) -> None:
-    """Refuse what models cannot be compiled for: every other executor, runtime or option than those there are."""
-    executor = Executor(executor) if isinstance(executor, str) else executor
-    runtime = Runtime(runtime) if isinstance(runtime, str) else runtime
-    for value, kind in ((executor, Executor), (runtime, Runtime)):
-        if value is not None and not isinstance(value, kind):
-            raise TVMError(f"{kind.__name__.lower()}: a {kind.__name__} or its name is wanted, got {value!r}")
-    if executor is not None and executor.name != "graph":
-        raise TVMError(f"executor {executor.name} is not supported yet; use graph")
-    if executor is not None and executor["link-params"]:
-        raise TVMError("executor option link-params is not supported yet; parameters stay in mod.params of a package")
-    if runtime is not None and (runtime.name != "cpp" or runtime["system-lib"]):
-        raise TVMError("only the runtime cpp without system-lib is supported; microcontrollers are not")
-    if workspace_pools or constant_pools:
-        raise TVMError("memory pools are for microcontrollers, which are not supported")

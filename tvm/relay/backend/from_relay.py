@@ -1,0 +1,239 @@
+"""From an optimized Relay function, whose calls are fused kernels, to the nodes of a program."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from ...error import TVMError
+from ...ir.op import Op
+from ...ir.prim import IntImm
+from ...ir.span import source_text
+from ...ir.tensor_type import TensorType
+from ...ir.visit import post_order
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..op.record import BROADCAST, pattern_of
+from .program import Kind, Node, Program, Ref, byte_size
+from .te_compiler import KernelCompiler, flatten_type
+
+# Kernels read and write whole vectors quickest where they start at a line of the cache.
+ALIGNMENT = 64
+
+
+class ProgramBuilder:
+    """Adds to a program what its inputs, functions and copies between devices are made of."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.input_names: set[str] = set()
+        # Results that lie inside a concatenation, and results that are seen outside of their function.
+        self.parts: set[Ref] = set()
+        self.kept: set[Ref] = set()
+
+    def add(self, node: Node) -> int:
+        self.program.nodes.append(node)
+        return len(self.program.nodes) - 1
+
+    def input(self, var: Var, device: int) -> Ref:
+        t = var.checked_type_ or var.type_annotation
+        if not isinstance(t, TensorType):
+            raise TVMError(f"input %{var.name_hint} has type {t}; the graph executor takes tensors")
+        self.input_names.add(var.name_hint)
+        return self.add(Node(Kind.INPUT, var.name_hint, [static(t, f"input '{var.name_hint}'")], device)), 0
+
+    def constant(self, data: Any, device: int) -> Ref:
+        """A constant under a name that no input has."""
+        held = self.program.constants
+        numbers = itertools.count(len(held))
+        name = next(n for i in numbers if (n := f"p{i}") not in self.input_names and n not in held)
+        held[name] = data
+        return self.add(Node(Kind.CONSTANT, name, [TensorType(data.shape, data.dtype)], device)), 0
+
+    def copy(self, value: Ref, device: int) -> Ref:
+        """The value in the memory of another device."""
+        number, index = value
+        return self.add(Node(Kind.COPY, "__copy", [self.program.nodes[number].types[index]], device, [value])), 0
+
+    def function(self, function: Function, arguments: Sequence[Ref], compiler: KernelCompiler) -> list[Ref]:
+        """The calls of a function, whose parameters are these values, on the device of the compiler's target; its
+        results, tuples taken apart."""
+        return _FunctionNodes(self, function, arguments, compiler).results()
+
+
+class _FunctionNodes:
+    """Walks one function; a value is a Ref, or a list of them for a tuple."""
+
+    def __init__(self, builder: ProgramBuilder, function: Function, arguments: Sequence[Ref], compiler: KernelCompiler):
+        self.builder = builder
+        self.function = function
+        self.compiler = compiler
+        self.device = compiler.target.get_target_device_type()
+        self.values: dict[int, Any] = {id(p): value for p, value in zip(function.params, arguments)}
+        self.seen_outside = seen_outside(function.body)
+
+    def results(self) -> list[Ref]:
+        for node in post_order_calls(self.function.body):
+            if id(node) not in self.values:
+                self.values[id(node)] = self._visit(node)
+        result = self.values[id(self.function.body)]
+        return result if isinstance(result, list) else [result]
+
+    def _visit(self, node: RelayExpr) -> Any:
+        if isinstance(node, Constant):
+            return self.builder.constant(node.data, self.device)
+        if isinstance(node, Tuple):
+            return self._flat(node.fields)
+        if isinstance(node, TupleGetItem):
+            return self.values[id(node.tuple_value)][node.index]
+        if isinstance(node, Call) and isinstance(node.op, Function):
+            return self._call(node)
+        raise TVMError(
+            f"{type(node).__name__} in the graph: the graph executor runs straight graphs of kernels; "
+            "control flow needs the virtual machine"
+        )
+
+    def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:
+        found: list[Ref] = []
+        for operand in operands:
+            value = self.values[id(operand)]
+            found.extend(value if isinstance(value, list) else [value])
+        return found
+
+    def _call(self, node: Call) -> Any:
+        result = node.op.body.checked_type_ or node.op.ret_type
+        types = [static(t, "the result of a kernel") for t in flatten_type(result)]
+        index = self.builder.add(self._node(node, self._flat(node.args), types))
+        refs = [(index, i) for i in range(len(types))]
+        if id(node) in self.seen_outside:
+            self.builder.kept.update(refs)
+        return refs[0] if isinstance(result, TensorType) else refs
+
+    def _node(self, node: Call, inputs: list[Ref], types: list[TensorType]) -> Node:
+        function = node.op
+        joined = self._joined(function, inputs)
+        if joined is not None:
+            self.builder.parts.update(joined)
+            return Node(Kind.VIEW, "concatenate_nop", types, self.device, joined)
+        if is_reshape(function) and len(inputs) == 1:
+            return Node(Kind.VIEW, "reshape_nop", types, self.device, inputs)
+        kernel = self.compiler.lower(function)
+        attrs = {"hash": function.attrs["hash"]} if "hash" in function.attrs else {}
+        if node.span is not None:
+            attrs["source"] = source_text(node.span)
+        attrs.update(layouts(function))
+        over = written_over(function) if len(types) == 1 else ()
+        in_place = [i for i, p in zip(inputs, function.params) if p in over]
+        return Node(Kind.KERNEL, kernel.name, types, self.device, inputs, kernel, attrs, in_place)
+
+    def _joined(self, function: Function, inputs: list[Ref]) -> list[Ref] | None:
+        """The operands of a concatenation that can be written where they belong: results of kernels, each of them whole
+        and in one piece of the memory of the concatenation."""
+        body = function.body
+        if not isinstance(body, Call) or body.op.name != "concatenate" or "cpu" not in self.compiler.target.keys:
+            return None
+        fields = body.args[0].fields if isinstance(body.args[0], Tuple) else ()
+        if len(inputs) != len(function.params) or {id(f) for f in fields} != {id(p) for p in function.params}:
+            return None
+        place = {id(p): i for p, i in zip(function.params, inputs)}
+        parts = [place[id(f)] for f in fields]
+        shape = body.checked_type_.shape
+        whole = all(int(d) == 1 for d in shape[: body.attrs.axis % len(shape)])
+        builder = self.builder
+        if not whole or len(set(parts)) != len(parts) or any(p in builder.parts or p in builder.kept for p in parts):
+            return None
+        nodes = [builder.program.nodes[n] for n, _ in parts]
+        aligned = all(byte_size(n.types[i]) % ALIGNMENT == 0 for n, (_, i) in zip(nodes, parts))
+        return parts if aligned and all(n.kind is Kind.KERNEL for n in nodes) else None
+
+
+def layouts(function: Function) -> dict[str, str]:
+    """Layouts of the operators in a kernel, which reports show."""
+    found: dict[str, str] = {}
+    for node in post_order(function.body):
+        attrs = getattr(node, "attrs", None) if isinstance(node, Call) else None
+        for name in ("data_layout", "layout", "kernel_layout"):
+            value = getattr(attrs, name, None)
+            if isinstance(value, str) and value:
+                found.setdefault("data_layout" if name == "layout" else name, value)
+    return found
+
+
+def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
+    """Expressions of the outer graph, operands first; fused functions are not entered."""
+    order: list[RelayExpr] = []
+    seen: set[int] = set()
+    stack: list[tuple[RelayExpr, bool]] = [(body, False)]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            order.append(e)
+        elif id(e) not in seen:
+            seen.add(id(e))
+            stack.append((e, True))
+            kids = e.args if isinstance(e, Call) else [] if isinstance(e, Function) else e.children()
+            stack.extend((c, False) for c in reversed(kids) if id(c) not in seen)
+    return order
+
+
+def seen_outside(body: RelayExpr) -> set[int]:
+    """Ids of the calls whose results the caller of the graph sees, as they are or reshaped."""
+    found: set[int] = set()
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        if id(e) in found:
+            continue
+        found.add(id(e))
+        if isinstance(e, (Tuple, TupleGetItem)):
+            stack.extend(e.children())
+        elif isinstance(e, Call) and isinstance(e.op, Function) and is_reshape(e.op):
+            stack.extend(e.args)
+    return found
+
+
+def is_reshape(function: Function) -> bool:
+    """Whether the kernel only sees the same elements in another shape."""
+    for node in post_order(function.body):
+        if isinstance(node, Call):
+            if not node.op.attrs.get("reshape_only"):
+                return False
+        elif not isinstance(node, (Var, Op)):
+            return False
+    return not isinstance(function.body, Var)
+
+
+def written_over(function: Function) -> set[Var]:
+    """Inputs that a kernel reads only at the element it writes: it may write over them."""
+    near: set[int] = {id(function.body)}
+    far: set[int] = set()
+    order = [n for n in post_order(function.body) if not isinstance(n, Op)]
+    for node in reversed(order):
+        for child in node.children():
+            if isinstance(child, Op):
+                continue
+            alike = isinstance(node, Call) and (
+                bool(node.op.attrs.get("reshape_only"))
+                or pattern_of(node.op) <= BROADCAST and _shape(child) == _shape(node)
+            )
+            if id(node) in near and id(node) not in far and alike:
+                near.add(id(child))
+            else:
+                far.add(id(child))
+    return {p for p in function.params if id(p) in near and id(p) not in far}
+
+
+def _shape(e: RelayExpr) -> tuple[int, ...] | None:
+    t = e.checked_type_ or getattr(e, "type_annotation", None)
+    return tuple(int(d) for d in t.shape) if isinstance(t, TensorType) else None
+
+
+def static(t: TensorType, what: str) -> TensorType:
+    for d in t.shape:
+        if not isinstance(d, IntImm):
+            shape = ", ".join(str(x) for x in t.shape)
+            raise TVMError(f"{what} has shape ({shape}); the graph executor needs every dimension to be known")
+    return t
+
+
+__all__ = ["ProgramBuilder", "post_order_calls", "written_over"]

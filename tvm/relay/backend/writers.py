@@ -1,0 +1,101 @@
+"""What a program is written as: a table by executor and runtime.
+
+``relay.build(executor=..., runtime=...)`` takes the row of both. A package adds one with ``register_writer``, after
+``Executor.register`` or ``Runtime.register`` where the kind is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...error import TVMError
+from ...ir.module import IRModule
+from ...target import Target
+from .executor_factory import GraphExecutorFactoryModule
+from .graph_json import graph_json
+from .options import Executor, Runtime
+from .program import Program
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """What a writer gets: the program with its storage, the library of its kernels, and what they were made of."""
+
+    program: Program
+    library: Any
+    ir_mod: IRModule
+    target: Target | tuple[Target, ...]
+    name: str
+    executor: Executor
+    runtime: Runtime
+
+
+@dataclass(frozen=True)
+class Writer:
+    """``write`` makes what ``relay.build`` returns. ``refused`` says of options of the executor or runtime why they
+    cannot be switched on."""
+
+    write: Callable[[CompiledModel], Any]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+_WRITERS: dict[tuple[str, str], Writer] = {}
+
+
+def register_writer(
+    executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None
+) -> None:
+    """Programs for this executor and runtime are written by ``write``."""
+    if (executor, runtime) in _WRITERS:
+        raise ValueError(f"programs for executor {executor} and runtime {runtime} have a writer already")
+    _WRITERS[executor, runtime] = Writer(write, dict(refused or {}))
+
+
+def choose(
+    executor: Any, runtime: Any, workspace_pools: Any = None, constant_pools: Any = None
+) -> tuple[Writer, Executor, Runtime]:
+    """The writer for an executor and a runtime, each given as such, by name or, for the usual one, as None. What there
+    is no writer for is refused."""
+    executor, runtime = _as_choice(executor, Executor, "graph"), _as_choice(runtime, Runtime, "cpp")
+    writer = _WRITERS.get((executor.name, runtime.name))
+    if writer is None:
+        runtimes = [name for of, name in _WRITERS if of == executor.name]
+        if not runtimes:
+            executors = " or ".join(dict.fromkeys(of for of, _ in _WRITERS))
+            raise TVMError(f"executor {executor.name} is not supported yet; use {executors}")
+        raise TVMError(f"executor {executor.name} runs on the runtime {' or '.join(runtimes)}, not on {runtime.name}; "
+                       "microcontrollers are not supported")
+    for choice in (executor, runtime):
+        for option, value in choice.options.items():
+            if value and option in writer.refused:
+                raise TVMError(f"option {option} of {choice.name} is not supported yet: {writer.refused[option]}")
+    if workspace_pools or constant_pools:
+        raise TVMError("memory pools are for microcontrollers, which are not supported")
+    return writer, executor, runtime
+
+
+def _as_choice(value: Any, kind: type, usual: str) -> Any:
+    if value is None or isinstance(value, str):
+        return kind(usual if value is None else value)
+    if not isinstance(value, kind):
+        raise TVMError(f"{kind.__name__.lower()}: a {kind.__name__} or its name is wanted, got {value!r}")
+    return value
+
+
+def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
+    """The model for the graph executor: JSON, library and parameters."""
+    program = model.program
+    return GraphExecutorFactoryModule(
+        model.ir_mod, model.target, graph_json(program), model.library, model.name, program.constants, program.plan,
+        program.kernels,
+    )
+
+
+register_writer("graph", "cpp", write_graph, {
+    "link-params": "parameters stay in mod.params of a package",
+    "system-lib": "a library is loaded from a file or from memory",
+})  # fmt: skip
+
+__all__ = ["CompiledModel", "Writer", "choose", "register_writer", "write_graph"]
