@@ -105,8 +105,8 @@ def scan(ctx, inputs, attrs):
     collected: list[list] = [[] for _ in range(len(body.output) - len(states))]
     for t in range(steps):
         rows = [relay.take(s, const(steps - 1 - t if r else t, "int64"), a) for s, a, r in zip(sequences, axes, back)]
-        settled = [ctx.importer.settler.settle(r) for r in rows]
-        results = ctx.importer.subgraph(body, [*states, *settled])
+        typed = [ctx.importer.typer.infer(r) for r in rows]
+        results = ctx.importer.subgraph(body, [*states, *typed])
         states = results[: len(states)]
         for c, row in zip(collected, results[len(states) :]):
             c.append(row)

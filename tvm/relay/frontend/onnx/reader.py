@@ -5,18 +5,16 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from ....dtype import canonical
-from ....error import OpAttributeInvalid, TVMError
+from ....error import TVMError
 from ....ir.module import IRModule
 from ....ir.prim import Any_
-from ....ir.span import Span
-from ....ir.tensor_type import TensorType
-from ....runtime import ndarray
-from ...expr import ORIGIN, Constant, Function, Tuple, TupleWrapper, Var
+from ...expr import ORIGIN, Tuple, TupleWrapper
 from ...op import reshape
-from ...substitute import free_vars
+from ..common.importer import GraphImporter, UnknownInput
+from ..common.incremental import as_tensor
 from .check import (
     MOST_NODES,
     check_functions,
@@ -37,7 +35,6 @@ from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .open_sizes import named_sizes, sizes_of
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
-from .settle import Settler, as_tensor
 from .small_types import KNOWING, MOVING, SmallType, small_type
 from .table import CONVERTERS, Context, Sequence, attribute_values
 
@@ -83,10 +80,6 @@ def from_onnx(
     return result
 
 
-class UnknownInput(TVMError, AssertionError):
-    """A shape was given for an input that the model does not have; scripts expect an assertion."""
-
-
 def _dims(name: str, dims) -> list:
     """A shape that the caller gave."""
     try:
@@ -95,19 +88,19 @@ def _dims(name: str, dims) -> list:
         raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {dims!r}") from problem
 
 
-class Importer:
-    """Converts one model. Values are kept by name, in one table for each graph; inner graphs see the outer ones."""
+class Importer(GraphImporter):
+    """Converts one model."""
 
     def __init__(
         self, model, folder: Folder | None, shape: Mapping | None, dtype, opset, freeze: bool, config: Mapping
     ):
+        super().__init__(freeze)
         self.model = model
         self.folder = folder
         self.shape = {name: _dims(name, dims) for name, dims in (shape or {}).items()}
         # Open sizes that the given shapes answer, by name.
         self.sizes: dict[str, int] = {}
         self.dtype = dtype
-        self.freeze = freeze
         unknown = sorted(set(config) - {"use_nt_batch_matmul"})
         if unknown:
             raise TVMError(f"from_onnx: convert_config has no '{unknown[0]}'; it takes use_nt_batch_matmul")
@@ -115,9 +108,6 @@ class Importer:
         self.opsets = opset_table(model.opset_import)
         if opset is not None:
             self.opsets[""] = int(opset)
-        self.scopes: list[dict[str, Any]] = [{}]
-        self.params: dict[str, Any] = {}
-        self.inputs: list[Var] = []
         self.functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.depth = 0
         # Nodes of functions, branches and loops that were converted.
@@ -128,7 +118,6 @@ class Importer:
         self.sums: dict[int, tuple[Any, Any]] = {}
         # By identity: values that are bytes of a type with fewer bits; see small_types.py.
         self.small: dict[int, tuple[Any, SmallType]] = {}
-        self.settler = Settler(self.params)
         # Shapes that the model itself gives to values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
 
@@ -155,10 +144,7 @@ class Importer:
         outputs = [_result(self.value(o.name, "the graph's outputs")) for o in graph.output]
         if not outputs:
             raise TVMError("from_onnx: the graph has no outputs")
-        body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
-        extra = [v for v in free_vars(body) if v not in self.inputs]
-        function = Function([*self.inputs, *extra], body)
-        return IRModule.from_expr(function), {} if self.freeze else self.params
+        return self.finish(outputs)
 
     def local_function(self, node):
         return self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
@@ -171,13 +157,6 @@ class Importer:
             self.carried(tensor.name, small_type(tensor.data_type))
         for sparse in graph.sparse_initializer:
             self.weight(sparse.values.name, sparse_array(sparse, self.folder))
-
-    def weight(self, name: str, array) -> None:
-        if self.freeze or len(self.scopes) > 1:
-            self.scopes[-1][name] = Constant(array)
-        else:
-            self.params[name] = ndarray.array(array)
-            self.scopes[-1][name] = Var(name, TensorType(array.shape, canonical(str(array.dtype))))
 
     def carried(self, name: str, kind: SmallType | None) -> None:
         """Remember that a value is bytes of a small type."""
@@ -204,11 +183,9 @@ class Importer:
         else:
             dims = [self.sizes.get(d, Any_(d)) if isinstance(d, str) else d for d in sizes_of(value)]
             dims = [Any_("any") if d is None else d for d in dims]
-        variable = Var(value.name, TensorType(dims, dtype))
-        variable.checked_type_ = variable.type_annotation
-        self.inputs.append(variable)
+        variable = self.add_input(value.name, dims, dtype)
         # A scalar may be given as a vector of one element.
-        self.scopes[-1][value.name] = self.settler.settle(reshape(variable, ())) if scalar and dims else variable
+        self.scopes[-1][value.name] = self.typer.infer(reshape(variable, ())) if scalar and dims else variable
         self.carried(value.name, small_type(t.elem_type))
 
     def check_shape(self, value, dims: list) -> None:
@@ -219,12 +196,6 @@ class Importer:
             )
         if any(isinstance(d, int) and d < 0 for d in dims):
             raise TVMError(f"shape of input '{value.name}': {dims} has a negative size")
-
-    def value(self, name: str, where: str):
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        raise TVMError(f"'{name}' is used by {where} but nothing makes it")
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -243,19 +214,9 @@ class Importer:
             while inputs and inputs[-1] is None:
                 inputs.pop()
             context = Context(self, node, version_of(node, self.opsets), where)
-            token = ORIGIN.set(Span(inside + node_name(node)))
-            try:
+            with self.at_node(where, inside + node_name(node), partial(in_words, context)):
                 context.attributes, context.inputs = attribute_values(node), inputs
                 self.node(context, inputs)
-            except TVMError as problem:
-                if str(problem).startswith(where):
-                    raise
-                raise type(problem)(f"{where}: {problem}") from problem
-            except Exception as problem:
-                # A model that lies about itself can break a converter anywhere.
-                raise OpAttributeInvalid(f"{where}: {in_words(problem, context)}") from problem
-            finally:
-                ORIGIN.reset(token)
 
     def node(self, context: Context, inputs: list) -> None:
         node = context.node
@@ -305,26 +266,23 @@ class Importer:
             if name:
                 if value is None:
                     raise TVMError(f"output '{name}' is not supported")
-                self.scopes[-1][name] = self.settled(value)
+                self.scopes[-1][name] = self.inferred(value)
 
-    def settled(self, value):
+    def inferred(self, value):
         if isinstance(value, Sequence):
-            return Sequence(tuple(self.settler.settle(v) for v in value.items))
-        return self.settler.settle(value)
+            return Sequence(tuple(self.typer.infer(v) for v in value.items))
+        return self.typer.infer(value)
 
     # -- graphs inside ----------------------------------------------------------------------------------------------
 
     def subgraph(self, graph, inputs: list) -> list:
         """The outputs of a graph that is an attribute, for the given inputs."""
-        self.scopes.append({})
-        try:
+        with self.inner_scope() as values:
             self.weights(graph)
             for value, given in zip(graph.input, inputs):
-                self.scopes[-1][value.name] = given
+                values[value.name] = given
             self.nodes(graph.node)
             return [self.value(o.name, "the inner graph's outputs") for o in graph.output]
-        finally:
-            self.scopes.pop()
 
     def function(self, body, inputs: list, attributes) -> list:
         """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
@@ -351,7 +309,7 @@ def _result(value):
     return Tuple(list(value.items)) if isinstance(value, Sequence) else as_tensor(value)
 
 
-def in_words(problem: Exception, context: Context) -> str:
+def in_words(context: Context, problem: Exception) -> str:
     """What went wrong in a converter, for the user."""
     if isinstance(problem, MemoryError):
         return "there is not enough memory for this"

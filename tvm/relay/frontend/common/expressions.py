@@ -1,4 +1,4 @@
-"""What importers share: tables of converters, and questions about expressions that converters ask."""
+"""Questions about expressions that converters ask."""
 
 from __future__ import annotations
 
@@ -7,76 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ...error import OpNotImplemented, TVMError
-from ...ir.module import IRModule
-from ...ir.prim import IntImm
-from ...ir.tensor_type import TensorType
-from ...runtime import ndarray
-from .. import op as relay
-from ..expr import Constant, Function, RelayExpr, Var
-from ..expr import var as relay_var
-from ..infer import infer_type as _infer
-from ..substitute import free_vars, substitute_vars
-from ..transform import FoldConstant
-
-
-class Converters:
-    """Converters of operators by name and by the version of the operator set they start with.
-
-    ``@table.op("Softmax", 13)`` registers a function for version 13 and later, until a newer one.
-    """
-
-    def __init__(self, framework: str):
-        self.framework = framework
-        self._rows: dict[str, list[tuple[int, Callable[..., Any]]]] = {}
-
-    def op(self, *names: str, since: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def add(function: Callable[..., Any]) -> Callable[..., Any]:
-            for name in names:
-                rows = self._rows.setdefault(name, [])
-                if any(v == since for v, _ in rows):
-                    raise ValueError(f"{self.framework} operator {name} version {since} is registered already")
-                rows.append((since, function))
-                rows.sort(key=lambda row: row[0])
-            return function
-
-        return add
-
-    def find(self, name: str, version: int) -> Callable[..., Any] | None:
-        found = None
-        for since, function in self._rows.get(name, ()):
-            if since <= version:
-                found = function
-        return found
-
-    def names(self) -> list[str]:
-        return sorted(self._rows)
-
-    def check_all(
-        self, used: list[tuple[str, str, int, str]], otherwise: Callable[[str, int, str], bool] = lambda *row: False
-    ) -> None:
-        """``used`` are (operator, node name, version, domain) rows; every operator that is not supported is listed in
-        one error. ``otherwise(operator, version, domain)`` says whether one without a converter is known all the same.
-        """
-        missing: dict[tuple[str, int], list[str]] = {}
-        asked: dict[tuple[str, int, str], bool] = {}
-        for name, node, version, domain in used:
-            key = (name, version, domain)
-            if key not in asked:
-                asked[key] = self.find(name, version) is not None or otherwise(*key)
-            if not asked[key]:
-                missing.setdefault((name, version), []).append(node)
-        if missing:
-            rows = [
-                f"  {n} (operator set {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
-                for (n, v), w in sorted(missing.items())
-            ]
-            raise OpNotImplemented(
-                f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
-            )
-
-
-# -- expressions ------------------------------------------------------------------------------------------------------
+from ....error import OpNotImplemented, TVMError
+from ....ir.module import IRModule
+from ....ir.prim import IntImm
+from ....ir.tensor_type import TensorType
+from ....runtime import ndarray
+from ... import op as relay
+from ...expr import Constant, Function, RelayExpr, Var
+from ...expr import var as relay_var
+from ...infer import infer_type as _infer
+from ...substitute import free_vars, substitute_vars
+from ...transform import FoldConstant
 
 
 def infer_type(node: RelayExpr, mod: IRModule | None = None) -> RelayExpr:

@@ -1,4 +1,4 @@
-"""Types and values of new expressions, found once: a node that is settled is never looked into again.
+"""Type inference and constant folding of a graph while it is built, each node visited once.
 
 Converters ask for shapes at every node. Inferring the whole graph behind a value each time would be quadratic, so
 types are kept on the nodes, and only what a converter has just built is visited. Small results of constants are
@@ -29,8 +29,8 @@ def as_tensor(value) -> RelayExpr:
     return value.astuple() if isinstance(value, TupleWrapper) else value
 
 
-class Settler:
-    """Keeps what is settled. ``params`` are values of variables that stand for weights."""
+class IncrementalTyper:
+    """Types and folds what converters build. ``params`` are values of variables that stand for weights."""
 
     def __init__(self, params: Mapping[str, Any]):
         self.params = params
@@ -38,7 +38,7 @@ class Settler:
         self.done: dict[int, tuple[RelayExpr, RelayExpr]] = {}
         self.arrays: dict[int, tuple[RelayExpr, Any]] = {}
 
-    def settle(self, value) -> RelayExpr:
+    def infer(self, value) -> RelayExpr:
         """The value with a type, its small constant parts computed."""
         root = as_tensor(value)
         for node in self._new(root, self.done):
@@ -194,4 +194,4 @@ def tensor_type(e: RelayExpr) -> TensorType:
     return e.checked_type_
 
 
-__all__ = ["SMALL", "Settler", "as_tensor", "set_type", "tensor_type"]
+__all__ = ["SMALL", "IncrementalTyper", "as_tensor", "set_type", "tensor_type"]
