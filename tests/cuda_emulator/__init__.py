@@ -33,7 +33,7 @@ import numpy as np
 
 import tvm
 from tests.cuda_emulator import ptx
-from tvm.codegen.cuda import nvrtc
+from tvm.target import nvidia
 from tvm.error import TVMError
 
 HERE = Path(__file__).resolve().parent
@@ -121,7 +121,7 @@ def translated(text: str) -> str:
 
 def compiled(text: str, arch: str) -> bytes:
     """The code of a CUDA text, as the emulator's driver loads it."""
-    number = nvrtc.number_of(arch) * 10
+    number = nvidia.number_of(arch) * 10
     with tempfile.TemporaryDirectory(prefix="tvm-emulator-") as folder:
         source, thing, result = (os.path.join(folder, name) for name in ("kernels.cpp", "kernels.o", "kernels.so"))
         Path(source).write_text(translated(text), encoding="utf-8")

@@ -381,11 +381,9 @@ class Limits(NamedTuple):
 
 
 def limits_of(target: Target) -> Limits:
-    """What the target's options say, or what is true of its kind."""
-    attrs = {**target.kind.facts, **target.attrs}
-    shared = int(attrs.get("max_shared_memory_per_block", 16384))
-    threads = attrs.get("max_threads_per_block") or attrs.get("max_num_threads", 256)
-    return Limits(int(threads), shared, shared, int(attrs.get("max_function_args", 0)))
+    features = target.features
+    shared, dynamic = features.shared_bytes, features.dynamic_shared_bytes
+    return Limits(features.max_threads, shared, dynamic, features.max_function_args)
 
 
 def emit_kernels(

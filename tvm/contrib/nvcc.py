@@ -9,7 +9,7 @@ import subprocess
 
 from ..codegen.cuda import nvrtc
 from ..error import TVMError
-from ..target import Target
+from ..target import Target, nvidia
 
 
 def parse_compute_version(compute_version: str) -> tuple[int, int]:
@@ -25,10 +25,10 @@ def get_target_compute_version(target: Target | None = None) -> str:
     """The compute version of the target (its -arch), as text."""
     target = target or Target.current(allow_none=True)
     arch = target.arch if target is not None and target.arch else ""
-    digits = "".join(c for c in arch.partition("_")[2] if c.isdigit())
-    if len(digits) < 2:
+    if not arch:
         raise TVMError("no CUDA architecture is known here; give one, as in Target('cuda -arch=sm_80')")
-    return f"{digits[:-1]}.{digits[-1]}"
+    major, minor = divmod(nvidia.number_of(arch), 10)
+    return f"{major}.{minor}"
 
 
 def have_fp16(compute_version: str) -> bool:

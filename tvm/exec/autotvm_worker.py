@@ -16,6 +16,7 @@ from ..codegen.llvm.module import CONTEXT, TABLE
 from ..runtime import load_module
 from ..runtime.measure import worker
 from ..runtime.module import Module, from_jit, load_device_module
+from ..target import nvidia
 
 # Candidates that share a JIT.
 _PER_ENGINE = 32
@@ -36,7 +37,7 @@ def kernels_of(device: dict[str, Any] | None) -> bytes:
         return b""
     image = Image(device["kind"], "", device["text"].encode())
     if device["kind"] == "cuda":
-        arch = nvrtc.usable(device["arch"] or "sm_50")
+        arch = nvrtc.usable(device["arch"] or nvidia.DEFAULT)
         image = Image("cubin", arch, nvrtc.compile_all(device["text"], arch)["cubin"])
     return pack_module(device["kind"], [image], {name: Kernel(**row) for name, row in device["kernels"].items()})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from tvm.error import TargetError
-from tvm.target import cpu, llvm_facts
+from tvm.target import cpu, llvm_facts, nvidia
 from tvm.target.kinds import CPU, CUDA, HEXAGON, KINDS, METAL, OPENCL, ROCM, VULKAN, WEBGPU, TargetKind
 
 _KIND_OF_DEVICE = {
@@ -31,9 +31,6 @@ _QUERIES = {
     "thread_warp_size": "warp_size",
     "l2_cache_size_bytes": "l2_cache_size_bytes",
 }
-
-# Code for the device that is here may use what no other has: warpgroup products of compute capability 9.0.
-_OWN_ARCH = {"sm_90": "sm_90a"}
 
 
 def open_device(device_type: int | str, index: int = 0) -> object:
@@ -58,7 +55,7 @@ def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
     version = getattr(device, "compute_version", None)
     if "arch" in kind.schema and version:
         arch = f"sm_{str(version).replace('.', '')}"
-        attrs["arch"] = _OWN_ARCH.get(arch, arch)
+        attrs["arch"] = nvidia.own_architecture(arch)
     return attrs
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from tvm.target import arm
+from tvm.target import arm, mobile_gpu, nvidia
 from tvm.target.cpu import resolve_cpu
 
 if TYPE_CHECKING:
@@ -29,9 +29,24 @@ class Features:
     # GPU
     warp_size: int = 0
     max_threads: int = 0
+    # Shared memory of a block: what is declared, and what may be asked for at the launch.
     shared_bytes: int = 0
+    dynamic_shared_bytes: int = 0
     max_function_args: int = 0
+    # Threads of a block that run best, where that is fewer than the most.
+    block_threads: int = 0
+    thread_registers: int = 0
+    multiprocessors: int = 0
+    multiprocessor_threads: int = 0
+    multiprocessor_shared_bytes: int = 0
+    has_near_shared: bool = False
     has_texture: bool = False
+    is_nvidia: bool = False
+    # Element types of operands of warp-level matrix instructions (mma).
+    mma_dtypes: frozenset[str] = frozenset()
+    has_warpgroups: bool = False
+    has_async_copy: bool = False
+    has_warp_shuffle: bool = False
     # numbers and instructions
     has_half: bool = False
     has_bfloat: bool = False
@@ -101,22 +116,55 @@ def _cpu_features(target: Target) -> Features:
     )
 
 
+# A GPU of which nothing else is known.
+_USUAL_MULTIPROCESSORS, _USUAL_MULTIPROCESSOR_SHARED, _THREAD_REGISTERS = 16, 96 << 10, 255
+
+
 def _gpu_features(target: Target) -> Features:
     attrs = {**target.kind.facts, **target.attrs}
-    arch = str(attrs.get("arch") or attrs.get("mcpu") or "")
-    compute = arch.removeprefix("sm_").rstrip("af")
-    cuda_version = int(compute) if arch.startswith("sm_") and compute.isdigit() else 0
-    return Features(
+    shared = int(attrs.get("max_shared_memory_per_block", 16384))
+    features = Features(
         is_gpu=True,
         warp_size=attrs.get("thread_warp_size", 1),
         max_threads=attrs.get("max_threads_per_block") or attrs.get("max_num_threads", 256),
-        shared_bytes=attrs.get("max_shared_memory_per_block", 16384),
+        shared_bytes=shared,
+        dynamic_shared_bytes=shared,
         max_function_args=attrs.get("max_function_args", 0),
+        thread_registers=_THREAD_REGISTERS,
+        multiprocessors=_USUAL_MULTIPROCESSORS,
+        multiprocessor_shared_bytes=max(shared, _USUAL_MULTIPROCESSOR_SHARED),
+        has_near_shared=True,
         has_texture="texture_spatial_limit" in attrs,
         vector_bits=128,
         has_half=bool(attrs.get("supports_float16", attrs.get("has_half", False))),
-        has_bfloat=cuda_version >= 80,
         has_double=bool(attrs.get("supports_float64", attrs.get("has_double", False))),
         has_fma=True,
-        has_integer_dot_product=bool(attrs.get("supports_integer_dot_product", cuda_version >= 61)),
+        has_integer_dot_product=bool(attrs.get("supports_integer_dot_product", False)),
+    )
+    architecture = nvidia.architecture_of(target)
+    if architecture is not None:
+        return _nvidia_features(features, target, architecture)
+    family = mobile_gpu.FAMILIES.get(str(attrs.get("device") or ""))
+    return features if family is None else replace(features, **family._asdict())
+
+
+def _nvidia_features(features: Features, target: Target, architecture: nvidia.Architecture) -> Features:
+    """What the architecture has; tensor cores, copies and shuffles only where the kind's code can hold their PTX."""
+    has_ptx = bool(target.kind.facts.get("has_inline_ptx"))
+    asked = target.attrs.get("max_shared_memory_per_block")
+    return replace(
+        features,
+        is_nvidia=True,
+        # More than 48 KiB of shared memory have to be dynamic, whatever the device has.
+        shared_bytes=min(features.shared_bytes, nvidia.STATIC_SHARED),
+        dynamic_shared_bytes=int(asked or architecture.block_shared) if has_ptx else features.shared_bytes,
+        multiprocessors=architecture.multiprocessors,
+        multiprocessor_threads=architecture.multiprocessor_threads,
+        multiprocessor_shared_bytes=architecture.multiprocessor_shared,
+        has_bfloat=architecture.has_bfloat,
+        has_integer_dot_product=architecture.has_dp4a,
+        mma_dtypes=frozenset(architecture.mma_k) if has_ptx else frozenset(),
+        has_warpgroups=has_ptx and architecture.has_warpgroups,
+        has_async_copy=has_ptx and architecture.has_async_copy,
+        has_warp_shuffle=has_ptx,
     )

@@ -110,6 +110,10 @@ def _options(text: str) -> dict[str, Option]:
 # Options of releases before 0.14 that moved to Executor and Runtime; old scripts still write them.
 _MOVED = "system-lib:bool runtime:str link-params:bool executor:str interface-api:str unpacked-api:bool"
 
+# What is true of every NVIDIA GPU. The option that "nvidia_architecture" names says which one it is; "has_inline_ptx"
+# says that code generated for the kind contains instructions that no intrinsic of the compiler behind it stands for.
+_NVIDIA = {"max_shared_memory_per_block": 49152, "has_half": True, "has_double": True}
+
 register_kind(
     TargetKind(
         "llvm",
@@ -142,7 +146,7 @@ register_kind(
         ("cuda", "gpu"),
         CUDA,
         "gpu",
-        facts={"max_shared_memory_per_block": 49152, "has_half": True, "has_double": True},
+        facts={**_NVIDIA, "nvidia_architecture": "arch", "has_inline_ptx": True},
     )
 )
 register_kind(
@@ -152,7 +156,7 @@ register_kind(
         ("cuda", "gpu"),
         CUDA,
         "gpu",
-        facts={"max_shared_memory_per_block": 49152, "has_half": True, "has_double": True},
+        facts={**_NVIDIA, "nvidia_architecture": "mcpu"},
     )
 )
 register_kind(

@@ -42,7 +42,7 @@ _ROUND = """  #pragma unroll
 def are_known(p: Cuda, body, fragments: dict[Var, Fragment]) -> bool:
     """Whether all fragments of a kernel have the shapes of ``mma``, and operands come from shared memory."""
     operands = {f.dtype for f in fragments.values() if f.use != "c"}
-    if len(operands) != 1 or not p.known_fragments.issuperset(operands):
+    if len(operands) != 1 or not operands <= p.architecture.mma_k.keys():
         return False
     shape = SHAPES[next(iter(operands))]
     if any(f.shape != shape or f.use == "c" and f.dtype != "float32" for f in fragments.values()):
@@ -112,8 +112,9 @@ def multiply(p: Cuda, dtype: str, places: tuple[str, str, str, str]) -> None:
     from .matrix import mma_helper
 
     kind = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32"}[dtype]
-    whole = mma_helper(p, f"m16n8k{p.known_terms.get(dtype, SHAPES[dtype][2])}", kind, kind, "fp32")
-    parts = SHAPES[dtype][2] // p.known_terms.get(dtype, SHAPES[dtype][2])
+    mma_k = p.architecture.mma_k[dtype]
+    whole = mma_helper(p, f"m16n8k{mma_k}", kind, kind, "fp32")
+    parts = SHAPES[dtype][2] // mma_k
     name = f"tvm_fragment_product_{dtype}"
     lines = [f"    {whole}(d + 4 * i, a + {2 * k}, b + 2 * i + {k});" for k in range(parts)]
     head = f"void {name}(float* d, const unsigned* a, const unsigned* b, const float* c)"

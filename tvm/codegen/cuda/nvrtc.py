@@ -15,6 +15,7 @@ from functools import cache
 
 from ...error import TVMError
 from ...runtime import link
+from ...target import nvidia
 from . import space as cuda_space
 
 FORMATS = ("ptx", "cubin", "fatbin")
@@ -85,18 +86,10 @@ def _check(nvrtc: ctypes.CDLL, status: int, what: str) -> None:
         raise TVMError(f"{what}: {nvrtc.nvrtcGetErrorString(status).decode()}")
 
 
-def number_of(arch: str) -> int:
-    """75 of "sm_75" or "sm_75a"."""
-    digits = arch.partition("_")[2].rstrip("af")
-    if not digits.isdigit():
-        raise TVMError(f"a CUDA architecture is written like sm_80, got '{arch}'")
-    return int(digits)
-
-
 def usable(arch: str) -> str:
     """``arch``, or the lowest architecture there is where a compiler no longer knows one that old."""
     lowest = min(supported(), default=0)
-    return f"sm_{lowest}" if number_of(arch) < lowest else arch
+    return f"sm_{lowest}" if nvidia.number_of(arch) < lowest else arch
 
 
 def compile_all(text: str, arch: str, options: Sequence[str] = ()) -> dict[str, bytes]:

@@ -122,7 +122,7 @@ def multiply(p: Cuda, node: Call) -> str:
 
 
 def check(p: Cuda, dtype: str, rows: int, columns: int, terms: int) -> None:
-    if not p.has_warpgroups:
+    if not p.architecture.has_warpgroups:
         raise TVMError(f"{p.name}: ptx_wgmma is an instruction of sm_90a alone; compile with -arch=sm_90a")
     if dtype not in _KINDS:
         raise TVMError(f"{p.name}: ptx_wgmma multiplies {', '.join(_KINDS)}, got {dtype}")

@@ -124,16 +124,9 @@ def is_zero(value: PrimExpr) -> bool:
     return isinstance(value, (IntImm, FloatImm)) and value.value == 0
 
 
-def copies_beside(target: Any) -> bool:
-    """Whether the device has such copies."""
-    if target is None or target.kind.name != "cuda":
-        return False
-    digits = str(target.attrs.get("arch") or "").partition("_")[2].rstrip("af")
-    return digits.isdigit() and int(digits) >= 80
-
-
 def inject_ptx_async_copy(func: PrimFunc, config: Any = None) -> PrimFunc:
-    if not copies_beside(func.attrs.get("target")):
+    target = func.attrs.get("target")
+    if target is None or not target.features.has_async_copy:
         return func
     copies = AsyncCopies(bool(config), func.body)
     body = copies.stmt(func.body)

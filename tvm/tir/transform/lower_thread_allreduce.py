@@ -24,10 +24,6 @@ from .lower_warp_memory import warp_size_of
 from .statement import StmtRewriter, is_call
 
 SCOPE = "reduce_scope"
-
-
-# Targets whose back ends have shuffles.
-WITH_SHUFFLES = ("cuda",)
 ALL_LANES = 0xFFFFFFFF
 
 
@@ -221,5 +217,5 @@ def flat_index(threads: list[tuple[IterVar, int]]) -> tuple[PrimExpr, int]:
 
 def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:
     target = func.attrs.get("target")
-    warps = warp_size_of(func) if target is not None and target.kind.name in WITH_SHUFFLES else 1
+    warps = warp_size_of(func) if target is not None and target.features.has_warp_shuffle else 1
     return func.replace(body=AllreduceLowerer(warps).stmt(func.body))

@@ -178,7 +178,7 @@ def _parts(
             return None
     machine = planner.machine
     share = SHARE if 4 * rows >= machine.multiprocessors else FEW_ROWS_SHARE
-    if machine.is_cuda and rows >= 8 * machine.multiprocessors and rows % 2 == 0 and length <= MANY_ROWS_SHARE * 32:
+    if machine.is_nvidia and rows >= 8 * machine.multiprocessors and rows % 2 == 0 and length <= MANY_ROWS_SHARE * 32:
         share = MANY_ROWS_SHARE
     threads = machine.threads(-(-length // share))
     if length < threads:
@@ -232,7 +232,7 @@ class _InRegisters:
     def rows_together(self) -> int:
         """Rows of one block: a warp for each where warps need not wait for each other and all have a row."""
         machine = self.planner.machine
-        if not machine.is_cuda or self.parts.threads != machine.warp:
+        if not machine.is_nvidia or self.parts.threads != machine.warp:
             return 1
         most = self.rows // machine.multiprocessors
         return next(n for n in (ROWS_OF_A_BLOCK, 2, 1) if n == 1 or self.rows % n == 0 and n <= most)

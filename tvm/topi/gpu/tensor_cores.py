@@ -46,8 +46,6 @@ STEPS = (64, 32, 16)
 # Of equal estimates the first is taken: two steps ahead forgive a memory that is slow for once.
 STAGES = (3, 4, 2)
 PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
-# The architecture from which on operands of a type can be multiplied.
-_OLDEST = {"float16": 75, "bfloat16": 80, "float32": 80}
 # Bytes of one copy, and the least that are copied beside the program; numbers a thread holds that are less.
 COPY, LEAST_COPY, MOST_HELD = 16, 4, 32
 # Fitted to 1,100 measured kernels of warps and 700 of warpgroups. Multiplications of halves a multiprocessor's tensor
@@ -68,12 +66,9 @@ MOST_REGISTERS = 255
 def fits(dtypes: set[str], out_dtype: str) -> bool:
     """Whether the target has tensor cores for operands of these types, and may use them."""
     target = Target.current(allow_none=True)
-    if target is None or target.kind.name != "cuda" or len(dtypes) != 1:
+    if target is None or len(dtypes) != 1 or not target.features.mma_dtypes.issuperset(dtypes):
         return False
     (dtype,) = dtypes
-    digits = str(target.attrs.get("arch") or "").removeprefix("sm_").rstrip("af")
-    if dtype not in _OLDEST or not digits.isdigit() or int(digits) < _OLDEST[dtype]:
-        return False
     if out_dtype not in (dtype, "float32"):
         return False
     return dtype != "float32" or bool(PassContext.current().get_config("topi.allow_tf32"))
