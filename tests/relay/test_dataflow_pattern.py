@@ -201,10 +201,10 @@ def test_parameters_of_a_partition_come_in_the_order_of_the_pattern():
     assert [body.args[0].args[0], body.args[0].args[1], body.args[1]] == list(call.op.params)
 
 
-def test_two_wildcards_that_match_one_value_are_two_parameters():
+def test_a_value_that_two_wildcards_match_is_one_parameter():
     a = relay.var("a", shape=(3,))
     call = is_op("add")(wildcard(), wildcard()).partition(relay.add(a, a))
-    assert len(call.op.params) == 2 and list(call.args) == [a, a]
+    assert len(call.op.params) == 1 and list(call.args) == [a]
 
 
 def test_a_constant_is_a_parameter_unless_the_pattern_asks_for_a_constant():

@@ -127,3 +127,17 @@ def test_tuples_of_results_are_nested_as_their_type_is(kind):
     )
     for got, want in ((one, [4, 5]), (two, [5, 6]), (square, [9, 16]), (nothing, [0, 0])):
         np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_a_loop_may_grow_a_tensor_whose_size_is_open():
+    i, grown = relay.var("i", shape=(), dtype="int32"), relay.var("grown", shape=(relay.Any(), 2), dtype="int32")
+
+    def body(i, grown):
+        row = relay.broadcast_to(relay.reshape(i, (1, 1)), (1, 2))
+        return i + relay.const(1), relay.concatenate([grown, row], axis=0)
+
+    loop = relay.loops.while_loop(lambda i, grown: relay.min(relay.less(i, relay.const(5))), [i, grown], body)
+    start = relay.var("start", shape=(), dtype="int32")
+    result = relay.TupleGetItem(loop(start, relay.zeros((1, 2), "int32")), 1)
+    got = relay.create_executor("debug").evaluate(relay.Function([start], result))(np.int32(2)).numpy()
+    np.testing.assert_array_equal(got, np.array([[0, 0], [2, 2], [3, 3], [4, 4]], "int32"))

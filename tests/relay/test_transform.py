@@ -279,3 +279,27 @@ def test_double_precision_may_be_asked_for(rng):
     new = transform.ToMixedPrecision("float64")(mod)
     assert new["main"].body.checked_type.dtype == "float64"
     check_same_result(mod, new, rng)
+
+
+def test_half_precision_is_the_type_of_products_and_of_the_variables_bound_to_them():
+    x, w = relay.var("x", shape=(1, 20)), relay.var("w", shape=(20, 20))
+    a, b = relay.var("a", shape=(1, 20)), relay.var("b", shape=(1, 20))
+    body = relay.Let(a, relay.nn.dense(x, w), relay.Let(b, relay.nn.dense(a + a, w), b + b))
+    got = half(body)
+    assert got.value.attrs.out_dtype == got.var.checked_type.dtype == got.body.var.checked_type.dtype == "float16"
+    assert got.checked_type.dtype == "float16"
+
+
+def test_half_precision_products_keep_single_precision_sums_until_the_end():
+    # 1 + 2048 terms of 2**-11: in float16, 1 + 2**-11 rounds to 1.
+    x = relay.var("x", shape=(1, 2049), dtype="float16")
+    w = relay.var("w", shape=(4, 2049), dtype="float16")
+    mod = module(relay.nn.dense(x, w))
+    given = np.full((1, 2049), 2.0 ** -11, "float16")
+    given[0, 0] = 1
+    run = relay.create_executor("graph", mod=mod, target="llvm").evaluate()
+    np.testing.assert_array_equal(run(given, np.ones((4, 2049), "float16")).numpy(), np.full((1, 4), 2, "float16"))
+    with tvm.transform.PassContext(opt_level=0):
+        new, _ = relay.optimize(mod, "llvm")
+    products = [n for n in tvm.ir.visit.post_order(new["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.dense"]
+    assert [n.checked_type.dtype for n in products] == ["float32"]

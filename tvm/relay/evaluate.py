@@ -11,7 +11,8 @@ from ..dtype import info
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..target import Target
-from .expr import Call, Function, Var
+from .expr import Call, Function, RelayExpr, Tuple, Var
+from .infer import dims, infer_type
 from .op.implementation import rules_of
 
 _TABLE: dict[str, Callable[..., Any]] = {}
@@ -117,6 +118,8 @@ def evaluate_call(node: Call, arrays: list) -> Any:
     import numpy as np
 
     plain = None if any(rules_of(node.op)) else _rows().get(node.op.name)
+    if not all(_is_sized(t) for t in (*[a.checked_type_ for a in node.args], node.checked_type_)):
+        node = _sized(node, arrays)
     out = node.checked_type_
     if plain is not None and isinstance(out, TensorType) and not info(out.dtype).code == "bfloat":
         try:
@@ -127,6 +130,24 @@ def evaluate_call(node: Call, arrays: list) -> Any:
         if got.shape == tuple(int(d) for d in out.shape):
             return got
     return _run_compiled(node, arrays)
+
+
+def _is_sized(t: Any) -> bool:
+    parts = t.fields if isinstance(t, TupleType) else (t,)
+    return all(isinstance(p, TensorType) and all(isinstance(d, int) for d in dims(p)) for p in parts)
+
+
+def _sized(node: Call, arrays: list) -> Call:
+    """The call over inputs of the sizes its arrays have, where its type leaves some open."""
+    rest = iter(arrays)
+
+    def known(a: RelayExpr) -> RelayExpr:
+        t = a.checked_type_
+        if isinstance(t, TupleType):
+            return Tuple([Var("", TensorType(next(rest).shape, f.dtype)) for f in t.fields])
+        return Var("", TensorType(next(rest).shape, t.dtype))
+
+    return infer_type(Call(node.op, tuple(known(a) for a in node.args), node.attrs))
 
 
 def _run_compiled(node: Call, arrays: list) -> Any:
@@ -141,8 +162,6 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     for arg in node.args:
         t = arg.checked_type_
         if isinstance(t, TupleType):
-            from .expr import Tuple
-
             parts = [Var(f"p{len(params) + i}", f) for i, f in enumerate(t.fields)]
             params += parts
             made = Tuple(parts)

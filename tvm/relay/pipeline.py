@@ -26,6 +26,7 @@ from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 from .transform.sink_reshape import SinkReshape
 from .transform.straight_graph import StraightGraph
+from .transform.wide_sums import WideSums
 from .transform.winograd import WinogradConv2D
 
 OPTIMIZE: tuple[Pass, ...] = (
@@ -35,6 +36,7 @@ OPTIMIZE: tuple[Pass, ...] = (
     DynamicToStatic(),
     SimplifyInference(),
     ExpandOps(),
+    WideSums(),
     EliminateCommonSubexpr(),
     CombineParallelConv2D(3),
     CombineParallelDense(3),

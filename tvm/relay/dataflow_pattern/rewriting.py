@@ -217,18 +217,18 @@ def _partitioned(order: list[RelayExpr]) -> set[int]:
 
 
 def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[RelayExpr]:
-    """What the leaves of a pattern matched, in its order: two leaves that matched one expression give two inputs.
-    A constant is an input where the pattern does not ask for a constant."""
-    found: list[RelayExpr] = []
+    """What the leaves of a pattern matched, in its order, each once. A constant is an input where the pattern does not
+    ask for a constant."""
+    found: dict[int, RelayExpr] = {}
     for p in _leaves(pattern):
         e = matcher.memo.get(id(p))
         if e is None:
             continue
         parts = e.args if isinstance(p, CallPattern) else e.fields if isinstance(p, TuplePattern) else (e,)
         asked = isinstance(p, ConstantPattern) or isinstance(p, ExprPattern)
-        found += [x for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
-                  and not (asked and isinstance(x, Constant))]
-    return found
+        found.update((id(x), x) for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
+                     and not (asked and isinstance(x, Constant)))
+    return list(found.values())
 
 
 def _leaves(pattern: DFPattern) -> list[DFPattern]:

@@ -18,18 +18,13 @@ from ..infer import infer_function, infer_type
 from ..op import tensor
 from ..op.record import ELEMWISE, CallAttrs, pattern_of
 from .function_pass import RelayFunctionPass, function_pass
+from .wide_sums import PRODUCTS
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 
 # What operators do; everything not named here follows its inputs if it is element by element, else stays as it was.
 CATEGORY = {
-    **dict.fromkeys(
-        (
-            "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense "
-            "nn.matmul nn.batch_matmul"
-        ).split(),
-        ALWAYS,
-    ),
+    **dict.fromkeys(PRODUCTS, ALWAYS),
     **dict.fromkeys(
         (
             "add subtract multiply divide maximum minimum where clip concatenate stack split reshape "
@@ -130,11 +125,9 @@ class _Conversion:
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and CATEGORY.get(node.op.name) == ALWAYS:
             rule = self.rule(node)
-            # Sums are kept in single precision at least, unless the user says otherwise.
-            wide_sums = "float64" if self.narrow == "float64" else "float32"
-            sums, result = (rule[1], rule[2]) if rule is not None else (wide_sums, self.narrow)
-            wide = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
-            return wide if sums == result else tensor.cast(wide, result)
+            sums, result = (rule[1], rule[2]) if rule is not None else (self.narrow, self.narrow)
+            made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
+            return made if sums == result else tensor.cast(made, result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
 
     def follows(self, node: Call, args: list[RelayExpr]) -> bool:
@@ -163,11 +156,20 @@ class _Conversion:
     def run(self, root: RelayExpr) -> RelayExpr:
         from ..scopes import written_order
 
-        for node in written_order(root):
+        order = written_order(root)
+        bound: dict[int, list[Var]] = {}
+        for node in order:
+            if isinstance(node, Let):
+                bound.setdefault(id(node.value), []).append(node.var)
+        for node in order:
             new = self.node(node)
             if new is not node and not isinstance(new, Op):
                 infer_type(new)
             self.value[id(node)] = new
+            for var in bound.get(id(node), ()):
+                # The variable has the type its value has become.
+                if new.checked_type_ != node.checked_type_:
+                    self.value[id(var)] = infer_type(Var(var.name_hint, new.checked_type_))
         return self.value[id(root)]
 
     def node(self, node: RelayExpr) -> RelayExpr:
@@ -175,10 +177,13 @@ class _Conversion:
         if kind is Call and isinstance(node.op, Op):
             return self.call(node)
         if kind in (Var, Constant, Op):
-            return node
+            return self.value.get(id(node), node)
         if kind in (Tuple, TupleGetItem):
             return node.map_children(lambda c: self.value[id(c)])
-        if kind in (If, Let, Function, Call):
+        if kind is Let:
+            var = self.value.get(id(node.var), node.var)
+            return node.replace(var=var, value=self.value[id(node.value)], body=self.value[id(node.body)])
+        if kind in (If, Function, Call):
             # Values that cross such borders keep their type.
             return node.map_children(lambda c: self.restored(c))
         return node

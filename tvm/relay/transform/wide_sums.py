@@ -1,0 +1,45 @@
+"""Products of half-precision values are summed in single precision and rounded once, at the end.
+
+A graph says which type a product has (``out_dtype="float16"``); a sum of many numbers in that type would lose most of
+their digits, and processors without half-precision arithmetic would convert at every step. The cast that follows is
+fused into the kernel of the product.
+"""
+
+from __future__ import annotations
+
+from ...ir.module import IRModule
+from ...ir.tensor_type import TensorType
+from ...ir.transform import PassContext
+from ..expr import Call, Function, RelayExpr
+from ..op import tensor
+from ..op.record import CallAttrs
+from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
+
+PRODUCTS = (
+    "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense nn.matmul "
+    "nn.batch_matmul"
+).split()
+HALVES = ("float16", "bfloat16")
+
+
+def _widened(node: RelayExpr) -> RelayExpr | None:
+    if not isinstance(node, Call) or not is_call(node, *PRODUCTS):
+        return None
+    t = type_of(node)
+    if not isinstance(t, TensorType) or t.dtype not in HALVES:
+        return None
+    attrs = CallAttrs({**node.attrs.entries, "out_dtype": "float32"})
+    return tensor.cast(Call(node.op, node.args, attrs, (), node.span), t.dtype)
+
+
+def WideSums() -> RelayFunctionPass:
+    """Sum products in single precision where their result is in half precision."""
+
+    @function_pass(opt_level=0, name="WideSums", required=["InferType"])
+    def widen(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return rewrite_typed(func, _widened, mod)
+
+    return widen
+
+
+__all__ = ["PRODUCTS", "WideSums"]
