@@ -54,7 +54,7 @@ _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "d
 
 # The distribution tvm-classic-runtime has no compiler.
 if importlib.util.find_spec(".ir", __name__) is not None:
-    from . import _join, not_built
+    from . import _bootstrap, not_built
 
     not_built.install()
 else:
