@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "tvm"
+from tests.architecture.sources import PACKAGE, ROOT, sources, statements
 
 # The longest matching prefix decides. A module may import its own layer only inside its own package (the prefix).
 LAYERS = {
@@ -90,11 +90,8 @@ def prefix_of(module: str) -> str:
     return module
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-
-
-def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
+@functools.cache
+def imports(path: Path) -> list[tuple[str, int, bool]]:
     """(absolute module, line, inside a function) of every import of a file that runs."""
     name = module_name(path)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -112,16 +109,12 @@ def imports(path: Path) -> Iterator[tuple[str, int, bool]]:
             full = f"{base}.{alias.name}"
             yield full if full in modules else base
 
-    def visit(node: ast.AST, in_function: bool) -> Iterator[tuple[str, int, bool]]:
-        if is_type_checking(node):
-            return
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((target, node.lineno, in_function) for target in targets(node))
-        inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.iter_child_nodes(node):
-            yield from visit(child, inside)
-
-    yield from visit(ast.parse(path.read_text(encoding="utf-8"), str(path)), False)
+    return [
+        (target, node.lineno, in_function)
+        for node, in_function in statements(sources()[path.relative_to(ROOT).as_posix()])
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for target in targets(node)
+    ]
 
 
 _MODULES: set[str] = set()

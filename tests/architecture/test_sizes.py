@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.sources import ROOT, sources, statements
+
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_FILE = 800
 
@@ -33,10 +34,10 @@ LONG_FUNCTIONS = {
 }
 
 
-def long_functions(text: str) -> list[tuple[str, int]]:
-    """(name, lines) of the functions of a source text that are too long, decorators not counted."""
+def long_functions(tree: ast.Module) -> list[tuple[str, int]]:
+    """(name, lines) of the functions of a source file that are too long, decorators not counted."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node, _ in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or 0) - node.lineno + 1
             if lines > MOST_LINES_OF_A_FUNCTION:
@@ -46,9 +47,8 @@ def long_functions(text: str) -> list[tuple[str, int]]:
 
 def test_functions_are_short():
     wrong, used = [], set()
-    for path in sorted((ROOT / "tvm").rglob("*.py")):
-        name = path.relative_to(ROOT).as_posix()
-        for function, lines in long_functions(path.read_text(encoding="utf-8")):
+    for name, tree in sources().items():
+        for function, lines in long_functions(tree):
             if (name, function) in LONG_FUNCTIONS:
                 used.add((name, function))
             else:
@@ -69,8 +69,8 @@ def test_files_are_of_a_size_to_be_read():
 
 def test_a_function_of_sixty_lines_passes_and_one_more_does_not():
     body = "        pass\n" * 59
-    assert long_functions(f"class C:\n    def f(self):\n{body}") == []
-    assert long_functions(f"class C:\n    def f(self):\n{body}        pass\n") == [("f", 61)]
+    assert long_functions(ast.parse(f"class C:\n    def f(self):\n{body}")) == []
+    assert long_functions(ast.parse(f"class C:\n    def f(self):\n{body}        pass\n")) == [("f", 61)]
 
 
 @pytest.fixture
