@@ -143,7 +143,7 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.backend.te_compiler": Part(
         "the choice of an implementation from outside",
-        "CCacheKey CCacheValue LoweredOutput get_valid_implementations lower_call select_implementation",
+        "CCacheKey CCacheValue LoweredOutput lower_call",
     ),
     "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
     "tvm.relay.frontend.tflite": Part("the importer of TensorFlow Lite", "OperatorConverter from_tflite"),

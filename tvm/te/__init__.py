@@ -71,6 +71,7 @@ from .operation import compute, extern, placeholder, reduce_axis, scan, size_var
 from .primfunc import create_prim_func, extern_primfunc
 from .schedule import Schedule, Stage, create_schedule, replay
 from .tag import tag_scope
+from .condition import SpecializedCondition
 from .tensor import (
     BaseComputeOp,
     ComputeOp,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from .cuda import schedules
 from .faces import face
-from .nn import conv2d_nchw, dense, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
+from .gpu.named import operators
 
-_SCHEDULES = schedules("opencl -device=bifrost")
+_SCHEDULES, _OPERATORS = schedules("opencl -device=bifrost"), operators("opencl -device=bifrost")
 globals().update(_SCHEDULES)
+globals().update(_OPERATORS)
 
-__getattr__ = face(__name__)
+__getattr__ = face(__name__, _OPERATORS)
 
-__all__ = [*_SCHEDULES, "conv2d_nchw", "dense", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
+__all__ = [*_SCHEDULES, *_OPERATORS]

@@ -11,20 +11,21 @@ from ..ir import primop
 from ..ir.prim import const, convert
 from ..tir.ir_builder import create
 from .scan import cumsum
-from .scatter import nest, on_gpu
+from .scatter import nest
 from .utils import check_tensor
 
 
-def argwhere(output_shape, condition):
+def argwhere(output_shape, condition, *, gpu=None):
     """The indices of the elements that are not zero, a row for each, in row-major order. ``output_shape`` (a shape, or
-    a tensor that has it) says how many rows there are."""
+    a tensor that has it) says how many rows there are.
+    With ``gpu`` (a target) each element is put by a thread of its own."""
     check_tensor(condition, "argwhere")
     shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
     if len(shape) != 2:
         raise ExprValueError(f"argwhere: the result has rows of indices, so 2 dimensions, not {len(shape)}")
 
-    if on_gpu() and condition.shape:
-        return _argwhere_together(shape, condition)
+    if gpu is not None and condition.shape:
+        return _argwhere_together(shape, condition, gpu)
 
     def statement(ins, out):
         ib = create()
@@ -49,14 +50,14 @@ def argwhere(output_shape, condition):
     )  # fmt: skip
 
 
-def _argwhere_together(shape: Sequence, condition: te.Tensor) -> te.Tensor:
+def _argwhere_together(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Tensor:
     """The same, where each element finds its row by itself: it is the number of those before it."""
     def mark(*i):
         value = condition(*i)
         return primop.cast("int32", primop.not_equal(value, const(0, value.dtype)))
 
     marks = te.compute(condition.shape, mark, name="is_found", tag="injective")
-    before = cumsum(marks)
+    before = cumsum(marks, gpu=gpu)
 
     def statement(ins, outs):
         ib = create()

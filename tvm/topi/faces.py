@@ -1,7 +1,8 @@
 """Operators under the names of devices: ``topi.cuda.conv2d_nchw``, ``topi.x86.dense_nopack``.
 
-An operator is the same on every device; its schedule asks what the device can do. So these names mean the operators of
-``topi``, and those of several ways to compute one operator all mean that operator.
+Most operators are the same on every device; their schedules ask what the device can do. So these names mean the
+operators of ``topi``, or those of a GPU's templates (``gpu/named.py``), and those of several ways to compute one
+operator all mean that operator.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ ONE_OPERATOR = {
 _HOMES = (".nn", "", ".vision", ".random", ".image")
 
 
-def face(module: str) -> Callable[[str], Any]:
-    """``__getattr__`` of a module named after a device."""
+def face(module: str, own: dict[str, Callable[..., Any]] | None = None) -> Callable[[str], Any]:
+    """``__getattr__`` of a module named after a device; ``own`` are operators that are computed otherwise there."""
 
     def named(name: str) -> Any:
         wanted = ONE_OPERATOR.get(name, name)
+        if own is not None and wanted in own:
+            return own[wanted]
         for home in _HOMES if not name.startswith("_") else ():
             found = vars(importlib.import_module("tvm.topi" + home)).get(wanted)
             if callable(found):

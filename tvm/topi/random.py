@@ -19,7 +19,7 @@ from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import tag, utils
 from .broadcast import broadcast_index
 from .scan import cumsum
-from .scatter import INDEPENDENT, on_gpu
+from .scatter import INDEPENDENT
 from .utils import check_tensor
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -87,8 +87,8 @@ def _drawing(ib: IRBuilder, state: BufferVar) -> Threefry:
     return drawing
 
 
-def threefry_generate(gen, out_shape):
-    """[the state after, random uint64 of ``out_shape``]."""
+def threefry_generate(gen, out_shape, *, gpu=None):
+    """[the state after, random uint64 of ``out_shape``]; with ``gpu`` (a target) each thread mixes the key."""
     _check_state(gen, "threefry_generate")
     shape = [convert(dim) for dim in out_shape]
     total = convert(utils.prod(shape))
@@ -97,8 +97,8 @@ def threefry_generate(gen, out_shape):
     def statement(ins, outs):
         ib = create()
         state, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
-        drawing = None if on_gpu() else _drawing(ib, state)
-        apart = {INDEPENDENT: 1} if on_gpu() else None
+        drawing = None if gpu is not None else _drawing(ib, state)
+        apart = {INDEPENDENT: 1} if gpu is not None else None
         with ib.for_range(0, blocks, name="block", annotations=apart) as block:
             # Threads have no memory that outlives the loop: each mixes the key itself.
             drawing = drawing or _drawing(ib, state)
@@ -163,10 +163,10 @@ def _parameter(value: Any, indices: tuple, shape: tuple, dtype: str) -> PrimExpr
     return primop.cast(dtype, convert(value))
 
 
-def uniform(gen, low, high, out_shape, out_dtype):
+def uniform(gen, low, high, out_shape, out_dtype, *, gpu=None):
     """[the state after, numbers of [low, high)]."""
     dtype = _float_type(out_dtype, "uniform")
-    after, bits = threefry_generate(gen, out_shape)
+    after, bits = threefry_generate(gen, out_shape, gpu=gpu)
     shape = tuple(bits.shape)
 
     def element(*i):
@@ -176,10 +176,10 @@ def uniform(gen, low, high, out_shape, out_dtype):
     return [after, te.compute(shape, element, name="T_uniform", tag=tag.INJECTIVE)]
 
 
-def normal(gen, mean, scale, out_shape, out_dtype):
+def normal(gen, mean, scale, out_shape, out_dtype, *, gpu=None):
     """[the state after, numbers of the normal distribution], each from two random words."""
     dtype = _float_type(out_dtype, "normal")
-    after, bits = threefry_generate(gen, (2, *out_shape))
+    after, bits = threefry_generate(gen, (2, *out_shape), gpu=gpu)
     shape = tuple(bits.shape[1:])
     inner = dtype if info(dtype).bits >= 32 else "float32"
 
@@ -192,7 +192,7 @@ def normal(gen, mean, scale, out_shape, out_dtype):
     return [after, te.compute(shape, element, name="T_normal", tag=tag.INJECTIVE)]
 
 
-def multinomial(gen, probs, num_samples):
+def multinomial(gen, probs, num_samples, *, gpu=None):
     """[the state after, ``num_samples`` places (int32) along the last axis of ``probs``, each drawn as likely as its
     weight is]."""
     check_tensor(probs, "multinomial")
@@ -200,8 +200,8 @@ def multinomial(gen, probs, num_samples):
         given = f"{list(probs.shape)} {probs.dtype}"
         raise ExprValueError(f"multinomial: weights are floats along the last axis, got {given}")
     batch, n = probs.shape[:-1], probs.shape[-1]
-    sums = cumsum(probs, axis=-1)
-    after, draws = uniform(gen, 0.0, 1.0, (*batch, num_samples), "float64")
+    sums = cumsum(probs, axis=-1, gpu=gpu)
+    after, draws = uniform(gen, 0.0, 1.0, (*batch, num_samples), "float64", gpu=gpu)
     k = te.reduce_axis((0, n), name="k")
 
     def passed(*i):

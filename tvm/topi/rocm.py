@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .cuda import schedules
 from .faces import face
+from .gpu.named import operators
 
-_SCHEDULES = schedules("rocm")
+_SCHEDULES, _OPERATORS = schedules("rocm"), operators("rocm")
 globals().update(_SCHEDULES)
-__getattr__ = face(__name__)
+globals().update(_OPERATORS)
+__getattr__ = face(__name__, _OPERATORS)
 
-__all__ = [*_SCHEDULES]
+__all__ = [*_SCHEDULES, *_OPERATORS]

@@ -16,7 +16,7 @@ from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from ..tir.op import plus, times
-from .scatter import nest, on_gpu
+from .scatter import nest
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
 
@@ -25,9 +25,10 @@ _CHUNK = 64
 _MANY_LINES = 8192
 
 
-def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None):
+def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, dtype=None, exclusive=None, *,
+           gpu=None):
     """out[k] = binop(out[k - 1], data[k]) along ``axis``, or over all elements if it is None. Exclusive: without
-    data[k] itself, beginning with ``identity_value``."""
+    data[k] itself, beginning with ``identity_value``. With ``gpu`` (a target), lines are shared among its threads."""
     check_tensor(data, op_name)
     dtype = canonical(dtype) if dtype else data.dtype
     if axis is None:
@@ -67,7 +68,7 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
             first = start if exclusive else value
             result[at(outer, k, rest)] = te.if_then_else(k > 0, binop(before, value), first)
 
-        if on_gpu() and _is_long(data.shape, n):
+        if gpu is not None and _is_long(data.shape, n):
 
             def read(k, rest):
                 return primop.cast(dtype, source[at(rest[:axis], k, rest[axis:])])
@@ -77,7 +78,7 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
 
             lines = [*data.shape[:axis], *inner]
             _run_in_chunks(ib, read, write, n.value, lines, binop, start, bool(exclusive))
-        elif on_gpu():
+        elif gpu is not None:
             # A thread for each line.
             nest(ib, [n, *data.shape[:axis], *inner], element, together=range(1, len(data.shape)))
         else:
@@ -141,14 +142,14 @@ def _flag(exclusive: Any) -> bool:
     return bool(exclusive)
 
 
-def cumsum(data, axis=None, dtype=None, exclusive=None):
+def cumsum(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
     """The sum of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, plus, 0, "cumsum", axis, dtype, _flag(exclusive))
+    return scanop(data, plus, 0, "cumsum", axis, dtype, _flag(exclusive), gpu=gpu)
 
 
-def cumprod(data, axis=None, dtype=None, exclusive=None):
+def cumprod(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
     """The product of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, times, 1, "cumprod", axis, dtype, _flag(exclusive))
+    return scanop(data, times, 1, "cumprod", axis, dtype, _flag(exclusive), gpu=gpu)
 
 
 __all__ = ["cumprod", "cumsum", "scanop"]

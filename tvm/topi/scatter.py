@@ -10,7 +10,6 @@ from .. import te, tir
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, Var, const, convert
-from ..target import Target
 from ..tir.ir_builder import IRBuilder, create
 from . import utils
 from .indexing import _integers, as_index, from_end
@@ -49,12 +48,6 @@ def nest(
     body(indices)
     for scope in reversed(scopes):
         scope.__exit__(None, None, None)
-
-
-def on_gpu() -> bool:
-    """Whether the program is made for a GPU, as far as is known."""
-    target = Target.current(allow_none=True)
-    return target is not None and "gpu" in target.keys
 
 
 def _extern(data: te.Tensor, others: Sequence, statement: Callable, name: str, dtype: str | None = None, shape=None):

@@ -16,7 +16,7 @@ from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
 from .gpu.sort import Lines, sort_lines
 from .scan import cumsum
-from .scatter import nest, on_gpu
+from .scatter import nest
 from .utils import check_tensor, normalize_axis
 
 # Fewer elements than this are sorted sooner by one thread than threads are woken.
@@ -69,14 +69,17 @@ def merge_sort(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: PrimExpr, a
     return source[0]
 
 
-def sorted_parts(data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort") -> list[te.Tensor]:
-    """The first ``count`` of the sorted elements: "values", "indices" or both, each with its type."""
+def sorted_parts(
+    data, axis, ascend, count, outputs: dict[str, str], valid_count=None, name="sort", *, gpu: Target | None = None
+) -> list[te.Tensor]:
+    """The first ``count`` of the sorted elements: "values", "indices" or both, each with its type. With ``gpu`` each
+    line is sorted by many of its threads."""
     axis = normalize_axis(axis, len(data.shape), name)
     n = data.shape[axis]
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
     shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
-    if on_gpu() and _fits_threads(data.shape):
-        return _sorted_together(data, axis, ascend, shape, outputs, valid_count, name)
+    if gpu is not None and _fits_threads(data.shape):
+        return _sorted_together(data, axis, ascend, shape, outputs, valid_count, name, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -113,10 +116,9 @@ def sorted_parts(data, axis, ascend, count, outputs: dict[str, str], valid_count
 
 
 def _sorted_together(
-    data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str
+    data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str, gpu: Target
 ) -> list[te.Tensor]:
     """The same by many threads of a GPU."""
-    target = Target.current()
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
 
     def statement(ins, outs):
@@ -142,7 +144,7 @@ def _sorted_together(
             lambda a, b: comes_before(a, b, ascend), lambda line, i: source[at(line, i)], write,
             None if valid_count is None else length, "indices" in outputs,
         )  # fmt: skip
-        sort_lines(ib, lines, target)
+        sort_lines(ib, lines, gpu)
         return ib.get()
 
     inputs = [data] if valid_count is None else [data, valid_count]
@@ -176,14 +178,14 @@ def _check(data: Any, name: str) -> None:
         raise ExprValueError(f"{name}: a tensor of 0 dimensions has no axis to sort along")
 
 
-def sort(data, axis=-1, is_ascend=1):
+def sort(data, axis=-1, is_ascend=1, *, gpu=None):
     """The elements along ``axis`` in order."""
     _check(data, "sort")
     n = data.shape[normalize_axis(axis, len(data.shape), "sort")]
-    return sorted_parts(data, axis, bool(is_ascend), n, {"values": data.dtype})[0]
+    return sorted_parts(data, axis, bool(is_ascend), n, {"values": data.dtype}, gpu=gpu)[0]
 
 
-def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32"):
+def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32", *, gpu=None):
     """The places of the elements along ``axis`` in order. With ``valid_count`` only so many of each line are sorted;
     the others stay."""
     _check(data, "argsort")
@@ -191,10 +193,10 @@ def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32"):
     if valid_count is not None and len(valid_count.shape) >= len(data.shape):
         raise ExprValueError(f"argsort: {len(valid_count.shape)} dimensions of counts for {len(data.shape)} of data")
     outputs = {"indices": canonical(dtype)}
-    return sorted_parts(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort")[0]
+    return sorted_parts(data, axis, bool(is_ascend), n, outputs, valid_count, "argsort", gpu=gpu)[0]
 
 
-def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64"):
+def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64", *, gpu=None):
     """The ``k`` largest (or smallest) along ``axis`` in order: values, indices or both. All if k is below 1."""
     _check(data, "topk")
     if ret_type not in ("both", "values", "indices"):
@@ -205,7 +207,7 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64"):
         outputs["values"] = data.dtype
     if ret_type != "values":
         outputs["indices"] = canonical(dtype)
-    made = sorted_parts(data, axis, bool(is_ascend), _count(k, n), outputs, name="topk")
+    made = sorted_parts(data, axis, bool(is_ascend), _count(k, n), outputs, name="topk", gpu=gpu)
     return made if ret_type == "both" else made[0]
 
 
@@ -261,7 +263,7 @@ def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
     )  # fmt: skip
 
 
-def unique(data, is_sorted=True, return_counts=False):
+def unique(data, is_sorted=True, return_counts=False, *, gpu=None):
     """The different elements of a vector: [elements, place of the first of each, for each element the number of its
     value, how many values there are, (how often each occurs)]. All have the length of ``data``; what is beyond the
     number of values is zero. In order if ``is_sorted``, else in order of appearance."""
@@ -272,8 +274,8 @@ def unique(data, is_sorted=True, return_counts=False):
     whole, one = (n,), (convert(1),)
     shapes = [whole, whole, whole, one, *([whole] if return_counts else [])]
     dtypes = [data.dtype, *["int32"] * (len(shapes) - 1)]
-    if on_gpu() and _fits_threads(data.shape):
-        inputs, statement = _unique_together(data, n, is_sorted)
+    if gpu is not None and _fits_threads(data.shape):
+        inputs, statement = _unique_together(data, n, is_sorted, gpu)
         return te.extern(shapes, inputs, statement, dtype=dtypes, name="unique", tag="unique")
     statement = _unique_statement(data, n, is_sorted)
     return te.extern(shapes, [data], statement, dtype=dtypes, name="unique", tag="unique")
@@ -342,16 +344,17 @@ def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: P
     return ranks
 
 
-def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> tuple[list[te.Tensor], Callable]:
+def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool, gpu: Target) -> tuple[list[te.Tensor], Callable]:
     """The same by many threads: in sorted order an element's group is the number of those before it that are the first
     of their value; by appearance it is that number for the places of the first ones."""
-    keys, places = sorted_parts(data, 0, True, n, {"values": data.dtype, "indices": "int32"}, name="unique_sorted")
+    outputs = {"values": data.dtype, "indices": "int32"}
+    keys, places = sorted_parts(data, 0, True, n, outputs, name="unique_sorted", gpu=gpu)
 
     def is_fresh(i):
         return primop.cast("int32", tir.any(i < 1, comes_before(keys(te.max(i - 1, 0)), keys(i), True)))
 
     fresh = te.compute((n,), is_fresh, name="unique_fresh", tag="injective")
-    groups = cumsum(fresh)
+    groups = cumsum(fresh, gpu=gpu)
 
     def mark(ins, outs):
         ib = create()
@@ -370,7 +373,7 @@ def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool) -> tuple[lis
     begins, heads, appears = te.extern(
         [(n,)] * 3, [fresh, groups, places], mark, dtype=["int32"] * 3, name="unique_groups", tag="unique_groups"
     )
-    inputs = [keys, places, fresh, groups, begins, *([] if is_sorted else [heads, cumsum(appears)])]
+    inputs = [keys, places, fresh, groups, begins, *([] if is_sorted else [heads, cumsum(appears, gpu=gpu)])]
     return inputs, lambda ins, outs: _put_unique(ins, outs, n)
 
 

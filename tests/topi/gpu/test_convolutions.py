@@ -66,7 +66,7 @@ def test_groups_are_a_batch_of_products(case, drawn, rng, monkeypatch):
         wanted, values = wanted.transpose(0, 2, 3, 1), [x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), b]
     with target:
         d, k, bias = (te.placeholder(v.shape) for v in values)
-        make = topi.nn.group_conv2d_nchw if layout == "NCHW" else topi.nn.group_conv2d_nhwc
+        make = topi.cuda.group_conv2d_nchw if layout == "NCHW" else topi.cuda.group_conv2d_nhwc
         r = topi.nn.relu(topi.add(make(d, k, stride, padding, 1, groups), bias))
         stages = topi.schedule.schedule_for([r], target).stages
     assert any(x.op.tag == gemm.TAG for x in stages)
@@ -90,7 +90,7 @@ def test_transposed_convolution(case, drawn, rng, monkeypatch):
     target = tvm.target.Target("opencl")
     with target:
         d, k, bias = (te.placeholder(v.shape) for v in values)
-        made = topi.nn.conv_transpose(d, k, stride, padding, dilation, groups, layout, "IOHW", extra)
+        made = topi.cuda.conv_transpose(d, k, stride, padding, dilation, groups, layout, "IOHW", extra)
         r = topi.add(made, bias)
         stages = topi.schedule.schedule_for([r], target).stages
     # A stride and a dilation with a common factor have results that see nothing: they are no product.
@@ -112,7 +112,7 @@ def test_winograd(case, tile, ends, rng):
     wanted = convolved(x, w, 1, padding)
     with target:
         d, k, bias = (te.placeholder(v.shape) for v in values)
-        r = topi.nn.conv2d_winograd_nchw(d, k, padding)
+        r = topi.cuda.conv2d_winograd_nchw(d, k, padding)
         if ends == "bias and relu":
             r, wanted = topi.nn.relu(topi.add(r, bias)), np.maximum(wanted + b, 0)
     run([r], [d, k, bias, r], values, wanted, target)

@@ -62,11 +62,11 @@ def made(case, layout: str, dtype: str, target):
         if layout == "NCHW":
             shapes = (n, channels, h, width), (channels, multiplier, window, window), (filters, 1, 1)
             d, k, b = (te.placeholder(s, dtype) for s in shapes)
-            out = topi.nn.depthwise_conv2d_nchw(d, k, stride, padding, dilation)
+            out = topi.cuda.depthwise_conv2d_nchw(d, k, stride, padding, dilation)
         else:
             shapes = (n, h, width, channels), (window, window, channels, multiplier), (filters,)
             d, k, b = (te.placeholder(s, dtype) for s in shapes)
-            out = topi.nn.depthwise_conv2d_nhwc(d, k, stride, padding, dilation)
+            out = topi.cuda.depthwise_conv2d_nhwc(d, k, stride, padding, dilation)
         result = topi.nn.relu(topi.add(out, b))
         return [d, k, b, result], topi.schedule.schedule_for([result], target)
 

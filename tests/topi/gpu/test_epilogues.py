@@ -45,7 +45,7 @@ class Case:
     def tensors(self) -> list[te.Tensor]:
         """The inputs and the result."""
         held = [te.placeholder(v.shape, str(v.dtype), name) for v, name in zip(self.values, ("x", "y", "z"))]
-        make = topi.nn.batch_matmul if self.kind == "mask" else topi.nn.matmul
+        make = topi.cuda.batch_matmul if self.kind == "mask" else topi.cuda.matmul
         turned = {"transpose_a": False, "transpose_b": False}
         sums = make(*held[:2], out_dtype=F, **turned)
         y = topi.cast(topi.cast(sums, self.dtype), F) if self.dtype != F else sums

@@ -75,7 +75,7 @@ def test_convolution_with_an_epilogue(case, drawn, rng, monkeypatch):
     with target:
         shapes = (data.shape, (window, window, channels, filters), b.shape)
         d, k, bias = (te.placeholder(shape) for shape in shapes)
-        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO")
+        made = topi.cuda.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO")
         r = topi.nn.relu(topi.add(made, bias))
     wanted = convolved(x, w, stride, padding)
     wanted = np.maximum((wanted.transpose(0, 2, 3, 1) if last else wanted) + b, 0)
@@ -92,7 +92,7 @@ def test_product_of_a_matrix_and_a_transposed_one(m, n, k, drawn, rng, monkeypat
     target = tvm.target.Target("opencl")
     with target:
         left, right = te.placeholder(a.shape), te.placeholder(b.shape)
-        made = topi.tanh(topi.nn.dense(left, right))
+        made = topi.tanh(topi.cuda.dense(left, right))
     run([made], [left, right, made], [a, b], np.tanh(a.astype("float64") @ b.T), target)
 
 
@@ -105,7 +105,7 @@ def test_batch_of_products(transpose_a, transpose_b, rng):
     values = [v.astype("float32") for v in values]
     with target:
         left, right = (te.placeholder(v.shape) for v in values)
-        made = topi.nn.batch_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
+        made = topi.cuda.batch_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
     run([made], [left, right, made], values, a @ b, target)
 
 
@@ -130,7 +130,7 @@ def test_one_row_times_a_matrix(rng):
     target = tvm.target.Target("opencl")
     with target:
         left, right = te.placeholder(a.shape), te.placeholder(b.shape)
-        made = topi.nn.relu(topi.nn.matmul(left, right))
+        made = topi.nn.relu(topi.cuda.matmul(left, right))
     run([made], [left, right, made], [a, b], np.maximum(a.astype("float64") @ b, 0), target)
 
 
@@ -139,13 +139,13 @@ def test_grids_stay_within_their_limits():
     target = tvm.target.Target("cuda -arch=sm_90")
     with target:
         a, b = te.placeholder((9_000_000, 8)), te.placeholder((8, 4))
-        made = topi.nn.matmul(a, b)
+        made = topi.cuda.matmul(a, b)
         text = str(tvm.lower(topi.schedule.schedule_for([made], target), [a, b, made]))
     blocks = {tag: int(n) for tag, n in re.findall(r'launch_thread\("blockIdx\.([xy])", (\d+)\)', text)}
     assert blocks["y"] <= gemm.MOST_BLOCKS < blocks["x"]
     with target:
-        assert gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS, "int32"))
-        assert not gemm.wanted([a, b], None, te.const(gemm.MOST_BLOCKS + 1, "int32"))
+        assert gemm.is_tiled([a, b], None, te.const(gemm.MOST_BLOCKS, "int32"))
+        assert not gemm.is_tiled([a, b], None, te.const(gemm.MOST_BLOCKS + 1, "int32"))
 
 
 def cuda_source(n: int) -> str:
@@ -153,7 +153,7 @@ def cuda_source(n: int) -> str:
     target = tvm.target.Target("cuda -arch=sm_90", host="llvm")
     with target:
         a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
-        made = topi.nn.matmul(a, b)
+        made = topi.cuda.matmul(a, b)
         s = topi.schedule.schedule_for([made], target)
     return tvm.build(s, [a, b, made], target).imported_modules[0].get_source()
 

@@ -60,20 +60,20 @@ def test_depthwise_convolution(layout, patch, dtype, digits, rng, monkeypatch):
 
 def test_convolution_in_groups(rng):
     x, w = rng.standard_normal((1, 16, 7, 7)).astype("float32"), rng.standard_normal((8, 8, 3, 3)).astype("float32")
-    (got,) = results([x, w], lambda d, k: topi.nn.group_conv2d_nchw(d, k, 1, 1, 1, 2))
+    (got,) = results([x, w], lambda d, k: topi.cuda.group_conv2d_nchw(d, k, 1, 1, 1, 2))
     close(got, np.concatenate([convolved(x[:, :8], w[:4], 1, 1), convolved(x[:, 8:], w[4:], 1, 1)], 1), 1e-4)
 
 
 def test_transposed_convolution(rng):
     x, w = rng.standard_normal((1, 8, 5, 6)).astype("float32"), rng.standard_normal((8, 5, 4, 4)).astype("float32")
-    (got,) = results([x, w], lambda d, k: topi.nn.conv2d_transpose_nchw(d, k, 2, 1, "float32", 0))
+    (got,) = results([x, w], lambda d, k: topi.cuda.conv2d_transpose_nchw(d, k, 2, 1, "float32", 0))
     close(got, run_transposed(x, w, 1, 2, 1, 1, 0), 1e-4)
 
 
 @pytest.mark.parametrize("tile", [2, 4])
 def test_winograd(tile, rng):
     x, w = rng.standard_normal((1, 8, 11, 12)).astype("float32"), rng.standard_normal((9, 8, 3, 3)).astype("float32")
-    (got,) = results([x, transform_filters_in_planes(w, tile)], lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1))
+    (got,) = results([x, transform_filters_in_planes(w, tile)], lambda d, k: topi.cuda.conv2d_winograd_nchw(d, k, 1))
     close(got, convolved(x, w, 1, 1), 1e-4)
 
 
@@ -124,7 +124,8 @@ def test_suppression_of_boxes(rng):
 def products_of(rng, m, n, k, transpose_a, transpose_b):
     a, b = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((k, n)).astype("float32")
     values = [a.T if transpose_a else a, b.T if transpose_b else b]
-    (got,) = results(values, lambda x, y: topi.nn.relu(topi.nn.matmul(x, y, None, "float32", transpose_a, transpose_b)))
+    turned = transpose_a, transpose_b
+    (got,) = results(values, lambda x, y: topi.nn.relu(topi.cuda.matmul(x, y, None, "float32", *turned)))
     close(got, np.maximum(a.astype("float64") @ b.astype("float64"), 0), 1e-4)
 
 

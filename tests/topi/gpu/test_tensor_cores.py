@@ -40,15 +40,13 @@ def a_configuration(**given):
     ("sm_90", "float16", "float64", False), ("sm_90a", "float16", "float16", True),
 ])  # fmt: skip
 def test_which_products_go_to_tensor_cores(arch, dtype, out, wanted):
-    with cuda(arch):
-        assert tensor_cores.fits({dtype}, out) == wanted
-    with tvm.target.Target("opencl"):
-        assert not tensor_cores.fits({dtype}, out)
+    assert tensor_cores.fits({dtype}, out, cuda(arch)) == wanted
+    assert not tensor_cores.fits({dtype}, out, tvm.target.Target("opencl"))
 
 
 def test_float32_goes_there_only_when_it_is_allowed():
-    with cuda(), tvm.transform.PassContext(config={"topi.allow_tf32": True}):
-        assert tensor_cores.fits({"float32"}, "float32")
+    with tvm.transform.PassContext(config={"topi.allow_tf32": True}):
+        assert tensor_cores.fits({"float32"}, "float32", cuda())
 
 
 def sides(*args):
@@ -115,7 +113,7 @@ def test_the_loop_over_the_sum_waits_for_what_it_needs_only(monkeypatch):
     target = cuda()
     with target:
         a, b = te.placeholder((64, 256), "float16", "a"), te.placeholder((256, 64), "float16", "b")
-        made = topi.nn.matmul(a, b)
+        made = topi.cuda.matmul(a, b)
     text = source_of([made], [a, b, made], target)
     kernel = text[text.index('extern "C"') :]
     loop = kernel[kernel.index("for (int k_outer") :]
@@ -135,7 +133,7 @@ def test_products_compile_without_local_memory(arch, dtype, monkeypatch):
     target = cuda(arch)
     with target, tvm.transform.PassContext(config={"topi.allow_tf32": True}):
         a, b = te.placeholder((70, 96), dtype, "a"), te.placeholder((72, 96), dtype, "b")
-        made = topi.nn.relu(topi.nn.dense(a, b, out_dtype=dtype))
+        made = topi.nn.relu(topi.cuda.dense(a, b, out_dtype=dtype))
         schedule = topi.schedule.schedule_for([made], target)
         ptx = tvm.build(schedule, [a, b, made], target).imported_modules[0].get_source("ptx")
     assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in ptx and "mma.sync.aligned.m16n8k" in ptx
@@ -187,7 +185,7 @@ def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch)
     a, b = drawn(rng, (2, 75, 197)), drawn(rng, (2, 197, 40))
     with cuda("sm_80"):
         left, right = (te.placeholder(x.shape, "float16") for x in (a, b))
-        made = topi.nn.batch_matmul(left, right, out_dtype="float32", transpose_b=False)
+        made = topi.cuda.batch_matmul(left, right, out_dtype="float32", transpose_b=False)
     assert ("left_local[32]" in source_of([made], [left, right, made], cuda("sm_80"))) == (most == 32)
     run([made], [left, right, made], [a, b], a.astype("float64") @ b.astype("float64"))
 
@@ -204,7 +202,7 @@ def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
     x, y = drawn(rng, (k, m) if transpose_a else (m, k), dtype), drawn(rng, (n, k) if transpose_b else (k, n), dtype)
     with cuda(arch), tvm.transform.PassContext(config={"topi.allow_tf32": True}):
         a, b = te.placeholder(x.shape, dtype), te.placeholder(y.shape, dtype)
-        made = topi.nn.relu(topi.nn.matmul(a, b, None, out, transpose_a, transpose_b))
+        made = topi.nn.relu(topi.cuda.matmul(a, b, None, out, transpose_a, transpose_b))
     left, right = x.astype("float64"), y.astype("float64")
     wanted = (left.T if transpose_a else left) @ (right.T if transpose_b else right)
     run([made], [a, b, made], [x, y], np.maximum(wanted, 0), arch, **{"topi.allow_tf32": True})
@@ -216,7 +214,7 @@ def test_a_batch_of_products(rng, monkeypatch):
     x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
     with cuda():
         a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
-        made = topi.nn.batch_matmul(a, b)
+        made = topi.cuda.batch_matmul(a, b)
     run([made], [a, b, made], [x, y], x.astype("float64") @ y.astype("float64").transpose(0, 2, 1))
 
 
@@ -240,7 +238,7 @@ def test_convolution_with_an_epilogue(case, free, rng, monkeypatch):
     values = [x.transpose(0, 2, 3, 1) if last else x, w.transpose(2, 3, 1, 0), bias]
     with cuda():
         d, k, b = (te.placeholder(v.shape, "float16") for v in values)
-        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
+        made = topi.cuda.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
         r = topi.nn.relu(topi.add(topi.cast(made, "float16"), b))
     wanted = convolved(x.astype("float64"), w.astype("float64"), stride, padding)
     wanted = np.maximum((wanted.transpose(0, 2, 3, 1) if last else wanted) + bias.astype("float64"), 0)

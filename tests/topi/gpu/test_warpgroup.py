@@ -45,7 +45,7 @@ def built(monkeypatch, config: dict, shapes, dtype: str, out: str, turned=(False
     target = cuda("sm_90a")
     with target, tvm.transform.PassContext(config=TF32):
         a, b = (te.placeholder(shape, dtype) for shape in shapes)
-        made = topi.nn.relu(topi.nn.matmul(a, b, None, out, *turned))
+        made = topi.nn.relu(topi.cuda.matmul(a, b, None, out, *turned))
         schedule = topi.schedule.schedule_for([made], target)
         return tvm.build(schedule, [a, b, made], target, name="f")
 
@@ -139,7 +139,7 @@ def test_a_batch_of_products(rng, monkeypatch):
     x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
     with cuda("sm_90a"):
         a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
-        made = topi.nn.batch_matmul(a, b, out_dtype="float32")
+        made = topi.cuda.batch_matmul(a, b, out_dtype="float32")
     got = called(scheduled([made], [a, b, made]), [x, y, np.zeros((3, 40, 50), "float32")])
     wanted = x.astype("float64") @ y.astype("float64").transpose(0, 2, 1)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
@@ -158,7 +158,7 @@ def test_convolution_with_an_epilogue(case, rng, monkeypatch):
     values = [x.transpose(0, 2, 3, 1) if last else x, w.transpose(2, 3, 1, 0)]
     with cuda("sm_90a"):
         d, k = (te.placeholder(v.shape, "float16") for v in values)
-        made = topi.nn.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
+        made = topi.cuda.conv2d(d, k, stride, padding, 1, data_layout=layout, kernel_layout="HWIO", out_dtype="float32")
         out = topi.nn.relu(made)
     wanted = convolved(x.astype("float64"), w.astype("float64"), stride, padding)
     wanted = np.maximum(wanted.transpose(0, 2, 3, 1) if last else wanted, 0)
@@ -286,7 +286,7 @@ def test_other_architectures_refuse_the_instruction(monkeypatch):
     target = cuda("sm_90")
     with target:
         a, b = te.placeholder((128, 128), "float16"), te.placeholder((128, 128), "float16")
-        made = topi.nn.matmul(a, b)
+        made = topi.cuda.matmul(a, b)
         schedule = topi.schedule.schedule_for([made], target)
         with pytest.raises(TVMError, match="sm_90a alone"):
             tvm.build(schedule, [a, b, made], target)

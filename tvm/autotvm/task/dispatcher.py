@@ -69,25 +69,6 @@ class DispatchContext:
         self._old_ctx = None
 
 
-_by_hand = 0
-
-
-@contextlib.contextmanager
-def scheduling_by_hand() -> Iterator[None]:
-    """Around a user's template: the operators it asks for are plain computations, whose loops it knows."""
-    global _by_hand
-    _by_hand += 1
-    try:
-        yield
-    finally:
-        _by_hand -= 1
-
-
-def is_by_hand() -> bool:
-    """Whether a user's template is running."""
-    return _by_hand > 0
-
-
 class ApplyConfig(DispatchContext):
     """Every workload gets the same configuration. An operator's own template gets it only as the named task."""
 

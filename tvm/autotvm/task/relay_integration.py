@@ -8,14 +8,16 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.structural import structural_key
 from ...ir.transform import PassContext, run_pipeline
+from ...ir.type import Type
 from ...relay.backend.from_relay import post_order_calls
-from ...relay.backend.te_compiler import ToTensors
+from ...relay.backend.te_compiler import ToTensors, get_valid_implementations
 from ...relay.build_module import optimize
 from ...relay.expr import Call, Function
 from ...relay.infer import infer_module
 from ...relay.pipeline import fusion
 from ...target import Target
 from ...te.graph import post_order_ops
+from ...te.tensor import Operation, Tensor
 from ...topi.cpu import tasks as cpu_tasks
 from ...topi.gpu import tasks as gpu_tasks
 from ..utils import logger
@@ -59,12 +61,28 @@ def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Functio
     return list(found.values())
 
 
+class Tunable(ToTensors):
+    """What can be tuned in a fused function: the workloads of all implementations of its operators, not only of those
+    it is compiled with before anything is tuned."""
+
+    def __init__(self, function: Function, target: Target):
+        self.workloads: dict[Operation, tuple[Any, ...]] = {}
+        super().__init__(function, target)
+
+    def computed(self, node: Call, inputs: list[Tensor], out_type: Type) -> list[Tensor]:
+        before = set(post_order_ops([t.op for t in inputs]))
+        for offer in get_valid_implementations(node.op, node.attrs, inputs, out_type, self.target):
+            with self.target:
+                made = offer.compute(node.attrs, inputs, out_type)
+            outs = made if isinstance(made, (list, tuple)) else [made]
+            found = {op: workload_of(op) for op in post_order_ops([t.op for t in outs]) if op not in before}
+            self.workloads |= {op: workload for op, workload in found.items() if workload is not None}
+        return super().computed(node, inputs, out_type)
+
+
 def workloads_in(function: Function, target: Target) -> list[tuple[Any, ...]]:
     """What can be tuned in a fused function."""
-    with target:
-        outputs = ToTensors(function, target).outputs
-    found = [workload_of(op) for op in post_order_ops([t.op for t in outputs])]
-    return [workload for workload in found if workload is not None]
+    return list(Tunable(function, target).workloads.values())
 
 
 def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, ...], int]:

@@ -11,7 +11,7 @@ from ...target import Target
 from ...te.operation import placeholder
 from ...te.tensor import Tensor
 from ..utils import get_const_tuple
-from .dispatcher import ApplyConfig, DispatchContext, configured, scheduling_by_hand
+from .dispatcher import ApplyConfig, DispatchContext, configured
 from .entity import InstantiationError
 from .flop import FlopCalculationError, compute_flop
 from .space import ConfigSpace
@@ -157,12 +157,12 @@ def template(task_name: str, func: Callable | None = None) -> Any:
                 raise TypeError(f"template '{task_name}': give arguments by position; they are part of the workload")
 
             def use(config: Any) -> Any:
-                with ApplyConfig(config), scheduling_by_hand():
+                with ApplyConfig(config):
                     return f(*args)
 
             return configured(args_to_workload(args, task_name), use)
 
-        register_customized(task_name, scheduling_by_hand()(f))
+        register_customized(task_name, f)
         return wrapper
 
     return decorate(func) if func is not None else decorate

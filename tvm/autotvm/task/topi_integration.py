@@ -12,7 +12,7 @@ from typing import Any
 
 from ...te.graph import post_order_ops
 from ...te.tensor import ComputeOp, Operation, Tensor
-from .dispatcher import configured, scheduling_by_hand
+from .dispatcher import configured
 from .task import TASK_TABLE, TaskTemplate, args_to_workload
 
 
@@ -39,8 +39,7 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
                 raise TypeError(f"'{task_name}': give arguments by position; they are part of the workload")
             workload = args_to_workload(args, task_name)
             note(task_name, args)
-            with scheduling_by_hand():
-                return mark(configured(workload, lambda config: f(config, *args)), workload)
+            return mark(configured(workload, lambda config: f(config, *args)), workload)
 
         _template(task_name).fcompute = wrapper
         return wrapper

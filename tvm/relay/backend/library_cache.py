@@ -27,6 +27,7 @@ from ...ir.transform import PassContext
 from ...runtime.module import JitCode, Module, from_code
 from ...target import Target, llvm_facts
 from ...target.cpu import resolve_cpu
+from ..op.implementation import rules_of
 from .te_compiler import Kernel
 
 _MAGIC = b"TVMLIB01"
@@ -65,7 +66,8 @@ def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
 def _has_user_rules() -> bool:
     """Whether an operator has a computation or a rule that is not of this package."""
     for name in OPS.names():
-        for value in OPS.get(name).attrs.values():
+        facts = OPS.get(name).attrs
+        for value in (*facts.values(), *rules_of(OPS[name])):
             if callable(value) and str(getattr(value, "__module__", None) or "tvm").partition(".")[0] not in _OUR_CODE:
                 return True
     return False

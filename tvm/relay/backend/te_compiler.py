@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from ...autotvm.task.dispatcher import DispatchContext, using
+from ...autotvm.task.dispatcher import DispatchContext, FallbackContext, using
+from ...autotvm.task.topi_integration import get_workload
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
@@ -27,7 +27,7 @@ from ...te.operation import compute, placeholder
 from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
-from ..op.implementation import implementation
+from ..op.implementation import OpImplementation, by_pattern, computation, highest, valid_implementations
 from ..op.record import pattern_of
 
 # Of the name of a kernel, after its beginning.
@@ -58,11 +58,10 @@ class Kernel:
 
     def _lower(self) -> IRModule:
         from ...driver.build_module import lower
-        from ...topi.schedule import schedule_for
 
         graph = ToTensors(self.function, self.target)
         with self.target, using(self._dispatch):
-            schedule = (graph.own_schedule or partial(schedule_for, target=self.target))(graph.outputs)
+            schedule = graph.schedule(graph.outputs)
             return lower(schedule, graph.inputs + graph.outputs, self.name)
 
 
@@ -83,16 +82,55 @@ def _is_wide(function: Function) -> bool:
                for t in types for tensor in flatten_type(t))
 
 
-class ToTensors:
-    """The operators of a fused function as tensor expressions."""
+def get_valid_implementations(
+    op: Op, attrs: Any, inputs: list[Tensor], out_type: Type, target: Any
+) -> list[OpImplementation]:
+    """The implementations of an operator whose conditions hold for a target and these inputs."""
+    return valid_implementations(op, attrs, inputs, out_type, Target(target))
 
-    def __init__(self, function: Function, target: Target):
+
+def select_implementation(
+    op: Op, attrs: Any, inputs: list[Tensor], out_type: Type, target: Any, use_autotvm: bool = True
+) -> tuple[OpImplementation, list[Tensor]]:
+    """The implementation of an operator on a target, and what it computes: the fastest of those that tuning records in
+    force have times of, else the one with the highest level."""
+    target = Target(target)
+    offered = valid_implementations(op, attrs, inputs, out_type, target)
+    with target:
+        if use_autotvm and len(offered) > 1 and not isinstance(DispatchContext.current, FallbackContext):
+            computed = [(chosen, _tensors(chosen.compute(attrs, inputs, out_type))) for chosen in offered]
+            timed = [(cost, pair) for pair in computed if (cost := _recorded_cost(pair[1], target)) is not None]
+            if timed:
+                return min(timed, key=lambda found: found[0])[1]
+            best = highest(offered)
+            return next(pair for pair in computed if pair[0] is best)
+        best = highest(offered)
+        return best, _tensors(best.compute(attrs, inputs, out_type))
+
+
+def _tensors(made: Any) -> list[Tensor]:
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _recorded_cost(outs: list[Tensor], target: Target) -> float | None:
+    """Seconds that a record in force says an implementation takes, None where there is none."""
+    workload = get_workload(outs)
+    found = None if workload is None else DispatchContext.current.find(target, workload)
+    return getattr(found, "cost", None)
+
+
+class ToTensors:
+    """The operators of a fused function as tensor expressions: their implementations on a target, or ``plain``
+    mathematics."""
+
+    def __init__(self, function: Function, target: Target, plain: bool = False):
         self.target = target
+        self.plain = plain
         self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
         self.inputs: list[Tensor] = []
-        # The schedule a user has given for the operator that is hardest to fuse: it leads the kernel.
-        self.own_schedule: Callable[[list[Tensor]], Any] | None = None
+        # The schedule of the operator that is hardest to fuse: it leads the kernel.
+        self.schedule: Callable[[list[Tensor]], Any] = lambda outs: by_pattern(None, outs, target)
         self.leads = -1
         for param in function.params:
             tensors = [self._input(t) for t in flatten_type(param.checked_type_ or param.type_annotation)]
@@ -148,17 +186,25 @@ class ToTensors:
         for arg in node.args:
             value = self.values[id(arg)]
             inputs.extend(value if isinstance(value, (list, tuple)) else [value])
-        with self.target:
-            result = self._result(node.checked_type_) if self.wide else node.checked_type_
-            chosen = implementation(node.op, node.attrs, inputs, result, self.target)
-            got = chosen.compute(node.attrs, inputs, result)
-        if chosen.schedule is not None and pattern_of(node.op) >= self.leads:
+        result = self._result(node.checked_type_) if self.wide else node.checked_type_
+        got = self.computed(node, inputs, result)
+        return got if isinstance(node.checked_type_, TupleType) else got[0]
+
+    def computed(self, node: Call, inputs: list[Tensor], out_type: Type) -> list[Tensor]:
+        """What the operator of a call computes."""
+        mathematics = computation(node.op)
+        if self.plain and mathematics is not None:
+            return _tensors(mathematics(node.attrs, inputs, out_type))
+        chosen, made = select_implementation(node.op, node.attrs, inputs, out_type, self.target)
+        self._lead(node, chosen)
+        return made
+
+    def _lead(self, node: Call, chosen: OpImplementation) -> None:
+        """Take over the schedule of an operator that is as hard to fuse as those before it. A schedule by pattern is
+        that of any other operator."""
+        if chosen.schedule is not by_pattern and pattern_of(node.op) >= self.leads:
             self.leads = pattern_of(node.op)
-            self.own_schedule = lambda outs: chosen.schedule(node.attrs, outs, self.target)
-        several = isinstance(node.checked_type_, TupleType)
-        if several:
-            return list(got) if isinstance(got, (list, tuple)) else [got]
-        return got[0] if isinstance(got, (list, tuple)) else got
+            self.schedule = lambda outs: chosen.schedule(node.attrs, outs, self.target)
 
 
 def kernel_name(operators: tuple[str, ...]) -> str:
@@ -171,8 +217,8 @@ def kernel_name(operators: tuple[str, ...]) -> str:
 
 
 def lower_to_primfunc(relay_func: Function, target: Any) -> Any:
-    """The loops of a fused function, before any schedule."""
-    graph = ToTensors(relay_func, Target(target))
+    """The loops of a fused function, before any schedule: they are those of its mathematics, whatever the target."""
+    graph = ToTensors(relay_func, Target(target), plain=True)
     return create_prim_func(graph.inputs + graph.outputs)
 
 

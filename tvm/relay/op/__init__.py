@@ -13,11 +13,13 @@ from . import (
     random,
     reduce,
     signal,
-    strategy,
     tensor,
     transform,
 )
 from . import vision
+
+# Rows of implementations are put into the records, so they come after them.
+from . import strategy
 from .algorithm import *
 from .indexing import *
 from .op import (

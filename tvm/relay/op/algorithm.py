@@ -10,7 +10,12 @@ from .record import OPAQUE, call, op
 from .transform import _ints
 
 
-@op("sort", 1, pattern=OPAQUE, compute=lambda attrs, inputs, out: topi.sort(inputs[0], attrs.axis, attrs.is_ascend))
+@op(
+    "sort",
+    1,
+    pattern=OPAQUE,
+    compute=lambda attrs, inputs, out, gpu=None: topi.sort(inputs[0], attrs.axis, attrs.is_ascend, gpu=gpu),
+)
 def sort(data, axis=-1, is_ascend=1):
     """The elements along an axis in order."""
     return call("sort", data, axis=int(axis), is_ascend=bool(is_ascend))
@@ -20,7 +25,9 @@ def sort(data, axis=-1, is_ascend=1):
     "argsort",
     1,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.argsort(inputs[0], None, attrs.axis, attrs.is_ascend, attrs.dtype),
+    compute=lambda attrs, inputs, out, gpu=None: topi.argsort(
+        inputs[0], None, attrs.axis, attrs.is_ascend, attrs.dtype, gpu=gpu
+    ),
 )
 def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
     """The places of the elements along an axis in order."""
@@ -31,8 +38,8 @@ def argsort(data, axis=-1, is_ascend=1, dtype="int32"):
     "topk",
     1,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.topk(
-        inputs[0], attrs.k, attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype
+    compute=lambda attrs, inputs, out, gpu=None: topi.topk(
+        inputs[0], attrs.k, attrs.axis, attrs.ret_type, attrs.is_ascend, attrs.dtype, gpu=gpu
     ),
 )
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):

@@ -1,8 +1,9 @@
-"""What computes an operator and schedules the kernels it leads: rules a user has given, else those of its record.
+"""What computes an operator on a target: implementations, of which one is chosen.
 
-``FTVMCompute(attrs, inputs, out_type)`` gives tensors and ``FTVMSchedule(attrs, outs, target)`` a schedule.
-``FTVMStrategy(attrs, inputs, out_type, target)`` offers several such pairs, of which the one with the highest level
-whose condition holds is taken.
+The record of an operator has its mathematics (``compute``) and rows of implementations of ours, each with a condition
+on the target (``strategy/cpu.py``, ``strategy/gpu.py``). A user may give a computation (``FTVMCompute(attrs, inputs,
+out_type)`` -> tensors) or a schedule (``FTVMSchedule(attrs, outs, target)``) in their place, or a strategy
+(``FTVMStrategy(attrs, inputs, out_type, target)`` -> ``OpStrategy``) that offers several.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...arith import Analyzer
 from ...error import OpNotImplemented
 from ...ir.op import Op
 from ...target import Target
+from ...te.condition import SpecializedCondition
+from ...topi.schedule import family_of, schedule_for
 
-USER_RULES = ("FTVMCompute", "FTVMSchedule", "FTVMStrategy")
+# Levels of the plain mathematics, which every target can run, and of implementations made for a family of targets.
+PLAIN_LEVEL, TEMPLATE_LEVEL = 5, 10
 
 
 class OpImplementation(NamedTuple):
-    """A computation, its schedule (None: by what the computation is), a name, and a level."""
+    """``compute(attrs, inputs, out_type)`` gives tensors, ``schedule(attrs, outs, target)`` the schedule of a kernel
+    that the operator leads. Of several implementations the one with the highest ``plevel`` is taken."""
 
     compute: Callable[..., Any]
-    schedule: Callable[..., Any] | None
+    schedule: Callable[..., Any]
     name: str
     plevel: int
 
@@ -29,7 +35,7 @@ class OpImplementation(NamedTuple):
 class OpSpecialization:
     """Implementations for where a condition on the shapes holds."""
 
-    def __init__(self, condition: Any = None):
+    def __init__(self, condition: SpecializedCondition | None = None):
         self.condition = condition
         self.implementations: list[OpImplementation] = []
 
@@ -37,8 +43,11 @@ class OpSpecialization:
         self.implementations.append(OpImplementation(compute, schedule, name, plevel))
 
     def holds(self) -> bool:
-        clauses = () if self.condition is None else getattr(self.condition, "clauses", self.condition)
-        return all(bool(getattr(clause, "value", clause)) for clause in clauses)
+        """Whether the condition is known to hold."""
+        analyzer = Analyzer()
+        clauses = () if self.condition is None else self.condition.clauses
+        return all(bool(getattr(analyzer.simplify(c), "value", False)) if not isinstance(c, bool) else c
+                   for c in clauses)
 
 
 class OpStrategy:
@@ -48,19 +57,65 @@ class OpStrategy:
         self.specializations: list[OpSpecialization] = []
 
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
-        """Offer a computation with its schedule; the highest ``plevel`` is taken."""
-        self._general().add_implementation(compute, schedule, name, plevel)
-
-    def _general(self) -> OpSpecialization:
+        """Offer a computation with its schedule; inside of ``with SpecializedCondition(...)`` for where that holds."""
+        condition = SpecializedCondition.current()
         for special in self.specializations:
-            if special.condition is None:
-                return special
-        self.specializations.append(OpSpecialization())
-        return self.specializations[-1]
+            if special.condition is condition:
+                break
+        else:
+            special = OpSpecialization(condition)
+            self.specializations.append(special)
+        special.add_implementation(compute, schedule, name, plevel)
 
-    def best(self) -> OpImplementation | None:
-        offers = [offer for special in self.specializations if special.holds() for offer in special.implementations]
-        return max(offers, key=lambda offer: offer.plevel, default=None)
+    def valid(self) -> list[OpImplementation]:
+        """Those whose condition holds, in the order they were offered."""
+        return [offer for special in self.specializations if special.holds() for offer in special.implementations]
+
+
+class Row(NamedTuple):
+    """An implementation of ours, for targets whose templates are of a family: the operator's computation with arguments
+    of its own, such as a function that takes the place of one of ``topi.nn``."""
+
+    family: str
+    arguments: Callable[[Any, Target], dict[str, Any]]
+
+    def compute(self, plain: Callable[..., Any], target: Target) -> Callable[..., Any]:
+        def computed(attrs: Any, inputs: list, out_type: Any) -> Any:
+            return plain(attrs, inputs, out_type, **self.arguments(attrs, target))
+
+        return computed
+
+
+def by_pattern(attrs: Any, outs: list, target: Target) -> Any:
+    """The schedule that follows from what the tensors are: a template where one knows them, else one by pattern."""
+    return schedule_for(list(outs), target)
+
+
+class NativeStrategy:
+    """What this package, or a user in the operator's record, has for an operator."""
+
+    def __init__(self, record: Op):
+        self.record = record
+
+    def __call__(self, attrs: Any, inputs: list, out_type: Any, target: Target) -> OpStrategy:
+        facts, offered = self.record.attrs, OpStrategy()
+        plain, schedule = computation(self.record), facts.get("FTVMSchedule")
+        if plain is None:
+            return offered
+        short = short_name(self.record.name)
+        offered.add_implementation(plain, schedule or by_pattern, f"{short}.generic", PLAIN_LEVEL)
+        if "FTVMCompute" in facts or schedule is not None:
+            return offered
+        for row in facts.get("implementations", ()):
+            if row.family == family_of(target):
+                name = f"{short}.{row.family}"
+                offered.add_implementation(row.compute(plain, target), by_pattern, name, TEMPLATE_LEVEL)
+        return offered
+
+
+def short_name(operator: str) -> str:
+    """``dense`` of ``nn.dense``, ``conv2d_NCHWc`` of ``nn.contrib_conv2d_NCHWc``."""
+    return operator.rpartition(".")[2].removeprefix("contrib_")
 
 
 def computation(record: Op) -> Callable[..., Any] | None:
@@ -74,23 +129,31 @@ def is_computed(record: Op) -> bool:
 
 def rules_of(record: Op) -> tuple:
     """What a user has said of computing the operator: code compiled under other rules is not its code."""
-    return tuple(record.attrs.get(key) for key in USER_RULES)
-
-
-def implementation(record: Op, attrs: Any, inputs: list, out_type: Any, target: Target) -> OpImplementation:
-    """The implementation of an operator on a target."""
     strategy = record.attrs.get("FTVMStrategy")
-    if strategy is not None:
+    generic = getattr(strategy, "generic_func_node", None)
+    given = (strategy,)
+    if generic is not None:
+        given = (*generic.functions.values(), None if isinstance(generic.default, NativeStrategy) else generic.default)
+    said = (record.attrs.get("FTVMCompute"), record.attrs.get("FTVMSchedule"), *given)
+    return tuple(rule for rule in said if rule is not None)
+
+
+def valid_implementations(record: Op, attrs: Any, inputs: list, out_type: Any, target: Target) -> list:
+    """The implementations of an operator that hold for a target and these inputs."""
+    strategy = record.attrs.get("FTVMStrategy") or NativeStrategy(record)
+    with target:
         offered = strategy(attrs, inputs, out_type, target)
-        best = offered.best() if isinstance(offered, OpStrategy) else None
-        if best is None:
-            raise OpNotImplemented(f"the strategy of operator {record.name} has nothing for target {target.kind.name}")
-        return best
-    make = computation(record)
-    if make is None:
-        raise OpNotImplemented(f"operator {record.name} has no computation for target {target.kind.name}")
-    return OpImplementation(make, record.attrs.get("FTVMSchedule"), record.name, 10)
+    found = offered.valid() if isinstance(offered, OpStrategy) else []
+    if not found:
+        source = "the strategy of operator {} has nothing" if is_computed(record) else "operator {} has no computation"
+        raise OpNotImplemented(f"{source.format(record.name)} for target {target.kind.name}")
+    return found
 
 
-__all__ = ["OpImplementation", "OpSpecialization", "OpStrategy", "computation", "implementation", "is_computed",
-           "rules_of"]  # fmt: skip
+def highest(implementations: list[OpImplementation]) -> OpImplementation:
+    """The one with the highest level, the first of equals."""
+    return max(implementations, key=lambda offer: offer.plevel)
+
+
+__all__ = ["NativeStrategy", "OpImplementation", "OpSpecialization", "OpStrategy", "Row", "by_pattern", "computation",
+           "highest", "is_computed", "rules_of", "short_name", "valid_implementations"]  # fmt: skip

@@ -151,7 +151,7 @@ def adv_index(inputs):
     1,
     pattern=OPAQUE,
     type_rule=lambda attrs, types: TensorType((Any_(), len(tensor(types[0]).shape)), "int32"),
-    compute=lambda attrs, inputs, out: topi.argwhere(out.shape, inputs[0]),
+    compute=lambda attrs, inputs, out, gpu=None: topi.argwhere(out.shape, inputs[0], gpu=gpu),
 )
 def argwhere(condition):
     """The indices of the elements that are not zero; how many there are is known when running."""
@@ -169,7 +169,9 @@ def _scan(name: str, function, doc: str):
         name,
         1,
         pattern=OPAQUE,
-        compute=lambda attrs, inputs, out: function(inputs[0], attrs.axis, attrs.dtype or None, attrs.exclusive),
+        compute=lambda attrs, inputs, out, gpu=None: function(
+            inputs[0], attrs.axis, attrs.dtype or None, attrs.exclusive, gpu=gpu
+        ),
     )
     def build(data, axis=None, dtype=None, exclusive=None):
         return call(
@@ -193,7 +195,7 @@ cumprod = _scan("cumprod", topi.cumprod, "The product of all elements so far, al
     "unique",
     1,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.unique(inputs[0], attrs.sorted, attrs.return_counts),
+    compute=lambda attrs, inputs, out, gpu=None: topi.unique(inputs[0], attrs.sorted, attrs.return_counts, gpu=gpu),
 )
 def unique(data, is_sorted=True, return_counts=False):
     """The different elements of a vector, where each is first, the number of each element's value, how many values

@@ -19,14 +19,15 @@ HALVES = ("float16", "bfloat16")
 class Halves(Desired):
     """Channels last for convolutions of halves in the usual layout."""
 
-    def __init__(self):
+    def __init__(self, target: Target):
         super().__init__({"nn.conv2d": ["NHWC", "default"]})
+        self.target = target
 
     def __call__(self, node: Call) -> RelayExpr | None:
         if not is_call(node, "nn.conv2d"):
             return None
         dtypes = {a.checked_type_.dtype for a in node.args}
-        if dtypes.isdisjoint(HALVES) or not tensor_cores.fits(dtypes, node.checked_type_.dtype):
+        if dtypes.isdisjoint(HALVES) or not tensor_cores.fits(dtypes, node.checked_type_.dtype, self.target):
             return None
         if node.attrs.data_layout != "NCHW" or node.attrs.kernel_layout != "OIHW":
             return None
@@ -41,7 +42,7 @@ def GPULayout() -> RelayFunctionPass:
         target = Target.current(allow_none=True)
         if target is None or target.kind.name != "cuda":
             return func
-        new = Layouts(Halves(), fold=True).run(func)
+        new = Layouts(Halves(target), fold=True).run(func)
         return func if new is func else infer_function(new, mod)
 
     return lay_out

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access, taps
+from .. import access
+from . import taps
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner

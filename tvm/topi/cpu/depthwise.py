@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access, taps
+from .. import access
+from . import taps
 from .conv2d import pad_stage, place_padding
 
 if TYPE_CHECKING:

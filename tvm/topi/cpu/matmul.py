@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...dtype import info
 from ...ir.op import Op
 from ...ir.prim import Call, IterVar, const
-from ...target import Target
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access
+from .. import access
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -94,12 +93,10 @@ class Product(NamedTuple):
     columns: int = 0
 
 
-def plan_product(batch: int, m: int, n: int, transposed: bool, dtype: str) -> Product:
-    """The plan for ``batch`` products of m rows and n columns on the current target."""
-    target = Target.current(allow_none=True)
-    if target is None or "cpu" not in target.keys or m < FEW_ROWS or 0 in (batch, n):
+def plan_product(batch: int, m: int, n: int, transposed: bool, dtype: str, machine: Machine) -> Product:
+    """The plan for ``batch`` products of m rows and n columns on a machine."""
+    if m < FEW_ROWS or 0 in (batch, n):
         return Product()
-    machine = Machine(target)
     lanes = machine.lanes(dtype)
     # Rows of a large matrix lie pages apart, and meet in the same places of the first cache.
     direct = not transposed and n % lanes == 0 and n * info(dtype).bytes <= DIRECT_ROW

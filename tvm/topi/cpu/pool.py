@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...te.tensor import ComputeOp
-from . import access, depthwise
+from .. import access
+from . import depthwise
 from .depthwise import apply, choose, space
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...ir.prim import IntImm, IterVar, PrimExpr
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp
-from . import access
+from .. import access
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner

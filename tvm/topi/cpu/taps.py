@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...ir.prim import IterVar
 from ...te.padding import idle_loads
 from ...te.tensor import ComputeOp
-from . import access
+from .. import access
 
 # The share of taps that must be left for tests and smaller tiles to cost more than they save.
 MOST_LEFT = 0.875

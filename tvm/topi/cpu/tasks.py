@@ -10,10 +10,8 @@ from ...autotvm.task.task import get_config, register_customized
 from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
-from ..nn import blocked, packed
-from ..nn.dense import batch_matmul as batch_matmul_compute
-from ..nn.winograd import conv2d_winograd_NCHWc
 from ..schedule.cpu import schedule_for
+from . import convolutions, products
 from .blocks import FEW, block_of, group_choice
 from .machine import Machine
 from .matmul import panel_width
@@ -65,7 +63,7 @@ def conv2d(
     inner, outer = 1 if channels <= FEW else block_of(channels, _lanes()), block_of(filters, _lanes())
     args = _blocked(data, kernel, inner, inner, outer)
     layouts = f"NCHW{inner}c", f"NCHW{outer}c"
-    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, *layouts, dtype, (channels, filters, 1))
+    out = convolutions.conv2d_NCHWc(*args, strides, padding, dilation, *layouts, dtype, (channels, filters, 1))
     return _convolved(out, [*args], filters, channels * kh * kw)
 
 
@@ -83,7 +81,8 @@ def group_conv2d(
     block, merged = choice
     args = _blocked(data, kernel, block, block, block, groups // merged)
     layout = f"NCHW{block}c"
-    out = packed.conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, (channels, filters, groups))
+    logical = channels, filters, groups
+    out = convolutions.conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
     return _convolved(out, [*args], filters, inside * kh * kw)
 
 
@@ -95,7 +94,7 @@ def depthwise(
     block = block_of(filters, _lanes())
     args = _blocked(data, kernel, block, 1, block)
     layout, logical = f"NCHW{block}c", (filters, filters, filters)
-    out = packed.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
+    out = convolutions.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
     return _convolved(out, [*args], filters, kh * kw)
 
 
@@ -111,7 +110,7 @@ def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) 
     blocked_data = te.placeholder((n, blocks, h, w, inner), data.dtype, name="data")
     shape = (many // vectors, tile + 2, tile + 2, blocks, inner, vectors, outer)
     weight = te.placeholder(shape, kernel.dtype, name="kernel")
-    out = conv2d_winograd_NCHWc(blocked_data, weight, padding, dtype, (channels, filters))
+    out = convolutions.conv2d_winograd_NCHWc(blocked_data, weight, padding, dtype, (channels, filters))
     return _convolved(out, [blocked_data, weight], filters, channels * 9)
 
 
@@ -121,7 +120,7 @@ def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, lis
     units = _shape(weight)[0]
     width = panel_width(prod(lead), units, Machine(_target()), data.dtype)
     panels = te.placeholder((-(-units // width), features, width), weight.dtype, name="weight")
-    out = packed.dense_pack(data, panels, None, dtype, units=units)
+    out = products.dense_pack(data, panels, None, dtype, units, target=_target())
     return _scheduled(out, [data, panels], 2 * prod(lead) * units * features)
 
 
@@ -129,8 +128,7 @@ def batch_matmul(
     a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> tuple[Any, list[Tensor]]:
     """Products of matrices along the first dimension, neither of them constant."""
-    with _target():
-        out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b)
+    out = products.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=_target())
     return _scheduled(out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
 
 
@@ -145,7 +143,7 @@ def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: 
         te.placeholder((n, blocks, *sizes, inner), data.dtype, name="data"),
         te.placeholder((-(-filters // outer), blocks, *window, inner, outer), kernel.dtype, name="kernel"),
     )
-    out = blocked.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
+    out = convolutions.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
     return _convolved(out, [*args], filters, channels * prod(window))
 
 
@@ -170,7 +168,8 @@ def conv2d_transpose(
         te.placeholder((n, -(-channels // inner), h, w, inner), data.dtype, name="data"),
         te.placeholder((phases, -(-channels // inner), *taps, inner, outer), kernel.dtype, name="kernel"),
     )
-    out = blocked.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels, filters)
+    out = convolutions.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels,
+                                                filters)
     return _scheduled(out, [*args], 2 * n * channels * h * w * filters * prod(window))
 
 

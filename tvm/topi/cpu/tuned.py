@@ -1,32 +1,24 @@
-"""The link between templates and the tuner: a configuration that was found takes the place of the pick.
+"""What tuners call the operators of a CPU, and the knobs their templates get.
 
-A workload is the name of a task and its logical arguments, as classic TVM writes them: shapes without blocks, so that
-it means the same on every vector width.
+Workloads are logical: shapes as a model has them, without blocks, so that a record means the same for vectors of every
+width. ``logical`` are the channels and filters (and groups) there were before blocks were filled up and groups merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...autotvm.task.dispatcher import DispatchContext
-from ...autotvm.task.space import ConfigEntity, ConfigSpace
-from ...target import Target
-from ...te.tensor import ComputeOp
+from ...te.tensor import ComputeOp, Tensor
+from ..nn.utils import pads
+from ..tuned import decide, is_known, tensor
+from ..utils import get_const_int, get_const_tuple
+from .machine import Machine
 
-if TYPE_CHECKING:
-    from .machine import Machine
-
-
-def tensor(shape: Any, dtype: str) -> tuple[str, tuple[int, ...], str]:
-    """A tensor as workloads write it."""
-    return ("TENSOR", tuple(int(getattr(d, "value", d)) for d in shape), dtype)
-
-
-def is_known(*shapes: Any) -> bool:
-    """Whether all dimensions are constants."""
-    return all(hasattr(d, "value") or isinstance(d, int) for shape in shapes for d in shape)
+Workload = tuple[Any, ...]
+# The tasks of convolutions in blocks, by the number of spatial dimensions.
+BLOCKED = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
 
 
 def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict[str, Any]:
@@ -38,55 +30,79 @@ def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict
     return decide(picked, workload, machine.target, lambda: template.space(op, machine), keep)
 
 
-def decide(
-    picked: dict[str, Any], workload: tuple[Any, ...] | None, target: Target | None,
-    space: Callable[[], dict[str, list[Any]]], keep: Callable[[dict[str, Any]], Any] | None = None,
-    usable: Callable[[dict[str, Any]], bool] = lambda values: True,
-) -> dict[str, Any]:
-    """The knobs of a workload. A tuner that collects its space gets it from here: ``keep`` filters all of its
-    configurations at once. A record is taken where its values are choices of the space and ``usable``."""
-    if workload is None or target is None:
-        return picked
-    found = DispatchContext.current.find(target, workload)
-    while isinstance(found, ConfigEntity):
-        values = fitting(choices(space(), picked), found)
-        if values is not None and not usable(values):
-            values = None
-        another = DispatchContext.current.note_use(workload, found, values is not None)
-        if values is not None or not another:
-            return values or picked
-        found = DispatchContext.current.find(target, workload)
-    if found is None or found.is_fallback:
-        return picked
-    define(found, choices(space(), picked), picked)
-    if keep is not None:
-        found.array_filter(keep)
-    return picked
+def packed_workload(
+    name: str, data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int],
+    dtype: str, logical: Sequence[int] | None,
+) -> Workload:
+    """Of a convolution NCHWc, over all channels of a group or of each by itself."""
+    n, co, h, w, ci = (get_const_int(d) for d in data.shape)
+    oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
+    sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
+    before, after = pads(padding, sizes, 2, name)
+    channels, filters, groups = logical or (co * ci, oo * oi, co * ci // (io * ii))
+    shapes = (tensor((n, channels, h, w), data.dtype), tensor((filters, channels // groups, kh, kw), kernel.dtype))
+    around = tuple(get_const_int(p) for p in (*before, *after))
+    steps = tuple(map(get_const_int, strides)), around, tuple(map(get_const_int, dilations))
+    if groups > 1 and name == "conv2d_NCHWc.x86":
+        return ("group_conv2d_nchw.x86", *shapes, *steps, groups, dtype)
+    return (name, *shapes, *steps, "NCHW", "NCHW", dtype)
 
 
-def choices(space: dict[str, list[Any]], picked: dict[str, Any]) -> dict[str, list[Any]]:
-    """The values of each knob; the pick is always among them."""
-    return {name: [*values, *([picked[name]] if picked[name] not in values else [])] for name, values in space.items()}
+def dense_workload(data: Tensor, weight: Tensor, units: Any, dtype: str) -> Workload:
+    """Of a dense layer whose weight lies in panels."""
+    shapes = tensor(data.shape, data.dtype), tensor((units, weight.shape[1]), weight.dtype)
+    return ("dense_pack.x86", *shapes, None, dtype)
 
 
-def define(space: ConfigSpace, table: dict[str, list[Any]], picked: dict[str, Any]) -> None:
-    """Put the knobs into a space that a tuner collects; the pick is where it starts."""
-    for name, values in table.items():
-        space.define_knob(name, values)
-    start = space.index_of(picked)
-    if start is not None and start not in space.start:
-        space.start.append(start)
+def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Workload:
+    sides = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    return ("batch_matmul.x86", *sides, None, dtype, bool(transpose_a), bool(transpose_b))
 
 
-def fitting(table: dict[str, list[Any]], config: ConfigEntity) -> dict[str, Any] | None:
-    """The values of a record, None if its knobs are not those of the template or a value is none of theirs."""
-    wanted = config.values()
-    if wanted.keys() != table.keys():
-        return None
-    values = {}
-    for name, candidates in table.items():
-        found = [c for c in candidates if (tuple(c) if isinstance(c, (list, tuple)) else c) == wanted[name]]
-        if not found:
-            return None
-        values[name] = found[0]
-    return values
+def blocked_workload(
+    data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int], dtype: str,
+    channels: int | None, filters: int | None,
+) -> Workload:
+    """Of a convolution of one or three dimensions."""
+    x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
+    n = len(x) - 3
+    spans = [(size - 1) * d + 1 for size, d in zip(k[2:-2], dilations)]
+    before, after = pads(padding, spans, n, BLOCKED[n])
+    channels, filters = channels or x[1] * x[-1], filters or k[0] * k[-1]
+    shapes = (tensor((x[0], channels, *x[2:-1]), data.dtype), tensor((filters, channels, *k[2:-2]), kernel.dtype))
+    groups = (1,) if n == 3 else ()
+    return (BLOCKED[n], *shapes, tuple(strides), (*before, *after), tuple(dilations), *groups, dtype)
+
+
+def transposed_workload(
+    data: Tensor, kernel: Tensor, window: Sequence[int], padding: Any, strides: Sequence[int], extra: Sequence[int],
+    dtype: str, channels: int | None, filters: int | None,
+) -> Workload:
+    """Of a transposed convolution whose kernel is that of all phases."""
+    batch, blocks, height, width, block = get_const_tuple(data.shape)
+    before, after = pads(padding, window, 2, "conv2d_transpose_nchw.x86")
+    phases = strides[0] * strides[1]
+    filters = filters or get_const_int(kernel.shape[0]) // phases * get_const_int(kernel.shape[-1])
+    channels = channels or blocks * block
+    shapes = (tensor((batch, channels, height, width), data.dtype),
+              tensor((channels, filters, *window), kernel.dtype))  # fmt: skip
+    return ("conv2d_transpose_nchw.x86", *shapes, tuple(strides), (*before, *after), dtype, tuple(extra))
+
+
+def winograd_workload(
+    data: Tensor, kernel: Tensor, padding: Any, dtype: str, logical: Sequence[int] | None
+) -> Workload:
+    """Of a 3x3 convolution by transforms of tiles."""
+    batch, blocks, height, width, block = get_const_tuple(data.shape)
+    groups, reach, _, _, _, vectors, wide = get_const_tuple(kernel.shape)
+    before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")
+    channels, filters = logical or (blocks * block, groups * vectors * wide)
+    shapes = (tensor((batch, channels, height, width), data.dtype), tensor((filters, channels, 3, 3), kernel.dtype))
+    around = tuple(get_const_int(p) for p in (*before, *after))
+    return ("conv2d_winograd_NCHWc.x86", *shapes, around, reach - 2, dtype)
+
+
+__all__ = [
+    "batch_matmul_workload", "blocked_workload", "configuration", "dense_workload", "is_known", "packed_workload",
+    "transposed_workload", "winograd_workload",
+]

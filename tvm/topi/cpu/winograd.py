@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from . import access
+from .. import access
 from .conv2d import tile_cycles
 
 if TYPE_CHECKING:

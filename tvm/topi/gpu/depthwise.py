@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
 from ...ir.prim import IterVar
-from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import Tensor
-from ..cpu import access
+from .. import access
 from . import tuned
 from .gemm import MOST_REGISTERS, MOST_THREADS
 from .machine import Machine
@@ -158,12 +157,12 @@ def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
 
 def conv(
     data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
-    layout: str, dtype: str, name: str, workload: tuple[Any, ...] | None = None,
+    layout: str, dtype: str, name: str, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the result. ``before``
     is the padding in front of rows and columns; what follows them is padding too. ``workload`` is what tuning records
     call the operator."""
-    config = tuned.configuration(_THIS, sizes, Machine(Target.current()), workload)
+    config = tuned.configuration(_THIS, sizes, machine, workload)
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
     # Tiles are whole ones, so that no loop inside of them has to ask where it is.
     whole = dict(exact)

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
 from ...arith import Analyzer
-from ...autotvm.task.dispatcher import is_by_hand
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...ir.visit import post_order
-from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access
+from .. import access
 from . import operands, tuned
 from .machine import Machine
 
@@ -73,12 +71,9 @@ MOST_BLOCKS = 65535
 MOST_THREADS, MOST_REGISTERS = 2048, 65536
 
 
-def wanted(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
-    """Whether the target is a GPU whose schedules are ours, all sizes are known, and there are columns enough for
-    tiles; the batch is not larger than a grid."""
-    target = Target.current(allow_none=True)
-    if target is None or "gpu" not in target.keys or "cpu" in target.keys or is_by_hand():
-        return False
+def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
+    """Whether a product of these tensors is computed in tiles: all sizes are known, there are columns enough for tiles,
+    and the batch is not larger than a grid."""
     if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
         return False
     if batch is not None and getattr(batch, "value", 0) > MOST_BLOCKS:
@@ -112,9 +107,10 @@ Places = dict[str, tuple["int | Part", ...]]
 
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    dtype: str, name: str, places: Places | None, workload: tuple[Any, ...] | None = None,
+    dtype: str, name: str, places: Places | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms).
+    """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms) on a
+    machine.
 
     ``places`` says which dimensions of the operator's own result are batch, rows and columns, None if they are not
     such: the operator is then a kernel of its own after the product. ``workload`` is what tuning records call the
@@ -124,9 +120,8 @@ def product(
 
     left, right = (operands.through(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
     start = [0] * (len(batch) + 2)
-    if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype):
-        return tensor_cores.product(left, right, batch, sizes, name, places, workload)
-    machine = Machine(Target.current())
+    if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype, machine.target):
+        return tensor_cores.product(left, right, batch, sizes, name, places, machine, workload)
     count = 1
     for d in batch:
         count *= d
@@ -472,123 +467,3 @@ def _fetch(strip: Stage, block: int, side: Operand, together: int, threads: list
         fused, inner = strip.split(fused, factor=int(thread.dom.extent))
         strip.bind(inner, thread)
     strip.unroll(fused)
-
-
-def conv(source: Tensor, filt: Tensor, channels: int, window: Sequence[int], strides: Sequence[int],
-         dilations: Sequence[int], data_layout: str, kernel_layout: str, out: dict[str, int], dtype: str,
-         name: str, workload: tuple[Any, ...] | None = None, groups: int = 1) -> Tensor:
-    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places, for each of the groups.
-    ``channels`` are those of one group."""
-    spatial = [c for c in data_layout if c not in "NC"]
-    area = 1
-    for c in spatial:
-        area *= out[c]
-    filters, images = out["C"] // groups, out["N"]
-    terms = channels
-    for w in window:
-        terms *= w
-    last = data_layout.endswith("C")
-
-    def term(k):
-        """Channel and place in the window; channels go fastest, so that the place is the same for whole steps."""
-        if terms == channels:
-            return k, [0] * len(window)
-        at, places = k // channels, []
-        for w in reversed(window):
-            places.append(at % w)
-            at = at // w
-        return k % channels, places[::-1]
-
-    def weights(*index):
-        *group, k, o = index
-        channel, places = term(k)
-        at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, places))}
-        return filt(*[at[c] for c in kernel_layout])
-
-    def image(*index):
-        *group, k, p = index
-        channel, places = term(k)
-        channel = group[0] * channels + channel if group else channel
-        at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
-        rest = p % area if images > 1 else p
-        for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
-            at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
-            rest = rest // out[c]
-        return source(*[at[c] for c in data_layout])
-
-    channel_place = data_layout.index("C")
-    others = tuple(i for i in range(len(data_layout)) if i != channel_place)
-    batch, group_place, filter_place = (), (), (channel_place,)
-    if groups > 1:
-        batch, group_place = (groups,), (Part(channel_place, filters, False),)
-        filter_place = (Part(channel_place, filters, True),)
-    if last:
-        made = product(image, weights, batch, (images * area, filters, terms), dtype, name,
-                       {"batch": group_place, "rows": others, "columns": filter_place}, workload)
-    else:
-        made = product(weights, image, batch, (filters, images * area, terms), dtype, name,
-                       {"batch": group_place, "rows": filter_place, "columns": others}, workload)
-
-    def unfold(*at):
-        place: Any = 0
-        for i in others:
-            place = place * out[data_layout[i]] + at[i]
-        group, o = (), at[channel_place]
-        if groups > 1:
-            group, o = (o // filters,), o % filters
-        return (made(*group, place, o) if last else made(*group, o, place)).astype(dtype)
-
-    return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
-
-
-def matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """The product of a stack of matrices and one matrix; all rows of the stack are rows of one product."""
-    lead = [int(d) for d in a.shape[:-2]]
-    m, k = (int(d) for d in (a.shape[-2:] if not transpose_a else a.shape[:-3:-1]))
-    n = int(b.shape[0] if transpose_b else b.shape[1])
-    rows = m
-    for d in lead:
-        rows *= d
-
-    def left(r, i):
-        at = [i % m if lead else i]
-        rest = i // m
-        for d in reversed(lead):
-            at.insert(0, rest % d)
-            rest = rest // d
-        return a(*at[:-1], *((r, at[-1]) if transpose_a else (at[-1], r)))
-
-    def right(r, j):
-        return b(j, r) if transpose_b else b(r, j)
-
-    dims = [*lead, m]
-    places = {"batch": (), "rows": tuple(range(len(dims))), "columns": (len(dims),)}
-    workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    made = product(left, right, (), (rows, n, k), dtype, "T_matmul", places, workload)
-
-    def unfold(*at):
-        row: Any = 0
-        for i, d in zip(at, dims):
-            row = row * d + i
-        return made(row, at[-1]).astype(dtype)
-
-    return te.compute((*dims, n), unfold, name="T_matmul", tag="matmul")
-
-
-def batch_matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """Products along the first dimension; a batch of one is used for all."""
-    one_a, one_b = (int(t.shape[0]) == 1 for t in (a, b))
-    batch = int(b.shape[0] if one_a else a.shape[0])
-    m, k = (int(d) for d in (a.shape[1:] if not transpose_a else a.shape[:0:-1]))
-    n = int(b.shape[1] if transpose_b else b.shape[2])
-
-    def left(z, r, i):
-        return a(0 if one_a else z, *((r, i) if transpose_a else (i, r)))
-
-    def right(z, r, j):
-        return b(0 if one_b else z, *((j, r) if transpose_b else (r, j)))
-
-    places = {"batch": (0,), "rows": (1,), "columns": (2,)}
-    workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    made = product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places, workload)
-    return te.compute((batch, m, n), lambda *at: made(*at).astype(dtype), name="T_batch_matmul", tag="batch_matmul")

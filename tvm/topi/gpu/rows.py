@@ -18,7 +18,7 @@ from ...ir.visit import post_order
 from ...te.operation import thread_axis
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, PlaceholderOp, Tensor
-from ..cpu import access
+from .. import access
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner

@@ -11,13 +11,13 @@ from ...autotvm.task.task import get_config, register_customized
 from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
-from ..nn.convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
-from ..nn.dense import batch_matmul as batch_matmul_compute
-from ..nn.dense import matmul as matmul_compute
-from ..nn.transposed import conv_transpose
-from ..nn.winograd import conv2d_winograd_nchw
 from ..schedule.gpu import schedule_for
+from .convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
+from .matmul import batch_matmul as batch_matmul_compute
+from .matmul import matmul as matmul_compute
+from .transposed import conv_transpose
 from .tuned import CONVOLUTIONS, DEPTHWISE, TRANSPOSED, WINOGRAD, has_groups, kernel_layout
+from .winograd import conv2d_winograd_nchw
 
 Scheduled = tuple[Any, list[Tensor]]
 
@@ -53,8 +53,7 @@ def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
         sizes = dict(zip(logical, _shape(kernel)))
         filt = te.placeholder([sizes[c] for c in stored], kernel.dtype, name="kernel")
         target = _target(task)
-        with target:
-            out = conv(data, filt, strides, padding, dilation, groups, layout, stored, dtype, name)
+        out = conv(data, filt, strides, padding, dilation, groups, layout, stored, dtype, name, target=target)
         terms = prod(sizes[c] for c in logical if c != "O")
         return _scheduled(target, out, [data, filt], 2 * prod(_shape(out)) * terms)
 
@@ -67,8 +66,7 @@ def _depthwise(task: str, layout: str) -> Callable[..., Scheduled]:
     def depthwise(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> Scheduled:
         """A convolution of each channel by itself."""
         target = _target(task)
-        with target:
-            out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype)
+        out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype, target=target)
         window = _shape(kernel)[2:] if layout == "NCHW" else _shape(kernel)[:2]
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(out)) * prod(window))
 
@@ -80,8 +78,7 @@ def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) 
     filters, channels = _shape(kernel)[:2]
     transformed = te.placeholder((tile + 2, tile + 2, channels, filters), kernel.dtype, name="kernel")
     target = _target(WINOGRAD)
-    with target:
-        out = conv2d_winograd_nchw(data, transformed, padding, dtype)
+    out = conv2d_winograd_nchw(data, transformed, padding, dtype, target=target)
     return _scheduled(target, out, [data, transformed], 2 * prod(_shape(out)) * channels * 9)
 
 
@@ -92,9 +89,8 @@ def _transposed(task: str, name: str) -> Callable[..., Scheduled]:
         """A transposed convolution; operations are those without the zeros between the data."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}[len(data.shape)]
         target = _target(task)
-        with target:
-            out = conv_transpose(
-                data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding, dtype, name)
+        out = conv_transpose(data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding,
+                             dtype, name, target=target)
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(data)) * prod(_shape(kernel)[1:]))
 
     return transposed
@@ -106,8 +102,7 @@ def _dense(task: str) -> Callable[..., Scheduled]:
         units, features = _shape(weight)
         right = te.placeholder((features, units), weight.dtype, name="weight")
         target = _target(task)
-        with target:
-            out = matmul_compute(data, right, None, dtype, False, False)
+        out = matmul_compute(data, right, None, dtype, False, False, target=target)
         return _scheduled(target, out, [data, right], 2 * prod(_shape(out)) * features)
 
     return dense
@@ -116,8 +111,7 @@ def _dense(task: str) -> Callable[..., Scheduled]:
 def matmul(a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool) -> Scheduled:
     """A matrix product whose operands lie as they are."""
     target = _target("matmul_default.gpu")
-    with target:
-        out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b)
+    out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[1 if transpose_b else 0])
 
 
@@ -126,8 +120,7 @@ def batch_matmul(
 ) -> Scheduled:
     """Products of matrices along the first dimension."""
     target = _target("batch_matmul.cuda")
-    with target:
-        out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b)
+    out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[2 if transpose_b else 1])
 
 

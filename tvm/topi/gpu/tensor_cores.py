@@ -27,7 +27,7 @@ from ...ir.visit import post_order
 from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access
+from .. import access
 from . import fragments, gemm, tuned, warpgroup
 from .gemm import Part, Places, Sizes
 from .machine import Machine
@@ -63,10 +63,9 @@ OTHER_REGISTERS = 40
 MOST_REGISTERS = 255
 
 
-def fits(dtypes: set[str], out_dtype: str) -> bool:
+def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
     """Whether the target has tensor cores for operands of these types, and may use them."""
-    target = Target.current(allow_none=True)
-    if target is None or len(dtypes) != 1 or not target.features.mma_dtypes.issuperset(dtypes):
+    if len(dtypes) != 1 or not target.features.mma_dtypes.issuperset(dtypes):
         return False
     (dtype,) = dtypes
     if out_dtype not in (dtype, "float32"):
@@ -131,7 +130,7 @@ def _runs(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
 
 def product(
     left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    name: str, places: Places | None, workload: tuple[Any, ...] | None = None,
+    name: str, places: Places | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """As ``gemm.product``; sums are float32."""
     rows, columns, terms = sizes
@@ -143,7 +142,7 @@ def product(
     # Records of float32 are of products that are exact.
     workload = None if dtype == "float32" else workload
     known = Sizes(count, *sizes, info(dtype).bytes)
-    config = tuned.configuration(_THIS, known, Machine(Target.current()), workload)
+    config = tuned.configuration(_THIS, known, machine, workload)
     parts = config["parts"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
     whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]

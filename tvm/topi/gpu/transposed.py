@@ -12,24 +12,45 @@ from math import gcd
 from typing import Any
 
 from ... import te
+from ...target import Target
 from ...te.tensor import Tensor
-from . import gemm
+from .. import nn
+from ..nn.transposed import transposed_of
+from . import gemm, tuned
+from .machine import Machine
 
 # Terms of a sum below which a thread for each result is as fast.
 FEW_TERMS = 8
 
 
+def conv_transpose(
+    inp: Tensor, filt: Tensor, strides: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
+    kernel_layout: str = "", output_padding: Any = 0, out_dtype: str | None = None, name: str = "conv_transpose", *,
+    target: Target,
+) -> Tensor:
+    """``topi.nn.conv_transpose`` in tiles, where it is a matmul."""
+    known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
+                          out_dtype, name)
+    workload = tuned.transposed_workload(name, inp, filt, (data_layout, known.kernel_layout), known.strides,
+                                         (*known.before, *known.after), known.dilations, known.groups, known.dtype,
+                                         known.extra)
+    made = conv(inp, filt, known.groups, known.strides, known.dilations, known.before, data_layout,
+                known.kernel_layout, known.out, known.dtype, name, Machine(target), workload)
+    return made if made is not None else nn.conv_transpose(
+        inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name)
+
+
 def conv(
     data: Tensor, filt: Tensor, groups: int, strides: Sequence[int], dilations: Sequence[int], before: Sequence[int],
-    data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str,
+    data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str, machine: Machine,
     workload: tuple[Any, ...] | None = None,
 ) -> Tensor | None:
-    """The transposed convolution with ``before`` cut away in front; None where the target, unknown sizes, short sums
-    or dilations that share a factor with their stride do not allow a product."""
+    """The transposed convolution with ``before`` cut away in front; None where unknown sizes, short sums or dilations
+    that share a factor with their stride do not allow a product."""
     names = [c for c in kernel_layout if c not in "OI"]
     names.sort(key=data_layout.index)
     sizes = {c: getattr(v, "value", v) for c, v in out.items()}
-    if not gemm.wanted((data, filt)) or not all(isinstance(v, int) and v > 0 for v in sizes.values()):
+    if not gemm.is_tiled((data, filt)) or not all(isinstance(v, int) and v > 0 for v in sizes.values()):
         return None
     if any(gcd(s, d) != 1 for s, d in zip(strides, dilations)):
         return None
@@ -48,7 +69,7 @@ def conv(
     if terms < FEW_TERMS or count > gemm.MOST_BLOCKS:
         return None
     product = _Product(data, filt, data_layout, kernel_layout, names, axes, groups, per_group, filters, sizes["N"])
-    return product.make(batch, terms, sizes, dtype, name, workload)
+    return product.make(batch, terms, sizes, dtype, name, machine, workload)
 
 
 class _Axis:
@@ -134,7 +155,7 @@ class _Product:
         return {"batch": groups, "rows": rows, "columns": columns}
 
     def make(self, batch: list[int], terms: int, sizes: dict[str, int], dtype: str, name: str,
-             workload: tuple[Any, ...] | None) -> Tensor:
+             machine: Machine, workload: tuple[Any, ...] | None) -> Tensor:
         layout, columns = self.data_layout, self.images * self.area
         last = layout.endswith("C")
         of_image, of_weights = (columns, self.image), (self.filters, self.weights)
@@ -143,7 +164,7 @@ class _Product:
         # Results of a phase lie apart, a tile of them is no box; they are put to their places afterwards.
         places = None if strided else self.places(last)
         made = gemm.product(rows[1], across[1], batch, (rows[0], across[0], terms), dtype, name, places,
-                            workload)
+                            machine, workload)
         stride = dict(zip(self.names, (axis.stride for axis in self.axes)))
 
         def unfold(*at):
@@ -159,4 +180,4 @@ class _Product:
         return te.compute([sizes[c] for c in layout], unfold, name=name, tag=f"{name}_{layout.lower()}")
 
 
-__all__ = ["conv"]
+__all__ = ["conv_transpose"]

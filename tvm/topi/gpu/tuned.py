@@ -15,7 +15,7 @@ from typing import Any
 
 from ...target import Target
 from ...te.tensor import Tensor
-from ..cpu.tuned import decide, is_known, tensor
+from ..tuned import decide, is_known, tensor
 from .machine import Machine
 
 # Rows from which on a dense layer is called one of a large batch.

@@ -7,18 +7,22 @@ products pay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...target import Target
 from ...te.schedule import Schedule, Stage
-from ..cpu import access
-from . import gemm
+from ...te.tensor import Tensor
+from .. import access, nn
+from ..nn.utils import pads
+from ..nn.winograd import DATA, RESULT
+from . import gemm, tuned
 from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-TAG = "gpu_winograd"
-DATA, RESULT = f"{TAG}_data,step", f"{TAG}_result,step"
+# The stages that are placed by this template.
+TAGS = (DATA, RESULT)
 # Sizes of tiles, in pixels along a side.
 TILES = (2, 4)
 # Threads of a block of the transforms.
@@ -48,6 +52,24 @@ def cycles(images: int, channels: int, filters: int, height: int, width: int, ti
     # Filters are used for few tiles; where there are very few they come from memory no faster than it gives them.
     weights = 4 * matrices * channels * filters / MEMORY_RATE
     return max(products, weights) + moved / MEMORY_RATE + 2 * gemm.KERNEL
+
+
+def conv2d_winograd_nchw(
+    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, *, target: Target
+) -> Tensor:
+    """``topi.nn.conv2d_winograd_nchw`` with the products in tiles."""
+
+    def products_of(kernel: Tensor, transformed: Tensor, dtype: str) -> Tensor:
+        reach, _, channels, filters = (int(d) for d in kernel.shape)
+        before, after = pads(padding, (3, 3), 2, "conv2d_winograd_nchw")
+        workload = tuned.winograd_workload(data, filters, kernel.dtype, (*before, *after), reach - 2, dtype)
+        return gemm.product(
+            lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
+            (filters, int(transformed.shape[-1]), channels), dtype, "winograd",
+            {"batch": (0, 1), "rows": (2,), "columns": (3,)}, Machine(target), workload,
+        )  # fmt: skip
+
+    return nn.conv2d_winograd_nchw(data, kernel, padding, out_dtype, products_of)
 
 
 def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:

@@ -13,14 +13,10 @@ import numpy as np
 
 from ... import te
 from ...error import TVMError
-from ..cpu import tuned
 from ..utils import get_const_int, get_const_tuple, simplify
 from .convolution import SPATIAL
 from .pad import pad
 from .utils import pads, spatial
-
-# The tasks of tuning, by the number of spatial dimensions.
-TASKS = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
 
 
 def _check(data, kernel, n: int, what: str) -> None:
@@ -36,7 +32,7 @@ def _check(data, kernel, n: int, what: str) -> None:
 
 
 def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int], sizes: Sequence[Any], out_dtype: str,
-                 name: str, attrs: dict[str, Any]):
+                 name: str, attrs: dict[str, Any] | None = None):
     """The sum over channels and window of data that is padded already."""
     n = len(sizes)
     outer = te.reduce_axis((0, kernel.shape[1]), name="ic_outer")
@@ -53,9 +49,8 @@ def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int
     return te.compute(shape, body, name=name, tag=name, attrs=attrs)
 
 
-def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None, channels=None, filters=None):
-    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions. ``channels`` and
-    ``filters`` are how many there are where the last blocks are not full."""
+def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None):
+    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions."""
     n = len(data.shape) - 3
     name = {1: "conv1d_NCWc", 3: "conv3d_NCDHWc"}.get(n)
     if name is None:
@@ -70,15 +65,7 @@ def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None, chann
         source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), name="data_pad")
     sizes = [simplify((d + lo + hi - k) // s + 1)
              for d, lo, hi, k, s in zip(data.shape[2 : 2 + n], before, after, spans, strides)]
-    attrs = {}
-    if tuned.is_known(data.shape, kernel.shape):
-        x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
-        channels, filters = channels or x[1] * x[-1], filters or k[0] * k[-1]
-        shapes = (tuned.tensor((x[0], channels, *x[2:-1]), data.dtype),
-                  tuned.tensor((filters, channels, *k[2:-2]), kernel.dtype))  # fmt: skip
-        groups = (1,) if n == 3 else ()
-        attrs["workload"] = (TASKS[n], *shapes, strides, (*before, *after), dilations, *groups, out_dtype)
-    return _correlation(source, kernel, strides, dilations, sizes, out_dtype, name, attrs)
+    return _correlation(source, kernel, strides, dilations, sizes, out_dtype, name)
 
 
 # -- transposed --------------------------------------------------------------------------------------------------------
@@ -115,8 +102,7 @@ def phase_kernels(kernel: np.ndarray, strides: Sequence[int]) -> np.ndarray:
     return made
 
 
-def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype=None, channels=None,
-                             filters=None):
+def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype=None):
     """Data (n, C/c, h, w, c); the kernel is that of all phases, (O/o * phases, I/i, taps, taps, i, o), those of one
     block of filters beside each other. Their results are then put into their places."""
     name = "conv2d_transpose_NCHWc"
@@ -125,7 +111,7 @@ def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output
     strides, extra = spatial(strides, 2, name + ": strides"), spatial(output_padding, 2, name + ": output_padding", 0)
     window = spatial(kernel_size, 2, name + ": kernel_size")
     before, after = pads(padding, window, 2, name)
-    batch, blocks, height, width, block = get_const_tuple(data.shape)
+    batch, _, height, width, _ = get_const_tuple(data.shape)
     out = [(d - 1) * s + k - lo - hi + e
            for d, s, k, lo, hi, e in zip((height, width), strides, window, before, after, extra)]
     phases = [phase(*row) for row in zip((height, width), window, strides, before, out)]
@@ -135,12 +121,8 @@ def conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output
         source = pad(data, (0, 0, *lows, 0), (0, 0, *highs, 0), name="data_pad")
     wide, each = get_const_int(kernel.shape[-1]), strides[0] * strides[1]
     outs = get_const_int(kernel.shape[0]) // each
-    channels, filters = channels or blocks * block, filters or outs * wide
-    shapes = (tuned.tensor((batch, channels, height, width), data.dtype),
-              tuned.tensor((channels, filters, *window), kernel.dtype))  # fmt: skip
-    workload = ("conv2d_transpose_nchw.x86", *shapes, strides, (*before, *after), out_dtype, extra)
     parts = _correlation(source, kernel, (1, 1), (1, 1), [p.count for p in phases], out_dtype, "conv2d_NCHWc",
-                         {"groups": 1, "workload": workload})
+                         {"groups": 1})
 
     def body(n, oc, y, x, lane):
         row, column = y + before[0], x + before[1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from ... import te
-from ...dtype import info
 from ...error import TVMError
-from ..gpu import depthwise, gemm
-from ..gpu.tuned import conv_workload, depthwise_workload
 from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
@@ -14,83 +13,85 @@ from .utils import pads, spatial
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
-def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv"):
-    """Cross-correlation. ``data_layout`` such as NCHW or NHWC (the output has the same), ``kernel_layout`` such as OIHW
-    or HWIO; with groups, I is the number of input channels of one group."""
+class Convolution(NamedTuple):
+    """What the arguments of a convolution say: the layouts, sizes by letter of the data, the weight and the result,
+    and along each spatial dimension the window's reach, strides, dilations and padding."""
+
+    spatial: str
+    data_layout: str
+    kernel_layout: str
+    data: dict[str, Any]
+    weight: dict[str, Any]
+    out: dict[str, Any]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    groups: int
+    dtype: str
+
+    def around(self) -> tuple[list[int], list[int]]:
+        """The padding before and after each dimension of the data."""
+        rows = [dict(zip(self.spatial, side)) for side in (self.before, self.after)]
+        lows, highs = ([row.get(c, 0) for c in self.data_layout] for row in rows)
+        return lows, highs
+
+
+def convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None,
+                   name="conv") -> Convolution:
+    """The convolution that arguments mean; what does not fit is refused in the name of the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
     if names is None:
         raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
     kernel_layout = kernel_layout or ("OI" + names if data_layout.startswith("NC") else names + "IO")
-    _check_layout(data_layout, "NC" + names, name)
-    _check_layout(kernel_layout, "OI" + names, name)
-    out_dtype = out_dtype or inp.dtype
+    check_layout(data_layout, "NC" + names, name)
+    check_layout(kernel_layout, "OI" + names, name)
     strides, dilations = spatial(stride, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
     data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
     weight = {c: filt.shape[kernel_layout.index(c)] for c in kernel_layout}
     groups = get_const_int(groups)
-    channels, filters = data["C"], weight["O"]
-    _check_groups(channels, filters, weight["I"], groups, name)
+    _check_groups(data["C"], weight["O"], weight["I"], groups, name)
     sizes = [get_const_int((weight[c] - 1) * d + 1) for c, d in zip(names, dilations)]
     before, after = pads(padding, sizes, n, name)
-    source = inp
-    if any(before) or any(after):
-        b = [before[names.index(c)] if c in names else 0 for c in data_layout]
-        a = [after[names.index(c)] if c in names else 0 for c in data_layout]
-        source = pad(inp, b, a, name="pad_temp")
-    out = {"N": data["N"], "C": filters}
+    out = {"N": data["N"], "C": weight["O"]}
     for c, k, s, lo, hi in zip(names, sizes, strides, before, after):
         out[c] = simplify((data[c] + lo + hi - k) // s + 1)
         if isinstance(getattr(out[c], "value", None), int) and out[c].value < 1:
             raise TVMError(f"{name}: the kernel ({k} with dilation) is larger than the padded data along {c}")
-    several = groups == 1 or getattr(weight["I"], "value", 0) > 1
-    if several and gemm.wanted((source, filt), None, te.const(groups, "int32")):
-        window_sizes = [get_const_int(weight[c]) for c in names]
-        known = {c: get_const_int(v) for c, v in out.items()}
-        task = f"group_{name}" if groups > 1 and name in ("conv1d", "conv2d") else name
-        workload = conv_workload(task, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
-                                 groups, out_dtype)
-        return gemm.conv(source, filt, get_const_int(weight["I"]), window_sizes, strides, dilations, data_layout,
-                         kernel_layout, known, out_dtype, name, workload, groups)
-    if groups > 1 and data_layout in ("NCHW", "NHWC") and getattr(weight["I"], "value", 0) == 1:
+    return Convolution(names, data_layout, kernel_layout, data, weight, out, strides, dilations, before, after,
+                       groups, out_dtype or inp.dtype)
 
-        def one_filter(c, y, x):
-            at = {"O": c, "I": 0, "H": y, "W": x}
-            return filt(*[at[letter] for letter in kernel_layout])
 
-        if gemm.wanted((inp, filt)):
-            return _depthwise_on_gpu(inp, one_filter, [weight[c] for c in names], out, (before, after), strides,
-                                     dilations, data_layout, out_dtype, name)
+def padded_data(inp, known: Convolution):
+    """The data with zeros around it."""
+    lows, highs = known.around()
+    return pad(inp, lows, highs, name="pad_temp") if any(lows) or any(highs) else inp
+
+
+def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv"):
+    """Cross-correlation. ``data_layout`` such as NCHW or NHWC (the output has the same), ``kernel_layout`` such as OIHW
+    or HWIO; with groups, I is the number of input channels of one group."""
+    known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
+    source, weight, dtype = padded_data(inp, known), known.weight, known.dtype
     rc = te.reduce_axis((0, weight["I"]), name="rc")
-    window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
-    per_group = filters // groups
+    window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in known.spatial]
+    per_group = weight["O"] // known.groups
 
     def body(*at):
         i = dict(zip(data_layout, at))
-        channel = rc if groups == 1 else (i["C"] // per_group) * weight["I"] + rc
+        channel = rc if known.groups == 1 else (i["C"] // per_group) * weight["I"] + rc
         where = {"N": i["N"], "C": channel}
-        for c, w, s, d in zip(names, window, strides, dilations):
+        for c, w, s, d in zip(known.spatial, window, known.strides, known.dilations):
             where[c] = i[c] * s + w * d
-        kernel = {"O": i["C"], "I": rc, **dict(zip(names, window))}
-        x = source(*[where[c] for c in data_layout]).astype(out_dtype)
-        return te.sum(x * filt(*[kernel[c] for c in kernel_layout]).astype(out_dtype), axis=[rc, *window])
+        kernel = {"O": i["C"], "I": rc, **dict(zip(known.spatial, window))}
+        x = source(*[where[c] for c in data_layout]).astype(dtype)
+        return te.sum(x * filt(*[kernel[c] for c in known.kernel_layout]).astype(dtype), axis=[rc, *window])
 
-    return te.compute([out[c] for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
-
-
-def _depthwise_on_gpu(data, weight, window, out: dict, around, strides, dilations, layout: str, dtype: str, name: str):
-    """The template of GPUs; ``weight(channel, y, x)`` reads the filter of a channel of the result, ``around`` is the
-    padding before and after."""
-    images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
-    multiplier = channels // get_const_int(data.shape[layout.index("C")])
-    sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
-                            multiplier, layout == "NHWC", info(data.dtype).bytes, tuple(dilations))
-    workload = depthwise_workload(data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]), dilations,
-                                  dtype)
-    return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, workload)
+    return te.compute([known.out[c] for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
 
 
-def _check_layout(layout: str, wanted: str, name: str) -> None:
+def check_layout(layout: str, wanted: str, name: str) -> None:
     if sorted(layout) != sorted(wanted):
         raise TVMError(f"{name}: layout '{layout}' should hold the dimensions {wanted}, each once")
 
@@ -152,35 +153,52 @@ def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="
     return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, "conv3d")
 
 
-def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
-    """One set of filters for each channel; the kernel is (channels, multiplier, height, width)."""
-    out_dtype = out_dtype or Input.dtype
-    channels, multiplier = Filter.shape[0], Filter.shape[1]
+class Depthwise(NamedTuple):
+    """A convolution of each channel by itself: the window, strides, dilations and padding; the channels of the data,
+    how many filters each has (``one``: a single one), and the size of the result."""
+
+    window: tuple[Any, Any]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    channels: Any
+    multiplier: Any
+    one: bool
+    size: tuple[Any, Any]
+    dtype: str
+
+
+def depthwise_of(inp, filt, stride, padding, dilation, data_layout: str, kernel_layout: str, out_dtype) -> Depthwise:
+    """The depthwise convolution that arguments mean; O of the kernel are the channels, I their filters."""
+    weight = {c: filt.shape[kernel_layout.index(c)] for c in kernel_layout}
+    data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
     strides, dilations = (
         spatial(stride, 2, "depthwise_conv2d: strides"),
         spatial(dilation, 2, "depthwise_conv2d: dilation"),
     )
-    height, width = Filter.shape[2], Filter.shape[3]
-    sizes = [get_const_int((k - 1) * d + 1) for k, d in zip((height, width), dilations)]
+    sizes = [get_const_int((weight[c] - 1) * d + 1) for c, d in zip("HW", dilations)]
     before, after = pads(padding, sizes, 2, "depthwise_conv2d")
-    source = pad(Input, (0, 0, *before), (0, 0, *after), name="PaddedInput") if any(before + after) else Input
-    oh, ow = [simplify((d + lo + hi - k) // s + 1)
-              for d, lo, hi, k, s in zip(Input.shape[2:], before, after, sizes, strides)]
-    one = getattr(multiplier, "value", 0) == 1
-    if gemm.wanted((Input, Filter)):
-        out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
-        return _depthwise_on_gpu(
-            Input, lambda c, y, x: Filter(c, 0, y, x) if one else Filter(c // multiplier, c % multiplier, y, x),
-            (height, width), out, (before, after), strides, dilations, "NCHW", out_dtype, "DepthwiseConv2d",
-        )  # fmt: skip
-    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
+    height, width = [simplify((data[c] + lo + hi - k) // s + 1)
+                     for c, lo, hi, k, s in zip("HW", before, after, sizes, strides)]
+    return Depthwise((weight["H"], weight["W"]), strides, dilations, before, after, weight["O"], weight["I"],
+                     getattr(weight["I"], "value", 0) == 1, (height, width), out_dtype or inp.dtype)
+
+
+def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
+    """One set of filters for each channel; the kernel is (channels, multiplier, height, width)."""
+    known = depthwise_of(Input, Filter, stride, padding, dilation, "NCHW", "OIHW", out_dtype)
+    (sy, sx), (dy, dx), multiplier = known.strides, known.dilations, known.multiplier
+    padded = any(known.before + known.after)
+    source = pad(Input, (0, 0, *known.before), (0, 0, *known.after), name="PaddedInput") if padded else Input
+    di, dj = (te.reduce_axis((0, k), name=name) for k, name in zip(known.window, ("di", "dj")))
 
     def body(b, c, i, j):
-        channel = c if one else c // multiplier
-        x = source[b, channel, i * strides[0] + di * dilations[0], j * strides[1] + dj * dilations[1]].astype(out_dtype)
-        return te.sum(x * Filter[channel, 0 if one else c % multiplier, di, dj].astype(out_dtype), axis=[di, dj])
+        channel = c if known.one else c // multiplier
+        x = source[b, channel, i * sy + di * dy, j * sx + dj * dx].astype(known.dtype)
+        return te.sum(x * Filter[channel, 0 if known.one else c % multiplier, di, dj].astype(known.dtype), [di, dj])
 
-    return te.compute((Input.shape[0], channels * multiplier, oh, ow), body, name="DepthwiseConv2d",
+    return te.compute((Input.shape[0], known.channels * multiplier, *known.size), body, name="DepthwiseConv2d",
                       tag="depthwise_conv2d_nchw")
 
 
@@ -188,35 +206,23 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
     """The same with channels last; the kernel is HWOI (O input channels, I multiplier)."""
     if kernel_layout not in ("HWOI", "HWIO"):
         raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
-    out_dtype = out_dtype or Input.dtype
-    swap = kernel_layout == "HWIO"
-    height, width = Filter.shape[0], Filter.shape[1]
-    channels, multiplier = (Filter.shape[3], Filter.shape[2]) if swap else (Filter.shape[2], Filter.shape[3])
-    strides, dilations = (
-        spatial(stride, 2, "depthwise_conv2d: strides"),
-        spatial(dilation, 2, "depthwise_conv2d: dilation"),
-    )
-    sizes = [get_const_int((k - 1) * d + 1) for k, d in zip((height, width), dilations)]
-    before, after = pads(padding, sizes, 2, "depthwise_conv2d")
-    source = pad(Input, (0, *before, 0), (0, *after, 0), name="PaddedInput") if any(before + after) else Input
-    oh, ow = [simplify((d + lo + hi - k) // s + 1)
-              for d, lo, hi, k, s in zip(Input.shape[1:3], before, after, sizes, strides)]
-    one = getattr(multiplier, "value", 0) == 1
-
-    def filter_at(c, y, x):
-        channel, which = (c, 0) if one else (c // multiplier, c % multiplier)
-        return Filter[y, x, which, channel] if swap else Filter[y, x, channel, which]
-
-    if gemm.wanted((Input, Filter)):
-        out = {"N": Input.shape[0], "C": channels * multiplier, "H": oh, "W": ow}
-        return _depthwise_on_gpu(Input, filter_at, (height, width), out, (before, after), strides, dilations, "NHWC",
-                                 out_dtype, "DepthwiseConv2d")
-    di, dj = te.reduce_axis((0, height), name="di"), te.reduce_axis((0, width), name="dj")
+    known = depthwise_of(Input, Filter, stride, padding, dilation, "NHWC", kernel_layout, out_dtype)
+    (sy, sx), (dy, dx), multiplier = known.strides, known.dilations, known.multiplier
+    padded = any(known.before + known.after)
+    source = pad(Input, (0, *known.before, 0), (0, *known.after, 0), name="PaddedInput") if padded else Input
+    di, dj = (te.reduce_axis((0, k), name=name) for k, name in zip(known.window, ("di", "dj")))
 
     def body(b, i, j, c):
-        channel = c if one else c // multiplier
-        x = source[b, i * strides[0] + di * dilations[0], j * strides[1] + dj * dilations[1], channel].astype(out_dtype)
-        return te.sum(x * filter_at(c, di, dj).astype(out_dtype), axis=[di, dj])
+        channel = c if known.one else c // multiplier
+        x = source[b, i * sy + di * dy, j * sx + dj * dx, channel].astype(known.dtype)
+        return te.sum(x * filter_at(Filter, known, kernel_layout, c, di, dj).astype(known.dtype), axis=[di, dj])
 
-    return te.compute((Input.shape[0], oh, ow, channels * multiplier), body, name="DepthwiseConv2d",
+    return te.compute((Input.shape[0], *known.size, known.channels * multiplier), body, name="DepthwiseConv2d",
                       tag="depthwise_conv2d_nhwc")
+
+
+def filter_at(filt, known: Depthwise, kernel_layout: str, c, y, x):
+    """The weight for channel ``c`` of the result of a depthwise convolution."""
+    channel, which = (c, 0) if known.one else (c // known.multiplier, c % known.multiplier)
+    at = {"O": channel, "I": which, "H": y, "W": x}
+    return filt(*[at[letter] for letter in kernel_layout])

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from ... import te
 from ...error import TVMError
-from ...ir.prim import IntImm
-from ...target import Target
-from ..cpu import tuned
-from ..cpu.machine import Machine
-from ..cpu.matmul import row_tile
-from ..utils import get_const_int, simplify
+from ..utils import get_const_int, same_dim, simplify
+from .dense import with_bias
 from .pad import pad
 from .utils import pads, spatial
 
@@ -28,28 +24,7 @@ def _window(data, kernel, stride, padding, dilation, what: str):
     return source, strides, dilations, out
 
 
-def _workload(name: str, data, kernel, padding, strides, dilations, out_dtype: str, logical) -> dict[str, tuple]:
-    """What a tuner knows the convolution by: everything as it is without blocks, so that it is the same for vectors of
-    every width. ``logical`` are the channels, filters and groups there were before blocks were filled up and groups
-    were merged."""
-    if not tuned.is_known(data.shape, kernel.shape):
-        return {}
-    n, co, h, w, ci = (get_const_int(d) for d in data.shape)
-    oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
-    sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
-    before, after = pads(padding, sizes, 2, name)
-    channels, filters, groups = logical or (co * ci, oo * oi, co * ci // (io * ii))
-    shapes = (tuned.tensor((n, channels, h, w), data.dtype),
-              tuned.tensor((filters, channels // groups, kh, kw), kernel.dtype))  # fmt: skip
-    around = tuple(get_const_int(p) for p in (*before, *after))
-    steps = tuple(map(get_const_int, strides)), around, tuple(map(get_const_int, dilations))
-    if groups > 1 and name == "conv2d_NCHWc.x86":
-        return {"workload": ("group_conv2d_nchw.x86", *shapes, *steps, groups, out_dtype)}
-    return {"workload": (name, *shapes, *steps, "NCHW", "NCHW", out_dtype)}
-
-
-def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32",
-                 logical=None):
+def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels."""
     out_dtype = out_dtype or data.dtype
     if len(data.shape) != 5 or len(kernel.shape) != 6:
@@ -84,14 +59,11 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
             axis=[outer, kh, kw, inner],
         )
 
-    known: dict = {"groups": groups}
-    if same_block and filters // groups % wide == 0:
-        known |= _workload("conv2d_NCHWc.x86", data, kernel, padding, strides, dilations, out_dtype, logical)
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=known)
+    return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs={"groups": groups})
 
 
-def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None, logical=None):
+def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
     """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C."""
     out_dtype = out_dtype or Input.dtype
     if len(Input.shape) != 5 or len(Filter.shape) != 6:
@@ -118,16 +90,11 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
             value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
         return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
 
-    known = {}
-    if multiplier == 1 and block == wide:
-        logical = logical or (channels, filters, channels)
-        known = _workload("depthwise_conv2d_NCHWc.x86", Input, Filter, padding, strides, dilations, out_dtype, logical)
     return te.compute(
         (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5]),
         body,
         name="depthwise_conv2d_NCHWc",
         tag="depthwise_conv2d_NCHWc",
-        attrs=known,
     )
 
 
@@ -135,42 +102,34 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     """data . weight^T, the weight being stored as (units / block, features, block); ``units`` where the last block is
     not full"""
     out_dtype = out_dtype or data.dtype
+    return with_bias(cut_units(packed_product(data, weight, out_dtype), data, units), bias, out_dtype)
+
+
+def packed_product(data, weight, out_dtype: str, rows: int | None = None):
+    """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
+    those that are missing."""
     if len(weight.shape) != 3:
         raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
     block = weight.shape[2]
-    columns = simplify(weight.shape[0] * block)
     k = te.reduce_axis((0, data.shape[-1]), name="k")
-    rows, padded = _padded_rows(data, columns, block)
 
     def body(*at):
         *lead, j = at
-        if padded is not None:
-            lead[-1] = te.min(lead[-1], rows - 1)
+        if rows is not None:
+            lead[-1] = te.min(lead[-1], data.shape[-2] - 1)
         value = data(*lead, k).astype(out_dtype)
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
-    lead = (*data.shape[:-2], padded) if padded is not None else data.shape[:-1]
-    known: dict = {"panel": getattr(block, "value", 0)}
-    if tuned.is_known(data.shape, weight.shape):
-        shapes = tuned.tensor(data.shape, data.dtype), tuned.tensor((units or columns, weight.shape[1]), weight.dtype)
-        known["workload"] = ("dense_pack.x86", *shapes, None, out_dtype)
-    out = te.compute((*lead, columns), body, name="T_dense_pack", tag="dense_pack", attrs=known)
-    if padded is not None or units is not None and int(units) != getattr(columns, "value", None):
-        shape = (*data.shape[:-1], columns if units is None else int(units))
-        whole = out
-        out = te.compute(shape, lambda *at: whole(*at), name="T_dense_pack_part", tag="injective")
-    if bias is not None:
-        out = te.compute(out.shape, lambda *at: out(*at) + bias(at[-1]).astype(out_dtype), tag="broadcast")
-    return out
+    lead = (*data.shape[:-2], rows) if rows is not None else data.shape[:-1]
+    shape = (*lead, simplify(weight.shape[0] * block))
+    return te.compute(shape, body, name="T_dense_pack", tag="dense_pack", attrs={"panel": getattr(block, "value", 0)})
 
 
-def _padded_rows(data, columns, block) -> tuple[int, int | None]:
-    """Rows of the data, and the multiple of a tile's rows to compute them in where that is more: the last row stands in
-    for those that are missing, which costs less than a tile of another size."""
-    if len(data.shape) < 2 or not all(isinstance(x, IntImm) for x in (data.shape[-2], columns, block)):
-        return 0, None
-    rows = data.shape[-2].value
-    machine = Machine(Target.current(allow_none=True) or Target("llvm"))
-    tile = row_tile(rows, columns.value, block.value, machine, data.dtype)
-    padded = -(-rows // tile) * tile
-    return rows, padded if padded != rows else None
+def cut_units(whole, data, units):
+    """The rows of the data and the units there are, of a product that may have more of both."""
+    rows, columns = data.shape[:-1], whole.shape[-1]
+    all_units = units is None or int(units) == getattr(columns, "value", None)
+    if all_units and all(same_dim(a, b) for a, b in zip(rows, whole.shape)):
+        return whole
+    shape = (*rows, columns if units is None else int(units))
+    return te.compute(shape, lambda *at: whole(*at), name="T_dense_pack_part", tag="injective")

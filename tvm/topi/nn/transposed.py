@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from ... import te, tir
 from ...error import TVMError
-from ..gpu import transposed
-from ..gpu.tuned import transposed_workload
 from ..utils import get_const_int, simplify
-from .convolution import SPATIAL, _check_layout
+from .convolution import SPATIAL, check_layout
 from .utils import pads, spatial
 
 
-def conv_transpose(
-    inp,
-    filt,
-    strides,
-    padding,
-    dilation,
-    groups,
-    data_layout,
-    kernel_layout="",
-    output_padding=0,
-    out_dtype=None,
-    name="conv_transpose",
-):
-    """The gradient of a convolution with respect to its data. In ``kernel_layout`` I counts the channels of ``inp``
-    and O the output channels of one group."""
+class Transposed(NamedTuple):
+    """What the arguments of a transposed convolution say, sizes by the letters of the layouts."""
+
+    spatial: str
+    data_layout: str
+    kernel_layout: str
+    data: dict[str, Any]
+    weight: dict[str, Any]
+    out: dict[str, Any]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    spans: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    extra: tuple[int, ...]
+    groups: int
+    dtype: str
+
+
+def transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
+                  out_dtype=None, name="conv_transpose") -> Transposed:
+    """The transposed convolution that arguments mean; what does not fit is refused in the name of the operator."""
     n = len(inp.shape) - 2
     names = SPATIAL.get(n)
     if names is None:
         raise TVMError(f"{name}: 1 to 3 spatial dimensions are wanted, the data has {len(inp.shape)} dimensions")
     kernel_layout = kernel_layout or "IO" + names
-    _check_layout(data_layout, "NC" + names, name)
-    _check_layout(kernel_layout, "OI" + names, name)
-    out_dtype = out_dtype or inp.dtype
+    check_layout(data_layout, "NC" + names, name)
+    check_layout(kernel_layout, "OI" + names, name)
     strides, dilations = spatial(strides, n, name + ": strides"), spatial(dilation, n, name + ": dilation")
     extra = spatial(output_padding, n, name + ": output_padding", 0)
     data = {c: inp.shape[data_layout.index(c)] for c in data_layout}
@@ -41,40 +47,46 @@ def conv_transpose(
     groups = get_const_int(groups)
     if isinstance(getattr(data["C"], "value", None), int) and data["C"].value % groups:
         raise TVMError(f"{name}: {data['C']} channels cannot be divided into {groups} groups")
-    spans = [get_const_int((weight[c] - 1) * d + 1) for c, d in zip(names, dilations)]
+    spans = tuple(get_const_int((weight[c] - 1) * d + 1) for c, d in zip(names, dilations))
     before, after = pads(padding, spans, n, name)
     for e, s, d, c in zip(extra, strides, dilations, names):
         if e and e >= max(s, d):
             raise TVMError(
                 f"{name}: output_padding {e} along {c} must be smaller than the stride {s} or the dilation {d}"
             )
-    lead = {c: k - 1 - lo for c, k, lo in zip(names, spans, before)}
     out = {"N": data["N"], "C": weight["O"] * groups}
     for c, k, s, lo, hi, e in zip(names, spans, strides, before, after, extra):
         out[c] = simplify((data[c] - 1) * s + k - lo - hi + e)
-    workload = transposed_workload(name, inp, filt, (data_layout, kernel_layout), strides, (*before, *after), dilations,
-                                   groups, out_dtype, extra)
-    made = transposed.conv(inp, filt, groups, strides, dilations, before, data_layout, kernel_layout, out, out_dtype,
-                           name, workload)
-    if made is not None:
-        return made
-    spread = _spread(inp, data, data_layout, names, strides, lead, {c: out[c] + k - 1 for c, k in zip(names, spans)})
-    per_group, filters = simplify(data["C"] // groups), weight["O"]
+    return Transposed(names, data_layout, kernel_layout, data, weight, out, strides, dilations, spans, before, after,
+                      extra, groups, out_dtype or inp.dtype)
+
+
+def conv_transpose(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout="", output_padding=0,
+                   out_dtype=None, name="conv_transpose"):
+    """The gradient of a convolution with respect to its data. In ``kernel_layout`` I counts the channels of ``inp``
+    and O the output channels of one group."""
+    known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
+                          out_dtype, name)
+    names, weight, out, dtype = known.spatial, known.weight, known.out, known.dtype
+    lead = {c: k - 1 - lo for c, k, lo in zip(names, known.spans, known.before)}
+    reach = {c: out[c] + k - 1 for c, k in zip(names, known.spans)}
+    spread = _spread(inp, known.data, data_layout, names, known.strides, lead, reach)
+    per_group, filters = simplify(known.data["C"] // known.groups), weight["O"]
     rc = te.reduce_axis((0, per_group), name="rc")
     window = [te.reduce_axis((0, weight[c]), name="r" + c.lower()) for c in names]
 
     def body(*at):
         i = dict(zip(data_layout, at))
-        one = groups == 1
+        one = known.groups == 1
         channel = rc if one else (i["C"] // filters) * per_group + rc
-        where = {"N": i["N"], "C": channel, **{c: i[c] + w * d for c, w, d in zip(names, window, dilations)}}
+        where = {"N": i["N"], "C": channel, **{c: i[c] + w * d for c, w, d in zip(names, window, known.dilations)}}
         kernel = {
             "I": channel,
             "O": i["C"] if one else i["C"] % filters,
             **{c: weight[c] - 1 - w for c, w in zip(names, window)},
         }
-        x = spread(*[where[c] for c in data_layout]).astype(out_dtype)
-        return te.sum(x * filt(*[kernel[c] for c in kernel_layout]).astype(out_dtype), axis=[rc, *window])
+        x = spread(*[where[c] for c in data_layout]).astype(dtype)
+        return te.sum(x * filt(*[kernel[c] for c in known.kernel_layout]).astype(dtype), axis=[rc, *window])
 
     return te.compute([simplify(out[c]) for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
 

@@ -7,16 +7,16 @@ products a channel instead of 9 m^2. Filters are transformed when compiling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import te, tir
 from ...error import TVMError
-from ..cpu import tuned
-from ..gpu import gemm
-from ..gpu import winograd as on_gpu
-from ..gpu.tuned import winograd_workload
 from ..utils import get_const_int
 from .utils import pads
+
+# Tags of the steps over planes: what is done where it is used, the data of all tiles, and the pixels of the result.
+STEP, DATA, RESULT = "winograd_planes,step", "winograd_planes_data,step", "winograd_planes_result,step"
 
 # Transform of filters (rows of G), by the size of a tile: nodes 0, 1, -1, (2, -2,) infinity.
 FILTER_TRANSFORM: dict[int, tuple[tuple[float, ...], ...]] = {
@@ -107,9 +107,8 @@ def _pick(place, values: list):
     return out
 
 
-def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
-    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o).
-    ``logical`` are the channels and filters there were before blocks were filled up."""
+def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
+    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o)."""
     if len(data.shape) != 5 or len(kernel.shape) != 7:
         raise TVMError(
             f"conv2d_winograd_NCHWc: data of 5 and a kernel of 7 dimensions are wanted, got {len(data.shape)} and "
@@ -151,13 +150,6 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
         "data_across",
         "winograd_data_across,step",
     )
-    channels, filters = logical or (blocks * block, groups * vectors * wide)
-    shapes = (
-        tuned.tensor((batch, channels, height, width), data.dtype),
-        tuned.tensor((filters, channels, 3, 3), kernel.dtype),
-    )
-    around = tuple(get_const_int(p) for p in (*before, *after))
-    workload = ("conv2d_winograd_NCHWc.x86", *shapes, around, tile, dtype)
     outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     products = te.compute(
         (groups, reach, reach, batch, many_rows, many_columns, vectors, wide),
@@ -166,7 +158,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
         ),
         "products",
         "winograd_products",
-        {"rows": rows, "columns": columns, "workload": workload},
+        {"rows": rows, "columns": columns},
     )
     back_down = te.compute(
         (groups, batch, many_rows, many_columns, vectors, tile, reach, wide),
@@ -194,9 +186,21 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, logical=None):
     )
 
 
-def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
-    """Data NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it. Three kernels of
-    a GPU: the data of all tiles is transformed, the products are a batch, and their sums are transformed back."""
+def plane_products(kernel, transformed, dtype: str):
+    """The batch of products of transformed filters and tiles: (m + 2, m + 2, filters, tiles)."""
+    reach, _, channels, filters = kernel.shape
+    k = te.reduce_axis((0, channels), "k")
+    return te.compute(
+        (reach, reach, filters, transformed.shape[-1]),
+        lambda a, b, o, p: te.sum(kernel(a, b, k, o).astype(dtype) * transformed(a, b, k, p), k),
+        "winograd_products", "winograd_planes_products",
+    )  # fmt: skip
+
+
+def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Callable[..., Any] = plane_products):
+    """Data NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it: the data of all
+    tiles is transformed, ``products_of(kernel, transformed, dtype)`` are a batch, and their sums are transformed
+    back."""
     if len(data.shape) != 4 or len(kernel.shape) != 4:
         raise TVMError(
             f"conv2d_winograd_nchw: data and a kernel of 4 dimensions are wanted, got {len(data.shape)} and "
@@ -219,33 +223,29 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
         inside = tir.all(y >= 0, y < height, x >= 0, x < width)
         return tir.if_then_else(inside, data(n, c, y, x), tir.const(0, data.dtype))
 
-    image = te.compute((channels, count, reach, reach), pixel, "image", f"{on_gpu.TAG},step")
+    image = te.compute((channels, count, reach, reach), pixel, "image", STEP)
     down = te.compute(
         (channels, count, reach, reach),
         lambda c, p, a, x: _pick(a, data_at([image(c, p, y, x).astype(dtype) for y in range(reach)])),
         "data_down",
-        f"{on_gpu.TAG},step",
+        STEP,
     )
     transformed = te.compute(
         (reach, reach, channels, count),
         lambda a, b, c, p: _pick(b, data_at([down(c, p, a, x) for x in range(reach)])),
         "data_across",
-        on_gpu.DATA,
+        DATA,
     )
-    products = gemm.product(
-        lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
-        (filters, count, channels), dtype, "winograd", {"batch": (0, 1), "rows": (2,), "columns": (3,)},
-        winograd_workload(data, filters, kernel.dtype, (*before, *after), tile, dtype),
-    )  # fmt: skip
+    products = products_of(kernel, transformed, dtype)
     sums = te.compute(
         (filters, count, reach, reach), lambda o, p, a, b: products(a, b, o, p).astype(dtype), "sums",
-        f"{on_gpu.TAG},step",
+        STEP,
     )
     back = te.compute(
         (filters, count, tile, reach),
         lambda o, p, i, b: _pick(i, result_at([sums(o, p, a, b) for a in range(reach)])),
         "result_down",
-        f"{on_gpu.TAG},step",
+        STEP,
     )
 
     def result(n, o, y, x):
@@ -256,6 +256,6 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None):
 
     # Whole tiles, so that no loop inside of one has to ask where it is.
     pixels = te.compute(
-        (batch, filters, rows * tile, columns * tile), result, "result_across", on_gpu.RESULT, {"tile": tile}
+        (batch, filters, rows * tile, columns * tile), result, "result_across", RESULT, {"tile": tile}
     )
     return te.compute((batch, filters, out_height, out_width), lambda *at: pixels(*at), "conv2d_winograd", "winograd")

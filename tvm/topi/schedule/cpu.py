@@ -13,7 +13,8 @@ from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from ..cpu import access, conv2d, conv_nd, depthwise, matmul, pool, rows, tuned, winograd
+from .. import access
+from ..cpu import conv2d, conv_nd, depthwise, matmul, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
 from .inline import inline
 

@@ -18,7 +18,7 @@ from ...te.dataflow import swap_op
 from ...te.operation import thread_axis
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
-from ..cpu import access
+from .. import access
 from ..gpu import depthwise, extern, gemm, rows, tensor_cores, transpose, winograd
 from ..gpu.machine import Machine
 from .inline import inline
@@ -29,8 +29,7 @@ TEMPLATES: dict[str, ModuleType] = {
     tensor_cores.TAG: tensor_cores,
     tensor_cores.SUM_TAG: tensor_cores,
     depthwise.TAG: depthwise,
-    winograd.DATA: winograd,
-    winograd.RESULT: winograd,
+    **dict.fromkeys(winograd.TAGS, winograd),
 }
 
 # Threads of a block where nothing else decides.

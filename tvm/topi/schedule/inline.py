@@ -16,7 +16,7 @@ from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ...te.schedule import AttachType, Schedule, Stage
 from ...te.tensor import ComputeOp, Operation
-from ..cpu import access
+from .. import access
 
 # Places up to which a stage is computed again.
 MOST_PLACES = 16

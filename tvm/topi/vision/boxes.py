@@ -12,7 +12,7 @@ from ...ir import primop
 from ...ir.prim import IterVar, PrimExpr, StringImm, const, convert
 from ...target import Target
 from ...tir.ir_builder import BufferVar, IRBuilder
-from ..scatter import INDEPENDENT, on_gpu
+from ..scatter import INDEPENDENT
 from ..utils import equal_const_int
 
 # Threads of a block that look at boxes together.
@@ -117,12 +117,11 @@ def alone(ib: IRBuilder, items: Any = 1) -> Crew:
     return Crew(ib, items, None, 1)
 
 
-def crew(ib: IRBuilder, items: Any) -> Crew:
-    """A block for each of the items on GPUs, a thread elsewhere."""
-    target = Target.current(allow_none=True)
-    if not on_gpu() or target is None:
+def crew(ib: IRBuilder, items: Any, gpu: Target | None) -> Crew:
+    """A block for each of the items on a GPU, a thread elsewhere."""
+    if gpu is None:
         return alone(ib, items)
-    return Crew(ib, items, te.thread_axis("threadIdx.x"), min(_THREADS, target.features.max_threads or _THREADS))
+    return Crew(ib, items, te.thread_axis("threadIdx.x"), min(_THREADS, gpu.features.max_threads or _THREADS))
 
 
 def suppress(

@@ -8,9 +8,10 @@ from ... import te, tir
 from ...error import ExprTypeError, ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
+from ...target import Target
 from ...tir.ir_builder import create
 from ..scan import cumsum
-from ..scatter import INDEPENDENT, nest, on_gpu
+from ..scatter import INDEPENDENT, nest
 from ..sort import argsort, merge_sort, sorted_parts
 from ..utils import check_tensor, equal_const_int, get_const_int, simplify
 from .boxes import Numbers, alone, crew, overlap, suppress
@@ -22,14 +23,14 @@ def _check_boxes(data: Any, what: str, least: int) -> None:
         raise ExprValueError(f"{what}: boxes are (batch, number, at least {least} values), got {list(data.shape)}")
 
 
-def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
+def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1, *, gpu=None):
     """[how many boxes of each batch have a score above the threshold (and a class that is not negative), those boxes
     moved to the front, their old places]. What is left over is -1."""
     _check_boxes(data, "get_valid_counts", 1)
     batch, n, width = data.shape
     numbers = Numbers({"score_threshold": (score_threshold, data.dtype)}, "get_valid_counts")
-    if on_gpu():
-        return _valid_counts_together(data, numbers, id_index, score_index)
+    if gpu is not None:
+        return _valid_counts_together(data, numbers, id_index, score_index, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -61,7 +62,7 @@ def get_valid_counts(data, score_threshold=0, id_index=0, score_index=1):
     )  # fmt: skip
 
 
-def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: int):
+def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: int, gpu: Target):
     """The same, where each box finds its place by itself: it is the number of valid ones before it."""
     batch, n, width = data.shape
 
@@ -81,7 +82,7 @@ def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: i
 
     inputs = [data, *numbers.tensors.values()]
     valid = te.extern([(batch, n)], inputs, mark, dtype="int32", name="valid", tag="valid")
-    before = cumsum(valid, 1)
+    before = cumsum(valid, 1, gpu=gpu)
 
     def put(ins, outs):
         ib = create()
@@ -113,7 +114,7 @@ def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: i
 
 def non_max_suppression(
     data, valid_count, indices, max_output_size=-1, iou_threshold=0.5, force_suppress=False, top_k=-1, coord_start=2,
-    score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False,
+    score_index=1, id_index=0, return_indices=True, invalid_to_bottom=False, *, gpu=None,
 ):  # fmt: skip
     """Of the first ``valid_count`` boxes of each batch, by falling score, those that overlap no better one (of their
     class, unless ``force_suppress``) by ``iou_threshold`` or more.
@@ -126,7 +127,7 @@ def non_max_suppression(
     check_tensor(valid_count, "non_max_suppression"), check_tensor(indices, "non_max_suppression")
     batch, n, width = data.shape
     scores = te.compute((batch, n), lambda b, i: data(b, i, score_index), name="scores", tag="elemwise")
-    order = argsort(scores, valid_count, 1, False, "int32")
+    order = argsort(scores, valid_count, 1, False, "int32", gpu=gpu)
     given = {"max_output_size": (max_output_size, "int32"), "iou_threshold": (iou_threshold, data.dtype)}
     numbers = Numbers(given, "non_max_suppression")
     by_class = id_index >= 0 and not force_suppress
@@ -139,7 +140,7 @@ def non_max_suppression(
         given = numbers.read(ib, ins[4:])
         limit = tir.Select(given["max_output_size"] > 0, given["max_output_size"], const(-1, "int32"))
         alive = ib.allocate("int32", (batch, n), name="alive")
-        workers = crew(ib, batch)
+        workers = crew(ib, batch, gpu)
         with workers.item() as b:
             total = te.max(te.min(primop.cast("int32", counts[b]), n), 0)
             considered = te.min(total, top_k) if top_k > 0 else total
@@ -189,7 +190,7 @@ def non_max_suppression(
 
 
 def all_class_non_max_suppression(
-    boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format="onnx"
+    boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, output_format="onnx", *, gpu=None
 ):
     """Suppression in each class by itself: ``boxes`` (batch, n, 4) by opposite corners, ``scores`` (batch, classes, n).
 
@@ -211,9 +212,9 @@ def all_class_non_max_suppression(
         "score": (score_threshold, boxes.dtype),
     }  # fmt: skip
     numbers = Numbers(given, "all_class_non_max_suppression")
-    order = argsort(scores, None, 2, False, "int32")
+    order = argsort(scores, None, 2, False, "int32", gpu=gpu)
     build = _onnx_result if output_format == "onnx" else _tensorflow_result
-    return build(boxes, scores, order, numbers)
+    return build(boxes, scores, order, numbers, gpu)
 
 
 def _each_class(
@@ -246,7 +247,7 @@ def _each_class(
     return suppress(ib, n, alive, limit, overlaps, keep, workers, row)
 
 
-def _chosen_together(boxes, scores, order, numbers: Numbers):
+def _chosen_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     """[the boxes kept of each class, by falling score; how many]: boxes of a class are looked at by a block of
     threads."""
     batch, classes, n = scores.shape
@@ -255,7 +256,7 @@ def _chosen_together(boxes, scores, order, numbers: Numbers):
         ib = create()
         chosen, counts = (ib.buffer_ptr(out) for out in outs)
         alive = ib.allocate("int32", (batch, classes, n), name="alive")
-        workers = crew(ib, simplify(batch * classes))
+        workers = crew(ib, simplify(batch * classes), gpu)
         with workers.item() as line:
             b, c = te.indexdiv(line, classes), te.indexmod(line, classes)
 
@@ -273,12 +274,12 @@ def _chosen_together(boxes, scores, order, numbers: Numbers):
     )
 
 
-def _onnx_together(boxes, scores, order, numbers: Numbers):
+def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     """Once the boxes of each class are chosen, all of them know how many are before them."""
     batch, classes, n = scores.shape
     lines, rows = simplify(batch * classes), simplify(batch * classes * n)
-    chosen, counts = _chosen_together(boxes, scores, order, numbers)
-    through = cumsum(counts)
+    chosen, counts = _chosen_together(boxes, scores, order, numbers, gpu)
+    through = cumsum(counts, gpu=gpu)
 
     def put(ins, outs):
         ib = create()
@@ -306,9 +307,9 @@ def _onnx_together(boxes, scores, order, numbers: Numbers):
     )  # fmt: skip
 
 
-def _onnx_result(boxes, scores, order, numbers: Numbers):
-    if on_gpu():
-        return _onnx_together(boxes, scores, order, numbers)
+def _onnx_result(boxes, scores, order, numbers: Numbers, gpu: Target | None):
+    if gpu is not None:
+        return _onnx_together(boxes, scores, order, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(batch * classes * n)
 
@@ -337,12 +338,12 @@ def _onnx_result(boxes, scores, order, numbers: Numbers):
     )  # fmt: skip
 
 
-def _tensorflow_together(boxes, scores, order, numbers: Numbers):
+def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     """The boxes chosen in each class, moved together, are sorted by many threads."""
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
-    chosen, counts = _chosen_together(boxes, scores, order, numbers)
-    through = cumsum(counts, 1)
+    chosen, counts = _chosen_together(boxes, scores, order, numbers, gpu)
+    through = cumsum(counts, 1, gpu=gpu)
 
     def pack(ins, outs):
         ib = create()
@@ -364,7 +365,8 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers):
         [(batch, rows), (batch, rows), (batch,)], [scores, chosen, counts, through], pack,
         dtype=[scores.dtype, "int32", "int32"], name="chosen_scores", tag="chosen_scores",
     )  # fmt: skip
-    best, sequence = sorted_parts(keys, 1, False, rows, {"values": scores.dtype, "indices": "int32"}, found)
+    best, sequence = sorted_parts(keys, 1, False, rows, {"values": scores.dtype, "indices": "int32"}, found,
+                                  gpu=gpu)
 
     def put(ins, outs):
         ib = create()
@@ -394,9 +396,9 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers):
     )  # fmt: skip
 
 
-def _tensorflow_result(boxes, scores, order, numbers: Numbers):
-    if on_gpu() and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
-        return _tensorflow_together(boxes, scores, order, numbers)
+def _tensorflow_result(boxes, scores, order, numbers: Numbers, gpu: Target | None):
+    if gpu is not None and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
+        return _tensorflow_together(boxes, scores, order, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
 

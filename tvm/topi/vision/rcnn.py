@@ -10,8 +10,9 @@ from ... import te, tir
 from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
+from ...target import Target
 from ...tir.ir_builder import create
-from ..scatter import nest, on_gpu
+from ..scatter import nest
 from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
 from .boxes import crew, overlap, suppress
@@ -263,7 +264,7 @@ def _predicted(anchor: list, move: list[PrimExpr], iou_loss: bool, dtype: str) -
 
 def proposal(
     cls_prob, bbox_pred, im_info, scales, ratios, feature_stride, threshold, rpn_pre_nms_top_n, rpn_post_nms_top_n,
-    rpn_min_size, iou_loss,
+    rpn_min_size, iou_loss, *, gpu=None,
 ):  # fmt: skip
     """Regions (image, x1, y1, x2, y2) by falling score from the predictions of a region proposal network; the ones
     kept are repeated where fewer than ``rpn_post_nms_top_n`` are left."""
@@ -287,8 +288,8 @@ def proposal(
     def too_near(box):
         return lambda i, j: overlap(box(i), box(j), 1.0) > const(float(threshold), dtype)
 
-    if on_gpu():
-        return _proposal_together([cls_prob, bbox_pred, im_info], n, considered, post, cell, too_near)
+    if gpu is not None:
+        return _proposal_together([cls_prob, bbox_pred, im_info], n, considered, post, cell, too_near, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -327,7 +328,9 @@ def proposal(
     )  # fmt: skip
 
 
-def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable) -> te.Tensor:
+def _proposal_together(
+    inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu: Target
+) -> te.Tensor:
     """The same by many threads: one predicts the boxes of a cell, all sort, and a block for each image suppresses."""
     (batch, _, height, width), dtype = inputs[0].shape, inputs[0].dtype
 
@@ -345,13 +348,13 @@ def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, t
     keys, corners = te.extern(
         [(batch, n), (batch, n, 4)], inputs, predict, dtype=[dtype, dtype], name="predicted", tag="predicted"
     )
-    (order,) = sorted_parts(keys, 1, False, considered, {"indices": "int32"})
+    (order,) = sorted_parts(keys, 1, False, considered, {"indices": "int32"}, gpu=gpu)
 
     def choose(ins, outs):
         ib = create()
         sides, sequence, chosen, counts = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
         alive = ib.allocate("int32", (batch, considered), name="alive")
-        workers = crew(ib, batch)
+        workers = crew(ib, batch, gpu)
         with workers.item() as b:
             with workers.each(considered, "i") as i:
                 alive[b, i] = 1

@@ -12,7 +12,7 @@ from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from .. import tag
 from ..scan import cumsum
-from ..scatter import INDEPENDENT, nest, on_gpu
+from ..scatter import INDEPENDENT, nest
 from ..utils import check_tensor, equal_const_int, get_const_int, get_const_tuple, get_float_tuple
 from .nms import non_max_suppression
 
@@ -51,7 +51,8 @@ def _chosen(which: PrimExpr, values: list[float], dtype: str) -> PrimExpr:
 
 
 def multibox_transform_loc(
-    cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False
+    cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False, *,
+    gpu=None,
 ):
     """[boxes (batch, n, 6): class, score and corners of the anchors that see something, in front, -1 after them; how
     many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background, and the others count from 0;
@@ -93,8 +94,8 @@ def multibox_transform_loc(
             boxes[b, place, 2 + side] = corner
 
     inputs = [cls_prob, loc_pred, anchor]
-    if on_gpu() and not equal_const_int(n, 0):
-        return _boxes_together(inputs, sees, best_class, put)
+    if gpu is not None and not equal_const_int(n, 0):
+        return _boxes_together(inputs, sees, best_class, put, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -119,7 +120,7 @@ def multibox_transform_loc(
     )  # fmt: skip
 
 
-def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Callable) -> list[te.Tensor]:
+def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Callable, gpu) -> list[te.Tensor]:
     """The same by many threads: each anchor finds its place by itself, which is the number of those before it that see
     something."""
     (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
@@ -139,7 +140,7 @@ def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Cal
     classes, seen = te.extern(
         [(batch, n), (batch, n)], inputs[:1], look, dtype=["int32", "int32"], name="seen", tag="seen"
     )
-    before = cumsum(seen, 1)
+    before = cumsum(seen, 1, gpu=gpu)
 
     def move(ins, outs):
         ib = create()
@@ -183,14 +184,14 @@ def _moved(anchor: list[PrimExpr], shift: list[PrimExpr], spread: tuple, clip: b
 
 def multibox_detection(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, nms_threshold=0.5, force_suppress=False,
-    variances=(0.1, 0.1, 0.2, 0.2), nms_topk=-1,
+    variances=(0.1, 0.1, 0.2, 0.2), nms_topk=-1, *, gpu=None,
 ):  # fmt: skip
     """Detections (batch, n, 6): class, score and corners by falling score, -1 where suppressed."""
-    boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    boxes, counts = multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances, gpu=gpu)
     batch, n = boxes.shape[0], boxes.shape[1]
     places = te.compute((batch, n), lambda b, i: primop.cast("int32", i), name="places", tag=tag.INJECTIVE)
     return non_max_suppression(
-        boxes, counts, places, -1, nms_threshold, force_suppress, nms_topk, 2, 1, 0, False, False
+        boxes, counts, places, -1, nms_threshold, force_suppress, nms_topk, 2, 1, 0, False, False, gpu=gpu
     )
 
 

@@ -156,9 +156,10 @@ def conv_expand(name: str):
     return expand
 
 
-def _conv_compute(attrs, inputs, out):
+def _conv_compute(attrs, inputs, out, conv=topi.nn.conv, depthwise_nchw=topi.nn.depthwise_conv2d_nchw,
+                  depthwise_nhwc=topi.nn.depthwise_conv2d_nhwc):
     if not _is_plain(attrs):
-        return _blocked_compute(attrs, inputs, out)
+        return _blocked_compute(attrs, inputs, out, conv)
     data, weight = inputs
     channels = data.shape[attrs.data_layout.index("C")]
     shape = filters_in_front(attrs, [TensorType(t.shape, t.dtype) for t in inputs])
@@ -166,12 +167,12 @@ def _conv_compute(attrs, inputs, out):
     filters = out.shape[attrs.data_layout.index("C")]
     depthwise = attrs.groups > 1 and getattr(channels, "value", 0) == attrs.groups and len(attrs.data_layout) == 4
     if depthwise and attrs.data_layout == "NCHW" and attrs.kernel_layout == "OIHW" and int(filters) == attrs.groups:
-        return topi.nn.depthwise_conv2d_nchw(data, weight, attrs.strides, attrs.padding, attrs.dilation, out.dtype)
+        return depthwise_nchw(data, weight, attrs.strides, attrs.padding, attrs.dilation, out.dtype)
     if is_depthwise_layout(attrs):
-        return topi.nn.depthwise_conv2d_nhwc(
+        return depthwise_nhwc(
             data, weight, attrs.strides, attrs.padding, attrs.dilation, "HWOI", out.dtype
         )
-    return topi.nn.conv(
+    return conv(
         data,
         weight,
         attrs.strides,
@@ -185,14 +186,14 @@ def _conv_compute(attrs, inputs, out):
     )
 
 
-def _blocked_compute(attrs, inputs, out):
+def _blocked_compute(attrs, inputs, out, conv):
     """The sum of products over data and weight as they lie in their blocks."""
     layout, kernel = plain_layouts(attrs)
     data = inputs[0] if layout == attrs.data_layout else topi.layout_transform(inputs[0], attrs.data_layout, layout)
     weight = inputs[1] if kernel == attrs.kernel_layout else topi.layout_transform(
         inputs[1], attrs.kernel_layout, kernel)
-    made = topi.nn.conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, layout, kernel,
-                        out.dtype, f"conv{len(layout) - 2}d")
+    made = conv(data, weight, attrs.strides, attrs.padding, attrs.dilation, attrs.groups, layout, kernel, out.dtype,
+                f"conv{len(layout) - 2}d")
     wanted = attrs.out_layout or attrs.data_layout
     return made if wanted == layout else topi.layout_transform(made, layout, wanted)
 

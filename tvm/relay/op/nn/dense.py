@@ -31,9 +31,9 @@ def _dense_inputs(attrs, types):
     return [data, TensorType((int(attrs.units), dims(data)[-1]), data.dtype)]
 
 
-def _dense_compute(attrs, inputs, out):
+def _dense_compute(attrs, inputs, out, dense=topi.nn.dense):
     return (
-        topi.nn.dense(inputs[0], inputs[1], None, out.dtype)
+        dense(inputs[0], inputs[1], None, out.dtype)
         if len(inputs[0].shape) > 1
         else te.compute(out.shape, *_vector(inputs, out))
     )
@@ -73,7 +73,7 @@ def _matmul_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_matmul_type,
-    compute=lambda attrs, inputs, out: topi.nn.matmul(
+    compute=lambda attrs, inputs, out, matmul=topi.nn.matmul: matmul(
         inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b
     ),
 )
@@ -108,7 +108,7 @@ def _batch_matmul_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_batch_matmul_type,
-    compute=lambda attrs, inputs, out: topi.nn.batch_matmul(
+    compute=lambda attrs, inputs, out, batch_matmul=topi.nn.batch_matmul: batch_matmul(
         inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b
     ),
 )

@@ -32,16 +32,8 @@ def _packed_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_packed_type,
-    compute=lambda attrs, inputs, out: topi.nn.conv2d_NCHWc(
-        inputs[0],
-        inputs[1],
-        attrs.strides,
-        attrs.padding,
-        attrs.dilation,
-        attrs.data_layout,
-        attrs.out_layout,
-        out.dtype,
-        attrs.get("logical"),
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc: conv(
+        *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype
     ),
 )
 def contrib_conv2d_nchwc(
@@ -70,16 +62,8 @@ def contrib_conv2d_nchwc(
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_packed_type,
-    compute=lambda attrs, inputs, out: topi.nn.depthwise_conv2d_NCHWc(
-        inputs[0],
-        inputs[1],
-        attrs.strides,
-        attrs.padding,
-        attrs.dilation,
-        attrs.data_layout,
-        attrs.out_layout,
-        out.dtype,
-        attrs.get("logical"),
+    compute=lambda attrs, inputs, out, conv=topi.nn.depthwise_conv2d_NCHWc: conv(
+        *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype
     ),
 )
 def contrib_depthwise_conv2d_nchwc(
@@ -122,7 +106,7 @@ def _dense_pack_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_dense_pack_type,
-    compute=lambda attrs, inputs, out: topi.nn.dense_pack(inputs[0], inputs[1], None, out.dtype, attrs.units),
+    compute=lambda attrs, inputs, out, dense=topi.nn.dense_pack: dense(*inputs, None, out.dtype, attrs.units),
 )
 def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
     """data . weight^T for a weight whose rows are stored in blocks."""

@@ -31,8 +31,8 @@ def _blocked_type(attrs, types):
 _BLOCKED = {
     "pattern": OUT_ELEMWISE_FUSABLE,
     "type_rule": _blocked_type,
-    "compute": lambda attrs, inputs, out: topi.nn.conv_blocked(
-        *inputs, attrs.strides, attrs.padding, attrs.dilation, out.dtype, attrs.in_channels, attrs.channels
+    "compute": lambda attrs, inputs, out, conv=topi.nn.conv_blocked: conv(
+        *inputs, attrs.strides, attrs.padding, attrs.dilation, out.dtype
     ),
 }
 
@@ -62,9 +62,8 @@ def _transposed_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_transposed_type,
-    compute=lambda attrs, inputs, out: topi.nn.conv2d_transpose_blocked(
-        *inputs, attrs.kernel_size, attrs.strides, attrs.padding, attrs.output_padding, out.dtype, attrs.in_channels,
-        attrs.channels,
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_transpose_blocked: conv(
+        *inputs, attrs.kernel_size, attrs.strides, attrs.padding, attrs.output_padding, out.dtype
     ),
 )
 def contrib_conv2d_transpose_nchwc(data, kernel, **attrs):

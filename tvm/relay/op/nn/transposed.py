@@ -47,8 +47,8 @@ def _transposed_inputs(attrs, types):
     return [data, TensorType(in_layout(size, attrs.kernel_layout), data.dtype)]
 
 
-def _transposed_compute(attrs, inputs, out):
-    return topi.nn.conv_transpose(
+def _transposed_compute(attrs, inputs, out, conv_transpose=topi.nn.conv_transpose):
+    return conv_transpose(
         inputs[0],
         inputs[1],
         attrs.strides,

@@ -34,9 +34,7 @@ def _blocks_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_blocks_type,
-    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_NCHWc(
-        *inputs, attrs.padding, out.dtype, attrs.get("logical")
-    ),
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_NCHWc: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", logical=None):
     """Convolution 3x3 with stride 1 of data whose channels are stored in blocks, with a transformed kernel. ``logical``
@@ -62,7 +60,7 @@ def _planes_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_planes_type,
-    compute=lambda attrs, inputs, out: topi.nn.conv2d_winograd_nchw(*inputs, attrs.padding, out.dtype),
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_nchw: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
     """Convolution 3x3 with stride 1 of data NCHW with a transformed kernel: (m + 2, m + 2, channels, filters)."""

@@ -25,7 +25,7 @@ def threefry_key(seed) -> Constant:
     "random.threefry_generate",
     1,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.random.threefry_generate(inputs[0], attrs.out_shape),
+    compute=lambda attrs, inputs, out, gpu=None: topi.random.threefry_generate(inputs[0], attrs.out_shape, gpu=gpu),
 )
 def threefry_generate(key, shape):
     """The next key, and random 64-bit words."""
@@ -48,8 +48,8 @@ def _parameter(value, dtype: str) -> RelayExpr:
     "random.uniform",
     3,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.random.uniform(
-        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype
+    compute=lambda attrs, inputs, out, gpu=None: topi.random.uniform(
+        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype, gpu=gpu
     ),
 )
 def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
@@ -69,8 +69,8 @@ def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
     "random.normal",
     3,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.random.normal(
-        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype
+    compute=lambda attrs, inputs, out, gpu=None: topi.random.normal(
+        inputs[0], inputs[1], inputs[2], attrs.out_shape, attrs.out_dtype, gpu=gpu
     ),
 )
 def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
@@ -90,7 +90,7 @@ def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
     "random.multinomial",
     2,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.random.multinomial(inputs[0], inputs[1], attrs.num_samples),
+    compute=lambda attrs, inputs, out, gpu=None: topi.random.multinomial(*inputs, attrs.num_samples, gpu=gpu),
 )
 def multinomial(key, probs, num_samples=1):
     """The next key, and classes drawn by their weights."""

@@ -1,4 +1,5 @@
 """Strategies: which implementation of an operator a target takes."""
 
 from ..implementation import OpImplementation, OpSpecialization, OpStrategy
-from .generic import wrap_topi_compute, wrap_topi_schedule
+from .generic import *
+from .native import strategy_named as __getattr__

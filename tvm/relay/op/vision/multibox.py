@@ -32,9 +32,9 @@ def multibox_prior(data, sizes=(1.0,), ratios=(1.0,), steps=(-1.0, -1.0), offset
     )
 
 
-def _transform_compute(attrs, inputs, out):
+def _transform_compute(attrs, inputs, out, gpu=None):
     return topi.vision.multibox_transform_loc(
-        *inputs, attrs.clip, attrs.threshold, attrs.variances, attrs.keep_background
+        *inputs, attrs.clip, attrs.threshold, attrs.variances, attrs.keep_background, gpu=gpu
     )
 
 

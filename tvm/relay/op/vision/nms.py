@@ -15,8 +15,8 @@ def _number(value, dtype: str) -> RelayExpr:
     "vision.get_valid_counts",
     2,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.vision.get_valid_counts(
-        inputs[0], inputs[1], attrs.id_index, attrs.score_index
+    compute=lambda attrs, inputs, out, gpu=None: topi.vision.get_valid_counts(
+        inputs[0], inputs[1], attrs.id_index, attrs.score_index, gpu=gpu
     ),
 )
 def get_valid_counts(data, score_threshold, id_index=0, score_index=1):
@@ -31,7 +31,7 @@ def get_valid_counts(data, score_threshold, id_index=0, score_index=1):
     return TupleWrapper(made, 3)
 
 
-def _nms_compute(attrs, inputs, out):
+def _nms_compute(attrs, inputs, out, gpu=None):
     return topi.vision.non_max_suppression(
         inputs[0],
         inputs[1],
@@ -45,6 +45,7 @@ def _nms_compute(attrs, inputs, out):
         attrs.id_index,
         attrs.return_indices,
         attrs.invalid_to_bottom,
+        gpu=gpu,
     )
 
 
@@ -86,7 +87,9 @@ def non_max_suppression(
     "vision.all_class_non_max_suppression",
     5,
     pattern=OPAQUE,
-    compute=lambda attrs, inputs, out: topi.vision.all_class_non_max_suppression(*inputs, attrs.output_format),
+    compute=lambda attrs, inputs, out, gpu=None: topi.vision.all_class_non_max_suppression(
+        *inputs, attrs.output_format, gpu=gpu
+    ),
 )
 def all_class_non_max_suppression(
     boxes, scores, max_output_boxes_per_class=-1, iou_threshold=-1.0, score_threshold=-1.0, output_format="onnx"

@@ -73,7 +73,7 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     )
 
 
-def _proposal_compute(attrs, inputs, out):
+def _proposal_compute(attrs, inputs, out, gpu=None):
     return topi.vision.proposal(
         *inputs,
         attrs.scales,
@@ -84,6 +84,7 @@ def _proposal_compute(attrs, inputs, out):
         attrs.rpn_post_nms_top_n,
         attrs.rpn_min_size,
         attrs.iou_loss,
+        gpu=gpu,
     )
 
 

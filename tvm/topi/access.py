@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...arith import Analyzer, detect_linear_equation
-from ...ir.op import Op
-from ...ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var, const
-from ...ir.subst import substitute
-from ...ir.visit import post_order
-from ...te.schedule import Schedule, Stage
-from ...te.tensor import ComputeOp, Tensor
+from ..arith import Analyzer, detect_linear_equation
+from ..ir.op import Op
+from ..ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var, const
+from ..ir.subst import substitute
+from ..ir.visit import post_order
+from ..te.schedule import Schedule, Stage
+from ..te.tensor import ComputeOp, Tensor
 
 # Intrinsics that cost a few instructions; any other call of mathematics is worth computing once.
 CHEAP_CALLS = frozenset({"tir.likely", "tir.fabs", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",

@@ -1,0 +1,36 @@
+"""Implementations for CPUs: which functions of ``topi.cpu`` take the place of those of ``topi.nn``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ....topi.cpu import convolutions, products
+from ..implementation import Row
+
+
+def _on(name: str, function: Callable[..., Any]) -> Row:
+    """A function that takes the target as an argument."""
+    return Row("cpu", lambda attrs, target: {name: partial(function, target=target)})
+
+
+def _blocked(function: Callable[..., Any], **logical: str) -> Row:
+    """A convolution over channels in blocks, which is told how many there were before blocks were filled up: arguments
+    of the function, and the attributes of calls that say it."""
+    return Row("cpu", lambda attrs, target: {
+        "conv": partial(function, **{name: attrs.entries.get(key) for name, key in logical.items()})})
+
+
+ROWS: dict[str, Row] = {
+    "nn.batch_matmul": _on("batch_matmul", products.batch_matmul),
+    "nn.contrib_dense_pack": _on("dense", products.dense_pack),
+    "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, logical="logical"),
+    "nn.contrib_depthwise_conv2d_NCHWc": _blocked(convolutions.depthwise_conv2d_NCHWc, logical="logical"),
+    "nn.contrib_conv2d_winograd_NCHWc": _blocked(convolutions.conv2d_winograd_NCHWc, logical="logical"),
+    "nn.contrib_conv1d_NCWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
+    "nn.contrib_conv3d_NCDHWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
+    "nn.contrib_conv2d_transpose_NCHWc": _blocked(
+        convolutions.conv2d_transpose_blocked, channels="in_channels", filters="channels"
+    ),
+}

@@ -1,0 +1,44 @@
+"""Implementations for GPUs: functions of ``topi.gpu`` in the place of those of ``topi.nn``, statements for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ....target import Target
+from ....topi.gpu import convolution, matmul, transposed, winograd
+from ..implementation import Row
+
+
+def _on(**functions: Callable[..., Any]) -> Row:
+    """Functions that take the target as an argument."""
+
+    def bound(attrs: Any, target: Target) -> dict[str, Callable[..., Any]]:
+        return {name: partial(function, target=target) for name, function in functions.items()}
+
+    return Row("gpu", bound)
+
+
+# Operators written as statements, which are told the GPU whose threads share the work.
+_STATEMENTS = ("sort", "argsort", "topk", "unique", "argwhere", "cumsum", "cumprod", "random.threefry_generate",
+               "random.uniform", "random.normal", "random.multinomial", "vision.get_valid_counts",
+               "vision.non_max_suppression", "vision.all_class_non_max_suppression", "vision.proposal",
+               "vision.multibox_transform_loc")  # fmt: skip
+_CONVOLUTION = _on(conv=convolution.conv, depthwise_nchw=convolution.depthwise_conv2d_nchw,
+                   depthwise_nhwc=convolution.depthwise_conv2d_nhwc)
+_TRANSPOSED = _on(conv_transpose=transposed.conv_transpose)
+
+ROWS: dict[str, Row] = {
+    "nn.dense": _on(dense=matmul.dense),
+    "nn.matmul": _on(matmul=matmul.matmul),
+    "nn.batch_matmul": _on(batch_matmul=matmul.batch_matmul),
+    "nn.conv1d": _CONVOLUTION,
+    "nn.conv2d": _CONVOLUTION,
+    "nn.conv3d": _CONVOLUTION,
+    "nn.conv1d_transpose": _TRANSPOSED,
+    "nn.conv2d_transpose": _TRANSPOSED,
+    "nn.conv3d_transpose": _TRANSPOSED,
+    "nn.contrib_conv2d_winograd_planes": _on(conv=winograd.conv2d_winograd_nchw),
+    **dict.fromkeys(_STATEMENTS, Row("gpu", lambda attrs, target: {"gpu": target})),
+}

@@ -1,0 +1,33 @@
+"""Conditions on sizes, under which implementations of operators are offered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+_CURRENT: ContextVar[tuple[SpecializedCondition, ...]] = ContextVar("specialized conditions", default=())
+
+
+class SpecializedCondition:
+    """Clauses that must all hold. Implementations that a strategy is given inside of ``with`` are for where they do."""
+
+    def __init__(self, conditions: Any):
+        given = conditions if isinstance(conditions, Sequence) or hasattr(conditions, "__iter__") else [conditions]
+        self.clauses = tuple(given)
+
+    @staticmethod
+    def current() -> SpecializedCondition | None:
+        """The innermost condition that is entered."""
+        entered = _CURRENT.get()
+        return entered[-1] if entered else None
+
+    def __enter__(self) -> SpecializedCondition:
+        _CURRENT.set((*_CURRENT.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.set(_CURRENT.get()[:-1])
+
+
+__all__ = ["SpecializedCondition"]

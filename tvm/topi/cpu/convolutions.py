@@ -1,0 +1,102 @@
+"""Convolutions over channels in blocks, as a CPU's templates have them: those of ``topi.nn``, known to tuners.
+
+The functions take what those of ``topi.nn`` take, and how many channels and filters there were before blocks were
+filled up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...autotvm.task.topi_integration import mark
+from ...te.graph import post_order_ops
+from ...te.tensor import Tensor
+from .. import nn
+from ..nn.utils import spatial
+from ..utils import get_const_int
+from . import tuned
+
+Logical = Sequence[int] | None
+
+
+def conv2d_NCHWc(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str = "NCHW8c",
+    out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None,
+) -> Tensor:
+    """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups."""
+    out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
+    wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]
+    per_group = get_const_int(kernel.shape[0]) * wide // groups
+    if get_const_int(data.shape[4]) != get_const_int(kernel.shape[4]) or per_group % wide:
+        return out
+    return _packed("conv2d_NCHWc.x86", out, data, kernel, stride, padding, dilation, logical)
+
+
+def depthwise_conv2d_NCHWc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
+    out_dtype: str | None = None, logical: Logical = None,
+) -> Tensor:
+    """``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` are channels, filters and groups."""
+    out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype)
+    block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
+    channels = get_const_int(Input.shape[1]) * block
+    if channels != get_const_int(Filter.shape[0]) * wide or block != wide:
+        return out
+    logical = logical or (channels,) * 3
+    return _packed("depthwise_conv2d_NCHWc.x86", out, Input, Filter, stride, padding, dilation, logical)
+
+
+def _packed(
+    name: str, out: Tensor, data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, logical: Logical
+) -> Tensor:
+    if not tuned.is_known(data.shape, kernel.shape):
+        return out
+    steps = spatial(stride, 2, name), spatial(dilation, 2, name)
+    return mark(out, tuned.packed_workload(name, data, kernel, padding, *steps, out.dtype, logical))
+
+
+def conv_blocked(
+    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, out_dtype: str | None = None,
+    channels: int | None = None, filters: int | None = None,
+) -> Tensor:
+    """``topi.nn.conv_blocked``."""
+    out = nn.conv_blocked(data, kernel, strides, padding, dilation, out_dtype)
+    if not tuned.is_known(data.shape, kernel.shape):
+        return out
+    n = len(data.shape) - 3
+    steps = spatial(strides, n, out.op.name), spatial(dilation, n, out.op.name)
+    return mark(out, tuned.blocked_workload(data, kernel, padding, *steps, out.dtype, channels, filters))
+
+
+def conv2d_transpose_blocked(
+    data: Tensor, kernel: Tensor, kernel_size: Any, strides: Any, padding: Any, output_padding: Any,
+    out_dtype: str | None = None, channels: int | None = None, filters: int | None = None,
+) -> Tensor:
+    """``topi.nn.conv2d_transpose_blocked``."""
+    out = nn.conv2d_transpose_blocked(data, kernel, kernel_size, strides, padding, output_padding, out_dtype)
+    window, steps, extra = (
+        spatial(value, 2, out.op.name, least) for value, least in ((kernel_size, 1), (strides, 1), (output_padding, 0)))
+    workload = tuned.transposed_workload(data, kernel, window, padding, steps, extra, out.dtype, channels, filters)
+    _mark_stage(out, "conv2d_NCHWc", workload)
+    return out
+
+
+def conv2d_winograd_NCHWc(
+    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None
+) -> Tensor:
+    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters."""
+    out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype)
+    _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
+    return out
+
+
+def _mark_stage(out: Tensor, tag: str, workload: tuple[Any, ...]) -> None:
+    """Leave the workload on the stage of an operator that its template schedules."""
+    *_, stage = (op for op in post_order_ops([out.op]) if op.tag == tag)
+    mark(stage.output(0), workload)
+
+
+__all__ = [
+    "conv2d_NCHWc", "conv2d_transpose_blocked", "conv2d_winograd_NCHWc", "conv_blocked", "depthwise_conv2d_NCHWc",
+]

@@ -1,0 +1,164 @@
+"""Convolutions on a GPU: as matrix products in tiles, and of each channel by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import te
+from ...dtype import info
+from ...target import Target
+from ...te.tensor import Tensor
+from .. import nn
+from ..nn.convolution import Convolution, convolution_of, depthwise_of, filter_at, padded_data
+from ..utils import get_const_int
+from . import depthwise, gemm, tuned
+from .machine import Machine
+
+
+def conv(
+    inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
+    kernel_layout: str = "", out_dtype: str | None = None, name: str = "conv", *, target: Target,
+) -> Tensor:
+    """``topi.nn.conv`` as a matmul, or channel by channel; as it is where sizes are not known."""
+    known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
+    layouts = known.data_layout, known.kernel_layout
+    around = (*known.before, *known.after)
+    several = known.groups == 1 or getattr(known.weight["I"], "value", 0) > 1
+    source = padded_data(inp, known) if several else inp
+    if several and gemm.is_tiled((source, filt), None, te.const(known.groups, "int32")):
+        task = f"group_{name}" if known.groups > 1 and name in ("conv1d", "conv2d") else name
+        workload = tuned.conv_workload(task, inp, filt, layouts, known.strides, around, known.dilations, known.groups,
+                                       known.dtype)
+        return _as_matmul(source, filt, known, name, workload, Machine(target))
+    alone = not several and data_layout in ("NCHW", "NHWC") and getattr(known.weight["I"], "value", 0) == 1
+    if not alone or not gemm.is_tiled((inp, filt)):
+        return nn.conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
+
+    def one_filter(c, y, x):
+        at = {"O": c, "I": 0, "H": y, "W": x}
+        return filt(*[at[letter] for letter in known.kernel_layout])
+
+    window = [known.weight[c] for c in known.spatial]
+    return _depthwise(inp, one_filter, window, known.out, (known.before, known.after), known.strides, known.dilations,
+                      data_layout, known.dtype, name, Machine(target))
+
+
+def depthwise_conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None, *,
+    target: Target,
+) -> Tensor:
+    """``topi.nn.depthwise_conv2d_nchw`` by the template of GPUs."""
+    if not gemm.is_tiled((Input, Filter)):
+        return nn.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype)
+    return _alone(Input, Filter, stride, padding, dilation, ("NCHW", "OIHW"), out_dtype, target)
+
+
+def depthwise_conv2d_nhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, kernel_layout: str = "HWOI",
+    out_dtype: str | None = None, *, target: Target,
+) -> Tensor:
+    """``topi.nn.depthwise_conv2d_nhwc`` by the template of GPUs."""
+    if not gemm.is_tiled((Input, Filter)) or kernel_layout not in ("HWOI", "HWIO"):
+        return nn.depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout, out_dtype)
+    return _alone(Input, Filter, stride, padding, dilation, ("NHWC", kernel_layout), out_dtype, target)
+
+
+def _alone(
+    data: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, layouts: tuple[str, str],
+    out_dtype: str | None, target: Target,
+) -> Tensor:
+    known = depthwise_of(data, filt, stride, padding, dilation, *layouts, out_dtype)
+    images = data.shape[layouts[0].index("N")]
+    out = {"N": images, "C": known.channels * known.multiplier, **dict(zip("HW", known.size))}
+    return _depthwise(data, lambda c, y, x: filter_at(filt, known, layouts[1], c, y, x), known.window, out,
+                      (known.before, known.after), known.strides, known.dilations, layouts[0], known.dtype,
+                      "DepthwiseConv2d", Machine(target))
+
+
+def _depthwise(
+    data: Tensor, weight: Callable[..., Any], window: Any, out: dict[str, Any], around: Any, strides: Any,
+    dilations: Any, layout: str, dtype: str, name: str, machine: Machine,
+) -> Tensor:
+    """``weight(channel, y, x)`` reads the filter of a channel of the result, ``around`` is the padding before and
+    after."""
+    images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
+    multiplier = channels // get_const_int(data.shape[layout.index("C")])
+    sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
+                            multiplier, layout == "NHWC", info(data.dtype).bytes, tuple(dilations))
+    workload = tuned.depthwise_workload(data, layout, sizes.window, multiplier, strides, (*around[0], *around[1]),
+                                        dilations, dtype)
+    return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, machine, workload)
+
+
+def _as_matmul(
+    source: Tensor, filt: Tensor, known: Convolution, name: str, workload: tuple[Any, ...] | None, machine: Machine
+) -> Tensor:
+    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places, for each of the
+    groups."""
+    data_layout, kernel_layout, dtype, groups = known.data_layout, known.kernel_layout, known.dtype, known.groups
+    strides, dilations, out = known.strides, known.dilations, {c: get_const_int(v) for c, v in known.out.items()}
+    channels, window = get_const_int(known.weight["I"]), [get_const_int(known.weight[c]) for c in known.spatial]
+    spatial = [c for c in data_layout if c not in "NC"]
+    area = 1
+    for c in spatial:
+        area *= out[c]
+    filters, images = out["C"] // groups, out["N"]
+    terms = channels
+    for w in window:
+        terms *= w
+    last = data_layout.endswith("C")
+
+    def term(k):
+        """Channel and place in the window; channels go fastest, so that the place is the same for whole steps."""
+        if terms == channels:
+            return k, [0] * len(window)
+        at, places = k // channels, []
+        for w in reversed(window):
+            places.append(at % w)
+            at = at // w
+        return k % channels, places[::-1]
+
+    def weights(*index):
+        *group, k, o = index
+        channel, places = term(k)
+        at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, places))}
+        return filt(*[at[c] for c in kernel_layout])
+
+    def image(*index):
+        *group, k, p = index
+        channel, places = term(k)
+        channel = group[0] * channels + channel if group else channel
+        at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
+        rest = p % area if images > 1 else p
+        for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
+            at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
+            rest = rest // out[c]
+        return source(*[at[c] for c in data_layout])
+
+    channel_place = data_layout.index("C")
+    others = tuple(i for i in range(len(data_layout)) if i != channel_place)
+    batch, group_place, filter_place = (), (), (channel_place,)
+    if groups > 1:
+        batch, group_place = (groups,), (gemm.Part(channel_place, filters, False),)
+        filter_place = (gemm.Part(channel_place, filters, True),)
+    if last:
+        made = gemm.product(image, weights, batch, (images * area, filters, terms), dtype, name,
+                       {"batch": group_place, "rows": others, "columns": filter_place}, machine, workload)
+    else:
+        made = gemm.product(weights, image, batch, (filters, images * area, terms), dtype, name,
+                       {"batch": group_place, "rows": filter_place, "columns": others}, machine, workload)
+
+    def unfold(*at):
+        place: Any = 0
+        for i in others:
+            place = place * out[data_layout[i]] + at[i]
+        group, o = (), at[channel_place]
+        if groups > 1:
+            group, o = (o // filters,), o % filters
+        return (made(*group, place, o) if last else made(*group, o, place)).astype(dtype)
+
+    return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
+
+
+__all__ = ["conv", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
