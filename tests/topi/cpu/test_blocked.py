@@ -12,7 +12,8 @@ import tvm
 from tvm import autotvm, relay
 from tvm.autotvm.task.space import ConfigSpace
 from tvm.contrib import graph_executor
-from tvm.topi.cpu import conv_nd, tuned
+from tvm.topi import tuned
+from tvm.topi.cpu import conv_nd
 from tvm.topi.cpu.machine import Machine
 from tvm.topi.nn.blocked import phase, phase_kernels
 
