@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ... import te
@@ -91,6 +92,18 @@ def _depthwise(
     return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, machine, workload)
 
 
+def _term(k: Any, channels: int, window: list[int]) -> tuple[Any, list[Any]]:
+    """The channel and the place in the window of a term of the sum; channels go fastest, so that the place is the same
+    for whole steps."""
+    if prod(window) == 1:
+        return k, [0] * len(window)
+    at, places = k // channels, []
+    for w in reversed(window):
+        places.append(at % w)
+        at = at // w
+    return k % channels, places[::-1]
+
+
 def _as_matmul(
     source: Tensor, filt: Tensor, known: Convolution, name: str, workload: tuple[Any, ...] | None, machine: Machine
 ) -> Tensor:
@@ -100,34 +113,20 @@ def _as_matmul(
     strides, dilations, out = known.strides, known.dilations, {c: get_const_int(v) for c, v in known.out.items()}
     channels, window = get_const_int(known.weight["I"]), [get_const_int(known.weight[c]) for c in known.spatial]
     spatial = [c for c in data_layout if c not in "NC"]
-    area = 1
-    for c in spatial:
-        area *= out[c]
+    area = prod(out[c] for c in spatial)
     filters, images = out["C"] // groups, out["N"]
-    terms = channels
-    for w in window:
-        terms *= w
+    terms = channels * prod(window)
     last = data_layout.endswith("C")
-
-    def term(k):
-        """Channel and place in the window; channels go fastest, so that the place is the same for whole steps."""
-        if terms == channels:
-            return k, [0] * len(window)
-        at, places = k // channels, []
-        for w in reversed(window):
-            places.append(at % w)
-            at = at // w
-        return k % channels, places[::-1]
 
     def weights(*index):
         *group, k, o = index
-        channel, places = term(k)
+        channel, places = _term(k, channels, window)
         at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, places))}
         return filt(*[at[c] for c in kernel_layout])
 
     def image(*index):
         *group, k, p = index
-        channel, places = term(k)
+        channel, places = _term(k, channels, window)
         channel = group[0] * channels + channel if group else channel
         at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
         rest = p % area if images > 1 else p

@@ -10,7 +10,6 @@ from ... import te, tir
 from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
-from ...target import Target
 from ...tir.ir_builder import create
 from ..scatter import nest
 from ..sort import merge_sort, sorted_parts
@@ -328,9 +327,7 @@ def proposal(
     )  # fmt: skip
 
 
-def _proposal_together(
-    inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu: Target
-) -> te.Tensor:
+def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu) -> te.Tensor:
     """The same by many threads: one predicts the boxes of a cell, all sort, and a block for each image suppresses."""
     (batch, _, height, width), dtype = inputs[0].shape, inputs[0].dtype
 
