@@ -32,7 +32,7 @@ from tvm.ir import (
     structural_equal,
 )
 from tvm.ir.diagnostics import Diagnostic, DiagnosticContext, DiagnosticLevel, override_renderer, render_text
-from tvm.ir.prim import Var
+from tvm.ir.prim import Any_, Var
 from tvm.ir.span import render_place
 
 
@@ -44,6 +44,9 @@ def test_types_compare_by_content():
     assert hash(TensorType((2, 3))) == hash(TensorType((2, 3)))
     n, m = Var("n", "int32"), Var("m", "int32")
     assert TensorType((n,)) == TensorType((n,)) != TensorType((m,))
+    assert TensorType((n * 2 + m, 3)) == TensorType((n * 2 + m, 3)) != TensorType((m * 2 + n, 3))
+    assert hash(TensorType((n * 2,))) == hash(TensorType((n * 2,))) and TensorType((n * 2,)) != TensorType((n,))
+    assert TensorType((Any_(), 3)) == TensorType((Any_(), 3)) != TensorType((n, 3))
     assert FuncType([PrimType("int32")], PrimType("bool")) == FuncType([PrimType("int32")], PrimType("bool"))
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from tvm.ir.op import Op
-from tvm.ir.prim import EQ, Call, FloatImm, IntImm, IterVar, Max, Min, Range, Reduce, Select, Var, const
+from tvm.ir.prim import EQ, Call, Cast, FloatImm, IntImm, IterVar, Max, Min, Range, Reduce, Select, Var, const
 from tvm.tir import op
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.intrinsics import CallEffectKind, effect_of
@@ -27,9 +27,12 @@ def test_float_function_has_the_type_of_its_operand(name):
         assert effect_of(call) == CallEffectKind.Pure
 
 
-def test_float_function_of_an_integer_expression_is_refused():
-    with pytest.raises(TypeError, match=r"exp is a function of floats, got int32.*astype"):
-        op.exp(i)
+def test_float_function_takes_whole_numbers_and_truth_values_as_float32():
+    for dtype, wanted in (("int32", "float32"), ("bool", "float32"), ("uint8x4", "float32x4")):
+        call = op.exp(Var("v", dtype))
+        assert call.dtype == wanted and isinstance(call.args[0], Cast) and call.args[0].value.dtype == dtype
+    with pytest.raises(TypeError, match="exp is a function of numbers, got handle"):
+        op.exp(Var("p", "handle"))
 
 
 def test_python_integer_operand_becomes_float32():

@@ -65,6 +65,8 @@ def test_strided_set(rng):
         np.testing.assert_array_equal(evaluate([data, values, *bounds], topi.strided_set), wanted)
         got = evaluate([data, values], lambda a, v: topi.strided_set(a, v, begin, end, strides))
         np.testing.assert_array_equal(got, wanted)
+    short = topi.testing.strided_set_python(np.zeros((3, 4, 3)), np.ones((1, 2, 3)), [1, 1, 0], [2, 3, 3], [1])
+    assert short.sum() == 6 and (short[1, 1:3] == 1).all()
 
 
 # --- gathers ---
@@ -114,6 +116,10 @@ def test_gather_nd(rng):
     batched = rng.integers(0, 4, (1, 3, 2)).astype("int32")
     got = evaluate([data, batched], lambda a, i: topi.gather_nd(a, i, batch_dims=1))
     np.testing.assert_array_equal(got, np.stack([data[n][batched[0, n]] for n in range(3)]))
+    fractions = np.array([[1.8, 0.0, 2.2], [0.4, 1.0, 1.9]], "float32")
+    got = evaluate([data, fractions], topi.gather_nd)
+    np.testing.assert_array_equal(got, data[tuple(fractions.astype("int64"))])
+    np.testing.assert_array_equal(got, topi.testing.gather_nd_python(data, fractions))
     refuses("but the data has 1", topi.gather_nd, te.placeholder((3,)), te.placeholder((2, 5), "int32"))
 
 

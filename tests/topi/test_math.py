@@ -144,9 +144,10 @@ def test_constants_and_sums(rng):
         topi.elemwise_sum([te.placeholder((3,)), te.placeholder((3,), "int32")])
 
 
-def test_functions_of_floats_refuse_integers():
-    with pytest.raises(TypeError, match="exp is a function of floats"):
-        topi.exp(te.placeholder((3,), "int32"))
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_functions_of_floats_take_integers_as_floats(dtype):
+    x = np.array([0, 1, 1], dtype)
+    np.testing.assert_allclose(evaluate([x], topi.exp), np.exp(x.astype("float32")), rtol=1e-6)
 
 
 def test_shape_known_only_when_running(rng):

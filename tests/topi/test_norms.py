@@ -87,6 +87,10 @@ def test_upsampling_of_volumes(rng):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_a_window_beyond_the_tensor_has_the_least_number():
-    got = topi.testing.poolnd_python(np.ones((1, 1, 4), "float32"), [2], [4], [1], [0], [3], "max", ceil_mode=True)
-    assert got[0, 0, 0] == 1 and got[0, 0, -1] == np.finfo("float32").min
+def test_a_window_beyond_the_tensor_counts_as_padding():
+    data = np.full((1, 1, 4), -1, "float32")
+    got = topi.testing.poolnd_python(data, [2], [4], [1], [0], [3], "max", ceil_mode=True)
+    np.testing.assert_array_equal(got, [[[-1, 0, 0]]])
+    image, grads = np.ones((1, 1, 4, 2), "float32"), np.ones((1, 1, 3, 1), "float32")
+    share = topi.testing.pool_grad_nchw(image, grads, (2, 2), (2, 2), (0, 0, 2, 0), "max", True)
+    np.testing.assert_array_equal(share[0, 0], [[1, 0], [0, 0], [1, 0], [0, 0]])

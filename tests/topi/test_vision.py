@@ -131,6 +131,7 @@ def test_roi_align(rng):
         for scale, ratio in ((1.0, 2), (0.5, -1))
         for mode, aligned, weighted in (
             ("avg", False, False), (b"max", False, False), ("avg", True, False), ("max", True, True),
+            (0, False, False), (1, True, False),
         )
     ]  # fmt: skip
 

@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from ..dtype import canonical
-from .prim import IntImm, PrimExpr, const, convert
+from .prim import IntImm, PrimExpr, Var, const, convert
+from .structural import structural_equal, structural_hash
 from .type import Type
+
+
+class _Size:
+    """A size that is computed, or unknown, where types are compared: equal to one that is written alike."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: PrimExpr):
+        self.expr = expr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Size) and structural_equal(self.expr, other.expr)
+
+    def __hash__(self) -> int:
+        return structural_hash(self.expr)
+
+
+def _comparable(size: PrimExpr) -> object:
+    return size.value if isinstance(size, IntImm) else size if isinstance(size, Var) else _Size(size)
 
 
 class TensorType(Type, key="relay.TensorType"):
@@ -21,7 +41,7 @@ class TensorType(Type, key="relay.TensorType"):
         self.span = span
 
     def _content(self):
-        return self.dtype, tuple([s.value if isinstance(s, IntImm) else s for s in self.shape])
+        return self.dtype, tuple([_comparable(s) for s in self.shape])
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:

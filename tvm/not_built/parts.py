@@ -312,14 +312,9 @@ PARTS: dict[str, Part] = {
         " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm simulated_dequantize"
         " simulated_quantize sparse_add sparse_conv2d sparse_dense sparse_transpose",
     ),
-    "tvm.topi.nn.conv2d": Part("the helper", "Workload _get_workload conv2d_infer_layout"),
-    "tvm.topi.nn.depthwise_conv2d": Part("the helper", "Workload _get_workload depthwise_conv2d_infer_layout"),
-    "tvm.topi.generic.conv2d": Part(
-        "the helper", "fallback_schedule_cpu_1x1_int8 fallback_schedule_cpu_common_int8"
-    ),
-    "tvm.topi.x86.conv2d_avx_common": Part("the helper", "_fallback_schedule"),
+    "tvm.topi.nn.conv2d": Part("the helper", "conv2d_infer_layout"),
+    "tvm.topi.nn.depthwise_conv2d": Part("the helper", "depthwise_conv2d_infer_layout"),
     "tvm.topi.x86.conv2d_avx_1x1": Part("the helper", "_fallback_schedule"),
-    "tvm.topi.x86.depthwise_conv2d": Part("the helper", "_fallback_schedule"),
     "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
     "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),

@@ -154,11 +154,20 @@ def _float_operand(name: str, value: Any) -> PrimExpr:
     return value
 
 
+def _as_float(name: str, value: Any) -> PrimExpr:
+    """The one operand of a function of real numbers; whole numbers and truth values are taken as float32."""
+    value = _element(name, value)
+    kind = info(value.dtype)
+    if kind.is_handle:
+        raise ExprTypeError(f"{name} is a function of numbers, got {value.dtype}")
+    return value if kind.is_float else cast(with_lanes("float32", kind.lanes), value)
+
+
 def _float_unary(name: str) -> Callable:
     op = Op.get("tir." + name)
 
     def function(x) -> PrimExpr:
-        x = _float_operand(name, x)
+        x = _as_float(name, x)
         return Call(x.dtype, op, (x,))
 
     function.__name__ = function.__qualname__ = name

@@ -106,8 +106,9 @@ def gather(data, axis, indices):
 
 def gather_nd(a, indices, batch_dims=0):
     """Slices of ``a`` at places given by the first dimension of ``indices``: out[y..., x...] =
-    a[indices[0, y...], ..., indices[m-1, y...], x...]; negative indices count from the end."""
-    check_tensor(a, "gather_nd"), _integers(indices, "gather_nd")
+    a[indices[0, y...], ..., indices[m-1, y...], x...]; negative indices count from the end, and floats count without
+    their fraction."""
+    check_tensor(a, "gather_nd"), check_tensor(indices, "gather_nd")
     if not indices.shape:
         raise ExprValueError("gather_nd: the indices need at least one dimension")
     depth, batch_dims = get_const_int(indices.shape[0]), get_const_int(batch_dims)
@@ -119,7 +120,9 @@ def gather_nd(a, indices, batch_dims=0):
     shape = [*indices.shape[1:], *a.shape[depth + batch_dims :]]
 
     def element(*i):
-        places = [inside(as_index(indices(const(m, "int32"), *i[:own])), a.shape[batch_dims + m]) for m in range(depth)]
+        chosen = [indices(const(m, "int32"), *i[:own]) for m in range(depth)]
+        whole = [primop.cast("int32", index) if info(index.dtype).is_float else as_index(index) for index in chosen]
+        places = [inside(index, a.shape[batch_dims + m]) for m, index in enumerate(whole)]
         return a(*i[:batch_dims], *places, *i[own:])
 
     return te.compute(shape, element, name="T_gather_nd", tag=tag.INJECTIVE)

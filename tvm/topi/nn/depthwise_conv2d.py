@@ -3,8 +3,11 @@
 from ...not_built import name_of as _name_of
 from .convolution import depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from .packed import depthwise_conv2d_NCHWc
+from .workload import Workload, depthwise_workload
 
-__all__ = ["depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
+_get_workload = depthwise_workload
+
+__all__ = ["Workload", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc"]
 
 
 def __getattr__(name: str):

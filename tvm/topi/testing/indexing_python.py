@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 
@@ -10,7 +12,8 @@ def gather_python(data, axis, indices):
 
 
 def gather_nd_python(a_np, indices_np):
-    return a_np[tuple(indices_np)]
+    """Indices that are no integers count without their fraction."""
+    return a_np[tuple(indices_np.astype("int64"))]
 
 
 def strided_slice_python(data, begin, end, strides, slice_mode="end", axes=None):
@@ -29,8 +32,8 @@ def strided_slice_python(data, begin, end, strides, slice_mode="end", axes=None)
 
 def strided_set_python(data, v, begin, end, strides):
     out = data.copy()
-    steps = [1] * len(begin) if strides is None else strides
-    out[tuple(slice(b, e, s) for b, e, s in zip(begin, end, steps))] = v
+    lists = itertools.zip_longest(begin, end, strides or ())
+    out[tuple(slice(*bounds) for bounds in lists)] = v
     return out
 
 

@@ -98,8 +98,8 @@ def poolnd_python(
         for axis, i in zip(axes, place):
             at[axis] = i
         if pool_type == "max":
-            # With ceil_mode a window may lie beyond the tensor.
-            out[tuple(at)] = part.max(tuple(axes), initial=np.finfo(dtype).min)
+            # With ceil_mode a window may lie beyond the tensor; it counts as padding, 0.
+            out[tuple(at)] = part.max(tuple(axes)) if part.size else 0
             continue
         padded = [
             [p for p in line if -b <= p < np_data.shape[axis] + a]
@@ -138,6 +138,8 @@ def pool_grad_nchw(a_np, out_grad_np, pool_size, strides, padding, pool_type, ce
         ys = [y for y in rows[i] if 0 <= y < a_np.shape[2]]
         xs = [x for x in columns[j] if 0 <= x < a_np.shape[3]]
         part = a_np[n, c][np.ix_(ys, xs)]
+        if not part.size:
+            continue
         if pool_type == "max":
             y, x = np.unravel_index(part.argmax(), part.shape)
             grad[n, c, ys[y], xs[x]] += out_grad_np[n, c, i, j]

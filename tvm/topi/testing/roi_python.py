@@ -29,7 +29,7 @@ def _sample(image, y, x):
 def roi_align_nchw_python(
     a_np, rois_np, pooled_size, spatial_scale, sample_ratio, mode=b"avg", aligned=False, weighted_max=False
 ):
-    average = mode in (b"avg", "avg")
+    average = mode in (b"avg", "avg", 0)
     rows, columns = (pooled_size, pooled_size) if isinstance(pooled_size, int) else pooled_size
     out = np.zeros((len(rois_np), a_np.shape[1], rows, columns), "float64")
     for r, roi in enumerate(rois_np):

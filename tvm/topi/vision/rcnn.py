@@ -18,9 +18,11 @@ from .boxes import crew, overlap, suppress
 
 
 def _mode(mode: Any) -> str:
-    text = mode.decode() if isinstance(mode, bytes) else str(mode)
-    if text not in ("avg", "max"):
-        raise ExprValueError(f"roi_align: mode is avg or max, got '{text}'")
+    """Modes have names, and numbers in the order of the names."""
+    names = ("avg", "max")
+    text = mode.decode() if isinstance(mode, bytes) else names[mode] if mode in (0, 1) else str(mode)
+    if text not in names:
+        raise ExprValueError(f"roi_align: mode is avg or max (0 or 1), got '{text}'")
     return text
 
 

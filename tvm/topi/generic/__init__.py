@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..not_built import name_of
-from ..target import Target
-from ..te.schedule import Schedule
-from ..te.tensor import Tensor
-from .schedule import schedule_for
-
-# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
-__path__: list[str] = []
+from ...not_built import name_of
+from ...target import Target
+from ...te.schedule import Schedule
+from ...te.tensor import Tensor
+from ..schedule import schedule_for
 
 
 def _schedule(outs) -> Schedule:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from . import generic, nn
-from .faces import face
-from .nn import depthwise_conv2d_nchw
-from .vision import roi_align_nchw
-
-# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
-__path__: list[str] = []
+from .. import generic, nn
+from ..faces import face
+from ..nn import depthwise_conv2d_nchw
+from ..vision import roi_align_nchw
 
 
 def dense_dynamic(A, B, bias, dtype):

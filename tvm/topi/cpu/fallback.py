@@ -1,0 +1,54 @@
+"""Blocks that a convolution template for CPUs takes for a workload of which nothing is known."""
+
+from __future__ import annotations
+
+from ...autotvm.task.space import FallbackConfigEntity, OtherOptionEntity, SplitEntity, get_factors
+from ...error import TVMError
+from ...target import Target
+from ..nn.workload import Workload
+from .machine import Machine
+
+# Vectors of the output that stay in registers while a window is summed up.
+_MOST_COLUMNS = 31
+
+
+def _largest(size: int, most: int) -> int:
+    """The largest divisor that is not above ``most``."""
+    return max(d for d in get_factors(size) if d <= most)
+
+
+def _split(size: int, block: int) -> SplitEntity:
+    return SplitEntity([size // block, block])
+
+
+def blocks_of(config: FallbackConfigEntity, workload: Workload) -> None:
+    """Set the knobs of a convolution on vectors of channels: channels of one vector, and as many columns of the
+    output as stay in registers."""
+    lanes = Machine(Target.current(allow_none=True) or Target("llvm")).lanes(workload.out_dtype)
+    out_block = _largest(workload.out_filter, lanes)
+    config["tile_ic"] = _split(workload.in_filter, _largest(workload.in_filter, out_block))
+    config["tile_oc"] = _split(workload.out_filter, out_block)
+    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MOST_COLUMNS))
+    config["unroll_kw"] = OtherOptionEntity(False)
+
+
+def int8_blocks_of(config: FallbackConfigEntity, workload: Workload, int32_lanes: int, num_int8_elements: int) -> None:
+    """The same where a dot product of ``num_int8_elements`` pairs adds to each of ``int32_lanes`` sums."""
+    for what, size, block in (
+        ("in", workload.in_filter, num_int8_elements), ("out", workload.out_filter, int32_lanes)
+    ):  # fmt: skip
+        if size % block:
+            raise TVMError(f"conv2d: the {size} channels {what} are no multiple of {block}")
+    config["tile_ic"] = _split(workload.in_filter, num_int8_elements)
+    config["tile_oc"] = _split(workload.out_filter, int32_lanes)
+    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MOST_COLUMNS))
+    config["unroll_kw"] = OtherOptionEntity(False)
+
+
+def int8_blocks_1x1(config: FallbackConfigEntity, workload: Workload, int32_lanes: int, num_int8_elements: int) -> None:
+    """The same for windows of one element, with one row of the output at a time."""
+    int8_blocks_of(config, workload, int32_lanes, num_int8_elements)
+    config["tile_oh"] = OtherOptionEntity(1)
+
+
+__all__ = ["blocks_of", "int8_blocks_1x1", "int8_blocks_of"]
