@@ -102,6 +102,7 @@ typedef void (*TVMFinalizer)(void *resource_handle);
 typedef struct { int32_t num_task; void *sync_handle; } TVMParallelGroupEnv;
 typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv *penv, void *cdata);
 
+struct TVMDeviceApi;
 #define TVM_RUNTIME_ABI_VERSION 1
 typedef struct TVMRuntimeTable {
   uint32_t abi_version;
@@ -117,6 +118,7 @@ typedef struct TVMRuntimeTable {
   int (*check_tensor)(const void *spec, int arg_index, TVMValue value, int code, const DLTensor **out);
   int (*parallel_for)(FTVMParallelLambda body, void *cdata, int64_t extent);
   int (*raise_value)(const char *text, int64_t value); /* last error = text, then value; returns -1 */
+  int (*device_register)(int device_type, const char *name, const struct TVMDeviceApi *api); /* TVMDeviceRegister */
 } TVMRuntimeTable;
 
 /* What check_tensor compares an argument with. A shape entry of -1 accepts any extent; strides, when not NULL, hold
@@ -214,6 +216,90 @@ TVM_DLL int TVMStreamFree(int device_type, int device_id, void *stream);
 /* The stream the calling thread gives work to; NULL for the first one. */
 TVM_DLL int TVMSetStream(int device_type, int device_id, void *stream);
 
+/* ---- devices from outside ----
+ *
+ * A kind of device is a table of functions. Those that can fail return 0, or -1 with the last error set. They may be
+ * called by several threads at once, and device numbers have been checked by `exists`. A later version of the runtime
+ * only appends to the table: fields beyond `size` are NULL. */
+typedef struct { char *format, *arch; const char *data; size_t size; } TVMDeviceImage;
+enum { kTVMKernelHandle, kTVMKernelInt, kTVMKernelFloat, kTVMKernelBfloat };
+typedef struct { uint8_t kind, bytes; } TVMKernelArgType;
+typedef struct { uint64_t bits; /* little endian; a handle is an address */ } TVMKernelArg;
+/* blockIdx.x, .y, .z, threadIdx.x, .y, .z, bytes of dynamic shared memory */
+typedef struct { int64_t field[7]; } TVMLaunchSizes;
+
+typedef struct TVMDeviceKernel {
+  struct TVMDeviceModule *module;
+  char *name;
+  TVMKernelArgType *args;
+  int arg_count;
+  uint8_t *launch; /* field of TVMLaunchSizes that each extent gives */
+  int launch_count;
+  int64_t threads, shared; /* threads of a block or 0; bytes of static shared memory */
+} TVMDeviceKernel;
+
+/* The kernels of a device module; see TVMDeviceModuleLoad. */
+typedef struct TVMDeviceModule {
+  TVMDeviceImage *images;
+  int image_count;
+  TVMDeviceKernel *kernels;
+  int kernel_count;
+  void *native; /* what the device keeps for this module, NULL at first; the device guards it */
+} TVMDeviceModule;
+
+#define TVM_DEVICE_ABI_VERSION 1
+typedef struct TVMDeviceApi {
+  uint32_t abi_version; /* TVM_DEVICE_ABI_VERSION */
+  uint32_t size;        /* sizeof(TVMDeviceApi) */
+  /* Without these there is no device. The address `alloc` gives may be added to; `free` may come before work given to
+   * the device is done. One side of a copy is the device's own memory, the other the host's or its own. A copy to the
+   * host is done when it returns, and one from the host leaves its memory free. */
+  int (*exists)(int device_id);
+  void *(*alloc)(DLDevice device, size_t nbytes, size_t alignment);
+  void (*free)(DLDevice device, void *data);
+  int (*copy)(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
+              DLDevice to_device, size_t nbytes, void *stream);
+  int (*sync)(DLDevice device, void *stream);
+  /* Any of the rest may be NULL. `open` makes a device ready and fails with the reason; it is asked at every use. */
+  int (*open)(int device_id);
+  /* Number `which` is that of Python's Device; the null value stands for what the device does not have. */
+  int (*attribute)(DLDevice device, int which, TVMValue *out, int *out_code);
+  /* Scratch memory: `workspace_free` may hand it to the next asker while work given to the device still uses it. NULL:
+   * `alloc` and `free` do. */
+  void *(*workspace_alloc)(DLDevice device, size_t nbytes);
+  void (*workspace_free)(DLDevice device, void *data);
+  /* Kernels of device modules; NULL where functions of libraries do all the work. `unload` frees `native`. */
+  int (*launch)(TVMDeviceKernel *kernel, int device_id, const TVMKernelArg *args, const TVMLaunchSizes *sizes);
+  void (*unload)(TVMDeviceModule *module);
+  /* The device's own clock; NULL where the host's clock around a synchronisation serves. `timer_stop` frees the timer,
+   * also when it fails. */
+  int (*timer_start)(DLDevice device, void **out_timer);
+  int (*timer_stop)(DLDevice device, void *timer, double *out_seconds);
+  int (*stream_create)(DLDevice device, void **out);
+  int (*stream_free)(DLDevice device, void *stream);
+  int (*stream_set)(DLDevice device, void *stream);
+  /* Work given to the thread's stream from `capture_begin` to `capture_end` is kept as a graph in place of being done;
+   * `capture_end` with no place for the graph drops it. `graph_launch` gives 1 when the graph is not for the stream this
+   * thread has chosen. A device with `capture_begin` has all four, and graph executors on it replay captured runs. */
+  int (*capture_begin)(DLDevice device);
+  int (*capture_end)(DLDevice device, void **out_graph);
+  int (*graph_launch)(DLDevice device, void *graph);
+  void (*graph_free)(DLDevice device, void *graph);
+  /* In the child of a fork, where most drivers are lost. */
+  void (*fork_child)(void);
+} TVMDeviceApi;
+
+/* From now on devices of this type (1 to 127) are this table's, which is copied; its functions must stay loaded. `name`
+ * is what they are called in texts, by tvm.device, and as the "kind" of device modules. A type that has a driver, or a
+ * name that another type has, is refused. */
+TVM_DLL int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api);
+/* The device type of a name; -1 when there is none. */
+TVM_DLL int TVMDeviceTypeOfName(const char *name);
+/* Opens a shared library that brings devices and calls its function
+ *   int TVMDeviceLibraryInit(const TVMRuntimeTable *table);
+ * which registers them (table->device_register) and returns 0, or -1 with the last error set. The library stays open. */
+TVM_DLL int TVMDeviceLibraryLoad(const char *file_name);
+
 /* ---- modules ---- */
 TVM_DLL int TVMModCreate(const char *type_key, TVMFinalizer fin, void *resource, TVMModuleHandle *out);
 TVM_DLL int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out);
@@ -239,7 +325,7 @@ TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size
 #define TVM_SEAL_MAGIC "TVMSEAL1"
 TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
 /* Kernels of a device. Bytes: "TVMDEV01", the length of a JSON text in eight bytes (little endian), the text, images.
- * The text: {"kind": "opencl"|"cuda", "images": [{"format", "arch", "offset" from the end of the text, "size"}],
+ * The text: {"kind": "opencl", "cuda" or another device's name, "images": [{"format", "arch", "offset" from the end of the text, "size"}],
  * "kernels": {name: {"args": [types], "launch": [thread tags], "threads": N, "shared": bytes}}}. A kernel is a function
  * of its arguments followed by the extents in the order of "launch". No driver is touched before the first call. */
 TVM_DLL int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out);

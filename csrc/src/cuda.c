@@ -285,8 +285,8 @@ static int cuda_stream_free(DLDevice device, void *stream) {
 
 /* ---- attributes ---- */
 
-static int cuda_attribute(DLDevice device, DeviceAttribute which, TVMValue *out, int *out_code) {
-  static const struct { DeviceAttribute which; CUdevice_attribute number; } plain[] = {
+static int cuda_attribute(DLDevice device, int which, TVMValue *out, int *out_code) {
+  static const struct { int which; CUdevice_attribute number; } plain[] = {
       {DEVICE_MAX_THREADS_PER_BLOCK, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
       {DEVICE_WARP_SIZE, CU_DEVICE_ATTRIBUTE_WARP_SIZE},
       {DEVICE_MAX_SHARED_MEMORY_PER_BLOCK, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
@@ -299,7 +299,7 @@ static int cuda_attribute(DLDevice device, DeviceAttribute which, TVMValue *out,
   char text[64];
   for (size_t i = 0; i < sizeof plain / sizeof *plain; ++i)
     if (plain[i].which == which) return tvm_attribute_int(tvm_cuda_number(id, plain[i].number), out, out_code);
-  switch (which) {
+  switch ((DeviceAttribute)which) {
     case DEVICE_COMPUTE_VERSION:
       snprintf(text, sizeof text, "%d.%d", tvm_cuda_devices[id].major, tvm_cuda_devices[id].minor);
       return tvm_attribute_text(text, out, out_code);
@@ -359,7 +359,7 @@ static int cuda_timer_stop(DLDevice device, void *self, double *out_seconds) {
   return 0;
 }
 
-void tvm_cuda_fork_child(void) {
+static void cuda_fork_child(void) {
   tvm_cuda_copy_fork_child();
   pthread_mutex_init(&open_lock, NULL);
   pthread_mutex_init(&memory_lock, NULL);
@@ -368,6 +368,8 @@ void tvm_cuda_fork_child(void) {
 }
 
 const DeviceApi tvm_cuda_api = {
+    .open = tvm_cuda_open,
+    .fork_child = cuda_fork_child,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .copy = tvm_cuda_copy,

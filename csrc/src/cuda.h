@@ -119,6 +119,8 @@ void tvm_cuda_capture_to(int device, CUstream stream);
 int tvm_cuda_copy(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
                   DLDevice to_device, size_t nbytes, void *stream);
 void tvm_cuda_copy_fork_child(void);
+/* Opens the driver when it is first asked for; fails with the reason when device `device_id` is not there. */
+int tvm_cuda_open(int device_id);
 int tvm_cuda_launch(DeviceKernel *kernel, int device_id, const KernelArg *args, const LaunchSizes *sizes);
 void tvm_cuda_unload(DeviceModule *module);
 int tvm_cuda_capture_begin(DLDevice device);

@@ -145,10 +145,10 @@ int tvm_cuda_launch(DeviceKernel *k, int device, const KernelArg *args, const La
   for (int i = 0; i < k->arg_count; ++i) pointers[i] = (void *)&args[i].bits;
   for (int i = 0; i < LAUNCH_FIELDS; ++i)
     if (f[i] > INT32_MAX) return tvm_error("kernel %s: a launch extent of %lld is too large", k->name, (long long)f[i]);
-  pthread_mutex_lock(&k->module->lock);
+  pthread_mutex_lock(tvm_module_lock(k->module));
   int status = find_kernel(k, device, &kernel);
   CUresult code = status ? CUDA_SUCCESS : allow_shared(kernel, f[LAUNCH_SHARED]);
-  pthread_mutex_unlock(&k->module->lock);
+  pthread_mutex_unlock(tvm_module_lock(k->module));
   if (status) return -1;
   if (!code)
     code = tvm_cu.cuLaunchKernel(kernel->function, (unsigned)f[0], (unsigned)f[1], (unsigned)f[2], (unsigned)f[3], (unsigned)f[4],

@@ -1,5 +1,6 @@
 /* Device table and the CPU device. A driver that is not there is an error text, never a crash. */
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,34 +13,129 @@
 
 #include "device.h"
 
-static const struct { int type; const char *name; } device_names[] = {
-  {kDLCPU, "cpu"}, {kDLCUDA, "cuda"}, {kDLCUDAHost, "cuda_host"}, {kDLOpenCL, "opencl"},
-  {kDLVulkan, "vulkan"}, {kDLMetal, "metal"}, {kDLVPI, "vpi"}, {kDLROCM, "rocm"},
-  {kDLROCMHost, "rocm_host"}, {kDLExtDev, "ext_dev"}, {kDLCUDAManaged, "cuda_managed"}, {kDLOneAPI, "oneapi"},
-  {kDLWebGPU, "webgpu"}, {kDLHexagon, "hexagon"}, {32, "aocl"}, {33, "sdaccel"}, {34, "opengl"}, {35, "microdev"},
+/* One row for each device type: its name, and its driver where there is one. Rows are only ever filled in. */
+typedef struct { _Atomic(const char *) name; _Atomic(const DeviceApi *) api; } DeviceRow;
+
+static DeviceRow rows[DEVICE_TYPES] = {
+  [kDLCPU] = {"cpu", &tvm_cpu_api}, [kDLCUDA] = {"cuda", &tvm_cuda_api}, [kDLCUDAHost] = {"cuda_host", &tvm_cpu_api},
+  [kDLOpenCL] = {"opencl", &tvm_opencl_api}, [kDLVulkan] = {"vulkan", NULL}, [kDLMetal] = {"metal", NULL},
+  [kDLVPI] = {"vpi", NULL}, [kDLROCM] = {"rocm", NULL}, [kDLROCMHost] = {"rocm_host", NULL},
+  [kDLExtDev] = {"ext_dev", NULL}, [kDLCUDAManaged] = {"cuda_managed", NULL}, [kDLOneAPI] = {"oneapi", NULL},
+  [kDLWebGPU] = {"webgpu", NULL}, [kDLHexagon] = {"hexagon", NULL}, [32] = {"aocl", NULL}, [33] = {"sdaccel", NULL},
+  [34] = {"opengl", NULL}, [35] = {"microdev", NULL},
 };
 
+static bool is_type(int device_type) { return device_type > 0 && device_type < DEVICE_TYPES; }
+
 const char *TVMDeviceTypeName(int device_type) {
-  for (size_t i = 0; i < sizeof device_names / sizeof *device_names; ++i)
-    if (device_names[i].type == device_type) return device_names[i].name;
-  return "unknown device";
+  const char *name = is_type(device_type) ? atomic_load(&rows[device_type].name) : NULL;
+  return name ? name : "unknown device";
+}
+
+int TVMDeviceTypeOfName(const char *name) {
+  for (int type = 1; type < DEVICE_TYPES; ++type) {
+    const char *own = atomic_load(&rows[type].name);
+    if (own && !strcmp(own, name)) return type;
+  }
+  return -1;
+}
+
+const DeviceApi *tvm_driver(int device_type) { return is_type(device_type) ? atomic_load(&rows[device_type].api) : NULL; }
+
+static const DeviceApi *refuse_type(DLDevice device) {
+  char names[512] = "";
+  size_t used = 0;
+  for (int type = 1; type < DEVICE_TYPES && used < sizeof names; ++type)
+    if (tvm_driver(type) && type != kDLCUDAHost)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", TVMDeviceTypeName(type));
+  tvm_set_error("%s(%d): this runtime has no driver for the device; it has drivers for %s",
+                TVMDeviceTypeName(device.device_type), (int)device.device_id, names);
+  return NULL;
 }
 
 const DeviceApi *tvm_device(DLDevice device) {
-  if (device.device_id < 0) {
-    tvm_set_error("%s(%d): a device has a number of 0 or more", TVMDeviceTypeName(device.device_type), (int)device.device_id);
+  int type = device.device_type, id = device.device_id;
+  if (id < 0) {
+    tvm_set_error("%s(%d): a device has a number of 0 or more", TVMDeviceTypeName(type), id);
     return NULL;
   }
-  switch (device.device_type) {
-    case kDLCPU:
-    case kDLCUDAHost: return &tvm_cpu_api;
-    case kDLOpenCL: return tvm_opencl_open(device.device_id) ? NULL : &tvm_opencl_api;
-    case kDLCUDA: return tvm_cuda_open(device.device_id) ? NULL : &tvm_cuda_api;
-    default: break;
-  }
-  tvm_set_error("%s(%d): this runtime has no driver for the device; it has drivers for cpu, cuda and opencl",
-                TVMDeviceTypeName(device.device_type), (int)device.device_id);
+  const DeviceApi *api = tvm_driver(type);
+  if (!api) return refuse_type(device);
+  if (api->open) return api->open(id) ? NULL : api;
+  if (api->exists(id)) return api;
+  tvm_set_error("%s(%d): there is no such device", TVMDeviceTypeName(type), id);
   return NULL;
+}
+
+void tvm_devices_fork_child(void) {
+  for (int type = 1; type < DEVICE_TYPES; ++type) {
+    const DeviceApi *api = tvm_driver(type);
+    if (api && api->fork_child) api->fork_child();
+  }
+}
+
+/* ---- devices from outside ---- */
+
+static int check_api(const char *name, const DeviceApi *api) {
+  if (api->abi_version != TVM_DEVICE_ABI_VERSION || api->size < offsetof(DeviceApi, open))
+    return tvm_error("device %s: its table is of version %u and %u bytes; this runtime knows version %u", name,
+                     (unsigned)api->abi_version, (unsigned)api->size, (unsigned)TVM_DEVICE_ABI_VERSION);
+  if (!api->exists || !api->alloc || !api->free || !api->copy || !api->sync)
+    return tvm_error("device %s: its table lacks one of exists, alloc, free, copy and sync", name);
+  return 0;
+}
+
+static int add_driver(int device_type, const char *name, const DeviceApi *api) {
+  int named = TVMDeviceTypeOfName(name);
+  if (tvm_driver(device_type)) return tvm_error("device %s: type %d has a driver already, that of %s", name, device_type,
+                                                TVMDeviceTypeName(device_type));
+  if (named >= 0 && named != device_type) return tvm_error("device %s: type %d has that name", name, named);
+  if (named < 0 && atomic_load(&rows[device_type].name))
+    return tvm_error("device %s: type %d is called %s", name, device_type, TVMDeviceTypeName(device_type));
+  DeviceApi *own = calloc(1, sizeof *own);
+  char *own_name = strdup(name);
+  if (!own || !own_name) {
+    free(own);
+    free(own_name);
+    return tvm_error("out of memory");
+  }
+  memcpy(own, api, api->size < sizeof *own ? api->size : sizeof *own);
+  bool half = own->capture_begin && !(own->capture_end && own->graph_launch && own->graph_free);
+  half = half || (own->workspace_alloc && !own->workspace_free) || (own->timer_start && !own->timer_stop);
+  if (half || (own->launch && tvm_register_module_loader(name))) {
+    free(own);
+    free(own_name);
+    return half ? tvm_error("device %s: its table has one function of a group and lacks another", name) : -1;
+  }
+  if (named < 0) atomic_store(&rows[device_type].name, own_name);
+  else free(own_name);
+  atomic_store(&rows[device_type].api, own);
+  return 0;
+}
+
+int TVMDeviceRegister(int device_type, const char *name, const TVMDeviceApi *api) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  if (!name || !*name || !api) return tvm_error("TVMDeviceRegister: a name and a table are wanted");
+  if (!is_type(device_type)) return tvm_error("device %s: its type is %d; types are 1 to %d", name, device_type, DEVICE_TYPES - 1);
+  if (check_api(name, api)) return -1;
+  pthread_mutex_lock(&lock);
+  int status = add_driver(device_type, name, api);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+int TVMDeviceLibraryLoad(const char *file_name) {
+  void *library = dlopen(file_name, RTLD_NOW | RTLD_LOCAL), *address;
+  if (!library) return tvm_error("the library of a device cannot be opened: %s", dlerror());
+  int (*init)(const TVMRuntimeTable *);
+  if (!(address = dlsym(library, "TVMDeviceLibraryInit"))) {
+    dlclose(library);
+    return tvm_error("%s brings no devices: it has no function TVMDeviceLibraryInit", file_name);
+  }
+  memcpy(&init, &address, sizeof address);
+  tvm_set_error("%s failed to register its devices", file_name);
+  /* Not closed when it fails: it may have registered some. */
+  return init(TVMGetRuntimeTable()) ? -1 : 0;
 }
 
 int TVMDeviceExists(DLDevice device) {
@@ -69,7 +165,7 @@ int TVMDeviceGetAttribute(DLDevice device, int which, TVMValue *out, int *out_co
   if (which == DEVICE_EXIST) return tvm_attribute_int(TVMDeviceExists(device), out, out_code);
   const DeviceApi *api = tvm_device(device);
   if (!api) return -1;
-  return api->attribute ? api->attribute(device, (DeviceAttribute)which, out, out_code) : 0;
+  return api->attribute ? api->attribute(device, which, out, out_code) : 0;
 }
 
 /* ---- streams: work of one stream is done in order; 0 is the stream every thread starts with ---- */
@@ -102,10 +198,9 @@ int TVMSetStream(int device_type, int device_id, void *stream) {
 
 /* ---- the device a thread works on ---- */
 
-enum { DEVICE_TYPES = 36 };
 static _Thread_local int chosen[DEVICE_TYPES];
 
-int tvm_current_device(int device_type) { return device_type >= 0 && device_type < DEVICE_TYPES ? chosen[device_type] : 0; }
+int tvm_current_device(int device_type) { return is_type(device_type) ? chosen[device_type] : 0; }
 
 int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {
   (void)ret, (void)ret_code, (void)resource;
@@ -113,7 +208,7 @@ int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_co
     return tvm_error("__tvm_set_device: expected the type and the number of a device");
   DLDevice device = {(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
   if (!tvm_device(device)) return -1;
-  if (device.device_type < DEVICE_TYPES) chosen[device.device_type] = device.device_id;
+  chosen[device.device_type] = device.device_id;
   return 0;
 }
 

@@ -10,15 +10,28 @@
 static const char MAGIC[] = "TVMDEV01";
 enum { MAGIC_SIZE = 8, HEADER_SIZE = 16 };
 
-static const struct { const char *name; int device_type; const DeviceApi *api; } KINDS[] = {
-    {"opencl", kDLOpenCL, &tvm_opencl_api}, {"cuda", kDLCUDA, &tvm_cuda_api}};
+/* A device module, and what its device need not know of it. */
+typedef struct {
+  DeviceModule shared;
+  const DeviceApi *api;
+  int device_type;
+  char *bytes;
+  size_t size;
+  pthread_mutex_t lock;
+} LoadedModule;
+
+static LoadedModule *loaded(DeviceModule *shared) { return (LoadedModule *)shared; }
+
+pthread_mutex_t *tvm_module_lock(DeviceModule *shared) { return &loaded(shared)->lock; }
+
 static const struct { const char *tag; int field; } LAUNCH_TAGS[] = {
     {"blockIdx.x", 0}, {"blockIdx.y", 1}, {"blockIdx.z", 2}, {"threadIdx.x", LAUNCH_BLOCK},
     {"threadIdx.y", LAUNCH_BLOCK + 1}, {"threadIdx.z", LAUNCH_BLOCK + 2}, {"tir.use_dyn_shared_memory", LAUNCH_SHARED}};
 
 static void module_free(void *self) {
-  DeviceModule *m = self;
-  if (m->native) m->api->unload(m);
+  LoadedModule *own = self;
+  DeviceModule *m = &own->shared;
+  if (m->native && own->api->unload) own->api->unload(m);
   for (int i = 0; m->images && i < m->image_count; ++i) {
     free(m->images[i].format);
     free(m->images[i].arch);
@@ -30,9 +43,9 @@ static void module_free(void *self) {
   }
   free(m->images);
   free(m->kernels);
-  free(m->bytes);
-  pthread_mutex_destroy(&m->lock);
-  free(m);
+  free(own->bytes);
+  pthread_mutex_destroy(&own->lock);
+  free(own);
 }
 
 /* ---- calling ---- */
@@ -64,7 +77,7 @@ static int wrong_argument(const DeviceKernel *k, int index, const char *wanted) 
 static int read_argument(const DeviceKernel *k, int index, TVMValue value, int code, KernelArg *out) {
   ArgType type = k->args[index];
   out->bits = 0;
-  if (type.kind == ARG_HANDLE) {
+  if (type.kind == kTVMKernelHandle) {
     bool tensor = code == kTVMDLTensorHandle || code == kTVMNDArrayHandle;
     if (!tensor && code != kTVMOpaqueHandle && code != kTVMNullptr) return wrong_argument(k, index, "an array");
     if (!tensor) {
@@ -72,22 +85,23 @@ static int read_argument(const DeviceKernel *k, int index, TVMValue value, int c
       return 0;
     }
     const DLTensor *t = value.v_handle;
-    if (t->device.device_type != k->module->device_type)
+    int wanted = loaded(k->module)->device_type;
+    if (t->device.device_type != wanted)
       return tvm_error("kernel %s: argument %d: expected an array on %s, got one on %s", k->name, index,
-                       TVMDeviceTypeName(k->module->device_type), TVMDeviceTypeName(t->device.device_type));
+                       TVMDeviceTypeName(wanted), TVMDeviceTypeName(t->device.device_type));
     out->bits = (uint64_t)(uintptr_t)t->data + t->byte_offset;
     return 0;
   }
   bool real = code == kTVMArgFloat;
   if (!real && code != kTVMArgInt && code != kTVMArgBool) return wrong_argument(k, index, "a number");
-  if (type.kind == ARG_INT) {
+  if (type.kind == kTVMKernelInt) {
     if (real) return wrong_argument(k, index, "an integer");
     memcpy(&out->bits, &value.v_int64, 8);
     return 0;
   }
   double number = real ? value.v_float64 : (double)value.v_int64;
   float single = (float)number;
-  if (type.kind == ARG_BFLOAT) out->bits = bfloat_of(number);
+  if (type.kind == kTVMKernelBfloat) out->bits = bfloat_of(number);
   else if (type.bytes == 2) out->bits = half_of(number);
   else if (type.bytes == 4) memcpy(&out->bits, &single, 4);
   else memcpy(&out->bits, &number, 8);
@@ -112,7 +126,8 @@ int tvm_call_kernel(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_c
   }
   for (int i = 0; i < LAUNCH_SHARED; ++i)
     if (sizes.field[i] == 0) return 0; /* nothing to compute */
-  DLDevice device = {k->module->device_type, tvm_current_device(k->module->device_type)};
+  int type = loaded(k->module)->device_type;
+  DLDevice device = {type, tvm_current_device(type)};
   const DeviceApi *api = tvm_device(device);
   if (!api) return -1;
   return api->launch(k, device.device_id, given, &sizes);
@@ -130,17 +145,17 @@ static const Json *member(const Json *object, const char *key, JsonKind kind) {
 }
 
 static int read_type(const char *text, ArgType *out) {
-  static const struct { const char *prefix; ArgKind kind; } kinds[] = {
-      {"bfloat", ARG_BFLOAT}, {"float", ARG_FLOAT}, {"uint", ARG_INT}, {"int", ARG_INT}};
-  if (!strcmp(text, "handle")) return *out = (ArgType){ARG_HANDLE, 8}, 0;
-  if (!strcmp(text, "bool")) return *out = (ArgType){ARG_INT, 1}, 0;
+  static const struct { const char *prefix; int kind; } kinds[] = {
+      {"bfloat", kTVMKernelBfloat}, {"float", kTVMKernelFloat}, {"uint", kTVMKernelInt}, {"int", kTVMKernelInt}};
+  if (!strcmp(text, "handle")) return *out = (ArgType){kTVMKernelHandle, 8}, 0;
+  if (!strcmp(text, "bool")) return *out = (ArgType){kTVMKernelInt, 1}, 0;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
     size_t length = strlen(kinds[i].prefix);
     if (strncmp(text, kinds[i].prefix, length)) continue;
     char *end;
     long bits = strtol(text + length, &end, 10);
-    bool known = bits == 16 || bits == 32 || bits == 64 || (bits == 8 && kinds[i].kind == ARG_INT);
-    if (kinds[i].kind == ARG_BFLOAT) known = bits == 16;
+    bool known = bits == 16 || bits == 32 || bits == 64 || (bits == 8 && kinds[i].kind == kTVMKernelInt);
+    if (kinds[i].kind == kTVMKernelBfloat) known = bits == 16;
     if (*end || !known) break;
     *out = (ArgType){(uint8_t)kinds[i].kind, (uint8_t)(bits / 8)};
     return 0;
@@ -191,16 +206,15 @@ static int read_image(const Json *json, const char *data, size_t size, DeviceIma
   return out->format && out->arch ? 0 : tvm_error("out of memory");
 }
 
-static int read_module(DeviceModule *m, const Json *json, const char *data, size_t size) {
+static int read_module(LoadedModule *own, const Json *json, const char *data, size_t size) {
+  DeviceModule *m = &own->shared;
   const Json *kind = member(json, "kind", JSON_STRING), *images = member(json, "images", JSON_ARRAY);
   const Json *kernels = member(json, "kernels", JSON_OBJECT);
   if (!kind || !images || !kernels) return -1;
-  for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; ++i) {
-    if (strcmp(kind->text, KINDS[i].name)) continue;
-    m->device_type = KINDS[i].device_type;
-    m->api = KINDS[i].api;
-  }
-  if (!m->device_type) return tvm_error("device module: this runtime has no driver for kernels of kind '%s'", kind->text);
+  own->device_type = TVMDeviceTypeOfName(kind->text);
+  own->api = tvm_driver(own->device_type);
+  if (!own->api || !own->api->launch)
+    return tvm_error("device module: this runtime has no driver for kernels of kind '%s'", kind->text);
   m->images = calloc((size_t)images->count + 1, sizeof *m->images);
   m->kernels = calloc((size_t)kernels->count + 1, sizeof *m->kernels);
   if (!m->images || !m->kernels) return tvm_error("out of memory");
@@ -211,7 +225,7 @@ static int read_module(DeviceModule *m, const Json *json, const char *data, size
   return 0;
 }
 
-static int read_bytes(DeviceModule *m) {
+static int read_bytes(LoadedModule *m) {
   uint64_t length;
   if (m->size < HEADER_SIZE || memcmp(m->bytes, MAGIC, MAGIC_SIZE)) return corrupt("they do not start with 'TVMDEV01'");
   memcpy(&length, m->bytes + MAGIC_SIZE, 8);
@@ -225,7 +239,7 @@ static int read_bytes(DeviceModule *m) {
 }
 
 int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out) {
-  DeviceModule *m = calloc(1, sizeof *m);
+  LoadedModule *m = calloc(1, sizeof *m);
   if (!m) return tvm_error("out of memory");
   pthread_mutex_init(&m->lock, NULL);
   m->size = size;
@@ -233,34 +247,37 @@ int TVMDeviceModuleLoad(const void *bytes, size_t size, TVMModuleHandle *out) {
   int status = (m->bytes = malloc(size ? size : 1)) ? 0 : tvm_error("out of memory");
   if (!status && size) memcpy(m->bytes, bytes, size);
   if (!status) status = read_bytes(m);
-  const char *kind = m->device_type == kDLCUDA ? "cuda" : "opencl";
-  if (!status) status = TVMModCreate(kind, module_free, m, &mod);
+  if (!status) status = TVMModCreate(TVMDeviceTypeName(m->device_type), module_free, m, &mod);
   if (status) {
     module_free(m);
     return -1;
   }
-  for (int i = 0; i < m->kernel_count && !status; ++i)
-    status = tvm_module_builtin(mod, m->kernels[i].name, tvm_call_kernel, &m->kernels[i]);
+  DeviceKernel *kernels = m->shared.kernels;
+  for (int i = 0; i < m->shared.kernel_count && !status; ++i)
+    status = tvm_module_builtin(mod, kernels[i].name, tvm_call_kernel, &kernels[i]);
   if (status) TVMModFree(mod);
   else *out = mod;
   return status;
 }
 
 const void *TVMDeviceModuleBytes(TVMModuleHandle mod, size_t *out_size) {
-  const DeviceModule *m = tvm_module_resource(mod, module_free);
+  const LoadedModule *m = tvm_module_resource(mod, module_free);
   *out_size = m ? m->size : 0;
   return m ? m->bytes : NULL;
 }
 
-static int add_device(TVMModuleHandle mod, void *found) {
-  const DeviceModule *m = tvm_module_resource(mod, module_free);
-  if (m) *(uint64_t *)found |= (uint64_t)1 << m->device_type;
+static int add_device(TVMModuleHandle mod, void *types) {
+  const LoadedModule *m = tvm_module_resource(mod, module_free);
+  if (m) ((bool *)types)[m->device_type] = true;
   return 0;
 }
 
-uint64_t tvm_module_devices(TVMModuleHandle mod) {
-  uint64_t found = 0;
-  return tvm_module_walk(mod, add_device, &found) ? 0 : found;
+int tvm_module_devices(TVMModuleHandle mod, bool types[DEVICE_TYPES]) {
+  int count = 0;
+  memset(types, 0, DEVICE_TYPES * sizeof *types);
+  if (tvm_module_walk(mod, add_device, types)) return 0;
+  for (int type = 0; type < DEVICE_TYPES; ++type) count += types[type];
+  return count;
 }
 
 /* ---- modules packed into a library ---- */
@@ -274,6 +291,17 @@ static int load_binary(TVMValue *args, int *codes, int n, TVMValue *ret, int *re
   ret->v_handle = mod;
   *ret_code = kTVMModuleHandle;
   return 0;
+}
+
+int tvm_register_module_loader(const char *kind) {
+  char name[128];
+  TVMFunctionHandle loader;
+  if (snprintf(name, sizeof name, "runtime.module.loadbinary_%s", kind) >= (int)sizeof name)
+    return tvm_error("device %s: the name is too long", kind);
+  if (TVMFuncCreateFromCFunc(load_binary, NULL, NULL, &loader)) return -1;
+  int status = TVMFuncRegisterGlobal(name, loader, 1);
+  TVMFuncFree(loader);
+  return status;
 }
 
 void tvm_register_device_modules(void) {

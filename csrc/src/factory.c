@@ -56,20 +56,11 @@ static int give_module(TVMModuleHandle mod, TVMValue *ret, int *ret_code) {
   return 0;
 }
 
-/* The device of the arguments: one device, or its type and its number. */
-static int device_of(const TVMValue *args, const int *codes, int n, DLDevice *out) {
-  if (n == 1 && codes[0] == kTVMDevice) *out = args[0].v_device;
-  else if (n == 2 && codes[0] == kTVMArgInt && codes[1] == kTVMArgInt)
-    *out = (DLDevice){(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
-  else return tvm_error("an executor needs one device, as in lib['default'](tvm.cpu())");
-  return 0;
-}
-
 static int create_executor(const Factory *f, const TVMValue *args, const int *codes, int n, TVMValue *ret, int *ret_code) {
-  DLDevice device;
+  DeviceList devices;
   TVMModuleHandle made;
-  if (device_of(args, codes, n, &device)) return -1;
-  if (tvm_graph_create(f->graph.data, f->graph.size, f->library, device, &made)) return -1;
+  if (tvm_device_list(args, codes, n, &devices)) return -1;
+  if (tvm_graph_create(f->graph.data, f->graph.size, f->library, &devices, &made)) return -1;
   if (f->bare || !tvm_graph_use_params(made, f->block->params)) return give_module(made, ret, ret_code);
   TVMModFree(made);
   return -1;

@@ -1,7 +1,8 @@
 /* The graph executor: kernels called in order over memory planned when compiling.
  *
- * `tvm.graph_executor.create(json, module, device_type, device_id)` gives a module whose functions set inputs, run, and
- * hand out results. Everything in the JSON is checked before it is used.
+ * `tvm.graph_executor.create(json, module, device_type, device_id, ...)` gives a module whose functions set inputs, run,
+ * and hand out results. Everything in the JSON is checked before it is used. Each value lies on the device that its
+ * "device_index" names; nodes named "__copy" bring values from one device to another.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -51,6 +52,10 @@ static void graph_free(void *self) {
 
 static int call_node(Graph *g, int i) {
   GraphNode *n = &g->nodes[i];
+  if (n->is_copy) {
+    ++g->copies;
+    return TVMArrayCopyFromTo(&g->tensors[n->inputs[0]], &g->tensors[n->first_entry], NULL);
+  }
   if (!n->function) return 0;
   TVMValue ret;
   int code = kTVMNullptr;
@@ -66,7 +71,8 @@ static int run_node(Graph *g, int i) {
 
 /* A node's own time needs its end: work given to a device goes on after the call. */
 static int run_to_end(Graph *g, int i) {
-  return run_node(g, i) ? -1 : TVMSynchronize(g->device.device_type, g->device.device_id, NULL);
+  const DLDevice *device = &g->nodes[i].device;
+  return run_node(g, i) ? -1 : TVMSynchronize(device->device_type, device->device_id, NULL);
 }
 
 static int run_nodes(Graph *g) {
@@ -80,7 +86,7 @@ static int run_nodes(Graph *g) {
 /* Only compiled code whose calls are all kernels does the same again when it is replayed. */
 static bool is_static(const Graph *g) {
   for (int i = 0; i < g->node_count; ++i)
-    if (g->nodes[i].function && g->nodes[i].function->resource) return false;
+    if (g->nodes[i].is_copy || (g->nodes[i].function && g->nodes[i].function->resource)) return false;
   return true;
 }
 
@@ -113,7 +119,7 @@ static int run_once(Graph *g) {
   if (run_nodes(g)) return -1;
   if (!g->capture) return 0;
   /* The first run has loaded what the kernels need. Arrays that change with every run are not worth a capture. */
-  g->capture = api->capture_begin && !tvm_watch_end() && is_static(g) && (g->captures < 4 || g->replays >= 2 * g->captures);
+  g->capture = !tvm_watch_end() && is_static(g) && (g->captures < 4 || g->replays >= 2 * g->captures);
   if (g->capture) capture_run(g, api);
   return 0;
 }
@@ -328,16 +334,27 @@ PACKED(packed_profile_run) {
   return status;
 }
 
+/* Whether the device of the graph can keep a run and replay it; a run over several devices is none of them's. */
+static bool can_capture(const Graph *g) {
+  const DeviceApi *api = g->many_devices ? NULL : tvm_driver(g->device.device_type);
+  return api && api->capture_begin;
+}
+
 /* Whether runs are captured and replayed: asks, or sets. */
 PACKED(packed_graph_capture) {
   Graph *g = self;
   if (n > 0) {
     if (codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("graph executor: graph_capture takes true or false");
-    g->capture = args[0].v_int64 != 0;
+    g->capture = args[0].v_int64 != 0 && can_capture(g);
     g->captures = g->replays = 0;
     if (!g->capture) graph_drop_capture(g);
   }
   return give_int(g->captured != NULL, ret, ret_code);
+}
+
+PACKED(packed_num_copies) {
+  (void)args, (void)codes, (void)n;
+  return give_int(((Graph *)self)->copies, ret, ret_code);
 }
 
 /* Whether runs flush denormal numbers: asks, or sets. */
@@ -417,6 +434,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"get_num_inputs", packed_num_inputs},
     {"get_num_outputs", packed_num_outputs},
     {"get_num_nodes", packed_num_nodes},
+    {"get_num_copies", packed_num_copies},
     {"get_input_index", packed_input_index},
     {"get_input_name", packed_input_name},
     {"describe_input", packed_describe_input},
@@ -431,18 +449,18 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"share_arrays", packed_share_arrays},
 };
 
-int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLDevice device, TVMModuleHandle *out) {
+int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, const DeviceList *devices, TVMModuleHandle *out) {
   Graph *g = calloc(1, sizeof *g);
   if (!g) return tvm_error("out of memory");
-  g->device = device;
+  g->devices = *devices;
   g->library = library;
   const char *wanted = getenv("TVM_CUDA_GRAPH");
-  g->capture = device.device_type == kDLCUDA && !(wanted && !strcmp(wanted, "0"));
   TVMModRetain(g->library);
   Json *json = NULL;
   TVMModuleHandle mod = NULL;
   int status = tvm_flush_default(&g->flush_denormals) || json_parse(text, size, &json) || graph_read(g, json) ? -1 : 0;
   json_free(json);
+  g->capture = !status && can_capture(g) && !(wanted && !strcmp(wanted, "0"));
   if (!status) status = TVMModCreate("GraphExecutor", graph_free, g, &mod);
   if (status) {
     graph_free(g);
@@ -465,15 +483,41 @@ int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params) {
   return 0;
 }
 
+static int add_device(DeviceList *list, DLDevice device) {
+  if (list->count == sizeof list->items / sizeof *list->items) return tvm_error("an executor on more than %d devices", list->count);
+  for (int i = 0; i < list->count; ++i)
+    if (list->items[i].device_type == device.device_type)
+      return tvm_error("an executor has one device of a kind; it was given two of kind %s", TVMDeviceTypeName(device.device_type));
+  list->items[list->count++] = device;
+  return 0;
+}
+
+int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out) {
+  out->count = 0;
+  for (int i = 0; i < n; ++i) {
+    DLDevice device;
+    if (codes[i] == kTVMDevice) device = args[i].v_device;
+    else if (i + 1 < n && codes[i] == kTVMArgInt && codes[i + 1] == kTVMArgInt) {
+      device = (DLDevice){(int32_t)args[i].v_int64, (int32_t)args[i + 1].v_int64};
+      ++i;
+    } else {
+      out->count = 0;
+      break;
+    }
+    if (add_device(out, device)) return -1;
+  }
+  return out->count ? 0 : tvm_error("an executor needs its devices, as in lib['default'](tvm.cpu())");
+}
+
 PACKED(packed_create) {
   (void)self;
   const char *text;
   if (need(n, 4, "create") || text_of(args[0], codes[0], &text)) return -1;
   if (codes[1] != kTVMModuleHandle) return tvm_error("graph executor: the second argument is the compiled module");
-  if (codes[2] != kTVMArgInt || codes[3] != kTVMArgInt) return tvm_error("graph executor: a device is two integers, its type and its number");
-  DLDevice device = {(int32_t)args[2].v_int64, (int32_t)args[3].v_int64};
+  DeviceList devices;
   TVMModuleHandle mod;
-  if (tvm_graph_create(text, strlen(text), args[1].v_handle, device, &mod)) return -1;
+  if (tvm_device_list(args + 2, codes + 2, n - 2, &devices)) return -1;
+  if (tvm_graph_create(text, strlen(text), args[1].v_handle, &devices, &mod)) return -1;
   ret->v_handle = mod;
   *ret_code = kTVMModuleHandle;
   return 0;

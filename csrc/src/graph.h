@@ -8,11 +8,12 @@
 
 typedef struct {
   char *name;
-  bool is_input;
+  bool is_input, is_copy; /* a copy of a value to another device */
+  DLDevice device;        /* of its results */
   int first_entry, entry_count;
   int input_count;
   int *inputs; /* entries */
-  TVMFunctionHandle function; /* NULL for inputs and reshapes */
+  TVMFunctionHandle function; /* NULL for inputs, views and copies */
   TVMValue *args;
   int *codes;
   int arg_count;
@@ -34,7 +35,11 @@ typedef struct {
 typedef struct { bool in_place; char *data; } OutputTarget;
 
 typedef struct TVMGraph {
+  DeviceList devices;
+  /* The device of all values where they have one; of several, the first. */
   DLDevice device;
+  bool many_devices;
+  int64_t copies; /* values copied from device to device so far */
   TVMModuleHandle library;
   GraphNode *nodes;
   int node_count;
@@ -57,7 +62,7 @@ typedef struct TVMGraph {
   int captures, replays;
 } Graph;
 
-/* Fills a graph of zeros that knows its device and its library. */
+/* Fills a graph of zeros that knows its devices and its library. */
 int graph_read(Graph *g, const Json *json);
 void graph_drop_capture(Graph *g);
 

@@ -46,10 +46,11 @@ static bool same_device(DLDevice a, DLDevice b) { return a.device_type == b.devi
 /* An array that kernels can use as it lies. */
 static int check_in_place(const Graph *g, int entry, const DLTensor *array, const char *name) {
   if (graph_same_tensor(array, g->entries[entry].own, name)) return -1;
-  if (!same_device(array->device, g->device))
+  DLDevice wanted = g->tensors[entry].device;
+  if (!same_device(array->device, wanted))
     return tvm_error("graph executor: '%s' lies on %s(%d) and cannot be used in place on %s(%d)", name,
                      TVMDeviceTypeName(array->device.device_type), (int)array->device.device_id,
-                     TVMDeviceTypeName(g->device.device_type), (int)g->device.device_id);
+                     TVMDeviceTypeName(wanted.device_type), (int)wanted.device_id);
   if (!tvm_is_compact(array)) return tvm_error("graph executor: '%s' must be compact to be used in place", name);
   if ((uintptr_t)data_of(array) % 64)
     return tvm_error("graph executor: '%s' must lie at a multiple of 64 bytes to be used in place; copy it", name);
@@ -95,7 +96,7 @@ int graph_set(Graph *g, int entry, const DLTensor *from, const char *name) {
 int graph_read_input(Graph *g, int entry, ParamReader *reader, const char *name) {
   TVMArrayHandle own = g->entries[entry].own, there;
   if (graph_same_tensor(&reader->head, own, name)) return -1;
-  if (g->device.device_type == kDLCPU) {
+  if (own->device.device_type == kDLCPU) {
     if (params_take(reader, data_of(own))) return -1;
     put(g, entry, own_data(g, entry));
     return 0;
@@ -155,7 +156,7 @@ int graph_share(Graph *g, int entry, TVMArrayHandle array, const char *name) {
 
 int graph_use(Graph *g, int entry, TVMArrayHandle array, const char *name) {
   if (graph_same_tensor(array, g->entries[entry].own, name)) return -1;
-  bool usable = same_device(array->device, g->device) && tvm_is_compact(array) && (uintptr_t)data_of(array) % 64 == 0;
+  bool usable = same_device(array->device, g->tensors[entry].device) && tvm_is_compact(array) && (uintptr_t)data_of(array) % 64 == 0;
   if (!usable || !covers_storage(g, entry) || storage_has(g, entry, ENTRY_RESULT)) return graph_set(g, entry, array, name);
   put(g, entry, data_of(array));
   TVMArrayRetain(array);

@@ -92,6 +92,9 @@ static int read_node(Graph *g, int number, const Json *json) {
   if (!attrs) attrs = json_member(json, "attr");
   const Json *function = want(attrs, "func_name", JSON_STRING);
   if (!function) return -1;
+  n->is_copy = !strcmp(function->text, "__copy");
+  if (n->is_copy)
+    return n->input_count == 1 && n->entry_count == 1 ? 0 : tvm_error("graph: copy '%s' takes one and gives one", n->name);
   if (!strcmp(function->text, "__nop")) {
     if (n->input_count < 1 || n->entry_count != 1) return tvm_error("graph: view '%s' takes some and gives one", n->name);
     return 0;
@@ -117,7 +120,7 @@ static int read_places(Graph *g, const Json *ids, const Json *offsets) {
   for (int i = 0; i < g->node_count; ++i)
     for (int k = 0; k < g->nodes[i].entry_count; ++k)
       g->entries[g->nodes[i].first_entry + k].kind =
-          g->nodes[i].is_input ? ENTRY_INPUT : g->nodes[i].function ? ENTRY_RESULT : ENTRY_VIEW;
+          g->nodes[i].is_input ? ENTRY_INPUT : g->nodes[i].function || g->nodes[i].is_copy ? ENTRY_RESULT : ENTRY_VIEW;
   int *last = malloc(((size_t)g->entry_count + 1) * sizeof *last), status = last ? 0 : tvm_error("out of memory");
   for (int i = 0; last && i <= g->entry_count; ++i) last[i] = -1;
   for (int i = 0; !status && i < g->entry_count; ++i, id = id->next, offset = offset ? offset->next : NULL) {
@@ -130,6 +133,8 @@ static int read_places(Graph *g, const Json *ids, const Json *offsets) {
     if (entry->storage >= g->storage_count) g->storage_count = entry->storage + 1;
     entry->next = i;
     if (last[storage] >= 0) {
+      if (g->tensors[last[storage]].device.device_type != g->tensors[i].device.device_type)
+        status = tvm_error("graph: storage %d holds values of two devices", entry->storage);
       entry->next = g->entries[last[storage]].next;
       g->entries[last[storage]].next = i;
     }
@@ -139,13 +144,19 @@ static int read_places(Graph *g, const Json *ids, const Json *offsets) {
   return status;
 }
 
+/* Each storage on the device of what lies in it; a number that no entry has is given a byte. */
 static int allocate(Graph *g, const size_t *sizes) {
-  if (!(g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage))) return tvm_error("out of memory");
-  for (int i = 0; i < g->storage_count; ++i) {
+  DLDevice *devices = malloc(((size_t)g->storage_count + 1) * sizeof *devices);
+  g->storage = calloc((size_t)g->storage_count + 1, sizeof *g->storage);
+  int status = devices && g->storage ? 0 : tvm_error("out of memory");
+  for (int i = 0; !status && i < g->storage_count; ++i) devices[i] = g->device;
+  for (int i = 0; !status && i < g->entry_count; ++i) devices[g->entries[i].storage] = g->tensors[i].device;
+  for (int i = 0; !status && i < g->storage_count; ++i) {
     int64_t size = sizes[i] ? (int64_t)sizes[i] : 1;
-    if (TVMArrayAlloc(&size, 1, (DLDataType){kDLUInt, 8, 1}, g->device, &g->storage[i])) return -1;
+    status = TVMArrayAlloc(&size, 1, (DLDataType){kDLUInt, 8, 1}, devices[i], &g->storage[i]);
   }
-  return 0;
+  free(devices);
+  return status;
 }
 
 /* The bytes each storage needs; `dtypes` receives the types of the entries. */
@@ -157,7 +168,7 @@ static int measure(const Graph *g, const Json *types, const Json *shapes, DLData
     size_t nbytes, end;
     if (type->kind != JSON_STRING) return tvm_error("graph: a type or shape is wrong");
     if (parse_dtype(type->text, &dtypes[i]) || read_shape(shape, dims, &ndim)) return -1;
-    DLTensor probe = {NULL, g->device, ndim, dtypes[i], dims, NULL, 0};
+    DLTensor probe = {NULL, g->tensors[i].device, ndim, dtypes[i], dims, NULL, 0};
     if (TVMTensorByteSize(&probe, &nbytes)) return -1;
     end = (size_t)g->entries[i].offset + nbytes; /* neither is more than PTRDIFF_MAX */
     if (end > PTRDIFF_MAX) return tvm_error("graph: a storage does not fit in memory");
@@ -214,26 +225,57 @@ static int prepare_calls(Graph *g) {
   return 0;
 }
 
-/* Code for one kind of device does not run on another: better said here than by the first kernel. */
-static int check_device(const Graph *g, const Json *attrs) {
-  uint64_t built_for = tvm_module_devices(g->library);
-  if (!built_for && json_member(attrs, "device_index")) {
-    /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. */
-    const Json *places = attribute(attrs, "device_index", g->entry_count);
-    int64_t type = kDLCPU;
-    if (!places) return -1;
-    for (const Json *at = places->child; at; at = at->next)
-      if (number_of(at, 0, 63, "device_index", &type)) return -1;
-    if (places->count && places->child->integer != kDLCPU) built_for = UINT64_C(1) << places->child->integer;
-  }
-  int type = g->device.device_type, functions = 0, other = 0;
-  bool host = type == kDLCPU || type == kDLCUDAHost;
+static bool is_host(int device_type) { return device_type == kDLCPU || device_type == kDLCUDAHost; }
+
+/* Code for one kind of device does not run on another: better said here than by the first kernel. `type` is that of the
+ * values, 0 where the graph does not say it. */
+static int check_device(const Graph *g, int type) {
+  bool built_for[DEVICE_TYPES];
+  int have = g->device.device_type, functions = 0, kinds = tvm_module_devices(g->library, built_for), other = 0;
+  /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. So does
+   * that of functions compiled for a device whose memory the host can use. */
+  if (!kinds && type && !is_host(type)) kinds = built_for[type] = 1;
   for (int i = 0; i < g->node_count; ++i) functions += g->nodes[i].function != NULL;
-  if (!functions || (built_for ? built_for >> type & 1 : host)) return 0;
-  while (built_for && !(built_for >> other & 1)) ++other;
-  const char *name = built_for ? TVMDeviceTypeName(other) : "cpu";
+  bool runs = !functions || (kinds ? have > 0 && have < DEVICE_TYPES && built_for[have] : is_host(have));
+  if (runs) return 0;
+  while (kinds && !built_for[other]) ++other;
+  const char *name = kinds ? TVMDeviceTypeName(other) : "cpu";
   return tvm_error("the model was built for %s and cannot run on %s(%d); run it on %s(0), or build it for target '%s'", name,
-                   TVMDeviceTypeName(type), (int)g->device.device_id, name, host ? "llvm" : TVMDeviceTypeName(type));
+                   TVMDeviceTypeName(have), (int)g->device.device_id, name, is_host(have) ? "llvm" : TVMDeviceTypeName(have));
+}
+
+/* The device given for a type; any host device serves for the CPU. */
+static int find_device(const Graph *g, int type, DLDevice *out) {
+  for (int i = 0; i < g->devices.count; ++i) {
+    int have = g->devices.items[i].device_type;
+    if (have == type || (is_host(type) && is_host(have))) return *out = g->devices.items[i], 0;
+  }
+  if (!tvm_driver(type)) return tvm_error("the model keeps values on %s (type %d); this runtime has no driver for it", TVMDeviceTypeName(type), type);
+  return tvm_error("the model keeps values on %s, and no device of that kind was given; give one of each kind, as in "
+                   "lib['default'](tvm.cpu(), tvm.device('%s'))", TVMDeviceTypeName(type), TVMDeviceTypeName(type));
+}
+
+/* The device of every entry. A graph of one kind of device may run on any device its code runs on. */
+static int place_entries(Graph *g, const Json *attrs) {
+  const Json *places = json_member(attrs, "device_index") ? attribute(attrs, "device_index", g->entry_count) : NULL;
+  int64_t type = 0, first = 0;
+  if (json_member(attrs, "device_index") && !places) return -1;
+  for (const Json *at = places ? places->child : NULL; at; at = at->next) {
+    if (number_of(at, 0, DEVICE_TYPES - 1, "device_index", &type)) return -1;
+    if (!first) first = type;
+    g->many_devices = g->many_devices || type != first;
+  }
+  g->device = g->devices.items[0];
+  if (first && (g->many_devices || g->devices.count > 1) && find_device(g, (int)first, &g->device)) return -1;
+  if (!g->many_devices && check_device(g, (int)first)) return -1;
+  const Json *at = places ? places->child : NULL;
+  for (int i = 0; i < g->entry_count; ++i, at = at ? at->next : NULL) {
+    g->tensors[i].device = g->device;
+    if (g->many_devices && find_device(g, (int)at->integer, &g->tensors[i].device)) return -1;
+  }
+  for (int i = 0; i < g->node_count; ++i)
+    g->nodes[i].device = g->nodes[i].entry_count ? g->tensors[g->nodes[i].first_entry].device : g->device;
+  return 0;
 }
 
 static int number_inputs(Graph *g) {
@@ -269,6 +311,6 @@ int graph_read(Graph *g, const Json *json) {
   if (int_list(args, &g->inputs, &g->input_count, 0, g->node_count - 1, "arg_nodes")) return -1;
   if (number_inputs(g) || entry_list(g, heads, g->node_count, &g->outputs, &g->output_count)) return -1;
   if (!(g->targets = calloc((size_t)g->output_count + 1, sizeof *g->targets))) return tvm_error("out of memory");
-  if (check_device(g, attrs)) return -1;
+  if (place_entries(g, attrs)) return -1;
   return read_memory(g, attrs) ? -1 : prepare_calls(g);
 }

@@ -50,8 +50,11 @@ int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
 void tvm_register_builtins(void);
 void tvm_register_graph(void);
 void tvm_register_factory(void);
-/* An executor of the graph described by JSON text, over the functions of a library. */
-int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, DLDevice device, TVMModuleHandle *out);
+/* An executor of the graph described by JSON text, over the functions of a library, on one device of each type. */
+typedef struct { DLDevice items[16]; int count; } DeviceList;
+int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, const DeviceList *devices, TVMModuleHandle *out);
+/* The devices of arguments: devices, or for each its type and its number. */
+int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out);
 /* The factory packed in a library, which becomes its import and keeps the packed bytes in memory. */
 int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 /* A function of a module written in C; `self` lives as long as the module, which the functions handed out keep. */
@@ -67,7 +70,7 @@ void tvm_registry_fork(int stage); /* 0 before, 1 in the parent, 2 in the child 
 void tvm_pool_fork_child(void);
 
 /* ---- devices; see device.h ---- */
-typedef struct DeviceApi DeviceApi;
+typedef TVMDeviceApi DeviceApi;
 const DeviceApi *tvm_device(DLDevice device); /* NULL with the last error set */
 
 bool tvm_is_compact(const DLTensor *tensor);

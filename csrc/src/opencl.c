@@ -186,7 +186,7 @@ static int open_device(int device_id) {
   return d->queue ? 0 : failed(device_id, "clCreateCommandQueue", code);
 }
 
-int tvm_opencl_open(int device_id) {
+static int opencl_open(int device_id) {
   if (device_id < MAX_DEVICES && atomic_load_explicit(&opened[device_id], memory_order_acquire)) return 0;
   pthread_mutex_lock(&open_lock);
   if (state == UNTRIED) state = find_devices() ? FAILED : READY;
@@ -493,7 +493,7 @@ static int opencl_timer_stop(DLDevice device, void *self, double *out_seconds) {
 
 static int opencl_exists(int device_id) { return device_id < device_count; }
 
-static int opencl_attribute(DLDevice device, DeviceAttribute which, TVMValue *out, int *out_code) {
+static int opencl_attribute(DLDevice device, int which, TVMValue *out, int *out_code) {
   cl_device_id id = devices[device.device_id].id;
   char text[NAME_SIZE];
   size_t dims[3] = {0, 0, 0};
@@ -619,7 +619,7 @@ static int kernel_memory(int device, const DeviceKernel *k, int index, const voi
 static int set_arguments(DeviceKernel *k, int device, cl_kernel kernel, const KernelArg *args, const LaunchSizes *sizes) {
   for (int i = 0; i < k->arg_count; ++i) {
     cl_int code;
-    if (k->args[i].kind == ARG_HANDLE) {
+    if (k->args[i].kind == kTVMKernelHandle) {
       cl_mem memory;
       if (kernel_memory(device, k, i, (void *)(uintptr_t)args[i].bits, &memory)) return -1;
       code = cl.clSetKernelArg(kernel, (cl_uint)i, sizeof memory, &memory);
@@ -659,14 +659,14 @@ static int opencl_launch(DeviceKernel *k, int device, const KernelArg *args, con
   }
   cl_kernel kernel;
   /* Arguments are state of the kernel object: nobody else may set them until it is enqueued. */
-  pthread_mutex_lock(&k->module->lock);
+  pthread_mutex_lock(tvm_module_lock(k->module));
   int status = find_kernel(k, device, &kernel);
   if (!status) status = set_arguments(k, device, kernel, args, sizes);
   if (!status) {
     cl_int code = cl.clEnqueueNDRangeKernel(devices[device].queue, kernel, 3, NULL, global, local, 0, NULL, NULL);
     if (code) status = refused_launch(k, device, kernel, code, local, (size_t)sizes->field[LAUNCH_SHARED]);
   }
-  pthread_mutex_unlock(&k->module->lock);
+  pthread_mutex_unlock(tvm_module_lock(k->module));
   return status;
 }
 
@@ -681,7 +681,7 @@ static void opencl_unload(DeviceModule *m) {
   free(programs);
 }
 
-void tvm_opencl_fork_child(void) {
+static void opencl_fork_child(void) {
   pthread_mutex_init(&open_lock, NULL);
   pthread_mutex_init(&memory_lock, NULL);
   if (state == READY) state = LOST;
@@ -689,6 +689,8 @@ void tvm_opencl_fork_child(void) {
 }
 
 const DeviceApi tvm_opencl_api = {
+    .open = opencl_open,
+    .fork_child = opencl_fork_child,
     .alloc = opencl_alloc,
     .free = opencl_free,
     .copy = opencl_copy,

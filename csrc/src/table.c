@@ -32,6 +32,7 @@ static const TVMRuntimeTable runtime_table = {
   .check_tensor = tvm_check_tensor,
   .parallel_for = TVMBackendParallelFor,
   .raise_value = tvm_raise_value,
+  .device_register = TVMDeviceRegister,
 };
 
 const TVMRuntimeTable *TVMGetRuntimeTable(void) { return &runtime_table; }
@@ -44,8 +45,7 @@ static void child_after_fork(void) {
   tvm_registry_fork(2);
   tvm_pool_fork_child();
   library_fork_child();
-  tvm_opencl_fork_child();
-  tvm_cuda_fork_child();
+  tvm_devices_fork_child();
 }
 
 static int builtin_config_threadpool(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {

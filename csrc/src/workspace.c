@@ -44,7 +44,8 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   DLDevice device = {device_type, device_id};
   const DeviceApi *api = tvm_device(device);
   if (!api) return NULL;
-  if (api != &tvm_cpu_api) return api->workspace_alloc(device, (size_t)nbytes);
+  if (api != &tvm_cpu_api)
+    return api->workspace_alloc ? api->workspace_alloc(device, (size_t)nbytes) : api->alloc(device, (size_t)nbytes, HEADER);
   if (nbytes > PTRDIFF_MAX - HEADER) {
     tvm_set_error("workspace: %llu bytes are more than memory can hold", (unsigned long long)nbytes);
     return NULL;
@@ -71,7 +72,7 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
   if (!api) return -1;
   if (!ptr) return 0;
   if (api != &tvm_cpu_api) {
-    api->workspace_free(device, ptr);
+    (api->workspace_free ? api->workspace_free : api->free)(device, ptr);
     return 0;
   }
   Block *block = (Block *)((char *)ptr - HEADER);

@@ -78,7 +78,7 @@ static void test_wrong_uses_are_refused(void) {
   TVMValue args[2] = {{.v_str = "other"}, {.v_device = {kDLCPU, 0}}}, ret;
   int codes[2] = {kTVMStr, kTVMDevice};
   OK(create(packed, pack(packed), &factory));
-  REFUSES(call(factory, "default", NULL, NULL, 0, &ret), "needs one device");
+  REFUSES(call(factory, "default", NULL, NULL, 0, &ret), "needs its devices");
   REFUSES(call(factory, "debug_create", args, codes, 2, &ret), "name of the model, 'default'");
   OK(TVMModFree(factory));
 }

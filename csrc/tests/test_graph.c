@@ -165,7 +165,7 @@ static void test_a_lent_array_must_cover_its_storage(void) {
 static void test_a_wrong_device_index_is_refused(void) {
   TVMModuleHandle lib = library(), graph;
   char text[sizeof GRAPH + 128];
-  const char *tail = ", \"device_index\": [\"list_int\", [1, 1, 1, 99, 1]]}}";
+  const char *tail = ", \"device_index\": [\"list_int\", [1, 1, 1, 999, 1]]}}";
   memcpy(text, GRAPH, sizeof GRAPH);
   strcpy(text + strlen(text) - 2, tail);
   REFUSES(create(text, lib, &graph), "a number in 'device_index' is wrong");

@@ -12,23 +12,19 @@ from ..runtime.container import Map, ShapeTuple
 from ..runtime.registry import get_global_func
 
 
-def _device(device):
-    if isinstance(device, (list, tuple)):
-        if len(device) != 1:
-            raise ValueError("the graph executor runs on one device; give one")
-        return device[0]
-    return device
-
-
 def create(graph_json_str, libmod, device) -> GraphModule:
-    """An executor of a graph (JSON text) over a compiled module."""
+    """An executor of a graph (JSON text) over a compiled module, on a device or, for a graph over several kinds of
+    devices, on a list with one of each kind."""
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
     if "\0" in graph_json_str:
         raise TVMError("graph: the text holds a zero character, so it is no JSON")
-    dev = _device(device)
+    devices = device if isinstance(device, (list, tuple)) else [device]
+    if not devices:
+        raise ValueError("graph_executor.create: the list of devices is empty; give one of each kind the graph runs on")
     _load(libmod)
-    made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, dev.device_type, dev.device_id)
+    numbers = [number for dev in devices for number in (dev.device_type, dev.device_id)]
+    made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, *numbers)
     return GraphModule(made, keep=libmod)
 
 
@@ -121,6 +117,10 @@ class GraphModule:
 
     def get_num_inputs(self) -> int:
         return self._get_num_inputs()
+
+    def get_num_copies(self) -> int:
+        """How many values the runs so far have copied from one device to another."""
+        return self.module["get_num_copies"]()
 
     def get_input(self, index, out=None):
         array = self._get_input(self._index(index))

@@ -15,6 +15,7 @@ from .devices import (
     ext_dev,
     gpu,
     hexagon,
+    load_device_library,
     metal,
     mtl,
     opencl,

@@ -109,6 +109,9 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMArrayFromDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
     "TVMArrayToDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
     "TVMDeviceExists": (_INT, (DLDevice,)),
+    "TVMDeviceTypeName": (_TEXT, (_INT,)),
+    "TVMDeviceTypeOfName": (_INT, (_TEXT,)),
+    "TVMDeviceLibraryLoad": (_STATUS, (_TEXT,)),
     "TVMSynchronize": (_STATUS, (_INT, _INT, _ADDRESS)),
     "TVMDeviceGetAttribute": (_STATUS, (DLDevice, _INT, _ADDRESS, _ADDRESS)),
     "TVMStreamCreate": (_STATUS, (_INT, _INT, _ADDRESS)),
@@ -176,11 +179,14 @@ def include_path() -> str:
 class _Library:
     """Loads the library at the first use of a function, so that compiling needs no built runtime."""
 
+    def is_loaded(self) -> bool:
+        return "TVMGetLastError" in self.__dict__
+
     def __getattr__(self, name: str):
         if name not in _SIGNATURES:
             raise AttributeError(name)
         with _load_lock:
-            if "TVMGetLastError" not in self.__dict__:
+            if not self.is_loaded():
                 self._load()
         return self.__dict__[name]
 
@@ -489,6 +495,18 @@ def tensor_pointer(handle: int) -> object:
 
 def device_exists(device: tuple[int, int]) -> bool:
     return bool(lib.TVMDeviceExists(DLDevice(*device)))
+
+
+def device_type_of_name(name: str) -> int | None:
+    """The type of devices that a library brought; one that brings some has loaded the runtime."""
+    found = lib.TVMDeviceTypeOfName(name.encode()) if lib.is_loaded() else -1
+    return found if found > 0 else None
+
+
+def device_type_name(device_type: int) -> str | None:
+    """The name of a device type; None for one that has none."""
+    name = lib.TVMDeviceTypeName(device_type).decode() if lib.is_loaded() else ""
+    return name if device_type_of_name(name) == device_type else None
 
 
 def device_attribute(device: tuple[int, int], which: int) -> int | str | None:

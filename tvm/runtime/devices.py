@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from . import _lib
 
@@ -178,7 +179,7 @@ class Device:
 
     def __repr__(self) -> str:
         kind, session = self.device_type % RPC_SESS_MASK, self.device_type // RPC_SESS_MASK
-        text = f"{self.MASK2STR.get(kind, f'device type {kind}')}({self.device_id})"
+        text = f"{self.MASK2STR.get(kind) or _lib.device_type_name(kind) or f'device type {kind}'}({self.device_id})"
         return f"remote[{session - 1}]:{text}" if session else text
 
 
@@ -188,13 +189,20 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
         return Device(dev_type, dev_id)
     words = dev_type.split()
     name, _, index = (words[0] if words else "").partition(":")
-    if name not in Device.STR2MASK:
+    kind = Device.STR2MASK.get(name) or _lib.device_type_of_name(name)
+    if kind is None:
         raise ValueError(f"unknown device type '{dev_type}'; known: {', '.join(sorted(Device.STR2MASK))}")
     if index:
         if not index.isdigit():
             raise ValueError(f"device '{dev_type}': '{index}' is not a device index")
         dev_id = int(index)
-    return Device(Device.STR2MASK[name], dev_id)
+    return Device(kind, dev_id)
+
+
+def load_device_library(path: str | os.PathLike[str]) -> None:
+    """Open a shared library that brings devices of its own (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``). They are
+    then found by their names: ``tvm.device("abacus")``."""
+    _lib.check(_lib.lib.TVMDeviceLibraryLoad(os.fsencode(os.path.abspath(path))))
 
 
 def cpu(dev_id: int = 0) -> Device:
