@@ -1,6 +1,8 @@
-"""Primitives that add operations to the program: caches and factored reductions."""
+"""Steps that add operations to the program: caches and factored reductions."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..error import ScheduleError
@@ -8,10 +10,14 @@ from ..ir.prim import IterVar, ProducerLoad, Range, Reduce, Var, const
 from ..ir.primop import logical_and
 from ..ir.subst import substitute
 from . import axes as algebra
+from .attributes import AttachType
 from .normalize import Substitution, replace_in_stages
-from .schedule import AttachType, Schedule, Stage
-from .steps import Step
+from .stage import Stage
+from .steps import AxisRef, ScheduleStep, TensorRef, primitive
 from .tensor import BaseComputeOp, ComputeOp, PlaceholderOp, Tensor, TensorComputeOp
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")
 
@@ -23,14 +29,6 @@ def _check_scope(primitive: str, name: str, scope) -> None:
         )
 
 
-def _current(schedule: Schedule, tensor: Tensor, primitive: str) -> tuple[Stage, Tensor]:
-    """The stage of a tensor and the tensor it makes now (caches may have changed its operation)."""
-    if not isinstance(tensor, Tensor):
-        raise ScheduleError(f"{primitive}: a tensor is wanted, got {type(tensor).__name__}")
-    stage = schedule[tensor]
-    return stage, stage.op.output(tensor.value_index)
-
-
 def _copy_axes(shape, suffix: str = "") -> list[IterVar]:
     return [
         IterVar(Range(min=const(0, d.dtype), extent=d), Var(f"ax{i}{suffix}", d.dtype), IterVar.DataPar)
@@ -38,60 +36,62 @@ def _copy_axes(shape, suffix: str = "") -> list[IterVar]:
     ]
 
 
-def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers) -> Tensor:
-    stage, current = _current(schedule, tensor, "cache_read")
-    _check_scope("cache_read", stage.name, scope)
-    readers = list(readers) if isinstance(readers, (list, tuple)) else [readers]
-    if not readers:
-        raise ScheduleError(f"cache_read of {stage.name}: no reader is given")
-    users = []
-    for reader in readers:
-        user = schedule[reader]
-        if current not in user.op.input_tensors:
-            raise ScheduleError(f"cache_read of {stage.name}: {user.name} does not read it")
-        users.append(user)
-    axes = _copy_axes(current.shape)
-    cache = ComputeOp(f"{current.name}.{scope}", "", {}, axes, (current(*[a.var for a in axes]),))
-    refs = tuple(schedule.encode(u.op.output(0)) for u in users)
-    step = Step("cache_read", -1, (schedule.encode(current), scope, refs))
-    change = Substitution()
-    change.replaced[current] = cache.output(0)
-    where = schedule.stages.index(stage) + 1
-    new = schedule._add_stage(cache, where)
-    new.scope = scope
-    new.group = users[0].group
-    replace_in_stages(schedule, change, only=set(users), skip={new})
-    schedule.steps.append(step)
-    return cache.output(0)
+@primitive("cache_read")
+class CacheReadStep(ScheduleStep):
+    """A copy of ``tensor`` in ``scope``, which the stages of ``readers`` read in its place."""
+
+    tensor: TensorRef
+    scope: str
+    readers: tuple[TensorRef, ...]
+
+    def act(self, schedule: Schedule) -> Tensor:
+        stage, current = schedule.stage_by_uid(self.tensor.stage), schedule.tensor(self.tensor)
+        _check_scope("cache_read", stage.name, self.scope)
+        if not self.readers:
+            raise ScheduleError(f"cache_read of {stage.name}: no reader is given")
+        users = [schedule.stage_by_uid(reader.stage) for reader in self.readers]
+        for user in users:
+            if current not in user.op.input_tensors:
+                raise ScheduleError(f"cache_read of {stage.name}: {user.name} does not read it")
+        axes = _copy_axes(current.shape)
+        cache = ComputeOp(f"{current.name}.{self.scope}", "", {}, axes, (current(*[a.var for a in axes]),))
+        change = Substitution()
+        change.replaced[current] = cache.output(0)
+        new = schedule.add_stage(cache, schedule.stages.index(stage) + 1)
+        new.scope, new.group = self.scope, users[0].group
+        replace_in_stages(schedule, change, only=set(users), skip={new})
+        return cache.output(0)
 
 
-def cache_write(schedule: Schedule, tensor, scope: str):
-    several = isinstance(tensor, (list, tuple))
-    tensors = list(tensor) if several else [tensor]
-    if not tensors:
-        raise ScheduleError("cache_write: no tensor is given")
-    stage, current = _current(schedule, tensors[0], "cache_write")
-    _check_scope("cache_write", stage.name, scope)
-    op = stage.op
-    if not isinstance(op, BaseComputeOp):
-        raise ScheduleError(
-            f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}"
-        )
-    if len(tensors) != op.num_outputs or any(schedule[t] is not stage for t in tensors):
-        raise ScheduleError(
-            f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together"
-        )
-    step = Step("cache_write", -1, (
-        tuple(schedule.encode(t) for t in tensors) if several else schedule.encode(current), scope))
-    data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
-    loops = op.axis[: op.schedulable_ndim] if isinstance(op, TensorComputeOp) else op.axis
-    if stage.relations or data != list(loops):
-        cache = _relayout(schedule, stage, data, scope)
-    else:
-        cache = _same_layout(schedule, stage, scope)
-    schedule.steps.append(step)
-    outputs = cache.outputs
-    return outputs if several else outputs[0]
+@primitive("cache_write")
+class CacheWriteStep(ScheduleStep):
+    """One output, or a tuple of all outputs, of one operation is computed in ``scope`` and copied out."""
+
+    tensor: TensorRef | tuple[TensorRef, ...]
+    scope: str
+
+    def act(self, schedule: Schedule) -> Any:
+        tensors = (self.tensor,) if isinstance(self.tensor, TensorRef) else self.tensor
+        if not tensors:
+            raise ScheduleError("cache_write: no tensor is given")
+        stage = schedule.stage_by_uid(tensors[0].stage)
+        _check_scope("cache_write", stage.name, self.scope)
+        op = stage.op
+        if not isinstance(op, BaseComputeOp):
+            raise ScheduleError(
+                f"cache_write of {stage.name}: only a compute has something to cache; this is {type(op).__name__}"
+            )
+        if len(tensors) != op.num_outputs or any(t.stage != stage.uid for t in tensors):
+            raise ScheduleError(
+                f"cache_write of {stage.name}: all {op.num_outputs} outputs of one operation must be given together"
+            )
+        data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
+        loops = op.axis[: op.schedulable_ndim] if isinstance(op, TensorComputeOp) else op.axis
+        if stage.relations or data != list(loops):
+            outputs = _relayout(schedule, stage, data, self.scope).outputs
+        else:
+            outputs = _same_layout(schedule, stage, self.scope).outputs
+        return outputs[0] if isinstance(self.tensor, TensorRef) else outputs
 
 
 def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
@@ -113,7 +113,7 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
     cache = _moved(op, scope, axes)
     copy_body = tuple(t(*[a.var for a in op.axis]) for t in cache.outputs)
     out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
-    new = schedule._add_stage(cache, schedule.stages.index(stage))
+    new = schedule.add_stage(cache, schedule.stages.index(stage))
     new.scope = scope
     new.group = stage.group
     for axis, moved in zip(op.reduce_axis, cache.reduce_axis):
@@ -157,9 +157,9 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     algebra.pass_down_index(stage.relations, ranges, places)
     copy_body = tuple(t(*[places[a] for a in data]) for t in cache.outputs)
     out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
-    new = schedule._add_stage(cache, schedule.stages.index(stage))
+    new = schedule.add_stage(cache, schedule.stages.index(stage))
     new.scope, new.group = scope, stage.group
-    new.relations = [r for r in stage.relations if _is_reduction(getattr(r, "parent", getattr(r, "outer", None)))]
+    new.relations = [r for r in stage.relations if _of_reduction(r)]
     new.leaf_iter_vars = axes + [a for a in stage.leaf_iter_vars if _is_reduction(a)]
     new.all_iter_vars = axes + [a for a in stage.all_iter_vars if _is_reduction(a)]
     new.iter_var_attrs = {a: v for a, v in stage.iter_var_attrs.items() if _is_reduction(a)}
@@ -204,48 +204,46 @@ def swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -
     replace_in_stages(schedule, change, skip=skip | {stage})
 
 
-def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0):
-    stage, current = _current(schedule, tensor, "rfactor")
-    op = stage.op
-    _check_rfactor(stage, axis)
-    for other in schedule.stages:
-        if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and _is_reduction(other.attach_ivar):
+@primitive("rfactor")
+class RfactorStep(ScheduleStep):
+    """A reduction in two: a new tensor keeps ``axis`` apart as its dimension ``factor_axis``, then that dimension is
+    reduced."""
+
+    tensor: TensorRef
+    axis: AxisRef
+    factor_axis: int = 0
+
+    def act(self, schedule: Schedule) -> Any:
+        stage = schedule.stage_by_uid(self.tensor.stage)
+        op = stage.op
+        _check_rfactor(stage)
+        axis = _reduction_loop(schedule, stage, self.axis)
+        place = self.factor_axis if self.factor_axis >= 0 else len(op.axis) + 1 + self.factor_axis
+        if not 0 <= place <= len(op.axis):
             raise ScheduleError(
-                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
-                f"{other.attach_ivar.var.name}, which the factored reduction takes away; use rfactor first"
+                f"rfactor of {stage.name}: factor_axis {self.factor_axis} is not within its {len(op.axis) + 1} "
+                "dimensions"
             )
-    if not isinstance(factor_axis, int):
-        factor_axis = int(factor_axis)
-    place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
-    if not 0 <= place <= len(op.axis):
-        raise ScheduleError(
-            f"rfactor of {stage.name}: factor_axis {factor_axis} is not within its {len(op.axis) + 1} dimensions"
-        )
-    step = Step("rfactor", -1, (schedule.encode(current), schedule.encode(axis), factor_axis))
-    factored, new_axis = _factored_op(stage, axis, place)
-    final = _final_op(op, factored, new_axis, axis, place)
-    new = schedule._add_stage(factored, schedule.stages.index(stage))
-    new.group = stage.group
-    data_leaves = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
-    data = set(op.axis)
-    kept = []
-    for r in stage.relations:
-        made = [x for x in (getattr(r, "parent", None), getattr(r, "outer", None)) if x is not None]
-        if any(not _is_reduction(m) for m in made):
-            kept.append(r)
-    stage.relations = kept
-    stage.all_iter_vars = [a for a in stage.all_iter_vars if a in data or not _is_reduction(a)] + list(
-        final.reduce_axis
-    )
-    stage.leaf_iter_vars = data_leaves + list(final.reduce_axis)
-    swap_op(schedule, stage, final, skip={new})
-    schedule.steps.append(step)
-    outputs = factored.outputs
-    return outputs[0] if len(outputs) == 1 else outputs
+        factored, new_axis = _factored_op(stage, axis, place)
+        final = _final_op(op, factored, new_axis, axis, place)
+        new = schedule.add_stage(factored, schedule.stages.index(stage))
+        new.group = stage.group
+        stage.relations = [r for r in stage.relations if not _of_reduction(r)]
+        data = [a for a in stage.leaf_iter_vars if not _is_reduction(a)]
+        stage.all_iter_vars = [a for a in stage.all_iter_vars if not _is_reduction(a)] + list(final.reduce_axis)
+        stage.leaf_iter_vars = data + list(final.reduce_axis)
+        swap_op(schedule, stage, final, skip={new})
+        outputs = factored.outputs
+        return outputs[0] if len(outputs) == 1 else outputs
 
 
 def _is_reduction(axis) -> bool:
     return isinstance(axis, IterVar) and axis.iter_type == IterVar.CommReduce
+
+
+def _of_reduction(relation: algebra.Relation) -> bool:
+    """Whether a relation divides or fuses axes of the reduction."""
+    return _is_reduction(getattr(relation, "parent", getattr(relation, "outer", None)))
 
 
 def _refuse_mixed(primitive: str, stage: Stage) -> None:
@@ -254,15 +252,28 @@ def _refuse_mixed(primitive: str, stage: Stage) -> None:
         raise ScheduleError(f"{primitive} of {stage.name}: axis {found[0].var.name} is fused from data and reduction")
 
 
-def _check_rfactor(stage: Stage, axis) -> None:
+def _check_rfactor(stage: Stage) -> None:
     if isinstance(stage.op, PlaceholderOp) or not isinstance(stage.op, ComputeOp) or not stage.op.reduce_axis:
         raise ScheduleError(f"rfactor of {stage.name}: it is not a reduction")
-    if not isinstance(axis, IterVar) or axis not in stage.leaf_iter_vars:
-        name = axis.var.name if isinstance(axis, IterVar) else repr(axis)
-        raise ScheduleError(f"rfactor of {stage.name}: {name} is not one of its loops ({stage._axis_names()})")
+
+
+def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
+    """The loop to be kept apart; no other stage may hang on the loops of the reduction."""
+    axis = stage.axis(ref, "rfactor")
+    if axis not in stage.leaf_iter_vars:
+        raise ScheduleError(
+            f"rfactor of {stage.name}: {axis.var.name} is not one of its loops ({stage.loop_names()})"
+        )
     _refuse_mixed("rfactor", stage)
     if not _is_reduction(axis):
         raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
+    for other in schedule.stages:
+        if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and _is_reduction(other.attach_ivar):
+            raise ScheduleError(
+                f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
+                f"{other.attach_ivar.var.name}, which the factored reduction takes away; use rfactor first"
+            )
+    return axis
 
 
 def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, IterVar]:
@@ -326,4 +337,4 @@ def _final_op(op: ComputeOp, factored: ComputeOp, new_axis: IterVar, axis: IterV
     return ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
 
 
-__all__ = ["cache_read", "cache_write", "rfactor", "swap_op"]
+__all__ = ["CacheReadStep", "CacheWriteStep", "RfactorStep", "swap_op"]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from ..error import ScheduleError
-from .schedule import AttachType, Schedule, Stage
-from .steps import Step
-from .tensor import Operation, PlaceholderOp, Tensor
+from .attributes import AttachType
+from .stage import Stage
+from .steps import ScheduleStep, TensorRef, primitive
+from .tensor import PlaceholderOp
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 
 class Group(Stage):
@@ -21,7 +28,7 @@ class Group(Stage):
         """The same group in a copy of the schedule, whose stages are given by ``pairs``; notes itself there."""
         new = pairs[self] = Group.__new__(Group)
         new.__dict__.update(self.__dict__)
-        new._schedule = schedule
+        new.schedule = schedule
         new.members = [pairs[m] for m in self.members if m in pairs]
         return new
 
@@ -33,44 +40,37 @@ class Group(Stage):
     def name(self) -> str:
         return "group(" + ", ".join(m.name for m in self.members) + ")"
 
-    def _require_compute(self, primitive: str) -> None:
+    def require_compute(self, primitive: str) -> None:
         if primitive not in ("compute_at", "compute_root"):
-            self._fail(primitive, "a group of stages can only be moved: compute_at or compute_root")
+            self.refuse(primitive, "a group of stages can only be moved: compute_at or compute_root")
 
-    def compute_at(self, parent, scope) -> None:
-        for member in self.members:
-            if member.attach_type != AttachType.INLINE:
-                member._check_compute_at(parent, scope)
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
-        self._record("compute_at", parent, (parent.uid, scope))
-
-    def compute_root(self) -> None:
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.GROUP_ROOT, None, None
-        self._record("compute_root")
+    def moved_with(self) -> list[Stage]:
+        return [member for member in self.members if member.attach_type != AttachType.INLINE]
 
 
-def create_group(schedule: Schedule, outputs, inputs, include_inputs: bool = False) -> Group:
-    outputs = [outputs] if isinstance(outputs, (Tensor, Operation)) else list(outputs)
-    inputs = [inputs] if isinstance(inputs, (Tensor, Operation)) else list(inputs)
-    members = _between(schedule, outputs, inputs, include_inputs)
-    if not members:
-        raise ScheduleError("create_group: no stage lies between the given inputs and outputs")
-    inner = [g for g in schedule.groups if any(m in g.members for m in members)]
-    for group in inner:
-        if not set(group.members) <= set(members):
-            taken = next(m for m in members if m in group.members)
-            raise ScheduleError(
-                f"create_group: stage {taken.name} is in a group already, of which others would be left out"
-            )
-    members.sort(key=schedule.stages.index)
-    new = Group(schedule, schedule._uids, members)
-    schedule._uids += 1
-    _nest(new, members, inner)
-    schedule.groups.append(new)
-    schedule.steps.append(Step("create_group", -1, (
-        tuple(schedule.encode(_tensor(t)) for t in outputs), tuple(schedule.encode(_tensor(t)) for t in inputs),
-        include_inputs)))
-    return new
+@primitive("create_group")
+class CreateGroupStep(ScheduleStep):
+    """The stages between ``inputs`` and ``outputs`` are handled together."""
+
+    outputs: tuple[TensorRef, ...]
+    inputs: tuple[TensorRef, ...]
+    include_inputs: bool = False
+
+    def act(self, schedule: Schedule) -> Group:
+        members = _between(schedule, self.outputs, self.inputs, self.include_inputs)
+        if not members:
+            raise ScheduleError("create_group: no stage lies between the given inputs and outputs")
+        inner = [g for g in schedule.groups if any(m in g.members for m in members)]
+        for group in inner:
+            if not set(group.members) <= set(members):
+                taken = next(m for m in members if m in group.members)
+                raise ScheduleError(
+                    f"create_group: stage {taken.name} is in a group already, of which others would be left out"
+                )
+        members.sort(key=schedule.stages.index)
+        new = schedule.add_group(members)
+        _nest(new, members, inner)
+        return new
 
 
 def _nest(new: Group, members: list[Stage], inner: list[Stage]) -> None:
@@ -84,10 +84,11 @@ def _nest(new: Group, members: list[Stage], inner: list[Stage]) -> None:
             node.group = new
 
 
-def _between(schedule: Schedule, outputs, inputs, include_inputs: bool) -> list[Stage]:
-    stop = {schedule[t] for t in inputs}
+def _between(schedule: Schedule, outputs: Iterable[TensorRef], inputs: Iterable[TensorRef],
+             include_inputs: bool) -> list[Stage]:
+    stop = {schedule.stage_by_uid(t.stage) for t in inputs}
     members: list[Stage] = []
-    todo = [schedule[t] for t in outputs]
+    todo = [schedule.stage_by_uid(t.stage) for t in outputs]
     while todo:
         stage = todo.pop()
         if stage in members or isinstance(stage.op, PlaceholderOp) or stage in stop and not include_inputs:
@@ -98,8 +99,4 @@ def _between(schedule: Schedule, outputs, inputs, include_inputs: bool) -> list[
     return members
 
 
-def _tensor(t: Tensor | Operation) -> Tensor:
-    return t if isinstance(t, Tensor) else t.output(0)
-
-
-__all__ = ["Group", "create_group"]
+__all__ = ["CreateGroupStep", "Group"]

@@ -3,15 +3,19 @@ loops."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith.compare import Interner
 from ..error import ScheduleError
 from ..ir import primop
 from ..ir.prim import IterVar, PrimExpr, ProducerLoad, Reduce, Var
+from .attributes import AttachType
 from .axes import Fuse, Split
-from .schedule import AttachType, Schedule, Stage
+from .stage import Stage
 from .tensor import ComputeOp, ExternOp, HybridOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
 
 
 def normalize(schedule: Schedule) -> Schedule:

@@ -1,8 +1,25 @@
-"""Steps: frozen records of schedule moves. A step is a log line, a cache key and a search move at once."""
+"""Steps: schedule primitives as data. A step is a log line, a cache key and a search move at once.
+
+Every primitive is a frozen record of its arguments, which name stages, axes and tensors by number, so that a record
+fits every schedule of the same program. ``apply(schedule, step)`` is the one way a schedule changes; the methods of
+stages and schedules make the record of their arguments and apply it. A new primitive is a class under ``@primitive``.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+from ..registry import Registry
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    from .schedule import Schedule
+    from .stage import Stage
+else:
+    dataclass_transform = lambda **_: lambda function: function
 
 
 class AxisRef(NamedTuple):
@@ -13,6 +30,8 @@ class AxisRef(NamedTuple):
 
 
 class TensorRef(NamedTuple):
+    """Output ``index`` of the stage with this number."""
+
     stage: int
     index: int
 
@@ -21,31 +40,104 @@ class StageRef(NamedTuple):
     stage: int
 
 
-class Step(NamedTuple):
-    """One primitive, on the stage with this number (-1: on the schedule itself)."""
+class Step:
+    """One primitive. ``stage`` is the number of the stage it changes, -1 where it changes the schedule itself."""
 
-    kind: str
+    __slots__ = ()
+    kind: ClassVar[str]
+    # Names of the fields after ``stage``: the arguments in a log line.
+    arguments: ClassVar[tuple[str, ...]]
+    # Whether the only argument is a tuple whose items are the arguments of the log line.
+    variadic: ClassVar[bool] = False
     stage: int
-    args: tuple[Any, ...]
+
+    def act(self, schedule: Schedule) -> Any:
+        """Check the step, then change the schedule; a refusal raises ScheduleError before anything is changed."""
+        raise NotImplementedError
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments of the log line."""
+        values = tuple(getattr(self, name) for name in self.arguments)
+        return values[0] if self.variadic else values
 
     def __str__(self) -> str:
         return f"{self.kind}(stage {self.stage}, {', '.join(map(str, self.args))})"
 
 
+class StageStep(Step):
+    """A step that changes one stage."""
+
+    __slots__ = ()
+
+    def act(self, schedule: Schedule) -> Any:
+        return self.change(schedule.stage_by_uid(self.stage))
+
+    def change(self, stage: Stage) -> Any:
+        raise NotImplementedError
+
+
+class ScheduleStep(Step):
+    """A step that adds stages to the schedule."""
+
+    __slots__ = ()
+    stage: ClassVar[int] = -1
+
+
+StepClass = TypeVar("StepClass", bound=type[Step])
+STEPS: Registry[type[Step]] = Registry("schedule step")
+
+
+@dataclass_transform(frozen_default=True)
+def primitive(kind: str, variadic: bool = False) -> Callable[[StepClass], StepClass]:
+    """Make a class of fields the record of the primitive named ``kind``."""
+
+    def make(cls: StepClass) -> StepClass:
+        record: Any = dataclass(frozen=True, slots=True)(cls)
+        record.kind, record.variadic = kind, variadic
+        record.arguments = tuple(f.name for f in fields(record) if f.name != "stage")
+        return STEPS.register(kind, record)
+
+    return make
+
+
+def apply(schedule: Schedule, step: Step) -> Any:
+    """Check ``step`` against the schedule, carry it out and keep it; the axes, tensors or group that it makes. A step
+    that is refused raises ScheduleError and leaves the schedule as it was."""
+    made = step.act(schedule)
+    schedule.steps.append(step)
+    return made
+
+
 _REFERENCES = {"axis": AxisRef, "tensor": TensorRef, "stage": StageRef}
 
 
-def to_plain(value: Any) -> Any:
-    """An argument of a step, or a list of them, as a value that has a form as JSON."""
+def _plain(value: Any) -> Any:
     for name, kind in _REFERENCES.items():
         if isinstance(value, kind):
             return {name: list(value)}
-    return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def from_plain(value: Any) -> Any:
-    """The argument that ``to_plain`` was given."""
+def _argument(value: Any) -> Any:
     if isinstance(value, dict):
         ((name, numbers),) = value.items()
         return _REFERENCES[name](*numbers)
-    return tuple(from_plain(item) for item in value) if isinstance(value, (list, tuple)) else value
+    return tuple(_argument(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def to_plain(steps: Iterable[Step]) -> list[Any]:
+    """Steps as values that have a form as JSON: for each its kind, its stage and its arguments."""
+    return [[step.kind, step.stage, _plain(step.args)] for step in steps]
+
+
+def from_plain(values: Iterable[Any]) -> list[Step]:
+    """The steps that ``to_plain`` was given."""
+    return [make_step(kind, stage, _argument(args)) for kind, stage, args in values]
+
+
+def make_step(kind: str, stage: int, args: tuple[Any, ...]) -> Step:
+    """The record of a log line."""
+    cls: Any = STEPS[kind]
+    given = (args,) if cls.variadic else args
+    return cls(*given) if issubclass(cls, ScheduleStep) else cls(stage, *given)

@@ -1,0 +1,277 @@
+"""A stage: the loops of one operation, what is said about them, and the primitives that shape them.
+
+A primitive makes the record of its arguments (``steps.py``) and applies it: what is refused names stage, axis and
+reason, and leaves the schedule as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..error import ScheduleError
+from ..ir.prim import IterVar, PrimExpr
+from . import annotation_steps as annotation
+from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
+from .attributes import AttachType, AxisAttributes
+from .axes import Fuse, Relation, Split
+from .loop_steps import FuseStep, ReorderStep, SplitStep
+from .steps import AxisRef, StageRef, apply
+from .tensor import Operation, PlaceholderOp, Tensor, TensorComputeOp
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+
+class Stage:
+    """The schedule of one operation. ``op`` may change (caches, inlining); ``origin_op`` is the one the user made."""
+
+    def __init__(self, schedule: Schedule, op: Operation, uid: int):
+        self.schedule = schedule
+        self.uid = uid
+        self.op = op
+        self.origin_op = op
+        self.all_iter_vars: list[IterVar] = root_axes(op)
+        self.leaf_iter_vars: list[IterVar] = list(op.loops if isinstance(op, TensorComputeOp) else self.all_iter_vars)
+        self.relations: list[Relation] = []
+        self.iter_var_attrs: dict[IterVar, AxisAttributes] = {}
+        self.attach_type = AttachType.GROUP_ROOT
+        self.attach_ivar: IterVar | None = None
+        self.attach_stage: Stage | None = None
+        self.scope = ""
+        self.is_output = False
+        # Pieces of memory that take turns; 0 where there is one.
+        self.double_buffered = 0
+        self.rolling = False
+        self.env_thread_axes: list[IterVar] = []
+        self.store_predicate: PrimExpr | None = None
+        self.group: Stage | None = None
+        self.num_child_stages = 0
+        self.output_layouts: dict = {}
+
+    def __repr__(self):
+        return f"stage({self.op.name}, {self.op!s})" if self.is_group else f"stage({self.op.name})"
+
+    @property
+    def is_group(self) -> bool:
+        return False
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def attributes(self, axis: IterVar) -> AxisAttributes:
+        """The attributes of an axis, made when first asked for."""
+        got = self.iter_var_attrs.get(axis)
+        if got is None:
+            got = self.iter_var_attrs[axis] = AxisAttributes()
+            got.iter_type = axis.iter_type
+        return got
+
+    def peek(self, axis: IterVar) -> AxisAttributes | None:
+        return self.iter_var_attrs.get(axis)
+
+    def computed_inside(self) -> list[Stage]:
+        """The stages in whose loops this one is computed, innermost first."""
+        found: list[Stage] = []
+        node: Stage | None = self
+        while node is not None:
+            if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
+                node = node.attach_stage
+                found.append(node)
+            else:
+                node = node.group
+                if node is not None and not node.is_group:
+                    found.append(node)
+        return found
+
+    def moved_with(self) -> list[Stage]:
+        """The stages that move when this one does."""
+        return [self]
+
+    # -- what steps ask -------------------------------------------------------------------------------------------
+
+    def refuse(self, primitive: str, reason: str) -> NoReturn:
+        raise ScheduleError(f"{primitive} on stage {self.name}: {reason}")
+
+    def require_compute(self, primitive: str) -> None:
+        if isinstance(self.op, PlaceholderOp):
+            self.refuse(primitive, "it is a placeholder (an input): there is nothing to schedule")
+
+    def loop_names(self) -> str:
+        return ", ".join(a.var.name for a in self.leaf_iter_vars) or "none"
+
+    def axis(self, ref: AxisRef, primitive: str) -> IterVar:
+        """The axis a step names, of a stage that can be scheduled."""
+        self.require_compute(primitive)
+        if ref.stage != self.uid or not 0 <= ref.index < len(self.all_iter_vars):
+            self.refuse(primitive, f"it has no axis number {ref.index}; the loops are {self.loop_names()}")
+        return self.all_iter_vars[ref.index]
+
+    def leaf(self, ref: AxisRef, primitive: str) -> IterVar:
+        """The axis a step names, which is a loop."""
+        axis = self.axis(ref, primitive)
+        if axis in self.leaf_iter_vars:
+            return axis
+        for r in self.relations:
+            if isinstance(r, Split) and r.parent is axis:
+                why = f"was split into {r.outer.var.name} and {r.inner.var.name}"
+                break
+            if isinstance(r, Fuse) and axis in (r.outer, r.inner):
+                why = f"was fused into {r.fused.var.name}"
+                break
+        else:
+            why = "is made by an intrinsic" if isinstance(self.op, TensorComputeOp) else "is no loop any more"
+        self.refuse(primitive, f"axis {axis.var.name} {why}; the loops are {self.loop_names()}")
+
+    def _ref(self, axis: Any, primitive: str) -> AxisRef:
+        """An axis of this stage as steps name it."""
+        self.require_compute(primitive)
+        if not isinstance(axis, IterVar):
+            self.refuse(primitive, f"an axis of the stage is wanted, got {type(axis).__name__}")
+        if axis not in self.all_iter_vars:
+            name = axis.var.name
+            self.refuse(primitive, f"axis {name} is not an axis of this stage; the loops are {self.loop_names()}")
+        return AxisRef(self.uid, self.all_iter_vars.index(axis))
+
+    def _refs(self, axes: tuple[Any, ...], primitive: str) -> tuple[AxisRef, ...]:
+        """Axes, given one by one or as one list."""
+        if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
+            axes = tuple(axes[0])
+        return tuple(self._ref(axis, primitive) for axis in axes)
+
+    # -- loops ---------------------------------------------------------------------------------------------------
+
+    def split(self, parent, factor=None, nparts=None):
+        """for i in n  ->  for i.outer in ceil(n / factor): for i.inner in factor"""
+        return apply(self.schedule, SplitStep(self.uid, self._ref(parent, "split"), factor, nparts))
+
+    def fuse(self, *args):
+        """for i: for j  ->  for i.j.fused in extent(i) * extent(j)"""
+        axes = self._refs(args, "fuse")
+        return self.leaf(axes[0], "fuse") if len(axes) == 1 else apply(self.schedule, FuseStep(self.uid, axes))
+
+    def reorder(self, *args) -> None:
+        """The given loops, in the given order, in the places they now have."""
+        apply(self.schedule, ReorderStep(self.uid, self._refs(args, "reorder")))
+
+    def tile(self, x_parent, y_parent, x_factor, y_factor):
+        """Split both axes and order the loops outer, outer, inner, inner."""
+        x, y, made = self._ref(x_parent, "tile"), self._ref(y_parent, "tile"), len(self.all_iter_vars)
+        self.leaf(x, "tile"), self.leaf(y, "tile")
+        if x == y:
+            self.refuse("tile", "the two axes must differ")
+        before = list(self.leaf_iter_vars), len(self.relations), len(self.schedule.steps)
+        try:
+            x_outer, x_inner = self.split(x_parent, factor=x_factor)
+            y_outer, y_inner = self.split(y_parent, factor=y_factor)
+            self.reorder(x_outer, y_outer, x_inner, y_inner)
+        except Exception:
+            self.leaf_iter_vars[:], relations, steps = before
+            del self.all_iter_vars[made:], self.relations[relations:], self.schedule.steps[steps:]
+            raise
+        return x_outer, y_outer, x_inner, y_inner
+
+    # -- annotations ---------------------------------------------------------------------------------------------
+
+    def vectorize(self, var) -> None:
+        """Run the iterations of the loop as lanes of vectors; its extent must be a constant when lowered."""
+        apply(self.schedule, annotation.VectorizeStep(self.uid, self._ref(var, "vectorize")))
+
+    def unroll(self, var) -> None:
+        apply(self.schedule, annotation.UnrollStep(self.uid, self._ref(var, "unroll")))
+
+    def parallel(self, var) -> None:
+        """Spread the iterations of the loop over threads."""
+        apply(self.schedule, annotation.ParallelStep(self.uid, self._ref(var, "parallel")))
+
+    def bind(self, ivar, thread_ivar) -> None:
+        """Let hardware threads carry the loop."""
+        apply(self.schedule, annotation.BindStep(self.uid, self._ref(ivar, "bind"), thread_ivar))
+
+    def pragma(self, var, pragma_type, pragma_value=None) -> None:
+        """Note something for later passes at this loop, such as ``auto_unroll_max_step``."""
+        key = str(getattr(pragma_type, "value", pragma_type))
+        if key in ("unroll", "vectorize", "parallel"):
+            getattr(self, key)(var)
+        else:
+            apply(self.schedule, annotation.PragmaStep(self.uid, self._ref(var, "pragma"), key, pragma_value))
+
+    def prefetch(self, tensor, var, offset) -> None:
+        """Ask for ``tensor`` ahead of its use, ``offset`` iterations of the loop before."""
+        axis = self._ref(var, "prefetch")
+        if not isinstance(tensor, Tensor):
+            self.refuse("prefetch", f"a tensor is wanted, got {type(tensor).__name__}")
+        apply(self.schedule, annotation.PrefetchStep(self.uid, self.schedule.tensor_ref(tensor), axis, offset))
+
+    def tensorize(self, var, tensor_intrin) -> None:
+        """Let an intrinsic do this loop and all loops inside it."""
+        apply(self.schedule, annotation.TensorizeStep(self.uid, self._ref(var, "tensorize"), tensor_intrin))
+
+    def storage_align(self, axis, factor, offset) -> None:
+        """Make the stride of ``axis`` equal to factor * k + offset."""
+        ref = self._ref(axis, "storage_align")
+        apply(self.schedule, annotation.StorageAlignStep(self.uid, ref, factor, offset))
+
+    def align_bounds(self, axis, factor) -> None:
+        """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read."""
+        apply(self.schedule, annotation.AlignBoundsStep(self.uid, self._ref(axis, "align_bounds"), factor))
+
+    def skip_padding(self, var) -> None:
+        """Leave out the steps of a reduction loop in which all that is read of a padded tensor is its padding, where
+        that adds nothing. A padded tensor that is stored as a whole then has no more padding than the other steps
+        read."""
+        apply(self.schedule, annotation.SkipPaddingStep(self.uid, self._ref(var, "skip_padding")))
+
+    def double_buffer(self, stages: int = 2) -> None:
+        """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns."""
+        apply(self.schedule, annotation.DoubleBufferStep(self.uid, stages))
+
+    def rolling_buffer(self) -> None:
+        self.require_compute("rolling_buffer")
+        if self.is_output:
+            self.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
+        self.refuse("rolling_buffer", "not supported; compute_at with double_buffer is the nearest thing")
+
+    def transform_layout(self, mapping_function):
+        self.refuse("transform_layout", "not supported on te schedules; write the layout as a compute of its own")
+
+    def set_scope(self, scope) -> None:
+        """Where the result lives: global, shared, local, warp, ..."""
+        apply(self.schedule, annotation.SetScopeStep(self.uid, scope))
+
+    def set_store_predicate(self, predicate) -> None:
+        """Store only where this holds: for results that all threads compute and one should write."""
+        apply(self.schedule, annotation.SetStorePredicateStep(self.uid, predicate))
+
+    def env_threads(self, threads) -> None:
+        """Launch these threads around the whole operation (scans)."""
+        given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
+        apply(self.schedule, annotation.EnvThreadsStep(self.uid, given))
+
+    # -- where the stage is computed -------------------------------------------------------------------------------
+
+    def compute_at(self, parent, scope) -> None:
+        """Compute what ``parent`` needs inside its loop ``scope``."""
+        self.require_compute("compute_at")
+        if not isinstance(parent, Stage):
+            self.refuse("compute_at", f"a stage is wanted, got {type(parent).__name__}; write s[C] rather than C")
+        if parent.schedule is not self.schedule:
+            self.refuse("compute_at", f"stage {parent.name} is of another schedule")
+        if not isinstance(scope, IterVar) or scope not in parent.all_iter_vars:
+            name = scope.var.name if isinstance(scope, IterVar) else repr(scope)
+            loops = parent.loop_names()
+            self.refuse("compute_at", f"{name} is not a loop of stage {parent.name}; its loops are {loops}")
+        axis = AxisRef(parent.uid, parent.all_iter_vars.index(scope))
+        apply(self.schedule, ComputeAtStep(self.uid, StageRef(parent.uid), axis))
+
+    def compute_inline(self) -> None:
+        """Compute every element where it is used."""
+        apply(self.schedule, ComputeInlineStep(self.uid))
+
+    def compute_root(self) -> None:
+        """Compute the whole of it, before its users."""
+        apply(self.schedule, ComputeRootStep(self.uid))
+
+
+def root_axes(op: Operation) -> list[IterVar]:
+    return list(op.axis) + list(op.reduce_axis)
