@@ -28,7 +28,8 @@ def test_links_lead_somewhere(name: str):
     assert not broken, f"{name}: no such file: {', '.join(broken)}"
 
 
-NAMING_FILES = ["README.md", *(f"docs/{name}.md" for name in ("map", "howto_pass", "howto_operator", "howto_backend", "deploy_runtime"))]
+NAMING_DOCUMENTS = ("map", "howto_pass", "howto_operator", "howto_backend", "deploy_runtime")
+NAMING_FILES = ["README.md", *(f"docs/{name}.md" for name in NAMING_DOCUMENTS)]
 
 
 @pytest.mark.parametrize("name", NAMING_FILES)

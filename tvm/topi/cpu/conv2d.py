@@ -13,7 +13,7 @@ from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
-from . import taps
+from . import parts, taps
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -116,7 +116,7 @@ def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
         "tile": tiles(x, machine),
         "share": [0, 1] if x["kw"] > 1 else [0],
         "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
-        "outer": ["filters", "rows", "pixels"],
+        "outer": ["filters", "rows", "pixels", *(["parts"] if x["groups"] == 1 else [])],
         "pad": ["task", "once"],
         "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
     }
@@ -171,7 +171,10 @@ def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
 def outer_loops(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> str:
     """What a task keeps. Data is read once where all filters are done on a tile of pixels ("pixels"); their weights
     then come from the second cache. Tiles of many filters go over some rows first ("rows"), so that their weights stay
-    near and the rows in the second cache. Where weights are too many for that, "filters"."""
+    near and the rows in the second cache. Where weights are too many for that, "filters". What would be read from afar
+    again and again is done in "parts"."""
+    if parts.pays(x, tile, step, machine):
+        return "parts"
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
     if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads:
         return "filters"
@@ -183,7 +186,7 @@ def outer_loops(x: dict[str, int], tile: tuple[int, int, int], step: int, machin
 def ahead_of(x: dict[str, int], outer: str, machine: Machine) -> int:
     """Channels by which weights are fetched ahead."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
-    return AHEAD if weights > machine.l2_bytes // 4 and outer != "rows" else 0
+    return AHEAD if weights > machine.l2_bytes // 4 and outer not in ("rows", "parts") else 0
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -216,6 +219,8 @@ def step_cycles(busy: float, numbers: float, tile_oc: int) -> float:
 def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, step: int, machine: Machine) -> int:
     """Rows one task computes: enough tasks to share out, few enough that padding and waking them costs little; rows
     that all filters read one after the other stay in the second cache."""
+    if outer == "parts":
+        return parts.rows_and_filters(x, tile, step, machine)[0]
     chunks = x["n"] * (x["oc"] // tile[2] if outer != "pixels" else 1)
     row = 4 * x["w"] * x["ico"] * x["ici"] * step
     wanted, room, least = (8, machine.l2_bytes // 5, 0) if outer == "rows" else (4, x["h"] * row, 0)
@@ -232,6 +237,20 @@ def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, step
 
 def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
+    padding, is_parallel = pad_stage(planner, stage), access.work(stage.op) >= planner.parallel_points
+    x, step = extents(stage.op), column_step(stage.op)
+    if config["outer"] == "parts":
+        stage, task = parts.divide(planner, stage, host, config, x, step)
+    else:
+        task = divide(stage, host, config)
+    if is_parallel:
+        host.parallel(task)
+    sum_up(stage, config, ahead_of(x, config["outer"], planner.machine))
+    place_padding(planner, padding, host, task, config)
+
+
+def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
+    """Tiles in the order that the configuration names; gives the loop of tasks."""
     tile_h, tile_w, tile_oc = config["tile"]
     height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
     n, oc, h, w, ob = host.op.axis
@@ -254,12 +273,8 @@ def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -
     for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
         if size % step:
             host.pragma(axis, "loop_partition_hint", True)
-    if access.work(stage.op) >= planner.parallel_points:
-        host.parallel(task)
-    padding = pad_stage(planner, stage)
     stage.compute_at(host, inside)
-    sum_up(stage, config, ahead_of(extents(stage.op), config["outer"], planner.machine))
-    place_padding(planner, padding, host, task, config)
+    return task
 
 
 def place_padding(
@@ -277,15 +292,20 @@ def place_padding(
 
 
 def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
-    n, oc, h, w, ob = stage.op.axis
+    """The sum over all channels, or over those of a part: parts are a dimension in front, and the blocks of channels,
+    having been divided, are the last of the loops."""
+    *lead, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
+    if len(lead) > 1:
+        kh, kw, ic_inner, ic_outer = stage.op.reduce_axis
     ic_inner, ic_unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
     unrolled = [ic_unrolled, h, w, kw, oc] if config["share"] else [ic_unrolled, h, w, oc]
-    stage.reorder(n, ic_outer, kh, *([] if config["share"] else [kw]), ic_inner, *unrolled, ob)
+    stage.reorder(*lead, ic_outer, kh, *([] if config["share"] else [kw]), ic_inner, *unrolled, ob)
     for axis in unrolled:
         stage.unroll(axis)
     stage.vectorize(ob)
-    if taps_left(stage.op, config["tile"], config["share"]) < 1:
+    window = taps.window(stage.op, (h, w), (kh, kw))
+    if taps.share_left(window, tile_of_taps(config["tile"], config["share"])) < 1:
         for axis in (kh,) if config["share"] else (kh, kw):
             stage.skip_padding(axis)
     if ahead:
