@@ -50,13 +50,13 @@ def build_graph(shape: dict[str, Any], lanes: int):
 
     if shape["kind"] == "dense":
         from tvm.target import Target
-        from tvm.topi.cpu import matmul
+        from tvm.topi.cpu import matmul, products
         from tvm.topi.schedule.cpu import Machine
 
         width = matmul.panel_width(shape["m"], shape["n"], Machine(Target.current()), "float32")
         x = te.placeholder((shape["m"], shape["k"]), name="x")
         w = te.placeholder((-(-shape["n"] // width), shape["k"], width), name="w")
-        out = topi.nn.dense_pack(x, w)
+        out = products.dense_pack(x, w, target=Target.current())
         b = te.placeholder((out.shape[1],), name="b")
         return [x, w, b], topi.nn.relu(topi.add(out, b)), out
     c, f, k, s, size = (shape[n] for n in ("channels", "filters", "kernel", "stride", "size"))
@@ -87,7 +87,7 @@ class Candidates:
             self.inputs, self.result, out = build_graph(shape, self.target.features.vector_bits // 32)
         # A product may be followed by the step that drops what filled up its last panel.
         out = next(t for t in (out, *out.op.input_tensors) if t.op.tag in cpu.TEMPLATES)
-        self.template = cpu.TEMPLATES[out.op.tag]
+        self.template = next(t for t in cpu.TEMPLATES[out.op.tag] if t.takes(out.op))
         self.machine = cpu.Machine(self.target)
         self.pick = self.template.choose(out.op, self.machine)
         self.space = self.template.space(out.op, self.machine)

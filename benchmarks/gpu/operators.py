@@ -69,7 +69,7 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def without_templates() -> Iterator[None]:
-    with replaced(gemm, "wanted", lambda *a: False), replaced(transpose, "plan", lambda *a: False):
+    with replaced(gemm, "is_tiled", lambda *a: False), replaced(transpose, "plan", lambda *a: False):
         with replaced(transposed, "conv", lambda *a: None):
             yield
 
@@ -83,13 +83,13 @@ def cases(families: list[str]) -> Iterator[Case]:
     if "grouped" in families:
         for channels, size, groups, stride in GROUPED:
             shapes = [(1, channels, size, size), (channels, channels // groups, 3, 3)]
-            make = lambda d, k, s=stride, g=groups: topi.nn.group_conv2d_nchw(d, k, s, 1, 1, g)
+            make = lambda d, k, s=stride, g=groups: topi.cuda.group_conv2d_nchw(d, k, s, 1, 1, g)
             yield Case(f"grouped {channels}x{size} /{groups}", shapes, "float32", make, without_templates, None)
     if "transposed" in families:
         for channels, filters, size, window, stride in TRANSPOSED:
             shapes = [(1, channels, size, size), (channels, filters, window, window)]
             pad = (window - stride) // 2
-            make = lambda d, k, s=stride, p=pad: topi.nn.conv_transpose(d, k, s, p, 1, 1, "NCHW", "IOHW")
+            make = lambda d, k, s=stride, p=pad: topi.cuda.conv_transpose(d, k, s, p, 1, 1, "NCHW", "IOHW")
             yield Case(f"transposed {channels}>{filters} {size}", shapes, "float32", make, without_templates, None)
     if "transpose" in families:
         for shape, order in TRANSPOSES:
@@ -97,12 +97,12 @@ def cases(families: list[str]) -> Iterator[Case]:
             yield Case(f"transpose {shape} {order}", [shape], "float32", make, without_templates, None)
     if "together" in families:
         for shape, axis in (((1_000_000,), 0), ((64, 16384), 1), ((16384, 64), 0)):
-            make = lambda x, a=axis: topi.cumsum(x, a)
+            make = lambda x, a=axis: topi.cuda.cumsum(x, a)
             yield Case(f"cumsum {shape}", [shape], "float32", make, None, None)
     if "sorting" in families:
         for shape, axis, dtype, count in SORTED:
             yield sorting_case(shape, axis, dtype, count)
-        make = lambda x: topi.unique(x, True, True)
+        make = lambda x: topi.cuda.unique(x, True, True)
         yield Case("unique 1000000 int32", [(1_000_000,)], "int32", make, None, None, counts)
 
 
@@ -119,23 +119,23 @@ def sorting_case(shape: tuple[int, ...], axis: int, dtype: str, count: int) -> C
         return np.take(np.argsort(-x.astype("float64"), axis, kind="stable"), range(count or shape[axis]), axis)
 
     name = f"topk {count or 'all'} of {shape} axis {axis} {dtype}"
-    make = lambda x: topi.topk(x, count, axis, "both", False, "int32")
+    make = lambda x: topi.cuda.topk(x, count, axis, "both", False, "int32")
     return Case(name, [shape], dtype, make, None, None, wanted)
 
 
 def depthwise_case(channels: int, size: int, window: int, stride: int, layout: str, dtype: str) -> Case:
     if layout == "NCHW":
         shapes = [(1, channels, size, size), (channels, 1, window, window), (channels, 1, 1)]
-        conv = topi.nn.depthwise_conv2d_nchw
+        conv = topi.cuda.depthwise_conv2d_nchw
     else:
         shapes = [(1, size, size, channels), (window, window, channels, 1), (channels,)]
-        conv = topi.nn.depthwise_conv2d_nhwc
+        conv = topi.cuda.depthwise_conv2d_nhwc
 
     def make(d, k, b):
         return topi.nn.relu(topi.add(conv(d, k, stride, window // 2, 1), b))
 
     name = f"depthwise {channels}x{size} {window}x{window}/{stride} {layout} {dtype}"
-    return Case(name, shapes, dtype, make, without_templates, depthwise)
+    return Case(name, shapes, dtype, make, without_templates, depthwise.TEMPLATE)
 
 
 class Built:
@@ -209,9 +209,9 @@ class Runner:
         """Tiles of both sizes beside one product."""
         x = self.rng.standard_normal((images, channels, size, size)).astype("float32")
         w = self.rng.standard_normal((filters, channels, 3, 3)).astype("float32")
-        plain = Built(self, lambda d, k: topi.nn.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"),
+        plain = Built(self, lambda d, k: topi.cuda.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"),
                       [x, np.ascontiguousarray(w.transpose(2, 3, 1, 0))])  # fmt: skip
-        tiles = {tile: Built(self, lambda d, k: topi.nn.conv2d_winograd_nchw(d, k, 1),
+        tiles = {tile: Built(self, lambda d, k: topi.cuda.conv2d_winograd_nchw(d, k, 1),
                              [x, transform_filters_in_planes(w, tile)]) for tile in (2, 4)}  # fmt: skip
 
         def measure() -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Timed(NamedTuple):
 
 
 def template_of(kind: str) -> Any:
-    return importlib.import_module(f"tvm.topi.gpu.{KINDS[kind][2]}")
+    return importlib.import_module(f"tvm.topi.gpu.{KINDS[kind][2]}").TEMPLATE
 
 
 def has_values(config: dict[str, Any], only: Sequence[str]) -> bool:
@@ -117,13 +117,13 @@ def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()
         config = dict(zip(table, values))
         if has_values(config, only) and template.valid(sizes, machine, config) and config["parts"] <= most:
             shape = config["tile"], config.get("threads") or config["warps"], 1 if is_large else config["parts"]
-            groups.setdefault(shape, []).append(Candidate(size, template._cost(sizes, config, machine), config))
+            groups.setdefault(shape, []).append(Candidate(size, template.cost(sizes, machine, config), config))
     least = min((c.cost for some in groups.values() for c in some), default=0.0)
     groups = {shape: [c for c in some if c.cost <= WORST * least] for shape, some in groups.items()}
     turns = [(turn, c.cost, c) for some in groups.values() for turn, c in enumerate(sorted(some, key=lambda c: c.cost))]
     made = [c for _, _, c in sorted(turns, key=lambda x: x[:2])]
     picked = template.choose(sizes, machine)
-    made = [Candidate(size, template._cost(sizes, picked, machine), picked), *(c for c in made if c.config != picked)]
+    made = [Candidate(size, template.cost(sizes, machine, picked), picked), *(c for c in made if c.config != picked)]
     return [c for c in made if has_values(c.config, only)]
 
 
@@ -141,7 +141,7 @@ def build(size: Size, kind: str, target_text: str, config: dict[str, Any] | None
         with target, tvm.transform.PassContext(config={"topi.allow_tf32": kind == "tf32"}):
             m, n, k = size
             a, b = te.placeholder((m, k), dtype, name="a"), te.placeholder((k, n), dtype, name="b")
-            c = topi.nn.matmul(a, b)
+            c = topi.cuda.matmul(a, b)
             schedule = topi.schedule.schedule_for([c], target)
             return tvm.build(schedule, [a, b, c], target)
     finally:

@@ -340,7 +340,7 @@ def test_any_chain_read_through_gives_the_same_on_cuda(dtype, arch, rng, monkeyp
         drawn[tensor_cores] = lambda sizes, machine: {
             "warpgroup": True, "tile": (64, 64), "warps": (1, 1), "step": 64, "stages": 3, "parts": 1}  # fmt: skip
     for template, choose in drawn.items():
-        monkeypatch.setattr(template, "choose", choose)
+        monkeypatch.setattr(template.TEMPLATE, "choose", choose)
     made, values, wanted = drawn_product(rng, dtype)
     target = tvm.target.Target(f"cuda -arch={arch}", host="llvm")
     close(emulated(made, values, wanted.shape, target, lambda *_: True), wanted, dtype)

@@ -180,9 +180,9 @@ def test_the_pick_gives_every_thread_work():
         data = tvm.te.placeholder((1, 4, 16000, 16))
         kernel = tvm.te.placeholder((4, 4, 9, 16, 16))
         op = tvm.topi.nn.conv_blocked(data, kernel, 1, 4, 1).op
-    pick = conv_nd.choose(op, machine)
+    pick = conv_nd.TEMPLATE.choose(op, machine)
     chunks = 1 if pick["outer"] == "pixels" else 4 // pick["tile"][2]
     assert chunks * pick["parts"] >= 8
     space = ConfigSpace()
-    tuned.define(space, tuned.choices(conv_nd.space(op, machine), pick), pick)
+    tuned.define(space, tuned.choices(conv_nd.TEMPLATE.space(op, machine), pick), pick)
     assert space.index_of(pick) == space.start[0]

@@ -110,7 +110,7 @@ def test_the_chosen_schedule_computes_the_convolution(case, target):
 @pytest.mark.parametrize("seed", range(12))
 def test_any_configuration_of_the_space_computes_the_convolution(seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    template = (conv2d, depthwise)[seed % 2]
+    template = (conv2d, depthwise)[seed % 2].TEMPLATE
 
     def draw(op, machine):
         config = {name: values[rng.integers(len(values))] for name, values in template.space(op, machine).items()}
@@ -232,5 +232,5 @@ def test_rows_that_a_task_pads_stay_in_the_second_cache():
 def test_few_tasks_of_depthwise_convolutions_are_as_many_for_each_thread(channels, size):
     x, w = te.placeholder((1, channels // 16, size, size, 16)), te.placeholder((channels // 16, 1, 3, 3, 1, 16))
     out = topi.nn.depthwise_conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
-    rows = depthwise.choose(out.op, machine_of())["rows"]
+    rows = depthwise.TEMPLATE.choose(out.op, machine_of())["rows"]
     assert channels // 16 * -(-size // rows) % 2 == 0 and rows >= 4

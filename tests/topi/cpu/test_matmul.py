@@ -61,7 +61,7 @@ def test_the_space_holds_the_pick(m, k, n):
         op = topi.nn.dense_pack(a, b).op
         op = op if op.tag == "dense_pack" else op.input_tensors[0].op
     machine = Machine(AVX512)
-    space, pick = matmul.space(op, machine), matmul.choose(op, machine)
+    space, pick = matmul.TEMPLATE.space(op, machine), matmul.TEMPLATE.choose(op, machine)
     assert set(space) == set(pick) and all(pick[name] in space[name] for name in pick)
 
 

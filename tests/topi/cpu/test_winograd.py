@@ -92,11 +92,11 @@ def test_the_chosen_schedule_computes_the_convolution(case, rng):
 @pytest.mark.parametrize("number", range(6))
 def test_any_configuration_of_the_space_computes_the_convolution(number, rng, monkeypatch):
     def draw(op, machine):
-        config = {name: rng.choice(values).item() for name, values in winograd.space(op, machine).items()}
+        config = {name: rng.choice(values).item() for name, values in winograd.TEMPLATE.space(op, machine).items()}
         print("configuration", config)
         return config
 
-    monkeypatch.setattr(winograd, "choose", draw)
+    monkeypatch.setattr(winograd.TEMPLATE, "choose", draw)
     run(rng, (2, 16, 9, 13), 64, 2 + 2 * (number % 2), 2)
 
 

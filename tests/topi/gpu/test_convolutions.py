@@ -53,7 +53,7 @@ def run_transposed(x, w, groups: int, stride: int, dilation: int, padding: int, 
 def test_groups_are_a_batch_of_products(case, drawn, rng, monkeypatch):
     n, groups, channels, filters, size, window, stride, padding, layout = case
     if drawn:
-        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+        monkeypatch.setattr(gemm.TEMPLATE, "choose", any_configuration(rng))
     x = rng.standard_normal((n, groups * channels, size, size)).astype("float32")
     w = rng.standard_normal((groups * filters, channels, window, window)).astype("float32")
     b = rng.standard_normal(groups * filters).astype("float32")
@@ -79,7 +79,7 @@ def test_groups_are_a_batch_of_products(case, drawn, rng, monkeypatch):
 def test_transposed_convolution(case, drawn, rng, monkeypatch):
     n, groups, channels, filters, size, window, stride, dilation, padding, extra, layout = case
     if drawn:
-        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+        monkeypatch.setattr(gemm.TEMPLATE, "choose", any_configuration(rng))
     x = rng.standard_normal((n, groups * channels, size, size + 1)).astype("float32")
     w = rng.standard_normal((groups * channels, filters, window, window)).astype("float32")
     b = rng.standard_normal(groups * filters).astype("float32")

@@ -45,10 +45,10 @@ def any_configuration(rng):
     """In place of the pick: any valid configuration."""
 
     def choose(sizes, machine):
-        table = depthwise.space(sizes, machine)
+        table = depthwise.TEMPLATE.space(sizes, machine)
         while True:
             config = {name: values[rng.integers(len(values))] for name, values in table.items()}
-            if depthwise.valid(sizes, machine, config):
+            if depthwise.TEMPLATE.valid(sizes, machine, config):
                 return config
 
     return choose
@@ -78,7 +78,7 @@ def made(case, layout: str, dtype: str, target):
 def test_convolution_with_an_epilogue(case, layout, drawn, rng, monkeypatch):
     n, channels, h, width, window, stride, padding, dilation, multiplier = case
     if drawn:
-        monkeypatch.setattr(depthwise, "choose", any_configuration(rng))
+        monkeypatch.setattr(depthwise.TEMPLATE, "choose", any_configuration(rng))
     x = rng.standard_normal((n, channels, h, width)).astype("float32")
     w = rng.standard_normal((channels, multiplier, window, window)).astype("float32")
     bias = rng.standard_normal(channels * multiplier).astype("float32")
@@ -109,28 +109,29 @@ def test_code_for_an_nvidia_gpu(layout, dtype):
 def test_small_images_have_a_thread_for_each_result(bytes_):
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     small = depthwise.Sizes(1, 960, 7, 7, (3, 3), (1, 1), 1, False, bytes_)
-    assert depthwise.choose(small, machine)["tile"] == (1, 1)
+    assert depthwise.TEMPLATE.choose(small, machine)["tile"] == (1, 1)
     large = depthwise.Sizes(1, 96, 112, 112, (3, 3), (1, 1), 1, False, bytes_)
-    tile = depthwise.choose(large, machine)["tile"]
+    tile = depthwise.TEMPLATE.choose(large, machine)["tile"]
     assert tile[0] * tile[1] > 1
 
 
 def test_large_windows_are_read_from_shared_memory():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     sizes = depthwise.Sizes(1, 96, 56, 56, (7, 7), (1, 1), 1, False, 4)
-    assert depthwise.choose(sizes, machine)["patch"] != (0, 0)
+    assert depthwise.TEMPLATE.choose(sizes, machine)["patch"] != (0, 0)
 
 
 def test_what_is_not_valid():
     machine = Machine(tvm.target.Target("opencl"))
     sizes = depthwise.Sizes(1, 6, 64, 64, (3, 3), (1, 1), 1, True, 4)
     config = {"tile": (1, 1), "lanes": 1, "threads": 128, "patch": (0, 0)}
-    assert depthwise.valid(sizes, machine, config)
-    assert not depthwise.valid(sizes, machine, {**config, "lanes": 4}), "6 channels are no whole vectors"
-    assert not depthwise.valid(sizes._replace(window=(31, 31)), machine, {**config, "tile": (4, 4)}), "too long a code"
-    assert not depthwise.valid(sizes._replace(channels=1), machine, {**config, "patch": (2, 4)}), "8 threads for 128"
+    valid = depthwise.TEMPLATE.valid
+    assert valid(sizes, machine, config)
+    assert not valid(sizes, machine, {**config, "lanes": 4}), "6 channels are no whole vectors"
+    assert not valid(sizes._replace(window=(31, 31)), machine, {**config, "tile": (4, 4)}), "too long a code"
+    assert not valid(sizes._replace(channels=1), machine, {**config, "patch": (2, 4)}), "8 threads for 128"
     wide = sizes._replace(window=(9, 99), strides=(1, 16), channels=512)
-    assert not depthwise.valid(wide, machine, {**config, "patch": (8, 16)}), "too much shared memory"
+    assert not valid(wide, machine, {**config, "patch": (8, 16)}), "too much shared memory"
 
 
 @pytest.mark.parametrize("layout, shape", [("NCHW", (8, 1, 3, 3)), ("NHWC", (3, 3, 8, 1))])

@@ -80,7 +80,7 @@ def some_sizes(rng) -> tuple[int, int, int]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_tensor_cores(kind, dtype, rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", test_tensor_cores.any_configuration(rng))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", test_tensor_cores.any_configuration(rng))
     case = Case(kind, some_sizes(rng), dtype, rng)
     with emulator.building():
         built = case.built(cuda())
@@ -92,7 +92,7 @@ def test_on_tensor_cores(kind, dtype, rng, monkeypatch):
 @pytest.mark.parametrize("parts", [1, 3])
 def test_by_warpgroups(parts, rng, monkeypatch):
     config = test_warpgroup.a_configuration(parts=parts, stages=3)
-    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: dict(config))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: dict(config))
     case = Case("residual", (70, 72, 400), "float16", rng)
     with emulator.building():
         built = case.built(cuda("sm_90a"))
@@ -103,7 +103,7 @@ def test_by_warpgroups(parts, rng, monkeypatch):
 @needs_emulator
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_single_precision_on_cuda(kind, rng, monkeypatch):
-    monkeypatch.setattr(gemm, "choose", test_gemm.any_configuration(rng))
+    monkeypatch.setattr(gemm.TEMPLATE, "choose", test_gemm.any_configuration(rng))
     case = Case(kind, some_sizes(rng), F, rng)
     with emulator.building():
         built = case.built(cuda())
@@ -115,7 +115,7 @@ def test_of_single_precision_on_cuda(kind, rng, monkeypatch):
 @pytest.mark.parametrize("free", [False, True])
 def test_of_single_precision_on_opencl(kind, free, rng, monkeypatch):
     if free:
-        monkeypatch.setattr(gemm, "choose", test_gemm.any_configuration(rng))
+        monkeypatch.setattr(gemm.TEMPLATE, "choose", test_gemm.any_configuration(rng))
     case = Case(kind, some_sizes(rng), F, rng)
     built = case.built(tvm.target.Target("opencl", host="llvm"))
     arrays = [tvm.nd.array(v, tvm.cl(0)) for v in case.arrays()]
@@ -133,7 +133,7 @@ def test_parts_of_many_sums(kind, dtype, rows, columns, rng, monkeypatch):
         (tensor_cores, {"tile": (32, 32), "warps": (2, 2), "step": 16, "stages": 2, "parts": 3}),
         (gemm, {"tile": (8, 8), "threads": (8, 8), "step": 8, "parts": 3}),
     ):
-        monkeypatch.setattr(template, "choose", lambda sizes, machine, config=config: dict(config))
+        monkeypatch.setattr(template.TEMPLATE, "choose", lambda sizes, machine, config=config: dict(config))
     case = Case(kind, (rows, columns, 48), dtype, rng)
     with emulator.building():
         built = case.built(cuda())
@@ -151,7 +151,7 @@ def kernels(text: str) -> list[str]:
 
 
 def test_residuals_are_read_as_vectors_by_tensor_cores(rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", test_tensor_cores.a_configuration())
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", test_tensor_cores.a_configuration())
     (kernel,) = kernels(Case("residual", (70, 72, 96), "float16", rng).built(cuda()).imported_modules[0].get_source())
     assert re.findall(r"\*\(const (\w+)\*\)\(z", kernel) == ["float4"]
     assert re.findall(r"\*\((\w+)\*\)\(T_add", kernel) == ["float4"]
@@ -160,7 +160,7 @@ def test_residuals_are_read_as_vectors_by_tensor_cores(rng, monkeypatch):
 @pytest.mark.parametrize("tile, columns, vector", [((8, 8), 64, "float4"), ((4, 2), 64, "float2"), ((8, 8), 66, None)])
 def test_residuals_are_read_as_vectors_in_single_precision(tile, columns, vector, rng, monkeypatch):
     config = {"tile": tile, "threads": (8, 8), "step": 8, "parts": 1}
-    monkeypatch.setattr(gemm, "choose", lambda sizes, machine: dict(config))
+    monkeypatch.setattr(gemm.TEMPLATE, "choose", lambda sizes, machine: dict(config))
     (kernel,) = kernels(Case("residual", (70, columns, 40), F, rng).built(cuda()).imported_modules[0].get_source())
     for kind, name in (("const (float[24])", "z"), ("(float[24])", "T_add")):
         assert set(re.findall(rf"\*\({kind}\*\)\({name}", kernel)) == ({vector} if vector else set())

@@ -35,7 +35,7 @@ def is_large(product) -> bool:
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=name_of)
 def test_what_is_picked_takes_little_longer_than_the_best_that_was_measured(product):
-    template, sizes = KINDS[product["kind"]][0], sizes_of(product)
+    template, sizes = KINDS[product["kind"]][0].TEMPLATE, sizes_of(product)
     machine = Machine(tvm.target.Target(product["target"]))
     taken = {}
     for row in product["rows"]:
@@ -44,7 +44,7 @@ def test_what_is_picked_takes_little_longer_than_the_best_that_was_measured(prod
     assert list(table) == product["knobs"]
     known = [dict(zip(table, values)) for values in itertools.product(*table.values()) if values in taken]
     assert len(known) == len(taken)
-    picked = min(known, key=lambda config: template._cost(sizes, config, machine))
+    picked = min(known, key=lambda config: template.cost(sizes, machine, config))
     assert taken[tuple(picked.values())] <= (1.05 if is_large(product) else 1.1) * min(taken.values())
     chosen = template.choose(sizes, machine)
     if tuple(chosen.values()) in taken:
@@ -58,8 +58,8 @@ def test_warpgroups_multiply_where_they_were_measured_to_be_faster():
     assert len(both) == 8
     for product in both:
         assert best[name_of(product)] < best[name_of({**product, "target": "cuda -arch=sm_90"})]
-        assert tensor_cores.choose(sizes_of(product), machine)["warpgroup"]
-    assert "warpgroup" not in tensor_cores.choose(Sizes(1, 1, 4096, 4096, 2), machine)
+        assert tensor_cores.TEMPLATE.choose(sizes_of(product), machine)["warpgroup"]
+    assert "warpgroup" not in tensor_cores.TEMPLATE.choose(Sizes(1, 1, 4096, 4096, 2), machine)
 
 
 def test_estimated_cycles_of_large_products_are_those_that_were_measured():
@@ -67,9 +67,9 @@ def test_estimated_cycles_of_large_products_are_those_that_were_measured():
     for product in PRODUCTS:
         if min(product["size"]) < 2048:
             continue
-        template, sizes = KINDS[product["kind"]][0], sizes_of(product)
+        template, sizes = KINDS[product["kind"]][0].TEMPLATE, sizes_of(product)
         machine = Machine(tvm.target.Target(product["target"]))
-        cycles = template._cost(sizes, template.choose(sizes, machine), machine)
+        cycles = template.cost(sizes, machine, template.choose(sizes, machine))
         clock = {"float32": 1980, "float16": 1700}[product["kind"]]
         assert 0.8 < cycles / clock / min(row[-1] for row in product["rows"]) < 1.25
 

@@ -50,10 +50,10 @@ def any_configuration(rng):
     """In place of the pick: any valid configuration."""
 
     def choose(sizes, machine):
-        table = gemm.space(sizes, machine)
+        table = gemm.TEMPLATE.space(sizes, machine)
         while True:
             config = {name: values[rng.integers(len(values))] for name, values in table.items()}
-            if gemm.valid(sizes, machine, config):
+            if gemm.TEMPLATE.valid(sizes, machine, config):
                 return config
 
     return choose
@@ -65,7 +65,7 @@ def any_configuration(rng):
 def test_convolution_with_an_epilogue(case, drawn, rng, monkeypatch):
     n, channels, size, filters, window, stride, padding, layout = case
     if drawn:
-        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+        monkeypatch.setattr(gemm.TEMPLATE, "choose", any_configuration(rng))
     x = rng.standard_normal((n, channels, size, size)).astype("float32")
     w = rng.standard_normal((filters, channels, window, window)).astype("float32")
     b = rng.standard_normal((filters, 1, 1) if layout == "NCHW" else (filters,)).astype("float32")
@@ -87,7 +87,7 @@ def test_convolution_with_an_epilogue(case, drawn, rng, monkeypatch):
 @pytest.mark.parametrize("drawn", [False, True])
 def test_product_of_a_matrix_and_a_transposed_one(m, n, k, drawn, rng, monkeypatch):
     if drawn:
-        monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+        monkeypatch.setattr(gemm.TEMPLATE, "choose", any_configuration(rng))
     a, b = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((n, k)).astype("float32")
     target = tvm.target.Target("opencl")
     with target:
@@ -112,16 +112,16 @@ def test_batch_of_products(transpose_a, transpose_b, rng):
 def test_the_pick_divides_the_sum_where_tiles_are_few():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     sizes = gemm.Sizes(1, 512, 49, 4608, 4)
-    config = gemm.choose(sizes, machine)
-    assert config["parts"] > 1 and gemm.valid(sizes, machine, config)
+    config = gemm.TEMPLATE.choose(sizes, machine)
+    assert config["parts"] > 1 and gemm.TEMPLATE.valid(sizes, machine, config)
 
 
 def test_strips_larger_than_the_shared_memory_are_not_valid():
     machine = Machine(tvm.target.Target("opencl"))
     sizes = gemm.Sizes(1, 512, 512, 512, 4)
     config = {"tile": (8, 4), "threads": (8, 16), "step": 32, "parts": 1}
-    assert not gemm.valid(sizes, machine, {**config, "step": 1024})
-    assert gemm.valid(sizes, machine, {**config, "step": 8})
+    assert not gemm.TEMPLATE.valid(sizes, machine, {**config, "step": 1024})
+    assert gemm.TEMPLATE.valid(sizes, machine, {**config, "step": 8})
 
 
 @tvm.testing.requires_opencl
@@ -161,7 +161,7 @@ def cuda_source(n: int) -> str:
 def test_a_large_product_has_large_tiles_and_one_kernel():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     for n in (2048, 4096, 8192):
-        config = gemm.choose(gemm.Sizes(1, n, n, n, 4, (1, 4)), machine)
+        config = gemm.TEMPLATE.choose(gemm.Sizes(1, n, n, n, 4, (1, 4)), machine)
         assert config["tile"] == max(gemm.THREAD_TILES) and config["parts"] == 1
 
 
@@ -169,7 +169,7 @@ def test_an_operand_of_wide_copies_has_the_longer_side_of_a_block():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     sides = {}
     for copies in ((1, 4), (4, 1)):
-        config = gemm.choose(gemm.Sizes(1, 4096, 4096, 4096, 4, copies), machine)
+        config = gemm.TEMPLATE.choose(gemm.Sizes(1, 4096, 4096, 4096, 4, copies), machine)
         sides[copies] = [t * n for t, n in zip(config["tile"], config["threads"])]
     assert sides[1, 4][0] < sides[1, 4][1] and sides[4, 1][0] >= sides[4, 1][1]
 
@@ -190,7 +190,7 @@ def values_in_a_warp(expression: str, width: int) -> list[int]:
 def test_threads_of_a_warp_want_different_banks(threads, step, monkeypatch):
     """Fetching a strip that lies along the sum, and reading strips four numbers at a time, eight threads at once."""
     config = {"tile": (8, 8), "threads": threads, "step": step, "parts": 1}
-    monkeypatch.setattr(gemm, "choose", lambda sizes, machine: config)
+    monkeypatch.setattr(gemm.TEMPLATE, "choose", lambda sizes, machine: config)
     source = cuda_source(256)
     fetched = re.findall(r"tvm_copy_async_4\(T_matmul_left \+ (.*), a \+", source)[0]
     words = values_in_a_warp(fetched, 8)

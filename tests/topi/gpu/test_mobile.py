@@ -34,9 +34,9 @@ def threads_of(text: str) -> list[int]:
 def test_blocks_are_small_and_picks_valid(device, most, sizes):
     machine = Machine(tvm.target.Target(f"opencl -device={device}"))
     known = gemm.Sizes(*sizes, 4)
-    config = gemm.choose(known, machine)
-    assert gemm.valid(known, machine, config) and prod(config["threads"]) <= most
-    assert all(prod(t) <= most for t in gemm.space(known, machine)["threads"])
+    config = gemm.TEMPLATE.choose(known, machine)
+    assert gemm.TEMPLATE.valid(known, machine, config) and prod(config["threads"]) <= most
+    assert all(prod(t) <= most for t in gemm.TEMPLATE.space(known, machine)["threads"])
     tm, tn = config["tile"]
     assert tm * tn + tm + tn + gemm.FEW_REGISTERS <= machine.registers
 
@@ -91,7 +91,7 @@ def test_the_kernel_of_a_product_on_mali():
     s, args = lowered(target)
     text = str(tvm.lower(s, args, simple_mode=True))
     assert 'scope="shared"' not in text and 'scope="local"' in text
-    config = gemm.choose(gemm.Sizes(1, 64, 64, 64, 4), Machine(target))
+    config = gemm.TEMPLATE.choose(gemm.Sizes(1, 64, 64, 64, 4), Machine(target))
     threads = [int(n) for _, n in re.findall(r'launch_thread\("threadIdx\.([xy])", (\d+)\)', text)]
     assert sorted(threads) == sorted(config["threads"])
 

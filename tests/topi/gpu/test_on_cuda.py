@@ -45,7 +45,7 @@ def close(got, wanted, digits: float):
 def test_depthwise_convolution(layout, patch, dtype, digits, rng, monkeypatch):
     lanes = 1 if layout == "NCHW" else 2
     config = {"tile": (2, 2), "lanes": lanes, "threads": 128, "patch": patch}
-    monkeypatch.setattr(depthwise, "choose", lambda sizes, machine: config)
+    monkeypatch.setattr(depthwise.TEMPLATE, "choose", lambda sizes, machine: config)
     case = (1, 8, 13, 18, 3, 1, 1, 1, 1)
     x, w = (rng.standard_normal(s).astype(dtype) for s in ((1, 8, 13, 18), (8, 1, 3, 3)))
     b = rng.standard_normal(8).astype(dtype)
@@ -133,7 +133,7 @@ def products_of(rng, m, n, k, transpose_a, transpose_b):
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_product_of_any_configuration(transpose_a, transpose_b, rng, monkeypatch):
     """Strips along and across the sum, whole and with edges, fetched one by one and in fours."""
-    monkeypatch.setattr(gemm, "choose", any_configuration(rng))
+    monkeypatch.setattr(gemm.TEMPLATE, "choose", any_configuration(rng))
     fours = int(rng.integers(2))
     m, n, k = (int(x) * (4 if fours else 1) for x in rng.integers(3, 40, 3))
     products_of(rng, m, n, k, transpose_a, transpose_b)

@@ -85,17 +85,17 @@ def test_padding_around_channels_leaves_copies_whole():
 def test_the_pick_is_one_of_the_space(sizes):
     for arch in ("sm_75", "sm_80", "sm_90"):
         machine = Machine(cuda(arch))
-        config = tensor_cores.choose(sizes, machine)
-        table = tensor_cores.space(sizes, machine)
-        assert tensor_cores.valid(sizes, machine, config)
+        config = tensor_cores.TEMPLATE.choose(sizes, machine)
+        table = tensor_cores.TEMPLATE.space(sizes, machine)
+        assert tensor_cores.TEMPLATE.valid(sizes, machine, config)
         assert all(config[key] in table[key] for key in table)
 
 
 def test_large_products_have_large_tiles_and_small_ones_are_divided():
     machine = Machine(cuda())
-    large = tensor_cores.choose(Sizes(1, 4096, 4096, 4096, 2), machine)
+    large = tensor_cores.TEMPLATE.choose(Sizes(1, 4096, 4096, 4096, 2), machine)
     assert large["tile"] == (64, 64) and large["parts"] == 1
-    small = tensor_cores.choose(Sizes(1, 49, 512, 4608, 2), machine)
+    small = tensor_cores.TEMPLATE.choose(Sizes(1, 49, 512, 4608, 2), machine)
     assert small["parts"] > 1
 
 
@@ -103,13 +103,13 @@ def test_strips_larger_than_the_shared_memory_are_not_valid():
     machine = Machine(cuda("sm_75"))
     sizes = Sizes(1, 512, 512, 512, 2)
     config = {"tile": (64, 64), "warps": (2, 2), "step": 64, "stages": 4, "parts": 1}
-    assert not tensor_cores.valid(sizes, machine, config)
-    assert tensor_cores.valid(sizes, machine, {**config, "tile": (32, 32), "stages": 2})
+    assert not tensor_cores.TEMPLATE.valid(sizes, machine, config)
+    assert tensor_cores.TEMPLATE.valid(sizes, machine, {**config, "tile": (32, 32), "stages": 2})
 
 
 @needs_compiler
 def test_the_loop_over_the_sum_waits_for_what_it_needs_only(monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", a_configuration())
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", a_configuration())
     target = cuda()
     with target:
         a, b = te.placeholder((64, 256), "float16", "a"), te.placeholder((256, 64), "float16", "b")
@@ -129,7 +129,7 @@ def test_the_loop_over_the_sum_waits_for_what_it_needs_only(monkeypatch):
 @pytest.mark.parametrize("arch, dtype", [("sm_75", "float16"), ("sm_80", "float16"), ("sm_90", "bfloat16"),
                                          ("sm_80", "float32")])  # fmt: skip
 def test_products_compile_without_local_memory(arch, dtype, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", a_configuration(stages=2 if arch == "sm_75" else 3))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", a_configuration(stages=2 if arch == "sm_75" else 3))
     target = cuda(arch)
     with target, tvm.transform.PassContext(config={"topi.allow_tf32": True}):
         a, b = te.placeholder((70, 96), dtype, "a"), te.placeholder((72, 96), dtype, "b")
@@ -145,10 +145,10 @@ def any_configuration(rng):
     """In place of the pick: any valid configuration."""
 
     def choose(sizes, machine):
-        table = tensor_cores.space(sizes, machine)
+        table = tensor_cores.TEMPLATE.space(sizes, machine)
         while True:
             config = {name: values[rng.integers(len(values))] for name, values in table.items()}
-            if tensor_cores.valid(sizes, machine, config):
+            if tensor_cores.TEMPLATE.valid(sizes, machine, config):
                 print(sizes, config)
                 return config
 
@@ -180,7 +180,7 @@ def drawn(rng, shape, dtype="float16"):
 @pytest.mark.parametrize("most", [0, 8, 32])
 def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch):
     """Rows of an odd length, by threads that hold as many numbers as they bring or store them one by one."""
-    monkeypatch.setattr(tensor_cores, "choose", a_configuration(tile=(32, 16), step=64, stages=2))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", a_configuration(tile=(32, 16), step=64, stages=2))
     monkeypatch.setattr(tensor_cores, "MOST_HELD", most)
     a, b = drawn(rng, (2, 75, 197)), drawn(rng, (2, 197, 40))
     with cuda("sm_80"):
@@ -196,7 +196,7 @@ def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch)
 @pytest.mark.parametrize("dtype, out, arch", [("float16", "float16", "sm_75"), ("float16", "float32", "sm_80"),
                                               ("bfloat16", "bfloat16", "sm_90"), ("float32", "float32", "sm_80")])
 def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", any_configuration(rng))
     m, n, k = (int(x) for x in rng.integers(1, 80, 3))
     n = max(n, gemm.FEW_COLUMNS)
     x, y = drawn(rng, (k, m) if transpose_a else (m, k), dtype), drawn(rng, (n, k) if transpose_b else (k, n), dtype)
@@ -210,7 +210,7 @@ def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
 
 @needs_emulator
 def test_a_batch_of_products(rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", any_configuration(rng))
     x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
     with cuda():
         a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
@@ -230,7 +230,7 @@ def test_a_batch_of_products(rng, monkeypatch):
 @pytest.mark.parametrize("free", [False, True])
 def test_convolution_with_an_epilogue(case, free, rng, monkeypatch):
     if free:
-        monkeypatch.setattr(tensor_cores, "choose", any_configuration(rng))
+        monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", any_configuration(rng))
     n, channels, size, filters, window, stride, padding, layout = case
     last = layout == "NHWC"
     x, w = drawn(rng, (n, channels, size, size)), drawn(rng, (filters, channels, window, window))

@@ -82,11 +82,11 @@ def test_tasks_of_a_model_are_the_classic_ones(target):
     assert found["batch_matmul.cuda"].args == ((T, (8, 9, 9), F), (T, (8, 9, 9), F), None, F, False, True)
     machine = Machine(tvm.target.Target(target))
     space, sizes = conv.config_space, gemm.Sizes(1, 8, 81, 72, 4)
-    assert space.get(space.start[0]).values() == gemm.choose(sizes, machine)
-    table = gemm.space(sizes, machine)
+    assert space.get(space.start[0]).values() == gemm.TEMPLATE.choose(sizes, machine)
+    table = gemm.TEMPLATE.space(sizes, machine)
     assert {n: [e.val for e in s.entities] for n, s in space.space_map.items()} == table
     chosen = [space.get(i).values() for i in space.sample_ints(50)]
-    assert len(chosen) == 50 and all(gemm.valid(sizes, machine, config) for config in chosen)
+    assert len(chosen) == 50 and all(gemm.TEMPLATE.valid(sizes, machine, config) for config in chosen)
 
 
 def test_operators_can_be_chosen(model):

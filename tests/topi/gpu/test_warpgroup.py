@@ -32,7 +32,7 @@ def configurations(sizes: Sizes = LARGE) -> list[dict]:
     machine = Machine(cuda("sm_90a"))
     rows = itertools.product(warpgroup.TILES, warpgroup.COUNTS, warpgroup.STAGES)
     found = [{"warpgroup": True, "tile": t, "warps": w, "step": 64, "stages": s, "parts": 1} for t, w, s in rows]
-    return [c for c in found if tensor_cores.valid(sizes, machine, c)]
+    return [c for c in found if tensor_cores.TEMPLATE.valid(sizes, machine, c)]
 
 
 def a_configuration(**given) -> dict:
@@ -41,7 +41,7 @@ def a_configuration(**given) -> dict:
 
 def built(monkeypatch, config: dict, shapes, dtype: str, out: str, turned=(False, False)):
     """The tensors and the module of a product with what follows it."""
-    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: dict(config))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: dict(config))
     target = cuda("sm_90a")
     with target, tvm.transform.PassContext(config=TF32):
         a, b = (te.placeholder(shape, dtype) for shape in shapes)
@@ -135,7 +135,7 @@ def scheduled(outs, args):
 
 @needs_emulator
 def test_a_batch_of_products(rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: a_configuration())
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: a_configuration())
     x, y = drawn(rng, (3, 40, 72)), drawn(rng, (3, 50, 72))
     with cuda("sm_90a"):
         a, b = te.placeholder(x.shape, "float16"), te.placeholder(y.shape, "float16")
@@ -151,7 +151,7 @@ def test_a_batch_of_products(rng, monkeypatch):
     (1, 16, 9, 24, 3, 1, 1, "NHWC"), (2, 5, 6, 9, 3, 2, 1, "NHWC"), (2, 8, 8, 33, 1, 1, 0, "NCHW"),
 ])  # fmt: skip
 def test_convolution_with_an_epilogue(case, rng, monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: a_configuration(warps=(1, 1), stages=3))
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: a_configuration(warps=(1, 1), stages=3))
     n, channels, size, filters, window, stride, padding, layout = case
     last = layout == "NHWC"
     x, w = drawn(rng, (n, channels, size, size)), drawn(rng, (filters, channels, window, window))
@@ -234,31 +234,31 @@ def test_each_field_of_a_descriptor_matters(old, new, monkeypatch):
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_only_one_architecture_has_them(arch):
     machine = Machine(cuda(arch))
-    assert "warpgroup" not in tensor_cores.space(LARGE, machine)
-    assert not tensor_cores.valid(LARGE, machine, a_configuration())
+    assert "warpgroup" not in tensor_cores.TEMPLATE.space(LARGE, machine)
+    assert not tensor_cores.TEMPLATE.valid(LARGE, machine, a_configuration())
 
 
 def test_spaces_of_sm_90a_have_both():
     machine = Machine(cuda("sm_90a"))
-    table = tensor_cores.space(LARGE, machine)
+    table = tensor_cores.TEMPLATE.space(LARGE, machine)
     assert set(table["tile"]) == {*tensor_cores.TILES, *warpgroup.TILES} and table["warpgroup"] == [True, False]
-    assert "warpgroup" not in tensor_cores.space(Sizes(1, 4096, 4096, 4096, 4), machine)
+    assert "warpgroup" not in tensor_cores.TEMPLATE.space(Sizes(1, 4096, 4096, 4096, 4), machine)
     usual = Machine(cuda("sm_90"))
-    narrow = tensor_cores.choose(LARGE, usual)
-    assert tensor_cores.valid(LARGE, machine, {"warpgroup": False, **narrow})
+    narrow = tensor_cores.TEMPLATE.choose(LARGE, usual)
+    assert tensor_cores.TEMPLATE.valid(LARGE, machine, {"warpgroup": False, **narrow})
     # Tiles of warps are none of warpgroups.
-    assert not tensor_cores.valid(LARGE, machine, {"warpgroup": True, **narrow})
+    assert not tensor_cores.TEMPLATE.valid(LARGE, machine, {"warpgroup": True, **narrow})
 
 
 @pytest.mark.parametrize("sizes", [LARGE, Sizes(1, 49, 512, 4608, 2), Sizes(12, 128, 128, 64, 2), Sizes(1, 7, 5, 3, 2)])
 def test_the_pick_is_one_of_the_space(sizes):
     machine = Machine(cuda("sm_90a"))
-    config, table = tensor_cores.choose(sizes, machine), tensor_cores.space(sizes, machine)
-    assert tensor_cores.valid(sizes, machine, config) and all(config[key] in table[key] for key in table)
+    config, table = tensor_cores.TEMPLATE.choose(sizes, machine), tensor_cores.TEMPLATE.space(sizes, machine)
+    assert tensor_cores.TEMPLATE.valid(sizes, machine, config) and all(config[key] in table[key] for key in table)
 
 
 def test_large_products_are_done_by_warpgroups():
-    assert tensor_cores.choose(LARGE, Machine(cuda("sm_90a")))["warpgroup"]
+    assert tensor_cores.TEMPLATE.choose(LARGE, Machine(cuda("sm_90a")))["warpgroup"]
 
 
 # The text
@@ -282,7 +282,7 @@ def test_products_of_a_step_run_while_the_next_is_asked_for(monkeypatch):
 
 @needs_compiler
 def test_other_architectures_refuse_the_instruction(monkeypatch):
-    monkeypatch.setattr(tensor_cores, "choose", lambda sizes, machine: a_configuration())
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: a_configuration())
     target = cuda("sm_90")
     with target:
         a, b = te.placeholder((128, 128), "float16"), te.placeholder((128, 128), "float16")

@@ -13,6 +13,7 @@ from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..template import CPUTemplate
 from . import parts, taps
 
 if TYPE_CHECKING:
@@ -311,3 +312,24 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")
+
+
+class Conv2d(CPUTemplate):
+    """A convolution over channels in blocks."""
+
+    tags = ("conv2d_NCHWc",)
+
+    def applies(self, op: ComputeOp) -> bool:
+        return applies(op)
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        return space(op, machine)
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        return choose(op, machine)
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        apply(planner, stage, host, config)
+
+
+TEMPLATE = Conv2d()

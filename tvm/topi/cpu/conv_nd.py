@@ -13,6 +13,7 @@ from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..template import CPUTemplate
 from . import taps
 from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles, unrollable
 from .machine import Machine
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 MOST_PARTS = 64
 # Multiplications of an unrolled body, at most.
 BODY = 112
-
-
-def applies(op: ComputeOp) -> bool:
-    return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -53,88 +50,6 @@ def part_counts(x: dict[str, int]) -> list[int]:
     return [d for d in range(1, min(x["cut"], MOST_PARTS) + 1) if x["cut"] % d == 0]
 
 
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """Every knob and its values."""
-    x = extents(op)
-    return {
-        "tile": tiles(x, machine),
-        "parts": part_counts(x),
-        "outer": ["filters", "pixels"],
-        "pad": ["task", "once"],
-        "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
-    }
-
-
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The tile with the least time by count of loads and sums, tails included; parts for every thread."""
-    x = extents(op)
-    weights = 4 * x["oc"] * x["ob"] * x["steps"]
-    chunks, counts = x["n"] * x["lead"], part_counts(x)
-    window = window_of(op)
-    many = chunks * max(counts) >= 4 * machine.threads
-    outer = "pixels" if weights <= machine.l2_bytes // 2 and many else "filters"
-
-    def cost(pick: tuple[tuple[int, int, int], int]) -> float:
-        (h, w, oc), parts = pick
-        height, width = (x["h"] // parts, x["w"]) if len(op.axis) > 4 else (1, x["w"] // parts)
-        cycles = sum(n * tile_cycles(a * b, oc, x["steps"]) for a, b, n in pieces(height, width, h, w))
-        tasks = chunks * parts * (x["oc"] // oc if outer == "filters" else 1)
-        # Threads wait for the last one where tasks are few; each task costs something to begin.
-        waits = 1 + machine.threads / (2 * tasks)
-        return parts * (cycles / oc * taps_left(window, (h, w, oc)) + 500) * waits
-
-    ahead = weights > machine.l2_bytes // 4
-    known = [t for t in tiles(x, machine) if x["ici"] == 1 or ahead or unrollable(t, machine)]
-    tile, parts = min(((t, p) for t in known for p in counts), key=cost)
-    size = tile[0] * tile[1] * tile[2]
-    return {
-        "tile": tile,
-        "parts": parts,
-        "outer": outer,
-        "pad": "task" if outer == "pixels" and taps_left(window, tile) == 1 else "once",
-        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= BODY)),
-    }
-
-
-def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-    """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
-    tile_h, tile_w, tile_oc = config["tile"]
-    x = extents(stage.op)
-    n, oc, *lead, w, ob = host.op.axis
-    oc_outer, oc_tile = host.split(oc, factor=tile_oc)
-    length = x["cut"] // config["parts"]
-    if lead:
-        part, h = host.split(lead.pop(), factor=length)
-        h_outer, h_tile = host.split(h, factor=tile_h)
-        loops, within, ragged, width = [h_outer], [h_tile], [(h_outer, length, tile_h)], x["w"]
-    else:
-        part, w = host.split(w, factor=length)
-        loops, within, ragged, width = [], [], [], length
-    tile_w = min(tile_w, width)
-    w_outer, w_tile = host.split(w, factor=tile_w)
-    ragged.append((w_outer, width, tile_w))
-    tile = [oc_tile, *within, w_tile]
-    if config["outer"] == "filters":
-        host.reorder(n, oc_outer, *lead, part, *loops, w_outer, *tile, ob)
-        task, inside = host.fuse(n, oc_outer, *lead, part), w_outer
-    else:
-        host.reorder(n, *lead, part, *loops, w_outer, oc_outer, *tile, ob)
-        task, inside = host.fuse(n, *lead, part), oc_outer
-    host.vectorize(ob)
-    for axis in tile:
-        host.unroll(axis)
-    for axis, size, step in ragged:
-        if size % step:
-            host.pragma(axis, "loop_partition_hint", True)
-    if access.work(stage.op) >= planner.parallel_points:
-        host.parallel(task)
-    padding = pad_stage(planner, stage)
-    stage.compute_at(host, inside)
-    weights = 4 * x["oc"] * x["ob"] * x["steps"]
-    sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
-    place_padding(planner, padding, host, task, config)
-
-
 def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     n, oc, *spatial, ob = stage.op.axis
     ic_outer, *window, ic_inner = stage.op.reduce_axis
@@ -149,3 +64,94 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")
+
+
+class ConvNd(CPUTemplate):
+    """A convolution of one or three dimensions over channels in blocks."""
+
+    tags = ("conv1d_NCWc", "conv3d_NCDHWc")
+
+    def applies(self, op: ComputeOp) -> bool:
+        return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """Every knob and its values."""
+        x = extents(op)
+        return {
+            "tile": tiles(x, machine),
+            "parts": part_counts(x),
+            "outer": ["filters", "pixels"],
+            "pad": ["task", "once"],
+            "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
+        }
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """The tile with the least time by count of loads and sums, tails included; parts for every thread."""
+        x = extents(op)
+        weights = 4 * x["oc"] * x["ob"] * x["steps"]
+        chunks, counts = x["n"] * x["lead"], part_counts(x)
+        window = window_of(op)
+        many = chunks * max(counts) >= 4 * machine.threads
+        outer = "pixels" if weights <= machine.l2_bytes // 2 and many else "filters"
+
+        def cost(pick: tuple[tuple[int, int, int], int]) -> float:
+            (h, w, oc), parts = pick
+            height, width = (x["h"] // parts, x["w"]) if len(op.axis) > 4 else (1, x["w"] // parts)
+            cycles = sum(n * tile_cycles(a * b, oc, x["steps"]) for a, b, n in pieces(height, width, h, w))
+            tasks = chunks * parts * (x["oc"] // oc if outer == "filters" else 1)
+            # Threads wait for the last one where tasks are few; each task costs something to begin.
+            waits = 1 + machine.threads / (2 * tasks)
+            return parts * (cycles / oc * taps_left(window, (h, w, oc)) + 500) * waits
+
+        ahead = weights > machine.l2_bytes // 4
+        known = [t for t in tiles(x, machine) if x["ici"] == 1 or ahead or unrollable(t, machine)]
+        tile, parts = min(((t, p) for t in known for p in counts), key=cost)
+        size = tile[0] * tile[1] * tile[2]
+        return {
+            "tile": tile,
+            "parts": parts,
+            "outer": outer,
+            "pad": "task" if outer == "pixels" and taps_left(window, tile) == 1 else "once",
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= BODY)),
+        }
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
+        tile_h, tile_w, tile_oc = config["tile"]
+        x = extents(stage.op)
+        n, oc, *lead, w, ob = host.op.axis
+        oc_outer, oc_tile = host.split(oc, factor=tile_oc)
+        length = x["cut"] // config["parts"]
+        if lead:
+            part, h = host.split(lead.pop(), factor=length)
+            h_outer, h_tile = host.split(h, factor=tile_h)
+            loops, within, ragged, width = [h_outer], [h_tile], [(h_outer, length, tile_h)], x["w"]
+        else:
+            part, w = host.split(w, factor=length)
+            loops, within, ragged, width = [], [], [], length
+        tile_w = min(tile_w, width)
+        w_outer, w_tile = host.split(w, factor=tile_w)
+        ragged.append((w_outer, width, tile_w))
+        tile = [oc_tile, *within, w_tile]
+        if config["outer"] == "filters":
+            host.reorder(n, oc_outer, *lead, part, *loops, w_outer, *tile, ob)
+            task, inside = host.fuse(n, oc_outer, *lead, part), w_outer
+        else:
+            host.reorder(n, *lead, part, *loops, w_outer, oc_outer, *tile, ob)
+            task, inside = host.fuse(n, *lead, part), oc_outer
+        host.vectorize(ob)
+        for axis in tile:
+            host.unroll(axis)
+        for axis, size, step in ragged:
+            if size % step:
+                host.pragma(axis, "loop_partition_hint", True)
+        if access.work(stage.op) >= planner.parallel_points:
+            host.parallel(task)
+        padding = pad_stage(planner, stage)
+        stage.compute_at(host, inside)
+        weights = 4 * x["oc"] * x["ob"] * x["steps"]
+        sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
+        place_padding(planner, padding, host, task, config)
+
+
+TEMPLATE = ConvNd()

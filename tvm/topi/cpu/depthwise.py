@@ -13,6 +13,7 @@ from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..template import CPUTemplate
 from . import taps
 from .conv2d import pad_stage, place_padding
 
@@ -31,33 +32,10 @@ def extents(op: ComputeOp) -> dict[str, int]:
     return {"n": n, "c": c, "h": h, "w": w, "cb": cb, "kh": kh, "kw": kw}
 
 
-def applies(op: ComputeOp) -> bool:
-    return len(op.axis) == 5 and len(op.reduce_axis) == 2 and all(
-        isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
-
-
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
     """(rows, columns) whose sums fit the registers beside the weights of a row of the window."""
     room = max(machine.registers - x["kw"] - 2, 1)
     return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
-
-
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """Every knob and its values."""
-    x = extents(op)
-    return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
-
-
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """One row of the fewest, longest tiles."""
-    x = extents(op)
-
-    def cost(tile: tuple[int, int]) -> float:
-        # Each tile loads its window's overhang; a tail is a tile of its own.
-        whole, rest = divmod(x["w"], tile[1])
-        return whole * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
-
-    return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": rows_of_task(x, machine)}
 
 
 def rows_of_task(x: dict[str, int], machine: Machine) -> int:
@@ -74,38 +52,66 @@ def rows_of_task(x: dict[str, int], machine: Machine) -> int:
     return -(-x["h"] // tasks)
 
 
-def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-    height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
-    n, c, h, w, cb = host.op.axis
-    rows, h = host.split(h, factor=min(config["rows"], height))
-    tile_h, tile_w = config["tile"]
-    h_outer, h_tile = host.split(h, factor=tile_h)
-    w_outer, w_tile = host.split(w, factor=tile_w)
-    host.reorder(n, c, rows, h_outer, w_outer, h_tile, w_tile, cb)
-    host.vectorize(cb)
-    for axis in (h_tile, w_tile):
-        host.unroll(axis)
-    for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
-        if size % step:
-            host.pragma(axis, "loop_partition_hint", True)
-    task = host.fuse(n, c, rows)
-    if access.work(stage.op) >= planner.parallel_points:
-        host.parallel(task)
-    padding = pad_stage(planner, stage)
-    stage.compute_at(host, w_outer)
-    n, c, h, w, cb = stage.op.axis
-    kh, kw = stage.op.reduce_axis
-    stage.reorder(n, c, kh, kw, h, w, cb)
-    skips = taps.share_left(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MOST_LEFT) < 1
-    if skips:
-        stage.skip_padding(kh)
-        stage.skip_padding(kw)
-    elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW:
-        stage.unroll(kh)
-        stage.unroll(kw)
-    for axis in (h, w):
-        stage.unroll(axis)
-    stage.vectorize(cb)
-    stage.set_scope("local")
-    # Padding that is mostly skipped is only made where something reads it, once for all.
-    place_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
+class Depthwise(CPUTemplate):
+    """A convolution of each channel by itself, channels in blocks."""
+
+    tags = ("depthwise_conv2d_NCHWc",)
+
+    def applies(self, op: ComputeOp) -> bool:
+        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and all(
+            isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """Every knob and its values."""
+        x = extents(op)
+        return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """One row of the fewest, longest tiles."""
+        x = extents(op)
+
+        def cost(tile: tuple[int, int]) -> float:
+            # Each tile loads its window's overhang; a tail is a tile of its own.
+            whole, rest = divmod(x["w"], tile[1])
+            return whole * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
+
+        return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": rows_of_task(x, machine)}
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
+        n, c, h, w, cb = host.op.axis
+        rows, h = host.split(h, factor=min(config["rows"], height))
+        tile_h, tile_w = config["tile"]
+        h_outer, h_tile = host.split(h, factor=tile_h)
+        w_outer, w_tile = host.split(w, factor=tile_w)
+        host.reorder(n, c, rows, h_outer, w_outer, h_tile, w_tile, cb)
+        host.vectorize(cb)
+        for axis in (h_tile, w_tile):
+            host.unroll(axis)
+        for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
+            if size % step:
+                host.pragma(axis, "loop_partition_hint", True)
+        task = host.fuse(n, c, rows)
+        if access.work(stage.op) >= planner.parallel_points:
+            host.parallel(task)
+        padding = pad_stage(planner, stage)
+        stage.compute_at(host, w_outer)
+        n, c, h, w, cb = stage.op.axis
+        kh, kw = stage.op.reduce_axis
+        stage.reorder(n, c, kh, kw, h, w, cb)
+        skips = taps.share_left(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MOST_LEFT) < 1
+        if skips:
+            stage.skip_padding(kh)
+            stage.skip_padding(kw)
+        elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW:
+            stage.unroll(kh)
+            stage.unroll(kw)
+        for axis in (h, w):
+            stage.unroll(axis)
+        stage.vectorize(cb)
+        stage.set_scope("local")
+        # Padding that is mostly skipped is only made where something reads it, once for all.
+        place_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
+
+
+TEMPLATE = Depthwise()

@@ -15,6 +15,7 @@ from ...ir.prim import Call, IterVar, const
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..template import CPUTemplate
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -121,44 +122,9 @@ def _width(op: ComputeOp) -> int:
     return op.attrs.get("panel") or (sizes[1] if sizes else 1)
 
 
-def applies(op: ComputeOp) -> bool:
-    """Whether this schedule fits: known sizes and one sum."""
-    return _sizes(op) is not None and op.num_outputs == 1 and len(op.reduce_axis) == 1 and op.attrs.get("panel") != 0
-
-
 def _lanes(op: ComputeOp, machine: Machine) -> int:
     """Lanes of the vectors: panels hold whole ones."""
     return gcd(machine.lanes(op.output(0).dtype), _width(op))
-
-
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """What may be chosen: the tile, the steps of the sum written out, and the parts of the sum and of the rows that are
-    finished before the next ones are begun."""
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    m, _, k = sizes
-    lanes = _lanes(op, machine)
-    whole = _width(op) // lanes
-    fit = [t for t in tiles(m, machine.registers) if whole % t[1] == 0 and m % t[0] == 0]
-    blocked = op.tag == "dense_pack"
-    return {
-        "tile": fit,
-        "unroll": [u for u in (1, 2, 4, 8) if u <= k],
-        "k_block": [d for d in range(64, k, 8) if k % d == 0] * blocked + [k],
-        "row_parts": list(range(1, MOST_PARTS + 1 if blocked else 2)),
-    }
-
-
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The pick without measuring."""
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    m, n, k = sizes
-    tile = fastest(space(op, machine)["tile"], m, n, _lanes(op, machine))
-    config = {"tile": tile, "unroll": min(UNROLL, k), "k_block": k, "row_parts": 1}
-    if op.tag == "dense_pack" and m >= 4 * tile[0]:
-        config |= _cache_blocks(op, machine, tile[0], m, k)
-    return config
 
 
 def _cache_blocks(op: ComputeOp, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
@@ -180,41 +146,6 @@ def _row_block(m: int, config: dict[str, Any]) -> int:
     """Rows of a part: whole tiles."""
     rows = config["tile"][0]
     return ceil_div(ceil_div(m, config["row_parts"]), rows) * rows
-
-
-def apply(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
-    """Panels outside, then rows; the tile of sums in registers, and what follows element by element done on it."""
-    op = stage.op
-    sizes = _sizes(op)
-    assert sizes is not None, "applies() was asked"
-    if config["k_block"] < sizes[2]:
-        _apply_in_parts(planner, stage, consumer, config)
-        return
-    lanes = _lanes(op, planner.machine)
-    rows, vectors = config["tile"]
-    *lead, i, j = consumer.op.axis
-    blocks = []
-    if config["row_parts"] > 1:
-        block, i = consumer.split(i, factor=_row_block(sizes[0], config))
-        blocks = [block]
-    i_outer, i_inner = consumer.split(i, factor=rows)
-    j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
-    j_vector, lane = consumer.split(j_inner, factor=lanes)
-    shared = op.tag == "dense_pack"
-    outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
-    consumer.reorder(*outer, i_inner, j_vector, lane)
-    consumer.vectorize(lane)
-    consumer.unroll(i_inner)
-    consumer.unroll(j_vector)
-    panels = None if shared else _panels_stage(planner, op)
-    if panels is None:
-        inside = _spread(planner, consumer, outer, access.work(op))
-    else:
-        inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
-    stage.compute_at(consumer, inside)
-    steps = _accumulate(stage, lanes, config["unroll"])
-    if shared and inside is i_outer:
-        _fetch_ahead(stage, op, steps, config, sizes[2])
 
 
 def _apply_in_parts(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
@@ -320,3 +251,79 @@ def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int
     shared_out = consumer.fuse(*outer[:taken])
     consumer.parallel(shared_out)
     return outer[-1] if taken < len(outer) else shared_out
+
+
+class Matmul(CPUTemplate):
+    """A matmul over panels of the right operand."""
+
+    tags = ("batch_matmul", "dense_pack")
+
+    def applies(self, op: ComputeOp) -> bool:
+        """Whether this schedule fits: known sizes and one sum."""
+        is_one_sum = op.num_outputs == 1 and len(op.reduce_axis) == 1
+        return is_one_sum and _sizes(op) is not None and op.attrs.get("panel") != 0
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """What may be chosen: the tile, the steps of the sum written out, and the parts of the sum and of the rows that
+        are finished before the next ones are begun."""
+        sizes = _sizes(op)
+        assert sizes is not None, "applies() was asked"
+        m, _, k = sizes
+        lanes = _lanes(op, machine)
+        whole = _width(op) // lanes
+        fit = [t for t in tiles(m, machine.registers) if whole % t[1] == 0 and m % t[0] == 0]
+        blocked = op.tag == "dense_pack"
+        return {
+            "tile": fit,
+            "unroll": [u for u in (1, 2, 4, 8) if u <= k],
+            "k_block": [d for d in range(64, k, 8) if k % d == 0] * blocked + [k],
+            "row_parts": list(range(1, MOST_PARTS + 1 if blocked else 2)),
+        }
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """The pick without measuring."""
+        sizes = _sizes(op)
+        assert sizes is not None, "applies() was asked"
+        m, n, k = sizes
+        tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
+        config = {"tile": tile, "unroll": min(UNROLL, k), "k_block": k, "row_parts": 1}
+        if op.tag == "dense_pack" and m >= 4 * tile[0]:
+            config |= _cache_blocks(op, machine, tile[0], m, k)
+        return config
+
+    def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
+        """Panels outside, then rows; the tile of sums in registers, and what follows element by element done on it."""
+        op = stage.op
+        sizes = _sizes(op)
+        assert sizes is not None, "applies() was asked"
+        if config["k_block"] < sizes[2]:
+            _apply_in_parts(planner, stage, consumer, config)
+            return
+        lanes = _lanes(op, planner.machine)
+        rows, vectors = config["tile"]
+        *lead, i, j = consumer.op.axis
+        blocks = []
+        if config["row_parts"] > 1:
+            block, i = consumer.split(i, factor=_row_block(sizes[0], config))
+            blocks = [block]
+        i_outer, i_inner = consumer.split(i, factor=rows)
+        j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
+        j_vector, lane = consumer.split(j_inner, factor=lanes)
+        shared = op.tag == "dense_pack"
+        outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
+        consumer.reorder(*outer, i_inner, j_vector, lane)
+        consumer.vectorize(lane)
+        consumer.unroll(i_inner)
+        consumer.unroll(j_vector)
+        panels = None if shared else _panels_stage(planner, op)
+        if panels is None:
+            inside = _spread(planner, consumer, outer, access.work(op))
+        else:
+            inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
+        stage.compute_at(consumer, inside)
+        steps = _accumulate(stage, lanes, config["unroll"])
+        if shared and inside is i_outer:
+            _fetch_ahead(stage, op, steps, config, sizes[2])
+
+
+TEMPLATE = Matmul()

@@ -7,11 +7,11 @@ width. ``logical`` are the channels and filters (and groups) there were before b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from ...te.tensor import ComputeOp, Tensor
 from ..nn.utils import pads
+from ..template import CPUTemplate
 from ..tuned import decide, is_known, tensor
 from ..utils import get_const_int, get_const_tuple
 from .machine import Machine
@@ -21,11 +21,10 @@ Workload = tuple[Any, ...]
 BLOCKED = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
 
 
-def configuration(template: ModuleType, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+def configuration(template: CPUTemplate, op: ComputeOp, machine: Machine) -> dict[str, Any]:
     """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
     picked = template.choose(op, machine)
-    valid = getattr(template, "valid", None)
-    keep = None if valid is None else lambda values: valid(op, machine, values)
+    keep = None if not template.is_vectorized else lambda values: template.valid(op, machine, values)
     workload = (op.attrs or {}).get("workload")
     return decide(picked, workload, machine.target, lambda: template.space(op, machine), keep)
 

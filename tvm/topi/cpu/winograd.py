@@ -13,6 +13,7 @@ from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..template import CPUTemplate
 from .conv2d import tile_cycles
 
 if TYPE_CHECKING:
@@ -57,39 +58,6 @@ def problem_of(op: ComputeOp) -> Problem:
     in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
     rows, columns = (int(op.attrs[k]) for k in ("rows", "columns"))
     return Problem(batch, rows, columns, reach - 2, in_blocks, in_block, groups, vectors, out_block)
-
-
-def applies(op: ComputeOp) -> bool:
-    return len(op.axis) == 8 and all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
-
-
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """Every knob and its values; ``tiles`` is best a part of a row, some rows or some images of the block."""
-    p = problem_of(op)
-    return {
-        "images": divisors(p.batch),
-        "rows": list(range(1, p.rows + 1)),
-        "columns": list(range(1, p.columns + 1)),
-        "groups": divisors(p.groups),
-        "tiles": list(range(1, machine.registers)),
-        "unroll_ic": [d for d in (1, 2, 4, 8, 16) if p.in_block % d == 0],
-        "ahead": [0, 16, 32, 64, 128, 256],
-    }
-
-
-def valid(op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
-    """Whether blocks are whole numbers of tiles whose sums fit the registers; the values may be arrays, one element
-    for a configuration."""
-    p = problem_of(op)
-    block = config["images"] * config["rows"] * config["columns"]
-    tiles, unrolled = config["tiles"], config["unroll_ic"]
-    fits = (tiles * p.vectors + p.vectors < machine.registers) & (tiles * unrolled * p.vectors <= 256)
-    return fits & (block % config["tiles"] == 0)
-
-
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The configuration with the least estimated time."""
-    return best(problem_of(op), machine)[1]
 
 
 def plan(
@@ -217,42 +185,6 @@ def divisors(n: int) -> list[int]:
 # -- the schedule ------------------------------------------------------------------------------------------------------
 
 
-def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-    """``stage`` sums the products in registers, ``host`` keeps the sums of a block of tiles."""
-    s = planner.s
-    result_down = _reader(planner, host)
-    result_across = _reader(planner, result_down)
-    result = _reader(planner, result_across)
-    final = access.own_consumer(s, result, s.normalize())
-    if final is not None:
-        result.compute_inline()
-    else:
-        final = result
-    across = next(s[t] for t in stage.op.input_tensors if isinstance(t.op, ComputeOp))
-    down = next(s[t] for t in across.op.input_tensors)
-    padded = next(s[t] for t in down.op.input_tensors)
-    planner.placed.update((final, result, result_across, result_down, across, down, padded))
-    reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 6))
-    task, group, tile = _tasks(final, config, reach - 2, vectors)
-    if access.work(stage.op) >= planner.parallel_points:
-        final.parallel(task)
-    for part, order in ((result_across, (0, 1, 2, 3, 4)), (result_down, (0, 1, 2, 3, 4, 6, 5, 7))):
-        part.compute_at(final, tile)
-        _in_registers(part, order)
-    host.compute_at(final, group)
-    _sum_up(stage, host, config)
-    across.compute_at(final, task)
-    a, b, block, n, row, column, lane = across.op.axis
-    across.reorder(block, n, row, column, a, b, lane)
-    across.unroll(a)
-    across.unroll(b)
-    across.vectorize(lane)
-    down.compute_at(across, column)
-    _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
-    padded.compute_at(across, block)
-    padded.vectorize(padded.op.axis[-1])
-
-
 def _reader(planner: Planner, stage: Stage) -> Stage:
     (found,) = planner.s.consumers(stage)
     return found
@@ -304,3 +236,77 @@ def _sum_up(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         _, kernel = stage.op.input_tensors
         stage.prefetch(kernel, unrolled, config["ahead"])
     stage.set_scope("local")
+
+
+class Winograd(CPUTemplate):
+    """All of Winograd's algorithm, around its matmuls."""
+
+    tags = ("winograd_products",)
+    is_vectorized = True
+
+    def applies(self, op: ComputeOp) -> bool:
+        return len(op.axis) == 8 and all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """Every knob and its values; ``tiles`` is best a part of a row, some rows or some images of the block."""
+        p = problem_of(op)
+        return {
+            "images": divisors(p.batch),
+            "rows": list(range(1, p.rows + 1)),
+            "columns": list(range(1, p.columns + 1)),
+            "groups": divisors(p.groups),
+            "tiles": list(range(1, machine.registers)),
+            "unroll_ic": [d for d in (1, 2, 4, 8, 16) if p.in_block % d == 0],
+            "ahead": [0, 16, 32, 64, 128, 256],
+        }
+
+    def valid(self, op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
+        """Whether blocks are whole numbers of tiles whose sums fit the registers; the values may be arrays, one element
+        for a configuration."""
+        p = problem_of(op)
+        block = config["images"] * config["rows"] * config["columns"]
+        tiles, unrolled = config["tiles"], config["unroll_ic"]
+        fits = (tiles * p.vectors + p.vectors < machine.registers) & (tiles * unrolled * p.vectors <= 256)
+        return fits & (block % config["tiles"] == 0)
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """The configuration with the least estimated time."""
+        return best(problem_of(op), machine)[1]
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        """``stage`` sums the products in registers, ``host`` keeps the sums of a block of tiles."""
+        s = planner.s
+        result_down = _reader(planner, host)
+        result_across = _reader(planner, result_down)
+        result = _reader(planner, result_across)
+        final = access.own_consumer(s, result, s.normalize())
+        if final is not None:
+            result.compute_inline()
+        else:
+            final = result
+        across = next(s[t] for t in stage.op.input_tensors if isinstance(t.op, ComputeOp))
+        down = next(s[t] for t in across.op.input_tensors)
+        padded = next(s[t] for t in down.op.input_tensors)
+        planner.placed.update((final, result, result_across, result_down, across, down, padded))
+        reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 6))
+        task, group, tile = _tasks(final, config, reach - 2, vectors)
+        if access.work(stage.op) >= planner.parallel_points:
+            final.parallel(task)
+        for part, order in ((result_across, (0, 1, 2, 3, 4)), (result_down, (0, 1, 2, 3, 4, 6, 5, 7))):
+            part.compute_at(final, tile)
+            _in_registers(part, order)
+        host.compute_at(final, group)
+        _sum_up(stage, host, config)
+        across.compute_at(final, task)
+        a, b, block, n, row, column, lane = across.op.axis
+        across.reorder(block, n, row, column, a, b, lane)
+        across.unroll(a)
+        across.unroll(b)
+        across.vectorize(lane)
+        down.compute_at(across, column)
+        _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
+        padded.compute_at(across, block)
+        padded.vectorize(padded.op.axis[-1])
+
+
+TEMPLATE = Winograd()

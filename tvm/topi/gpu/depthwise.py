@@ -8,7 +8,6 @@ tiles, a block fetches its part of the image into shared memory first: padding i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ from ...ir.prim import IterVar
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import Tensor
 from .. import access
+from ..template import GPUTemplate, Knobs
 from . import tuned
 from .gemm import MOST_REGISTERS, MOST_THREADS
 from .machine import Machine
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
 TAG = "gpu_depthwise"
-# This module is a template: what is asked of templates is asked of it.
-_THIS = sys.modules[__name__]
 # Rows and columns of results of a thread.
 TILES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4), (7, 1), (1, 7), (4, 4), (8, 1), (8, 2))
 # Threads along rows and columns of a block with its part of the image in shared memory; (0, 0) for one without.
@@ -60,33 +58,6 @@ class Sizes(NamedTuple):
     channels_last: bool
     bytes: int
     dilations: tuple[int, int] = (1, 1)
-
-
-def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
-    """What may be chosen: results of a thread, channels of it, threads of a block, and its part of the image."""
-    return {
-        "tile": [t for t in TILES if t[0] < 2 * sizes.rows and t[1] < 2 * sizes.columns] or [TILES[0]],
-        "lanes": [n for n in LANES if n == 1 or sizes.channels_last],
-        "threads": [t for t in THREADS if t <= machine.max_threads] or [machine.max_threads],
-        "patch": [p for p in PATCHES if not p[0] or (sizes.multiplier == 1 and machine.has_shared)],
-    }
-
-
-def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether channels are whole vectors, and all of a thread's products can be written one by one; whether a block
-    with its part of the image has as many threads as were asked for, and enough shared memory."""
-    (th, tw), lanes, (ph, pw) = config["tile"], config["lanes"], _patch(sizes, config)
-    if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
-        return False
-    products = th * tw * lanes * sizes.window[0] * sizes.window[1]
-    if products > UNROLLED and (th, tw, lanes) != (1, 1, 1):
-        return False
-    if not ph:
-        return True
-    channels = _block_channels(sizes, config)
-    if channels * ph * pw < min(config["threads"], 128):
-        return False
-    return channels * lanes * _patch_pixels(sizes, config) * sizes.bytes <= machine.shared_bytes
 
 
 def _patch(sizes: Sizes, config: dict[str, Any]) -> tuple[int, int]:
@@ -147,11 +118,6 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     return max(cycles, memory) + 0.2 * min(cycles, memory)
 
 
-def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
-    """The pick without measuring: the fewest cycles by estimate."""
-    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
-
-
 # -- the computation ---------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +128,7 @@ def conv(
     """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the result. ``before``
     is the padding in front of rows and columns; what follows them is padding too. ``workload`` is what tuning records
     call the operator."""
-    config = tuned.configuration(_THIS, sizes, machine, workload)
+    config = tuned.configuration(TEMPLATE, sizes, machine, workload)
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
     # Tiles are whole ones, so that no loop inside of them has to ask where it is.
     whole = dict(exact)
@@ -213,56 +179,6 @@ def _padded(data: Tensor, whole: dict[str, int], sizes: Sizes, before: Sequence[
 
 
 # -- the schedule ------------------------------------------------------------------------------------------------------
-
-
-def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-    """The one operation that reads the sums element for element."""
-    return access.own_consumer(planner.s, stage, plain)
-
-
-def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Blocks, threads, tiles, and what follows element by element done on the tile."""
-    s, attrs = planner.s, stage.op.attrs
-    config, layout, sizes = (attrs[x] for x in ("config", "layout", "sizes"))
-    host = consumer
-    if host is None:
-        host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
-    image, filters = (s[t] for t in stage.op.input_tensors)
-    planner.placed.update((host, stage, image, filters))
-    last, lanes = layout[-1], config["lanes"]
-    steps = {"H": config["tile"][0], "W": config["tile"][1], "C": lanes, "N": 1}
-    axes = dict(zip(layout, host.op.axis))
-    tiles: dict[str, IterVar] = {}
-    for letter, step in steps.items():
-        if step > 1:
-            axes[letter], tiles[letter] = host.split(axes[letter], factor=step)
-    inner = [tiles[c] for c in layout if c in tiles]
-    if config["patch"][0]:
-        block, thread, count = _patches(host, axes, inner, layout, sizes, config)
-    else:
-        host.reorder(*[axes[c] for c in layout], *inner)
-        count = config["threads"]
-        block, thread = host.split(host.fuse(*[axes[c] for c in layout]), factor=count)
-    threads = te.thread_axis((0, count), "threadIdx.x")
-    host.bind(block, te.thread_axis("blockIdx.x"))
-    host.bind(thread, threads)
-    for axis in inner:
-        host.unroll(axis)
-    if last in tiles and planner.stores_together(host.op, steps[last]):
-        host.vectorize(tiles[last])
-    _sum(stage, host, thread)
-    _filters(filters, host, thread, lanes)
-    unrolled = _products(sizes, config) <= UNROLLED
-    if config["patch"][0]:
-        image.set_scope("shared")
-        image.compute_at(host, block)
-        _fetch(image, count, threads, lanes)
-    elif unrolled and sizes.dilations == (1, 1):
-        image.set_scope("local")
-        image.compute_at(host, thread)
-        _in_registers(image, lanes)
-    else:
-        image.compute_inline()
 
 
 def _products(sizes: Sizes, config: dict[str, Any]) -> int:
@@ -327,4 +243,94 @@ def _fetch(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
     image.bind(thread, threads)
 
 
-__all__ = ["Sizes", "apply", "choose", "consumer", "conv", "space", "valid"]
+class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
+    """A convolution of each channel by itself."""
+
+    tags = (TAG,)
+
+    def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
+        """What may be chosen: results of a thread, channels of it, threads of a block, and its part of the image."""
+        return {
+            "tile": [t for t in TILES if t[0] < 2 * sizes.rows and t[1] < 2 * sizes.columns] or [TILES[0]],
+            "lanes": [n for n in LANES if n == 1 or sizes.channels_last],
+            "threads": [t for t in THREADS if t <= machine.max_threads] or [machine.max_threads],
+            "patch": [p for p in PATCHES if not p[0] or (sizes.multiplier == 1 and machine.has_shared)],
+        }
+
+    def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+        """Whether channels are whole vectors, and all of a thread's products can be written one by one; whether a block
+        with its part of the image has as many threads as were asked for, and enough shared memory."""
+        (th, tw), lanes, (ph, pw) = config["tile"], config["lanes"], _patch(sizes, config)
+        if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
+            return False
+        products = th * tw * lanes * sizes.window[0] * sizes.window[1]
+        if products > UNROLLED and (th, tw, lanes) != (1, 1, 1):
+            return False
+        if not ph:
+            return True
+        channels = _block_channels(sizes, config)
+        if channels * ph * pw < min(config["threads"], 128):
+            return False
+        return channels * lanes * _patch_pixels(sizes, config) * sizes.bytes <= machine.shared_bytes
+
+    def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
+        return _cost(sizes, config, machine)
+
+    def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
+        """The pick without measuring: the fewest cycles by estimate."""
+        return tuned.cheapest(
+            self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
+        )
+
+    def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+        """The one operation that reads the sums element for element."""
+        return access.own_consumer(planner.s, stage, plain)
+
+    def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+        """Blocks, threads, tiles, and what follows element by element done on the tile."""
+        s, attrs = planner.s, stage.op.attrs
+        config, layout, sizes = (attrs[x] for x in ("config", "layout", "sizes"))
+        host = consumer
+        if host is None:
+            host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
+        image, filters = (s[t] for t in stage.op.input_tensors)
+        planner.placed.update((host, stage, image, filters))
+        last, lanes = layout[-1], config["lanes"]
+        steps = {"H": config["tile"][0], "W": config["tile"][1], "C": lanes, "N": 1}
+        axes = dict(zip(layout, host.op.axis))
+        tiles: dict[str, IterVar] = {}
+        for letter, step in steps.items():
+            if step > 1:
+                axes[letter], tiles[letter] = host.split(axes[letter], factor=step)
+        inner = [tiles[c] for c in layout if c in tiles]
+        if config["patch"][0]:
+            block, thread, count = _patches(host, axes, inner, layout, sizes, config)
+        else:
+            host.reorder(*[axes[c] for c in layout], *inner)
+            count = config["threads"]
+            block, thread = host.split(host.fuse(*[axes[c] for c in layout]), factor=count)
+        threads = te.thread_axis((0, count), "threadIdx.x")
+        host.bind(block, te.thread_axis("blockIdx.x"))
+        host.bind(thread, threads)
+        for axis in inner:
+            host.unroll(axis)
+        if last in tiles and planner.stores_together(host.op, steps[last]):
+            host.vectorize(tiles[last])
+        _sum(stage, host, thread)
+        _filters(filters, host, thread, lanes)
+        unrolled = _products(sizes, config) <= UNROLLED
+        if config["patch"][0]:
+            image.set_scope("shared")
+            image.compute_at(host, block)
+            _fetch(image, count, threads, lanes)
+        elif unrolled and sizes.dilations == (1, 1):
+            image.set_scope("local")
+            image.compute_at(host, thread)
+            _in_registers(image, lanes)
+        else:
+            image.compute_inline()
+
+
+TEMPLATE = Depthwise()
+
+__all__ = ["TEMPLATE", "Sizes", "conv"]

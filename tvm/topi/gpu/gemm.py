@@ -9,7 +9,6 @@ to occupy the machine, the sum is divided among blocks too, and the parts are ad
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +20,7 @@ from ...ir.visit import post_order
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
+from ..template import GPUTemplate, Knobs
 from . import operands, tuned
 from .machine import Machine
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .tensor_cores import Operand
 
 TAG = "gpu_gemm"
-# This module is a template: what is asked of templates is asked of it.
-_THIS = sys.modules[__name__]
 # Tiles of a thread, and how many threads a block has along rows and columns.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
 # Of equal estimates the first is taken: wide blocks were measured to be a little faster.
@@ -128,7 +126,7 @@ def product(
     sides = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
     copies = _lanes(sides[0], LANES, machine), _lanes(sides[1], LANES, machine)
     known = Sizes(count, *sizes, info(dtype).bytes, copies)
-    config = tuned.configuration(_THIS, known, machine, workload)
+    config = tuned.configuration(TEMPLATE, known, machine, workload)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
 
@@ -166,28 +164,6 @@ def product(
 def _lanes(found: Operand, block: int, machine: Machine) -> int:
     """Numbers of an operand that are fetched at once: neighbours across the sum that are all there or all not."""
     return LANES if machine.has_shared and not found.along and found.lanes >= LANES and block % LANES == 0 else 1
-
-
-def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
-    """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
-    k = sizes.terms
-    steps = STEPS if machine.has_shared else SHORT_STEPS
-    return {
-        "tile": list(THREAD_TILES),
-        "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
-        "step": [s for s in steps if s <= k] or [min(steps)],
-        "parts": [p for p in PARTS if p * min(STEPS) <= max(k, min(STEPS))],
-    }
-
-
-def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
-    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-    if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
-        return False
-    if sizes.batch * parts > MOST_BLOCKS:
-        return False
-    return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
@@ -233,17 +209,12 @@ def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) ->
     return cycles + (KERNEL + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
 
 
-def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
-    """The pick without measuring: the fewest cycles by estimate."""
-    return tuned.cheapest(space(sizes, machine), lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
-
-
 def estimate(sizes: Sizes, machine: Machine) -> float:
     """Estimated cycles of a product as it is picked."""
-    return _cost(sizes, choose(sizes, machine), machine)
+    return _cost(sizes, TEMPLATE.choose(sizes, machine), machine)
 
 
-def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+def tile_consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
     """The one operation that reads the product, if it is the operator's result element for element."""
     twin = plain.stage_map[stage.op]
     users = plain.consumers(twin)
@@ -295,30 +266,6 @@ def extent_at(op: ComputeOp, places: tuple[int | Part, ...]) -> int:
 
 def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
     return len(load.indices) == len(wanted) and all(map(analyzer.can_prove_equal, load.indices, wanted))
-
-
-def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Blocks, threads, shared strips, and what follows element by element done on the tile."""
-    s = planner.s
-    attrs = stage.op.attrs
-    places, config = attrs["places"], attrs["config"]
-    if config["parts"] > 1:
-        (k,) = stage.op.reduce_axis
-        part, _ = stage.split(k, nparts=config["parts"])
-        partial = s[s.rfactor(stage.op.output(0), part, 0)]
-        sum_parts(planner, stage, consumer)
-        count = len(partial.op.axis)
-        places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
-        host, stage = partial, s[s.cache_write(partial.op.output(0), "local")]
-    elif consumer is None:
-        count = len(stage.op.axis)
-        places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
-        host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
-    else:
-        host = consumer
-    planner.placed.update((host, stage))
-    planner.placed.update(s[t] for t in stage.op.input_tensors)
-    _tile(planner, host, stage, places, attrs)
 
 
 def sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
@@ -467,3 +414,67 @@ def _fetch(strip: Stage, block: int, side: Operand, together: int, threads: list
         fused, inner = strip.split(fused, factor=int(thread.dom.extent))
         strip.bind(inner, thread)
     strip.unroll(fused)
+
+
+class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
+    """A matmul in tiles of threads."""
+
+    tags = (TAG,)
+
+    def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+        return tile_consumer(planner, stage, plain)
+
+    def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
+        """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
+        k = sizes.terms
+        steps = STEPS if machine.has_shared else SHORT_STEPS
+        return {
+            "tile": list(THREAD_TILES),
+            "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
+            "step": [s for s in steps if s <= k] or [min(steps)],
+            "parts": [p for p in PARTS if p * min(STEPS) <= max(k, min(STEPS))],
+        }
+
+    def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+        """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
+        (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
+        if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
+            return False
+        if sizes.batch * parts > MOST_BLOCKS:
+            return False
+        return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
+
+    def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
+        return _cost(sizes, config, machine)
+
+    def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
+        """The pick without measuring: the fewest cycles by estimate."""
+        return tuned.cheapest(
+            self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
+        )
+
+    def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+        """Blocks, threads, shared strips, and what follows element by element done on the tile."""
+        s = planner.s
+        attrs = stage.op.attrs
+        places, config = attrs["places"], attrs["config"]
+        if config["parts"] > 1:
+            (k,) = stage.op.reduce_axis
+            part, _ = stage.split(k, nparts=config["parts"])
+            partial = s[s.rfactor(stage.op.output(0), part, 0)]
+            sum_parts(planner, stage, consumer)
+            count = len(partial.op.axis)
+            places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+            host, stage = partial, s[s.cache_write(partial.op.output(0), "local")]
+        elif consumer is None:
+            count = len(stage.op.axis)
+            places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+            host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
+        else:
+            host = consumer
+        planner.placed.update((host, stage))
+        planner.placed.update(s[t] for t in stage.op.input_tensors)
+        _tile(planner, host, stage, places, attrs)
+
+
+TEMPLATE = TiledMatmul()

@@ -13,7 +13,6 @@ Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.a
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +27,7 @@ from ...target import Target
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
+from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
 from .gemm import Part, Places, Sizes
 from .machine import Machine
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 TAG = "gpu_tensor_cores"
 SUM_TAG = "gpu_tensor_cores_sum"
-# This module is a template: what is asked of templates is asked of it.
-_THIS = sys.modules[__name__]
 # Results of a warp, and how many warps a block has along rows and columns.
 TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
@@ -142,7 +140,7 @@ def product(
     # Records of float32 are of products that are exact.
     workload = None if dtype == "float32" else workload
     known = Sizes(count, *sizes, info(dtype).bytes)
-    config = tuned.configuration(_THIS, known, machine, workload)
+    config = tuned.configuration(TEMPLATE, known, machine, workload)
     parts = config["parts"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
     whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]
@@ -206,15 +204,6 @@ def below(x: Any, limit: int, lanes: int) -> PrimExpr:
 # What may be chosen
 
 
-def space(sizes: Sizes, machine: Machine) -> dict[str, list]:
-    """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum; and
-    those of warpgroups where there are any."""
-    own, *others = _tables(sizes, machine)
-    for other in others:
-        own = {name: list(dict.fromkeys([*other[name], *own.get(name, [False])])) for name in other}
-    return own
-
-
 def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
     """The choices of warps, and of warpgroups where there are any."""
     k = max(sizes.terms, STEPS[-1])
@@ -254,19 +243,6 @@ def registers(config: dict[str, Any]) -> int:
     if config.get("warpgroup"):
         return tm * tn // warpgroup.THREADS + OTHER_REGISTERS
     return tm * tn // 32 + (tm + tn) // 2 + OTHER_REGISTERS
-
-
-def valid(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether the strips fit the shared memory, the grid is not too large, and parts are not mostly filling."""
-    step, parts = config["step"], config["parts"]
-    if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > gemm.MOST_BLOCKS:
-        return False
-    if registers(config) > MOST_REGISTERS or not _is_known(sizes, machine, config):
-        return False
-    steps = -(-sizes.terms // (step * parts))
-    if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):
-        return False
-    return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -318,17 +294,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     return cycles
 
 
-def choose(sizes: Sizes, machine: Machine) -> dict[str, Any]:
-    """The pick without measuring: the fewest cycles by estimate."""
-    picks = [tuned.cheapest(table, lambda c: valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
-             for table in _tables(sizes, machine)]
-    best = min(picks, key=lambda c: _cost(sizes, c, machine))
-    return best if len(picks) == 1 else {"warpgroup": False, **best}
-
-
 # The schedule
-
-consumer = gemm.consumer
 
 
 class Threads(NamedTuple):
@@ -338,35 +304,6 @@ class Threads(NamedTuple):
     columns: IterVar
     lanes: IterVar
     counts: tuple[int, int, int]
-
-
-def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Blocks, warps, strips and fragments; what follows element by element is done on the tile."""
-    s = planner.s
-    if stage.op.tag == SUM_TAG:
-        gemm.sum_parts(planner, stage, consumer)
-        return
-    attrs = stage.op.attrs
-    config, places = attrs["config"], attrs["places"]
-    counts = (*config["warps"], warpgroup.THREADS if config.get("warpgroup") else planner.machine.warp)
-    rows, columns, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
-    threads = Threads(rows, columns, lanes, counts)
-    sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
-    planner.placed.update((stage, sums))
-    for axis, tile, warps in zip(stage.op.axis[-2:], config["tile"], config["warps"]):
-        stage.align_bounds(axis, tile * warps)
-    if consumer is None:
-        warp = _whole_tiles(stage, config, threads)
-    else:
-        planner.placed.add(consumer)
-        stage.compute_at(consumer, _elements(planner, stage, consumer, places, config, threads))
-        stage.set_scope("shared.dyn")
-        # Rows of neighbouring threads are in different banks.
-        stage.storage_align(stage.op.axis[-2], 32, 8)
-        warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
-    sums.compute_at(stage, warp)
-    planner.placed.update(s[t] for t in sums.op.input_tensors)
-    (_multiply_by_group if config.get("warpgroup") else _multiply)(s, sums, attrs, threads)
 
 
 def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, rows: int, tile: int) -> None:
@@ -551,3 +488,73 @@ def _fetch(strip: Stage, side: Operand, threads: Threads, elements: int) -> None
     co, lanes = strip.split(c, factor=side.lanes)
     strip.vectorize(lanes)
     _spread(strip, strip.fuse(*lead, r, co), threads, elements // side.lanes)
+
+
+class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
+    """A matmul on tensor cores, and the sum of its parts."""
+
+    tags = (TAG, SUM_TAG)
+
+    def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+        return gemm.tile_consumer(planner, stage, plain)
+
+    def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
+        """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum;
+        and those of warpgroups where there are any."""
+        own, *others = _tables(sizes, machine)
+        for other in others:
+            own = {name: list(dict.fromkeys([*other[name], *own.get(name, [False])])) for name in other}
+        return own
+
+    def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
+        """Whether the strips fit the shared memory, the grid is not too large, and parts are not mostly filling."""
+        step, parts = config["step"], config["parts"]
+        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > gemm.MOST_BLOCKS:
+            return False
+        if registers(config) > MOST_REGISTERS or not _is_known(sizes, machine, config):
+            return False
+        steps = -(-sizes.terms // (step * parts))
+        if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):
+            return False
+        return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
+
+    def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
+        return _cost(sizes, config, machine)
+
+    def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
+        """The pick without measuring: the fewest cycles by estimate."""
+        picks = [tuned.cheapest(table, lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
+                 for table in _tables(sizes, machine)]
+        best = min(picks, key=lambda c: _cost(sizes, c, machine))
+        return best if len(picks) == 1 else {"warpgroup": False, **best}
+
+    def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+        """Blocks, warps, strips and fragments; what follows element by element is done on the tile."""
+        s = planner.s
+        if stage.op.tag == SUM_TAG:
+            gemm.sum_parts(planner, stage, consumer)
+            return
+        attrs = stage.op.attrs
+        config, places = attrs["config"], attrs["places"]
+        counts = (*config["warps"], warpgroup.THREADS if config.get("warpgroup") else planner.machine.warp)
+        rows, columns, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
+        threads = Threads(rows, columns, lanes, counts)
+        sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
+        planner.placed.update((stage, sums))
+        for axis, tile, warps in zip(stage.op.axis[-2:], config["tile"], config["warps"]):
+            stage.align_bounds(axis, tile * warps)
+        if consumer is None:
+            warp = _whole_tiles(stage, config, threads)
+        else:
+            planner.placed.add(consumer)
+            stage.compute_at(consumer, _elements(planner, stage, consumer, places, config, threads))
+            stage.set_scope("shared.dyn")
+            # Rows of neighbouring threads are in different banks.
+            stage.storage_align(stage.op.axis[-2], 32, 8)
+            warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
+        sums.compute_at(stage, warp)
+        planner.placed.update(s[t] for t in sums.op.input_tensors)
+        (_multiply_by_group if config.get("warpgroup") else _multiply)(s, sums, attrs, threads)
+
+
+TEMPLATE = TensorCores()

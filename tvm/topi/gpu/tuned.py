@@ -1,8 +1,8 @@
 """The link between the templates of GPUs and the tuner.
 
-A template is a module with ``space``, ``valid`` and ``choose`` of what it is asked to do (the sizes of a product) and a
-machine. A workload is the name of a task and the operator's logical arguments: shapes as a model has them, however its
-weights are laid out for the threads. ``tasks`` makes computations of workloads again.
+The knobs of a template follow from what it is asked to do (the sizes of a product) and a machine. A workload is the
+name of a task and the operator's logical arguments: shapes as a model has them, however its weights are laid out for
+the threads. ``tasks`` makes computations of workloads again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 from ...target import Target
 from ...te.tensor import Tensor
+from ..template import Knobs
 from ..tuned import decide, is_known, tensor
 from .machine import Machine
 
@@ -50,7 +50,7 @@ def cheapest(
 
 
 def configuration(
-    template: ModuleType, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
+    template: Knobs, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
 ) -> dict[str, Any]:
     """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
 

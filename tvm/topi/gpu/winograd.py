@@ -15,14 +15,13 @@ from ...te.tensor import Tensor
 from .. import access, nn
 from ..nn.utils import pads
 from ..nn.winograd import DATA, RESULT
+from ..template import GPUTemplate
 from . import gemm, tuned
 from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-# The stages that are placed by this template.
-TAGS = (DATA, RESULT)
 # Sizes of tiles, in pixels along a side.
 TILES = (2, 4)
 # Threads of a block of the transforms.
@@ -72,18 +71,6 @@ def conv2d_winograd_nchw(
     return nn.conv2d_winograd_nchw(data, kernel, padding, out_dtype, products_of)
 
 
-def consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-    """What follows the result element for element; nothing is done with transformed data but multiplying it."""
-    return None if stage.op.tag == DATA else access.own_consumer(planner.s, stage, plain)
-
-
-def apply(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    if stage.op.tag == DATA:
-        _transform(planner, stage)
-    else:
-        _transform_back(planner, stage, consumer)
-
-
 def _transform(planner: Planner, stage: Stage) -> None:
     """A thread for each channel and tile; its neighbours have the neighbouring tiles."""
     s = planner.s
@@ -128,4 +115,22 @@ def _in_registers(part: Stage, host: Stage, thread) -> None:
         part.unroll(axis)
 
 
-__all__ = ["apply", "consumer", "cycles", "plan"]
+class WinogradTransforms(GPUTemplate):
+    """The transforms of tiles, before and after the matmuls."""
+
+    tags = (DATA, RESULT)
+
+    def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
+        """What follows the result element for element; nothing is done with transformed data but multiplying it."""
+        return None if stage.op.tag == DATA else access.own_consumer(planner.s, stage, plain)
+
+    def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+        if stage.op.tag == DATA:
+            _transform(planner, stage)
+        else:
+            _transform_back(planner, stage, consumer)
+
+
+TEMPLATE = WinogradTransforms()
+
+__all__ = ["TEMPLATE", "conv2d_winograd_nchw", "cycles", "plan"]

@@ -7,7 +7,6 @@ over the reduction, and what follows it element by element is done on the tile b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 
 from ...ir.prim import IterVar, ProducerLoad
 from ...target import Target
@@ -16,20 +15,14 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..cpu import conv2d, conv_nd, depthwise, matmul, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
+from ..template import CPUTemplate
 from .inline import inline
 
-# Operators with a schedule of their own, by the tag of their computation.
-TEMPLATES: dict[str, ModuleType] = {
-    "conv2d_NCHWc": conv2d,
-    "conv1d_NCWc": conv_nd,
-    "conv3d_NCDHWc": conv_nd,
-    "depthwise_conv2d_NCHWc": depthwise,
-    "pool_max": pool,
-    "pool_sum": pool,
-    "batch_matmul": matmul,
-    "dense_pack": matmul,
-    "winograd_products": winograd,
-}
+# Templates by the tag of the operation; the first that is for its type and fits it is taken.
+TEMPLATES: dict[str, list[CPUTemplate]] = {}
+for _module in (conv2d, conv_nd, depthwise, pool, matmul, winograd):
+    for _tag in _module.TEMPLATE.tags:
+        TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)
 
 # Points below which waking other threads costs more than they save.
 PARALLEL_POINTS = 1 << 14
@@ -68,8 +61,8 @@ class Planner:
                     fused[stage] = consumer
         # Templates also place what feeds them, so they come first.
         for stage in live:
-            template = TEMPLATES.get(stage.op.tag or "")
-            if template is not None and template.applies(stage.op):
+            template = next((t for t in TEMPLATES.get(stage.op.tag or "", ()) if t.takes(stage.op)), None)
+            if template is not None:
                 self.templated(template, stage, fused.get(stage))
         for stage in live:
             if stage in self.placed:
@@ -81,7 +74,7 @@ class Planner:
             elif stage not in fused.values():
                 self.injective(stage)
 
-    def templated(self, template: ModuleType, stage: Stage, consumer: Stage | None) -> None:
+    def templated(self, template: CPUTemplate, stage: Stage, consumer: Stage | None) -> None:
         config = tuned.configuration(template, stage.op, self.machine)
         self.placed.add(stage)
         if consumer is None:

@@ -7,8 +7,6 @@ reduction with few results is divided among the threads of a block.
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from ...dtype import info
 from ...ir.prim import Call, IntImm, IterVar
 from ...ir.visit import post_order
@@ -21,15 +19,14 @@ from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from .. import access
 from ..gpu import depthwise, extern, gemm, rows, tensor_cores, transpose, winograd
 from ..gpu.machine import Machine
+from ..template import GPUTemplate
 from .inline import inline
 
 # Operators with a schedule of their own, by the tag of their computation.
-TEMPLATES: dict[str, ModuleType] = {
-    gemm.TAG: gemm,
-    tensor_cores.TAG: tensor_cores,
-    tensor_cores.SUM_TAG: tensor_cores,
-    depthwise.TAG: depthwise,
-    **dict.fromkeys(winograd.TAGS, winograd),
+TEMPLATES: dict[str, GPUTemplate] = {
+    tag: template
+    for template in (gemm.TEMPLATE, tensor_cores.TEMPLATE, depthwise.TEMPLATE, winograd.TEMPLATE)
+    for tag in template.tags
 }
 
 # Threads of a block where nothing else decides.
