@@ -206,7 +206,7 @@ def test_operators_are_built_timed_and_compared(root, tmp_path):
     row = runner.prepared(case, 0)()
     assert row["name"] == "transpose" and 0 < row["ours_us"] < 1e9 and worst_error(row) == 0
     assert runner.prepared(sorting_case((3, 200), 1, "float32", 5), 0)()["error"] == 0
-    unique = Case("unique", [(300,)], "int32", lambda x: topi.unique(x, True, True), None, None, counts)
+    unique = Case("unique", [(300,)], "int32", lambda x: topi.cuda.unique(x, True, True), None, None, counts)
     assert runner.prepared(unique, 0)()["error"] == 0
     unlike = unique._replace(wanted=lambda x: counts(x) + 1)
     assert runner.prepared(unlike, 0)()["error"] == 1

@@ -15,18 +15,11 @@ def evaluate(arrays, function, dtypes=None, schedule_for=None):
     arrays = [np.asarray(array) for array in arrays]
     names = dtypes or [str(array.dtype) for array in arrays]
     inputs = [te.placeholder(a.shape, d, name=f"in{n}") for n, (a, d) in enumerate(zip(arrays, names))]
-    if on_target.is_cpu():
-        made = function(*inputs)
-    else:
-        with on_target.target():
-            made = function(*inputs)
-    # What is made for a GPU may be a program for its threads, which no CPU runs.
-    plain = function(*inputs) if on_target.only_compiles() else None
-    return run(inputs, made, arrays, schedule_for=schedule_for, plain=plain)
+    return run(inputs, function(*inputs), arrays, schedule_for=schedule_for)
 
 
-def run(inputs, made, arrays, shapes=None, schedule_for=None, plain=None):
-    """``plain`` is the same, made for a CPU: it gives the results where code for the target can only be compiled."""
+def run(inputs, made, arrays, shapes=None, schedule_for=None):
+    """Results of what was made, by a CPU where code for the target can only be compiled."""
     single = isinstance(made, te.Tensor)
     outputs = [made] if single else list(made)
     target, device = on_target.target(), on_target.device()
@@ -38,8 +31,6 @@ def run(inputs, made, arrays, shapes=None, schedule_for=None, plain=None):
         schedule = schedule_for(outputs, target)
     function = tvm.build(schedule, [*inputs, *outputs], target)
     if on_target.only_compiles():
-        made = made if plain is None else plain
-        outputs = [made] if single else list(made)
         schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
         function, device = tvm.build(schedule, [*inputs, *outputs], "llvm"), tvm.cpu(0)
     shapes = shapes or [tuple(int(d) for d in t.shape) for t in outputs]

@@ -108,14 +108,14 @@ def test_transposition(rng):
 
 def test_running_sum(rng):
     x = rng.integers(-9, 10, (5003,)).astype("int32")
-    (got,) = results([x], lambda t: topi.cumsum(t, 0))
+    (got,) = results([x], lambda t: topi.cuda.cumsum(t, 0))
     np.testing.assert_array_equal(got, np.cumsum(x, dtype="int32"))
 
 
 def test_suppression_of_boxes(rng):
     data, n = detections(rng, 2, 41), 41
     count, places = np.array([n, 20], "int32"), np.tile(np.arange(n, dtype="int32"), (2, 1))
-    kept, number = results([data, count, places], lambda d, c, p: topi.vision.non_max_suppression(d, c, p, 5, 0.5))
+    kept, number = results([data, count, places], lambda d, c, p: topi.cuda.non_max_suppression(d, c, p, 5, 0.5))
     for b in range(2):
         wanted, _ = greedy(data[b], int(count[b]), 5, 0.5, False, -1)
         assert number[b, 0] == len(wanted) and kept[b, : len(wanted)].tolist() == wanted

@@ -248,4 +248,4 @@ def test_convolution_with_an_epilogue(case, free, rng, monkeypatch):
 def test_the_tag_has_a_template():
     from tvm.topi.schedule.gpu import TEMPLATES
 
-    assert TEMPLATES[tensor_cores.TAG] is tensor_cores and TEMPLATES[gemm.TAG] is gemm
+    assert TEMPLATES[tensor_cores.TAG] is tensor_cores.TEMPLATE and TEMPLATES[gemm.TAG] is gemm.TEMPLATE

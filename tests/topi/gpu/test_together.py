@@ -61,7 +61,7 @@ def _placeholders(outs):
 @pytest.mark.parametrize("exclusive", [False, True])
 def test_running_sums_in_chunks(shape, axis, exclusive, rng):
     x = rng.integers(-5, 6, shape).astype("int32")
-    (got,) = results([x], lambda t: topi.cumsum(t, axis, "int64", exclusive))
+    (got,) = results([x], lambda t: topi.cuda.cumsum(t, axis, "int64", exclusive))
     wanted = np.cumsum(x, axis, "int64") - (x if exclusive else 0)
     np.testing.assert_array_equal(got, wanted)
 
@@ -69,16 +69,16 @@ def test_running_sums_in_chunks(shape, axis, exclusive, rng):
 @tvm.testing.requires_opencl
 def test_running_products_and_sums_of_fractions(rng):
     x = rng.uniform(0.99, 1.01, (3, 500)).astype("float32")
-    (got,) = results([x], lambda t: topi.cumprod(t, 1))
+    (got,) = results([x], lambda t: topi.cuda.cumprod(t, 1))
     np.testing.assert_allclose(got, np.cumprod(x.astype("float64"), 1), rtol=1e-4, atol=1e-4)
-    (got,) = results([x], topi.cumsum)
+    (got,) = results([x], topi.cuda.cumsum)
     np.testing.assert_allclose(got, np.cumsum(x.astype("float64")), rtol=1e-4, atol=1e-4)
 
 
 def test_one_long_line_has_many_threads():
     with tvm.target.Target("cuda"):
-        assert max(threads_of(topi.cumsum(te.placeholder((100_000,))))) >= 1000
-        assert len(threads_of(topi.cumsum(te.placeholder((10_000, 70)), 1))) == 1, "lines enough for all threads"
+        assert max(threads_of(topi.cuda.cumsum(te.placeholder((100_000,))))) >= 1000
+        assert len(threads_of(topi.cuda.cumsum(te.placeholder((10_000, 70)), 1))) == 1, "lines enough for all threads"
 
 
 @tvm.testing.requires_opencl
@@ -88,10 +88,10 @@ def test_argwhere(shape, share, rng):
     x = (rng.random(shape) < share).astype("float32")
     wanted = np.argwhere(x)
     rows = max(len(wanted), 1)
-    (got,) = results([x], lambda t: topi.argwhere((rows, len(shape)), t))
+    (got,) = results([x], lambda t: topi.cuda.argwhere((rows, len(shape)), t))
     np.testing.assert_array_equal(got[: len(wanted)], wanted)
     if len(wanted) > 2:
-        (got,) = results([x], lambda t: topi.argwhere((len(wanted) - 2, len(shape)), t))
+        (got,) = results([x], lambda t: topi.cuda.argwhere((len(wanted) - 2, len(shape)), t))
         np.testing.assert_array_equal(got, wanted[:-2])
 
 
@@ -99,7 +99,7 @@ def test_argwhere(shape, share, rng):
 @pytest.mark.parametrize("n", [1, 2, 137, 700])
 def test_valid_boxes_are_moved_to_the_front(n, rng):
     data = detections(rng, 3, n)
-    count, boxes, places = results([data], lambda t: topi.vision.get_valid_counts(t, 0.3, 0, 1))
+    count, boxes, places = results([data], lambda t: topi.cuda.get_valid_counts(t, 0.3, 0, 1))
     for b in range(3):
         kept = [i for i in range(n) if data[b, i, 1] > np.float32(0.3) and data[b, i, 0] >= 0]
         assert count[b] == len(kept) and places[b, : len(kept)].tolist() == kept
@@ -116,7 +116,7 @@ def test_boxes_suppressed_by_a_block(n, limit, force, top_k, rng):
     places = np.tile(np.arange(n, dtype="int32"), (2, 1))
     kept, number = results(
         [data, count, places],
-        lambda d, c, p: topi.vision.non_max_suppression(d, c, p, limit, 0.5, force, top_k, 2, 1, 0, True),
+        lambda d, c, p: topi.cuda.non_max_suppression(d, c, p, limit, 0.5, force, top_k, 2, 1, 0, True),
     )
     for b in range(2):
         wanted, _ = greedy(data[b], int(count[b]), limit, 0.5, force, top_k)
@@ -127,7 +127,7 @@ def test_boxes_suppressed_by_a_block(n, limit, force, top_k, rng):
 def test_suppression_has_a_block_for_each_image():
     with tvm.target.Target("cuda"):
         d, c, p = te.placeholder((2, 900, 6)), te.placeholder((2,), "int32"), te.placeholder((2, 900), "int32")
-        assert 512 in threads_of(topi.vision.non_max_suppression(d, c, p))
+        assert 512 in threads_of(topi.cuda.non_max_suppression(d, c, p))
 
 
 @tvm.testing.requires_opencl
@@ -135,7 +135,7 @@ def test_suppression_has_a_block_for_each_image():
 @pytest.mark.parametrize("ordered", [True, False])
 def test_unique(n, dtype, ordered, rng):
     data = rng.integers(0, max(n // 3, 1), n).astype(dtype)
-    elements, firsts, inverse, total, counts = results([data], lambda t: topi.unique(t, ordered, True))
+    elements, firsts, inverse, total, counts = results([data], lambda t: topi.cuda.unique(t, ordered, True))
     wanted, where, _, often = np.unique(data, True, True, True)
     sequence = np.arange(len(wanted)) if ordered else np.argsort(where)
     assert total[0] == len(wanted)
@@ -150,7 +150,7 @@ def test_unique_of_a_vector_of_any_length(rng):
     target, device = tvm.target.Target("opencl", host="llvm"), tvm.cl(0)
     with target:
         given = te.placeholder((te.var("n", "int64"),), "int32")
-        made = topi.unique(given, False, True)
+        made = topi.cuda.unique(given, False, True)
         built = tvm.build(topi.schedule.schedule_for(made, target), [given, *made], target)
     for n in (0, 1, 4003):
         data = rng.integers(0, 99, n).astype("int32")
@@ -173,7 +173,7 @@ def test_boxes_of_all_classes_by_score(n, limit, rng):
     boxes = np.concatenate([corner, corner + rng.integers(1, 12, (2, n, 2))], 2).astype("float32")
     scores = rng.integers(0, 50, (2, 3, n)).astype("float32")
     result, best, total = results(
-        [boxes, scores], lambda b, s: topi.vision.all_class_non_max_suppression(b, s, limit, 0.5, 9.0, "tensorflow")
+        [boxes, scores], lambda b, s: topi.cuda.all_class_non_max_suppression(b, s, limit, 0.5, 9.0, "tensorflow")
     )
     for image in range(2):
         kept = []
@@ -199,16 +199,16 @@ def near(boxes: np.ndarray, i: int, j: int) -> bool:
 
 def test_steps_that_one_thread_did_have_many():
     with tvm.target.Target("cuda"):
-        counts = threads_of(topi.unique(te.placeholder((20_000,), "int32"), False, True))
+        counts = threads_of(topi.cuda.unique(te.placeholder((20_000,), "int32"), False, True))
         assert sum(count >= 10_000 for count in counts) >= 4
         boxes, scores = te.placeholder((2, 900, 4)), te.placeholder((2, 5, 900))
-        made = topi.vision.all_class_non_max_suppression(boxes, scores, 9, 0.5, 0.1, "tensorflow")
+        made = topi.cuda.all_class_non_max_suppression(boxes, scores, 9, 0.5, 0.1, "tensorflow")
         assert sorted(threads_of(made))[:2] >= [2, 256], "few threads add up the classes of an image"
         inputs = [te.placeholder((2, 12, 30, 40)), te.placeholder((2, 24, 30, 40)), te.placeholder((2, 3))]
-        made = topi.vision.proposal(*inputs, (2.0, 4.0), (0.5, 1.0, 2.0), 8, 0.6, 2000, 300, 6, False)
+        made = topi.cuda.proposal(*inputs, (2.0, 4.0), (0.5, 1.0, 2.0), 8, 0.6, 2000, 300, 6, False)
         assert min(threads_of(made)) >= 256
         inputs = [te.placeholder((2, 21, 3000)), te.placeholder((2, 12000)), te.placeholder((1, 3000, 4))]
-        assert sum(c >= 6000 for c in threads_of(topi.vision.ssd.multibox_transform_loc(*inputs))) == 2
+        assert sum(c >= 6000 for c in threads_of(topi.cuda.multibox_transform_loc(*inputs))) == 2
 
 
 @tvm.testing.requires_opencl
@@ -217,10 +217,10 @@ def test_random_words_do_not_depend_on_the_threads():
     target = tvm.target.Target("llvm")
     with target:
         gen = te.placeholder((10,), "uint64")
-        made = topi.random.threefry_generate(gen, (1001,))
+        made = topi.cuda.threefry_generate(gen, (1001,))
         s = topi.schedule.schedule_for(made, target)
     arrays = [tvm.nd.array(state), tvm.nd.array(np.zeros(10, "uint64")), tvm.nd.array(np.zeros(1001, "uint64"))]
     tvm.build(s, [gen, *made], target)(*arrays)
-    after, words = results([state], lambda t: topi.random.threefry_generate(t, (1001,)))
+    after, words = results([state], lambda t: topi.cuda.threefry_generate(t, (1001,)))
     np.testing.assert_array_equal(after, arrays[1].numpy())
     np.testing.assert_array_equal(words, arrays[2].numpy())
