@@ -93,3 +93,20 @@ def test_the_mathematics_imports_no_template():
             if isinstance(node, ast.ImportFrom):
                 first = (node.module or "").partition(".")[0]
                 assert first not in TEMPLATES, f"{path.name} imports {node.module}"
+
+
+# Who may ask for the current target: functions that scripts call without one.
+MAY_ASK = {
+    "cpu/tasks.py": "autotvm runs the function of a task under its target",
+    "generic.py": "schedules by their classic names are for the current target",
+    "gpu/named.py": "operators by the names of devices are for the current target",
+    "gpu/tasks.py": "autotvm runs the function of a task under its target",
+    "utils.py": "is_target is a question about the current target",
+}
+
+
+def test_who_asks_for_the_current_target_is_known():
+    folder = Path(topi.__file__).parent
+    asking = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")
+              if "Target.current(" in path.read_text(encoding="utf-8")}  # fmt: skip
+    assert asking == set(MAY_ASK)

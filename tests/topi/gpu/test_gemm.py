@@ -142,10 +142,10 @@ def test_grids_stay_within_their_limits():
         made = topi.cuda.matmul(a, b)
         text = str(tvm.lower(topi.schedule.schedule_for([made], target), [a, b, made]))
     blocks = {tag: int(n) for tag, n in re.findall(r'launch_thread\("blockIdx\.([xy])", (\d+)\)', text)}
-    assert blocks["y"] <= gemm.MOST_BLOCKS < blocks["x"]
+    assert blocks["y"] <= gemm.MAX_GRID_BLOCKS < blocks["x"]
     with target:
-        assert gemm.is_tiled([a, b], None, te.const(gemm.MOST_BLOCKS, "int32"))
-        assert not gemm.is_tiled([a, b], None, te.const(gemm.MOST_BLOCKS + 1, "int32"))
+        assert gemm.is_tiled([a, b], None, te.const(gemm.MAX_GRID_BLOCKS, "int32"))
+        assert not gemm.is_tiled([a, b], None, te.const(gemm.MAX_GRID_BLOCKS + 1, "int32"))
 
 
 def cuda_source(n: int) -> str:

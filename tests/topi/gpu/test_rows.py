@@ -81,7 +81,7 @@ def test_a_thread_keeps_its_own_part_of_a_row(size):
             (body,) = lowered(lambda x, name=name: operator(name, x), (count, size))
             share = -(-size // threads(body)["threadIdx.x"])
             kept = [n for n in private(body) if n > 4]
-            assert all(n <= share + 3 <= rows.MOST_REGISTERS + 3 for n in kept), (name, share, kept)
+            assert all(n <= share + 3 <= rows.ROW_REGISTERS + 3 for n in kept), (name, share, kept)
             assert kept or share <= 4, (name, share)
 
 

@@ -18,7 +18,7 @@ from ...te.tensor import Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import tuned
-from .gemm import MOST_REGISTERS, MOST_THREADS
+from .cost import SM_REGISTERS, SM_THREADS, DepthwiseCost
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -33,15 +33,7 @@ THREADS = (128, 256)
 LANES = (1, 2, 4)
 # Products of a thread that are written one by one; tiles in registers have no other way.
 UNROLLED = 1024
-# Instructions: of a thread beside its work, of finding a pixel's place and asking whether it is padding, of reading it
-# from shared memory, of fetching it there. Cycles: until the memory answers, and of waiting for a block's threads.
-START, LOAD, READ, FETCH = 60.0, 6.0, 1.5, 14.0
-LATENCY, BARRIER = 600.0, 300.0
-# Warp instructions a multiprocessor starts in a cycle; cycles between two of one warp.
-ISSUE, DEPENDENT = 4, 3.0
-# Registers of a thread beside its tile, and bytes of an image that all multiprocessors together read in a cycle.
-OTHER_REGISTERS = 40
-MEMORY_RATE = 2500.0
+COST = DepthwiseCost()
 
 
 class Sizes(NamedTuple):
@@ -89,31 +81,34 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     pixels = ((th - 1) * sizes.strides[0] + sizes.window[0]) * ((tw - 1) * sizes.strides[1] + sizes.window[1])
     if sizes.dilations != (1, 1):
         pixels = th * tw * window
-    registers = OTHER_REGISTERS + lanes * (th * tw + min(pixels, 32) + min(window, 16))
+    registers = COST.other_registers + lanes * (th * tw + min(pixels, 32) + min(window, 16))
     filters = window * (2.0 if lanes > 1 else 1.5)
-    waiting = LATENCY
+    waiting = COST.memory_latency_cycles
     if ph:
         channels = _block_channels(sizes, config)
         threads = channels * ph * pw
         bytes_ = channels * lanes * _patch_pixels(sizes, config) * sizes.bytes
         fetched = channels * _patch_pixels(sizes, config) * (1 if lanes > 1 else lanes) / threads
-        each = START + FETCH * fetched + READ * pixels * lanes + filters + products
+        fetches = COST.start_instructions + COST.fetch_instructions * fetched
+        each = fetches + COST.shared_read_instructions * pixels * lanes + filters + products
         blocks = sizes.channels // (lanes * channels) * -(-sizes.rows // (th * ph)) * -(-sizes.columns // (tw * pw))
         blocks *= sizes.images
         fit = machine.multiprocessor_shared // (bytes_ + 1024)
-        waiting += BARRIER
+        waiting += COST.barrier_cycles
     else:
-        each = START + LOAD * pixels + filters + products
+        each = COST.start_instructions + COST.load_instructions * pixels + filters + products
         count = sizes.images * (sizes.channels // lanes) * -(-sizes.rows // th) * -(-sizes.columns // tw)
         blocks, fit = -(-count // threads), 32
-    fit = max(min(fit, MOST_THREADS // threads, MOST_REGISTERS // (threads * registers), 32), 1)
+    fit = max(min(fit, SM_THREADS // threads, SM_REGISTERS // (threads * registers), 32), 1)
     warps = -(-threads // machine.warp)
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    cycles = rounds * max(waiting + each * DEPENDENT, each * fit * warps / ISSUE)
+    cycles = rounds * max(waiting + each * COST.dependent_cycles, each * fit * warps / COST.issues_per_cycle)
     if rest:
-        cycles += max(waiting + each * DEPENDENT, each * -(-rest // machine.multiprocessors) * warps / ISSUE)
+        busy = each * -(-rest // machine.multiprocessors) * warps / COST.issues_per_cycle
+        cycles += max(waiting + each * COST.dependent_cycles, busy)
     results = sizes.images * sizes.channels * sizes.rows * sizes.columns
-    memory = LATENCY + results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.bytes / MEMORY_RATE
+    moved = results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.bytes
+    memory = COST.memory_latency_cycles + moved / COST.memory_bytes_per_cycle
     # Neither is hidden behind the other altogether.
     return max(cycles, memory) + 0.2 * min(cycles, memory)
 

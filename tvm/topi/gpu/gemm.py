@@ -22,6 +22,7 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import operands, tuned
+from .cost import MAX_GRID_BLOCKS, SM_REGISTERS, SM_THREADS, TiledMatmulCost
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -46,27 +47,7 @@ ALONG, PIECE = 8, 16
 WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
-# Fitted to a thousand measured kernels of a data-centre GPU. Cycles: between asking the memory and going on, of a
-# multiplication of a thread without others beside it, of a kernel more than one, and of each part it adds up.
-LATENCY, WAIT = 450.0, 1.5
-KERNEL, ADD = 4000.0, 50.0
-# Multiplications a multiprocessor does in a cycle; what a warp's reading of up to four columns from shared memory (half
-# as much for rows, of which it has half as many) and a copy into it cost beside that.
-RATE = 128
-READ, COPY = 1.7, 2.2
-# Multiplications of a step that the instruction cache holds, and how much longer more of them take.
-CODE, LONG_CODE = 1024, 1.2
-# Where threads read memory themselves: a load, and what a step of the loop costs beside its terms.
-LOAD, LOOP = 4.0, 8.0
-# Registers a thread needs beside its tile at least, and how much longer it takes where there are not as many.
-FEW_REGISTERS, SPILLED = 16, 4.0
-# Registers of a thread beside its tile, and bytes of parts written or read in a cycle.
-OTHER_REGISTERS = 42
-SUM_RATE = 1300.0
-# Blocks along the second and third dimension of a grid.
-MOST_BLOCKS = 65535
-# Threads and registers of a multiprocessor.
-MOST_THREADS, MOST_REGISTERS = 2048, 65536
+COST = TiledMatmulCost()
 
 
 def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
@@ -74,7 +55,7 @@ def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) 
     and the batch is not larger than a grid."""
     if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
         return False
-    if batch is not None and getattr(batch, "value", 0) > MOST_BLOCKS:
+    if batch is not None and getattr(batch, "value", 0) > MAX_GRID_BLOCKS:
         return False
     return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
 
@@ -173,30 +154,32 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
-    fit = min(MOST_THREADS // threads, MOST_REGISTERS // (threads * (tm * tn + tm + tn + OTHER_REGISTERS)), 32)
+    fit = min(SM_THREADS // threads, SM_REGISTERS // (threads * (tm * tn + tm + tn + COST.other_registers)), 32)
     fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
     reads = threads * (-(-tm // LANES) / 2 + -(-tn // LANES))
     copies = bm / sizes.copies[0] + bn / sizes.copies[1]
-    work = bm * bn * step / RATE + (READ * reads + COPY * copies) * step / machine.warp
-    alone = step * tm * tn * WAIT * max(1.0, threads / RATE)
-    if tm * tn * step > CODE:
-        work, alone = work * LONG_CODE, alone * LONG_CODE
+    shared = COST.shared_read_cycles * reads + COST.shared_copy_cycles * copies
+    work = bm * bn * step / COST.multiplies_per_cycle + shared * step / machine.warp
+    alone = step * tm * tn * COST.lone_multiply_cycles * max(1.0, threads / COST.multiplies_per_cycle)
+    if tm * tn * step > COST.cached_multiplies:
+        work, alone = work * COST.long_code_factor, alone * COST.long_code_factor
     # What a block waits for is hidden behind the others' work for the most part.
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    cycles = rounds * math.hypot(work * fit, LATENCY + alone)
+    cycles = rounds * math.hypot(work * fit, COST.memory_latency_cycles + alone)
     if rest:
-        cycles += math.hypot(work * -(-rest // machine.multiprocessors), LATENCY + alone)
+        cycles += math.hypot(work * -(-rest // machine.multiprocessors), COST.memory_latency_cycles + alone)
     cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
     if parts > 1:
         # Parts are written and read again.
-        cycles += KERNEL + ADD * parts + 2 * parts * sizes.batch * sizes.rows * sizes.columns * sizes.bytes / SUM_RATE
+        moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * sizes.bytes
+        cycles += COST.launch_cycles + COST.partial_sum_cycles * parts + moved / COST.partial_bytes_per_cycle
     return cycles
 
 
 def _spilling(config: dict[str, Any], machine: Machine) -> float:
     """How much longer it takes where a tile is larger than the registers: it goes to memory and back."""
     tm, tn = config["tile"]
-    return SPILLED if tm * tn + tm + tn + FEW_REGISTERS > machine.registers else 1.0
+    return COST.spill_factor if tm * tn + tm + tn + COST.least_other_registers > machine.registers else 1.0
 
 
 def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
@@ -204,9 +187,10 @@ def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) ->
     they stand beside."""
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     threads = sizes.batch * -(-sizes.rows // (tm * ty)) * -(-sizes.columns // (tn * tx)) * parts * ty * tx
-    term = (tm * tn + LOAD * (-(-tm // LANES) + -(-tn // LANES)) + LOOP / step) * _spilling(config, machine)
+    loads = COST.global_load_cycles * (-(-tm // LANES) + -(-tn // LANES))
+    term = (tm * tn + loads + COST.loop_cycles / step) * _spilling(config, machine)
     cycles = -(-threads // machine.enough_threads) * term * -(-sizes.terms // (step * parts)) * step
-    return cycles + (KERNEL + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
+    return cycles + (COST.launch_cycles + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
 
 
 def estimate(sizes: Sizes, machine: Machine) -> float:
@@ -324,7 +308,7 @@ def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: di
         host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
     # Only the first dimension of a grid is practically without limit.
     count = access.extent_of(stage.op.axis[-2]) or 1
-    row_tag, column_tag = ("y", "x") if count <= MOST_BLOCKS * tm * ty else ("x", "y")
+    row_tag, column_tag = ("y", "x") if count <= MAX_GRID_BLOCKS * tm * ty else ("x", "y")
     host.bind(row_block, te.thread_axis(f"blockIdx.{row_tag}"))
     host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
     threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
@@ -440,7 +424,7 @@ class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
         (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
         if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
             return False
-        if sizes.batch * parts > MOST_BLOCKS:
+        if sizes.batch * parts > MAX_GRID_BLOCKS:
             return False
         return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
 

@@ -33,7 +33,7 @@ SHARE, FEW_ROWS_SHARE, MANY_ROWS_SHARE = 8, 4, 32
 # Rows of one block, where each is done by one warp.
 ROWS_OF_A_BLOCK = 4
 # Registers of a thread for one copy of its part of a row.
-MOST_REGISTERS = 64
+ROW_REGISTERS = 64
 
 
 def plan(planner: Planner) -> bool:
@@ -187,7 +187,7 @@ def _parts(
     widest = max(info(d).bytes for d in dtypes)
     lanes = next((n for n in (4, 2) if n * widest <= machine.vector_bytes and length % (threads * n) == 0), 1)
     count = -(-length // (threads * lanes))
-    return Parts(threads, lanes, count) if count * lanes * max(widest // 4, 1) <= MOST_REGISTERS else None
+    return Parts(threads, lanes, count) if count * lanes * max(widest // 4, 1) <= ROW_REGISTERS else None
 
 
 class _InRegisters:

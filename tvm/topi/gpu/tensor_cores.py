@@ -29,6 +29,7 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
+from .cost import MAX_GRID_BLOCKS, SM_REGISTERS, SM_THREADS, TensorCoreCost
 from .gemm import Part, Places, Sizes
 from .machine import Machine
 
@@ -46,19 +47,9 @@ STAGES = (3, 4, 2)
 PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
 # Bytes of one copy, and the least that are copied beside the program; numbers a thread holds that are less.
 COPY, LEAST_COPY, MOST_HELD = 16, 4, 32
-# Fitted to 1,100 measured kernels of warps and 700 of warpgroups. Multiplications of halves a multiprocessor's tensor
-# cores do in a cycle, of which warps reach a half; cycles between asking the memory and having the data, of a step
-# beside its products, of loading fragments before the first product, of a block that begins and ends, and of a kernel
-# more than one.
-RATE, LATENCY, STEP, LOAD = 1200.0, 840.0, 200.0, 63.0
-BLOCK, KERNEL = 500.0, 2300.0
-# Bytes in a cycle: of shared memory, of what a multiprocessor gets from the second cache, and of parts written or read.
-SHARED_RATE, FETCH_RATE, SUM_RATE = 128.0, 26.0, 2100.0
-# Those of warpgroups that differ; a step costs more the more groups wait for each other.
-GROUP_RATE, GROUP_LATENCY, GROUP_STEP, GROUP_FETCH_RATE = 1800.0, 1600.0, 60.0, 64.0
-# Registers of a thread beside its accumulators and fragments.
-OTHER_REGISTERS = 40
-MOST_REGISTERS = 255
+# Registers of a thread at most.
+THREAD_REGISTERS = 255
+COST = TensorCoreCost()
 
 
 def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
@@ -241,8 +232,8 @@ def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
 def registers(config: dict[str, Any]) -> int:
     tm, tn = config["tile"]
     if config.get("warpgroup"):
-        return tm * tn // warpgroup.THREADS + OTHER_REGISTERS
-    return tm * tn // 32 + (tm + tn) // 2 + OTHER_REGISTERS
+        return tm * tn // warpgroup.THREADS + COST.other_registers
+    return tm * tn // 32 + (tm + tn) // 2 + COST.other_registers
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -264,23 +255,24 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
     used = -(-registers(config) // 8) * 8 * warps * machine.warp
-    fit = min(gemm.MOST_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
-    fit = max(min(fit, gemm.MOST_THREADS // (warps * machine.warp)), 1)
-    rate = (GROUP_RATE if by_group else RATE) * 2 / sizes.bytes
+    fit = min(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
+    fit = max(min(fit, SM_THREADS // (warps * machine.warp)), 1)
+    rate = (COST.group_multiplies_per_cycle if by_group else COST.multiplies_per_cycle) * 2 / sizes.bytes
     strips = (bm + bn) * step * sizes.bytes
     # Elements of both operands that the units read in a step, for each of its terms.
     read = wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn)
     # Busy cycles of a step of one block, and how long it takes when it is alone.
-    fetch = strips / (GROUP_FETCH_RATE if by_group else FETCH_RATE)
-    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / SHARED_RATE, fetch)
+    fetch = strips / (COST.group_fetch_bytes_per_cycle if by_group else COST.fetch_bytes_per_cycle)
+    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / COST.shared_bytes_per_cycle, fetch)
     if by_group:
         # Products stand still while groups wait for each other, ask for the next strips and begin again.
-        pause = GROUP_STEP * (2 + wm * wn)
-        alone = max(pause + bm * bn * step / rate, GROUP_LATENCY / (stages - 1 - warpgroup.IN_FLIGHT), busy)
+        pause = COST.group_step_cycles * (2 + wm * wn)
+        alone = max(pause + bm * bn * step / rate, COST.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
     else:
         products = tm * tn * step / (rate / 4) * -(-warps // 4)
-        alone = max(STEP + step * sizes.bytes / 32 * LOAD + products, LATENCY / (stages - 1), busy)
-    ends = BLOCK + bm * bn * 12 / SHARED_RATE
+        loads = COST.step_cycles + step * sizes.bytes / 32 * COST.fragment_load_cycles
+        alone = max(loads + products, COST.memory_latency_cycles / (stages - 1), busy)
+    ends = COST.block_cycles + bm * bn * 12 / COST.shared_bytes_per_cycle
     steps = -(-sizes.terms // (step * parts))
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     # What a block waits for is hidden behind the others' work: wholly by warpgroups, which work beside the program.
@@ -290,7 +282,8 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
         cycles += together(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
     if parts > 1:
         # Parts are written and read again.
-        cycles += KERNEL + 2 * parts * sizes.batch * sizes.rows * sizes.columns * 4 / SUM_RATE
+        moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * 4
+        cycles += COST.launch_cycles + moved / COST.partial_bytes_per_cycle
     return cycles
 
 
@@ -310,7 +303,7 @@ def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, ro
     if batch:
         host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
     # Only the first dimension of a grid is practically without limit.
-    row_tag, column_tag = ("y", "x") if rows <= gemm.MOST_BLOCKS * tile else ("x", "y")
+    row_tag, column_tag = ("y", "x") if rows <= MAX_GRID_BLOCKS * tile else ("x", "y")
     host.bind(row, te.thread_axis(f"blockIdx.{row_tag}"))
     host.bind(column, te.thread_axis(f"blockIdx.{column_tag}"))
 
@@ -509,9 +502,9 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
         """Whether the strips fit the shared memory, the grid is not too large, and parts are not mostly filling."""
         step, parts = config["step"], config["parts"]
-        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > gemm.MOST_BLOCKS:
+        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > MAX_GRID_BLOCKS:
             return False
-        if registers(config) > MOST_REGISTERS or not _is_known(sizes, machine, config):
+        if registers(config) > THREAD_REGISTERS or not _is_known(sizes, machine, config):
             return False
         steps = -(-sizes.terms // (step * parts))
         if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):

@@ -17,6 +17,7 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.transposed import transposed_of
 from . import gemm, tuned
+from .cost import MAX_GRID_BLOCKS
 from .machine import Machine
 
 # Terms of a sum below which a thread for each result is as fast.
@@ -66,7 +67,7 @@ def conv(
     count = 1
     for n in batch:
         count *= n
-    if terms < FEW_TERMS or count > gemm.MOST_BLOCKS:
+    if terms < FEW_TERMS or count > MAX_GRID_BLOCKS:
         return None
     product = _Product(data, filt, data_layout, kernel_layout, names, axes, groups, per_group, filters, sizes["N"])
     return product.make(batch, terms, sizes, dtype, name, machine, workload)
