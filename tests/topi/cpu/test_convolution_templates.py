@@ -127,7 +127,7 @@ def test_the_choice_keeps_the_tile_in_registers():
     x = te.placeholder((1, 8, 56, 56, 8))
     w = te.placeholder((8, 8, 3, 3, 8, 8))
     out = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW8c", "NCHW8c", "float32")
-    config = conv2d.choose(out.op, machine)
+    config = conv2d.TEMPLATE.choose(out.op, machine)
     rows, columns, vectors = config["tile"]
     assert conv2d.CHAINS <= rows * columns * vectors <= machine.registers - vectors - 1
 
@@ -158,17 +158,17 @@ def packed_convolution(channels, filters, size, kernel, groups=1, stride=1):
 
 def test_columns_of_the_window_share_numbers_where_their_filters_fit_the_registers():
     machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
-    config = conv2d.choose(packed_convolution(128, 128, 56, 3, groups=8).op, machine)
+    config = conv2d.TEMPLATE.choose(packed_convolution(128, 128, 56, 3, groups=8).op, machine)
     rows, columns, vectors = config["tile"]
     assert config["share"]
     assert rows * columns * vectors + 3 * vectors + 1 <= machine.registers
-    assert not conv2d.choose(packed_convolution(64, 64, 56, 1).op, machine)["share"]
+    assert not conv2d.TEMPLATE.choose(packed_convolution(64, 64, 56, 1).op, machine)["share"]
 
 
 def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_second_cache():
     machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     machine.threads, machine.l2_bytes = 2, 1 << 21
-    config = conv2d.choose(packed_convolution(256, 256, 56, 1).op, machine)
+    config = conv2d.TEMPLATE.choose(packed_convolution(256, 256, 56, 1).op, machine)
     assert config["outer"] == "rows" and config["tile"][2] >= conv2d.WIDE
     assert config["rows"] * 56 * 256 * 4 <= machine.l2_bytes // 4
 
@@ -213,18 +213,18 @@ def machine_of(**facts) -> cpu.Machine:
 def test_tiles_leave_registers_for_numbers_that_are_loaded_in_pairs():
     for channels, filters, size, kernel, stride in ((144, 32, 56, 1, 1), (32, 192, 56, 1, 1), (48, 80, 200, 3, 2)):
         op = packed_convolution(channels, filters, size, kernel, stride=stride).op
-        rows, columns, vectors = conv2d.choose(op, machine_of(loads_pairs=True))["tile"]
+        rows, columns, vectors = conv2d.TEMPLATE.choose(op, machine_of(loads_pairs=True))["tile"]
         assert rows * columns * (vectors + 1) + vectors <= 32
-        rows, columns, vectors = conv2d.choose(op, machine_of(loads_pairs=False))["tile"]
+        rows, columns, vectors = conv2d.TEMPLATE.choose(op, machine_of(loads_pairs=False))["tile"]
         assert rows * columns * vectors + vectors < 32
 
 
 def test_rows_that_a_task_pads_stay_in_the_second_cache():
-    config = conv2d.choose(packed_convolution(80, 144, 200, 3, stride=2).op, machine_of(loads_pairs=False))
+    config = conv2d.TEMPLATE.choose(packed_convolution(80, 144, 200, 3, stride=2).op, machine_of(loads_pairs=False))
     assert config["pad"] == "task" and config["outer"] == "pixels"
     assert config["rows"] * 2 * 200 * 80 * 4 <= 1 << 19
     # Rows of an image so wide that none would stay are not cut to fewer than twice the window's overhang.
-    config = conv2d.choose(packed_convolution(80, 80, 2000, 3, stride=1).op, machine_of(loads_pairs=False))
+    config = conv2d.TEMPLATE.choose(packed_convolution(80, 80, 2000, 3, stride=1).op, machine_of(loads_pairs=False))
     assert config["outer"] != "pixels" or config["rows"] >= 3
 
 

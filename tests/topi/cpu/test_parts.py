@@ -30,14 +30,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_sums_in_parts_are_those_of_the_whole(case, draw, rng, monkeypatch):
     def choose(op, machine):
-        space = conv2d.space(op, machine)
+        space = conv2d.TEMPLATE.space(op, machine)
         assert "parts" in space["outer"]
         config = {name: values[rng.integers(len(values))] for name, values in space.items()} | {"outer": "parts"}
         print("configuration", config)
         return config
 
     monkeypatch.setattr(parts, "STEPS", int(rng.integers(1, 64)))
-    monkeypatch.setattr(conv2d, "choose", choose)
+    monkeypatch.setattr(conv2d.TEMPLATE, "choose", choose)
     run("llvm", **case)
 
 
@@ -57,7 +57,7 @@ def convolution(channels, filters, size, kernel, dilation=1):
 ], ids=str)  # fmt: skip
 def test_sums_are_done_in_parts_where_the_second_cache_is_too_small(sizes, wanted):
     machine = machine_of(l2_bytes=1 << 21, loads_pairs=False)
-    assert (conv2d.choose(convolution(*sizes)[-1].op, machine)["outer"] == "parts") == wanted
+    assert (conv2d.TEMPLATE.choose(convolution(*sizes)[-1].op, machine)["outer"] == "parts") == wanted
 
 
 @pytest.mark.parametrize("sizes", [(2048, 512, 32, 1), (512, 2048, 32, 1), (512, 512, 32, 3), (2048, 256, 33, 3, 12)])

@@ -48,14 +48,6 @@ def pad_stage(planner: Planner, stage: Stage) -> Stage | None:
     return None
 
 
-def applies(op: ComputeOp) -> bool:
-    """Known sizes, and groups that are whole blocks."""
-    if not all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis)):
-        return False
-    x = extents(op)
-    return x["oc"] % x["groups"] == 0
-
-
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
     """(rows, columns, vectors of filters) whose sums fit the registers beside a vector of each filter and one number.
     Several rows only where the columns are all there are; filters of one tile read the same channels."""
@@ -108,65 +100,6 @@ def tile_of_taps(tile: tuple[int, int, int], share: int) -> tuple[int, ...]:
     """The tile in the dimensions in which taps are skipped: numbers that serve all columns of the window are read for
     all of them."""
     return tile[:1] if share else tile[:2]
-
-
-def space(op: ComputeOp, machine: Machine) -> dict[str, list]:
-    """Every knob and its values."""
-    x = extents(op)
-    return {
-        "tile": tiles(x, machine),
-        "share": [0, 1] if x["kw"] > 1 else [0],
-        "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
-        "outer": ["filters", "rows", "pixels", *(["parts"] if x["groups"] == 1 else [])],
-        "pad": ["task", "once"],
-        "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
-    }
-
-
-def choose(op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The tile with the least time by count of loads and sums, tails included."""
-    x = extents(op)
-    steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
-    step, window = column_step(op), window_of(op)
-
-    def left(tile: tuple[int, int, int], share: int) -> float:
-        return taps.share_left(window, tile_of_taps(tile, share))
-
-    def alone(tile: tuple[int, int, int]) -> float:
-        h, w, oc = tile
-        cycles = sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w))
-        return cycles / oc * left(tile, 0)
-
-    def shared(option: tuple[tuple[int, int, int], int]) -> float:
-        (h, w, oc), share = option
-        cycles = sum(
-            n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)))
-            for a, b, n in pieces(x["h"], x["w"], h, w)
-        )
-        return cycles / oc * left((h, w, oc), share)
-
-    # What is fetched ahead of one step keeps its loads from being joined with those of the next.
-    known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
-             or ahead_of(x, outer_loops(x, t, step, machine), machine)]
-    options = [(min(known, key=alone), 0)]
-    options += [(tile, 0) for tile in known if outer_loops(x, tile, step, machine) == "rows"]
-    options += [(tile, 1) for tile in known if can_share(x, tile, step, machine)]
-    tile, share = min(options, key=shared)
-    outer = outer_loops(x, tile, step, machine)
-    size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
-    # Short bodies are unrolled until the loop's own instructions are few beside them, those that wait for weights until
-    # the address of a pixel is counted up once for all its channels.
-    most = 16 * size if outer == "filters" and steps == x["ici"] * x["ico"] and ahead_of(x, outer, machine) else 112
-    return {
-        "tile": tile,
-        "share": share,
-        "rows": rows_of_task(x, tile, outer, step, machine),
-        "outer": outer,
-        # Tasks of other pixels pad the rows they need; those of other filters would all pad the same. Padding that is
-        # mostly skipped is only made where something reads it, once for all.
-        "pad": "task" if outer == "pixels" and left(tile, share) == 1 else "once",
-        "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most)),
-    }
 
 
 def outer_loops(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> str:
@@ -234,20 +167,6 @@ def rows_of_task(x: dict[str, int], tile: tuple[int, int, int], outer: str, step
     ):
         rows = -(-rows // 2)
     return -(-rows // tile[0]) * tile[0]
-
-
-def apply(planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-    """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
-    padding, is_parallel = pad_stage(planner, stage), access.work(stage.op) >= planner.parallel_points
-    x, step = extents(stage.op), column_step(stage.op)
-    if config["outer"] == "parts":
-        stage, task = parts.divide(planner, stage, host, config, x, step)
-    else:
-        task = divide(stage, host, config)
-    if is_parallel:
-        host.parallel(task)
-    sum_up(stage, config, ahead_of(x, config["outer"], planner.machine))
-    place_padding(planner, padding, host, task, config)
 
 
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
@@ -320,16 +239,81 @@ class Conv2d(CPUTemplate):
     tags = ("conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        return applies(op)
+        """Known sizes, and groups that are whole blocks."""
+        if not all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis)):
+            return False
+        x = extents(op)
+        return x["oc"] % x["groups"] == 0
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        return space(op, machine)
+        """Every knob and its values."""
+        x = extents(op)
+        return {
+            "tile": tiles(x, machine),
+            "share": [0, 1] if x["kw"] > 1 else [0],
+            "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]],
+            "outer": ["filters", "rows", "pixels", *(["parts"] if x["groups"] == 1 else [])],
+            "pad": ["task", "once"],
+            "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
+        }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        return choose(op, machine)
+        """The tile with the least time by count of loads and sums, tails included."""
+        x = extents(op)
+        steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+        step, window = column_step(op), window_of(op)
+
+        def left(tile: tuple[int, int, int], share: int) -> float:
+            return taps.share_left(window, tile_of_taps(tile, share))
+
+        def alone(tile: tuple[int, int, int]) -> float:
+            h, w, oc = tile
+            cycles = sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w))
+            return cycles / oc * left(tile, 0)
+
+        def shared(option: tuple[tuple[int, int, int], int]) -> float:
+            (h, w, oc), share = option
+            cycles = sum(
+                n * direct_cycles(a * b, oc, steps, numbers_of_step(x, a, b, step, bool(share)))
+                for a, b, n in pieces(x["h"], x["w"], h, w)
+            )
+            return cycles / oc * left((h, w, oc), share)
+
+        # What is fetched ahead of one step keeps its loads from being joined with those of the next.
+        known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
+                 or ahead_of(x, outer_loops(x, t, step, machine), machine)]
+        options = [(min(known, key=alone), 0)]
+        options += [(tile, 0) for tile in known if outer_loops(x, tile, step, machine) == "rows"]
+        options += [(tile, 1) for tile in known if can_share(x, tile, step, machine)]
+        tile, share = min(options, key=shared)
+        outer = outer_loops(x, tile, step, machine)
+        size = tile[0] * tile[1] * tile[2] * (x["kw"] if share else 1)
+        # Short bodies are unrolled until the loop's own instructions are few beside them, those that wait for weights
+        # until the address of a pixel is counted up once for all its channels.
+        most = 16 * size if outer == "filters" and steps == x["ici"] * x["ico"] and ahead_of(x, outer, machine) else 112
+        return {
+            "tile": tile,
+            "share": share,
+            "rows": rows_of_task(x, tile, outer, step, machine),
+            "outer": outer,
+            # Tasks of other pixels pad the rows they need; those of other filters would all pad the same. Padding that
+            # is mostly skipped is only made where something reads it, once for all.
+            "pad": "task" if outer == "pixels" and left(tile, share) == 1 else "once",
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most)),
+        }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        apply(planner, stage, host, config)
+        """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
+        padding, is_parallel = pad_stage(planner, stage), access.work(stage.op) >= planner.parallel_points
+        x, step = extents(stage.op), column_step(stage.op)
+        if config["outer"] == "parts":
+            stage, task = parts.divide(planner, stage, host, config, x, step)
+        else:
+            task = divide(stage, host, config)
+        if is_parallel:
+            host.parallel(task)
+        sum_up(stage, config, ahead_of(x, config["outer"], planner.machine))
+        place_padding(planner, padding, host, task, config)
 
 
 TEMPLATE = Conv2d()
