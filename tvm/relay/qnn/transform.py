@@ -14,7 +14,7 @@ def CanonicalizeOps() -> RelayFunctionPass:
 
     @function_pass(opt_level=0, name="qnn.CanonicalizeOps", required=["InferType"])
     def expand(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return expand_function(func, lambda record: record.name.startswith("qnn."), mod)
+        return expand_function(func, lambda call: call.op.name.startswith("qnn."), mod)
 
     return expand
 
@@ -24,6 +24,6 @@ def Legalize() -> RelayFunctionPass:
 
     @function_pass(opt_level=1, name="qnn.Legalize", required=["InferType"])
     def legalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return expand_function(func, lambda record: "FTVMQnnLegalize" in record.attrs, mod, "FTVMQnnLegalize")
+        return expand_function(func, lambda call: "FTVMQnnLegalize" in call.op.attrs, mod, "FTVMQnnLegalize")
 
     return legalize

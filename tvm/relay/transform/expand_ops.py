@@ -40,9 +40,9 @@ def typed(root: RelayExpr) -> RelayExpr:
 
 
 def expand_function(
-    func: Function, wanted: Callable[[Op], bool], mod: IRModule | None = None, fact: str = "expand"
+    func: Function, wanted: Callable[[Call], bool], mod: IRModule | None = None, fact: str = "expand"
 ) -> Function:
-    """The function with all calls of ``wanted`` operators replaced by what ``fact`` of their records gives. What
+    """The function with all ``wanted`` calls replaced by what ``fact`` of their operators' records gives. What
     expansions are made of is expanded too. A rule that gives None leaves the call."""
 
     def post(node: RelayExpr) -> RelayExpr | None:
@@ -51,7 +51,7 @@ def expand_function(
         if type(node) is not Call or not isinstance(node.op, Op):
             return None
         expand = node.op.attrs.get(fact)
-        if expand is None or not wanted(node.op):
+        if expand is None or not wanted(node):
             return None
         made = expand(node.attrs, node.args, [typed(a).checked_type_ for a in node.args])
         if made is None:
@@ -66,8 +66,8 @@ def expand_function(
     return func if new is func else infer_function(new, mod)
 
 
-def _has_simpler_form(record: Op) -> bool:
-    return not is_computed(record) or bool(record.attrs.get("expands_blocks"))
+def _has_simpler_form(node: Call) -> bool:
+    return not is_computed(node.op) or bool(node.op.attrs.get("expands_blocks"))
 
 
 def ExpandOps() -> RelayFunctionPass:

@@ -104,7 +104,7 @@ class _Fold:
         if not node.args or _constants(node) is None:
             return None
         plain = infer_function(Function([], node.map_children(_placed)))
-        made = rewrite(expand_function(plain, lambda record: not is_computed(record)), _Fold(self.fold_qnn)).body
+        made = rewrite(expand_function(plain, lambda call: not is_computed(call.op)), _Fold(self.fold_qnn)).body
         parts = made.fields if isinstance(made, Tuple) else (made,)
         return made if all(isinstance(p, Constant) for p in parts) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
+from ...target import Target
 from ..expr import Call, Function, RelayExpr
 from ..infer import infer_function
 from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
@@ -29,21 +30,23 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
     return legalize
 
 
-def _chosen(node: Call) -> RelayExpr | None:
-    own = node.op.attrs.get("FTVMAlterOpLayout")
-    if own is None:
-        return None
-    return own(node.attrs, list(node.args), [a.checked_type_ for a in node.args], node.checked_type_)
+def _in_other_layout(node: Call, target: Target | None) -> RelayExpr | None:
+    given = (node.attrs, list(node.args), [a.checked_type_ for a in node.args], node.checked_type_)
+    users, ours = node.op.attrs.get("FTVMAlterOpLayout"), node.op.attrs.get("alter_layout")
+    if users is not None:
+        return users(*given)
+    return None if ours is None else ours(*given, target)
 
 
-def AlterOpLayout(fold: bool = False) -> RelayFunctionPass:
+def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunctionPass:
     """Replace operators by forms in other layouts: ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` gives a call
-    over the same inputs whose attributes say its layouts. The operators in between follow. With ``fold``, constants
-    are rearranged at once."""
+    over the same inputs whose attributes say its layouts; operators without it have rules of ours for the target, by
+    default the current one. The operators in between follow. With ``fold``, constants are rearranged at once."""
 
     @function_pass(opt_level=3, name="AlterOpLayout", required=["InferType"])
     def alter(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        new = Layouts(_chosen, fold).run(func)
+        device = target or Target.current(allow_none=True)
+        new = Layouts(lambda node: _in_other_layout(node, device), fold).run(func)
         return func if new is func else infer_function(new, mod)
 
     return alter

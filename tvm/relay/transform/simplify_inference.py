@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
-from ..expr import Function
-from .expand_ops import expand_function
+from ...target import Target
+from ..expr import Call, Function
+from .expand_ops import expand_function, typed
 from .function_pass import RelayFunctionPass, function_pass
 
 NAMES = frozenset({"nn.batch_norm", "nn.dropout", "nn.instance_norm", "nn.layer_norm", "nn.group_norm"})
 
 
-def simplify_function(func: Function, mod: IRModule | None = None) -> Function:
-    return expand_function(func, lambda record: record.name in NAMES, mod)
-
-
-def SimplifyInference() -> RelayFunctionPass:
-    """Normalizations and dropout as they are when predicting."""
+def SimplifyInference(target: Target | None = None) -> RelayFunctionPass:
+    """Normalizations and dropout as they are when predicting. Those with a kernel of their own on the target, by
+    default the current one, stay (``stays_whole(attrs, types, target)`` of their records)."""
 
     @function_pass(opt_level=0, name="SimplifyInference", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return simplify_function(func, mod)
+        device = target or Target.current(allow_none=True)
+
+        def is_expanded(node: Call) -> bool:
+            stays = node.op.attrs.get("stays_whole")
+            if node.op.name not in NAMES or stays is None or device is None:
+                return node.op.name in NAMES
+            return not stays(node.attrs, [typed(a).checked_type_ for a in node.args], device)
+
+        return expand_function(func, is_expanded, mod)
 
     return simplify

@@ -68,9 +68,9 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     return out.reshape(filters, count * inside, h, w)
 
 
-def alter_conv2d(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
+def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A convolution of float32 with constant weights, over channels in blocks."""
-    lanes = lanes_of(Target.current(allow_none=True))
+    lanes = lanes_of(target)
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
@@ -103,7 +103,7 @@ def _call(build, data, weight: Constant, block: int, inner: int, outer: int, gro
 
 
 def install() -> None:
-    OPS["nn.conv2d"].attrs.setdefault("FTVMAlterOpLayout", alter_conv2d)
+    OPS["nn.conv2d"].attrs["alter_layout"] = alter_conv2d
 
 
 __all__ = ["alter_conv2d", "block_of", "group_choice", "install", "merged_groups", "packed_kernel"]

@@ -16,9 +16,9 @@ from .packed_nd import contrib_conv1d_ncwc, contrib_conv2d_transpose_nchwc, cont
 _PLAIN = {"NCW": contrib_conv1d_ncwc, "NCDHW": contrib_conv3d_ncdhwc}
 
 
-def _lanes(attrs, inputs, tinfos, out_type) -> int | None:
+def _lanes(attrs, inputs, tinfos, out_type, target: Target | None) -> int | None:
     """Lanes where the call can be blocked: float32, known sizes, constant weights, one group."""
-    lanes = lanes_of(Target.current(allow_none=True))
+    lanes = lanes_of(target)
     known = all(isinstance(d, int) for d in dims(tinfos[0]))
     floats = tinfos[0].dtype == out_type.dtype == "float32"
     fits = isinstance(inputs[1], Constant) and attrs.groups == 1 and not attrs.out_layout
@@ -35,9 +35,9 @@ def _packed(kernel: np.ndarray, inner: int, outer: int) -> Constant:
     return Constant(np.ascontiguousarray(parted.transpose(order)))
 
 
-def alter_conv(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
+def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A convolution of one or three dimensions over channels in blocks."""
-    lanes, layout = _lanes(attrs, inputs, tinfos, out_type), attrs.data_layout
+    lanes, layout = _lanes(attrs, inputs, tinfos, out_type, target), attrs.data_layout
     build = _PLAIN.get(layout)
     names = layout[2:]
     if lanes is None or build is None or sorted(attrs.kernel_layout) != sorted("OI" + names):
@@ -54,9 +54,9 @@ def alter_conv(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
     )  # fmt: skip
 
 
-def alter_transposed(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
+def alter_transposed(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A transposed convolution as plain ones, one for each place between two elements of the data."""
-    lanes = _lanes(attrs, inputs, tinfos, out_type)
+    lanes = _lanes(attrs, inputs, tinfos, out_type, target)
     layout = attrs.kernel_layout
     if lanes is None or attrs.data_layout != "NCHW" or sorted(layout) != sorted("IOHW"):
         return None
@@ -82,8 +82,8 @@ def alter_transposed(attrs, inputs, tinfos, out_type) -> RelayExpr | None:
 
 def install() -> None:
     for name in ("nn.conv1d", "nn.conv3d"):
-        OPS[name].attrs.setdefault("FTVMAlterOpLayout", alter_conv)
-    OPS["nn.conv2d_transpose"].attrs.setdefault("FTVMAlterOpLayout", alter_transposed)
+        OPS[name].attrs["alter_layout"] = alter_conv
+    OPS["nn.conv2d_transpose"].attrs["alter_layout"] = alter_transposed
 
 
 __all__ = ["alter_conv", "alter_transposed", "install"]

@@ -98,17 +98,15 @@ def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
     return tensor_ops.multiply(centered, tensor_ops.rsqrt(tensor_ops.add(variance, const(epsilon, dtype))))
 
 
-def _one_kernel(axis: int, rank: int, dtype: str) -> bool:
+def _is_row_kernel(attrs, types, target: Target) -> bool:
     """Whether a normalization stays one operator: its own kernel does all of a row at once on a CPU."""
-    target = Target.current(allow_none=True)
-    return target is not None and "cpu" in target.keys and axis == rank - 1 and dtype in ("float32", "float64")
+    rank, dtype = len(types[0].shape), types[0].dtype
+    return "cpu" in target.keys and normalize_axis(attrs.axis, rank) == rank - 1 and dtype in ("float32", "float64")
 
 
 def _layer_norm(attrs, args, types):
     rank = len(types[0].shape)
     axis = normalize_axis(attrs.axis, rank)
-    if _one_kernel(axis, rank, types[0].dtype):
-        return None
     return _scaled(attrs, _normal(args[0], types[0].dtype, (axis,), attrs.epsilon), args[1], args[2], rank, axis)
 
 
@@ -124,6 +122,7 @@ def _layer_norm_compute(attrs, inputs, out):
     type_rule=_norm_type,
     infer_inputs=_vectors,
     expand=_layer_norm,
+    stays_whole=_is_row_kernel,
     compute=_layer_norm_compute,
 )
 def layer_norm(data, gamma, beta, axis=-1, epsilon=1e-5, center=True, scale=True):
