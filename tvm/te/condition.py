@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from ..ir.prim import convert
+
 _CURRENT: ContextVar[tuple[SpecializedCondition, ...]] = ContextVar("specialized conditions", default=())
 
 
@@ -14,7 +16,7 @@ class SpecializedCondition:
 
     def __init__(self, conditions: Any):
         given = conditions if isinstance(conditions, Sequence) or hasattr(conditions, "__iter__") else [conditions]
-        self.clauses = tuple(given)
+        self.clauses = tuple(convert(clause) for clause in given)
 
     @staticmethod
     def current() -> SpecializedCondition | None:

@@ -44,10 +44,10 @@ class OpSpecialization:
 
     def holds(self) -> bool:
         """Whether the condition is known to hold."""
+        if self.condition is None:
+            return True
         analyzer = Analyzer()
-        clauses = () if self.condition is None else self.condition.clauses
-        return all(bool(getattr(analyzer.simplify(c), "value", False)) if not isinstance(c, bool) else c
-                   for c in clauses)
+        return all(bool(getattr(analyzer.simplify(clause), "value", False)) for clause in self.condition.clauses)
 
 
 class OpStrategy:
@@ -59,10 +59,8 @@ class OpStrategy:
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
         """Offer a computation with its schedule; inside of ``with SpecializedCondition(...)`` for where that holds."""
         condition = SpecializedCondition.current()
-        for special in self.specializations:
-            if special.condition is condition:
-                break
-        else:
+        special = next((s for s in self.specializations if s.condition is condition), None)
+        if special is None:
             special = OpSpecialization(condition)
             self.specializations.append(special)
         special.add_implementation(compute, schedule, name, plevel)
