@@ -101,7 +101,7 @@ def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
 def _one_kernel(axis: int, rank: int, dtype: str) -> bool:
     """Whether a normalization stays one operator: its own kernel does all of a row at once on a CPU."""
     target = Target.current(allow_none=True)
-    return target is not None and "cpu" in target.keys and axis == rank - 1 and dtype in ("float32", "float64")
+    return target is not None and target.features.is_cpu and axis == rank - 1 and dtype in ("float32", "float64")
 
 
 def _layer_norm(attrs, args, types):

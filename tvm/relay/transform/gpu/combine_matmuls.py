@@ -1,7 +1,7 @@
-"""Products of the same data with constant weights become one product on GPUs, whose result is cut apart.
+"""Matmuls of the same left operand with constant weights become one matmul, whose result is sliced.
 
-A small product leaves most of a GPU idle: one of three times the width takes little longer than one of the three. What
-follows each of them in the same way (a bias, a cast) follows the joint product once.
+A small matmul leaves most of a GPU idle: one of three times the width takes little longer than one of the three. What
+follows each of them in the same way (a bias, a cast) follows the combined matmul once.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.module import IRModule
-from ...ir.op import Op
-from ...ir.transform import PassContext
-from ...target import Target
-from ..expr import Call, Constant, Function, RelayExpr
-from ..infer import dims, infer_function
-from ..op import transform
-from ..op.record import BROADCAST, pattern_of
-from .function_pass import RelayFunctionPass, function_pass, is_call, replacement
-from .fuse_ops import own_nodes
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.transform import PassContext
+from ...expr import Call, Constant, Function, RelayExpr
+from ...infer import dims, infer_function
+from ...op import transform
+from ...op.record import BROADCAST, pattern_of
+from ..function_pass import RelayFunctionPass, function_pass, is_call, replacement
+from ..fuse_ops import own_nodes
 
 Chain = list[Call]
 
@@ -47,7 +46,7 @@ def _is_product(node: RelayExpr) -> bool:
     return not (node.attrs.transpose_a or node.attrs.transpose_b) and len(node.args[1].data.shape) == 2
 
 
-class Joining:
+class Combination:
     """Rewrites one function."""
 
     def __init__(self, func: Function):
@@ -165,17 +164,14 @@ def _join_constants(constants: list[RelayExpr], columns: list[Call]) -> Constant
     return Constant(np.concatenate([a for a in arrays if a is not None], axis=-1))
 
 
-def JoinProducts() -> RelayFunctionPass:
-    """Join products of the same data on GPUs."""
+def CombineMatmuls() -> RelayFunctionPass:
+    """Combine matmuls of the same left operand."""
 
-    @function_pass(opt_level=3, name="JoinProducts", required=["InferType"])
-    def join(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        target = Target.current(allow_none=True)
-        if target is None or "gpu" not in target.keys:
-            return func
-        return Joining(func).run(mod)
+    @function_pass(opt_level=3, name="CombineMatmuls", required=["InferType"])
+    def combine(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return Combination(func).run(mod)
 
-    return join
+    return combine
 
 
-__all__ = ["JoinProducts"]
+__all__ = ["CombineMatmuls"]
