@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....target import Target
 from ..backend_passes import GraphPasses
+from ..combine_parallel import CombineMatmuls
 from ..fuse_ops import FusionRules
 from . import mixed_precision
-from .combine_matmuls import CombineMatmuls
 from .layout import GPULayout
 from .operands import GPUOperands, operand_rule
 from .weights import GPUWeights
