@@ -40,6 +40,8 @@ class Backend:
     emit_text: Reference | None = None
     compile_text: Reference | None = None
     user_compilers: tuple[str, ...] = ()
+    # The module that processes import before they run its code, where devices or functions it needs come from outside.
+    package: str = ""
     # Target -> relay.transform.backend_passes.GraphPasses, the passes that only graphs for this back end need.
     graph_passes: Reference | None = None
     # Target -> relay.transform.fuse_ops.FusionRules, how operators become kernels.
