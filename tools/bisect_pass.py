@@ -12,7 +12,7 @@ import random_graphs  # noqa: E402
 import tvm  # noqa: E402
 from tvm import relay  # noqa: E402
 from tvm.ir.transform import run_pipeline  # noqa: E402
-from tvm.relay.pipeline import OPTIMIZE  # noqa: E402
+from tvm.relay.pipeline import optimize  # noqa: E402
 
 
 def main(seed: int) -> int:
@@ -20,7 +20,7 @@ def main(seed: int) -> int:
     want = random_graphs.interpret(mod, values)
     print(relay.astext(mod, show_meta_data=False))
     with tvm.transform.PassContext(opt_level=3) as ctx:
-        for number, pass_ in enumerate(OPTIMIZE):
+        for number, pass_ in enumerate(optimize(tvm.target.Target("llvm"))):
             new = run_pipeline(mod, (pass_,), ctx)
             problem = random_graphs.close(random_graphs.interpret(new, values), want)
             if problem:

@@ -71,6 +71,14 @@ def batch_matmul(batch: int, m: int, k: int, n: int, dtype: str = "float32") -> 
     return relay.nn.batch_matmul(var("x", batch, m, k, dtype=dtype), var("y", batch, n, k, dtype=dtype))
 
 
+def scaled_attention() -> relay.Expr:
+    """Scores of half-precision operands, one of which is scaled before it is transposed."""
+    query, key = (relay.reshape(var(name, 1, 32, 64, dtype="float16"), (1, 32, 4, 16)) for name in "qk")
+    query = relay.transpose(query, (0, 2, 1, 3)) * relay.const(0.25, "float16")
+    query, key = (relay.reshape(x, (4, 32, 16)) for x in (query, relay.transpose(key, (0, 2, 1, 3))))
+    return relay.nn.softmax(relay.nn.batch_matmul(query, key, out_dtype="float32"))
+
+
 def conv(channels: int, filters: int, size: int, kernel: int, dtype: str = "float32", **attrs) -> relay.Expr:
     weights = Weights()(filters, channels // attrs.get("groups", 1), kernel, kernel, dtype=dtype)
     data = var("x", 1, channels, size, size, dtype=dtype)
@@ -114,6 +122,7 @@ OPERATORS: dict[str, Callable[[], relay.Expr]] = {
     "matmul": lambda: matmul(96, 128, 64),
     "batch_matmul": lambda: batch_matmul(8, 48, 64, 48),
     "batch_matmul_f16": lambda: batch_matmul(8, 64, 64, 64, "float16"),
+    "scaled_attention": scaled_attention,
     "conv2d_3x3": lambda: conv(64, 128, 28, 3, padding=(1, 1)),
     "conv2d_strided": lambda: conv(3, 32, 57, 7, strides=(2, 2), padding=(3, 3)),
     "conv2d_f16": lambda: conv(64, 64, 28, 3, "float16", padding=(1, 1)),

@@ -49,13 +49,13 @@ SANITIZED_REAL = (
     "tests/topi/gpu/test_on_cuda.py",
     "tests/topi/gpu/test_warpgroup.py",
     "tests/topi/gpu/test_epilogues.py",
-    "tests/relay/transform/test_gpu_operands.py::test_products_of_attention_on_cuda",
+    "tests/relay/transform/gpu/test_operands.py::test_products_of_attention_on_cuda",
     "tests/codegen/test_latency_hiding.py::test_virtual_threads_and_double_buffers_change_no_result",
     "tests/codegen/test_latency_hiding.py::test_the_largest_of_each_row_and_its_place",
 )
 NUMBERS = ("tests/codegen/test_cuda_numbers.py", "tests/codegen/test_latency_hiding.py",
            "tests/topi/gpu/test_tensor_cores.py", "tests/topi/gpu/test_warpgroup.py", "tests/topi/gpu/test_on_cuda.py",
-           "tests/topi/gpu/test_epilogues.py", "tests/relay/transform/test_gpu_operands.py",
+           "tests/topi/gpu/test_epilogues.py", "tests/relay/transform/gpu/test_operands.py",
            "tests/fuzz/test_random_threads.py")  # fmt: skip
 # Tests of the runtime and the tuner that need a GPU.
 DEVICE = ("tests/runtime/test_cuda.py", "tests/autotvm/test_measure_device.py", "tests/topi/gpu/test_tuned.py")

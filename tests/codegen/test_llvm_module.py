@@ -14,7 +14,7 @@ import tvm
 import tvm.tir.op
 from tests.codegen.raw import buffer, compile_raw, elementwise, emit, prim_func
 from tests.codegen.test_llvm_conv import convolution
-from tvm.codegen import backend, symbols
+from tvm.codegen import symbols
 from tvm.codegen.llvm import build as llvm
 from tvm.codegen.llvm import jit as llvm_jit
 from tvm.error import TVMError
@@ -23,6 +23,7 @@ from tvm.ir.op import Op
 from tvm.ir.prim import BufferLoad, Call, Cast, Ramp, StringImm, Var, const
 from tvm.ir.transform import PassContext
 from tvm.target import Target
+from tvm.target.backend import backend_of
 from tvm.tir import pipeline
 from tvm.tir.function import PrimFunc
 from tvm.tir.stmt import BufferStore, For, ForKind, SeqStmt
@@ -178,7 +179,7 @@ def test_exported_names():
 
 def test_unknown_kind_is_refused():
     with pytest.raises(TVMError, match="no back end generates code for target kind 'hexagon'"):
-        backend.backend("hexagon")
+        backend_of(Target("hexagon"))
 
 
 def test_two_functions_of_one_symbol_are_refused():

@@ -44,7 +44,7 @@ def _made_on(target_text: str) -> dict[str, Any] | None:
     from ..target.cpu import resolve_cpu
 
     target = Target(target_text)
-    if target.kind.name not in ("llvm", "c"):
+    if not target.features.is_cpu:
         return None
     cpu = resolve_cpu(target)
     return {"cpu": cpu.cpu, "features": sorted(cpu.enabled), "cores": cpu.cores}

@@ -10,6 +10,7 @@ from ..error import TVMError
 from ..ir.module import GlobalVar, IRModule
 from ..ir.transform import PassContext
 from ..target import Target
+from ..target.backend import backend_of, host_of, load
 from ..te.infer import Bounds
 from ..te.lower import Lowering
 from ..te.postproc import argument_buffers, broadcast_inputs, check_outputs, to_prim_func
@@ -66,10 +67,7 @@ def _targets(inputs, target, target_host) -> tuple[Target, Target]:
         target = next(iter(inputs), "llvm")
     target = target if target is not None else Target.current(allow_none=True) or "llvm"
     target = Target(target) if target_host is None else Target(target, target_host)
-    host = target.host
-    if host is None:
-        host = target if target.kind.name in pipeline.HOST_KINDS else Target("llvm")
-    return target, host
+    return target, host_of(target)
 
 
 def _input_module(inputs, args, name: str, binds) -> IRModule:
@@ -93,24 +91,27 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
 
 def build_parts(parts: dict[Target, IRModule], host: Target):
     """Compile lowered modules, one per target, into one runtime module whose host part imports the device parts."""
-    from ..codegen import backend
-
     ctx = PassContext.current()
     host_mod = IRModule()
     devices = []
     for target in parts:
-        backend.backend(target.kind.name)
+        backend_of(target)
     for target, mod in parts.items():
         host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
         host_mod.update(host_part)
         if len(device_part):
-            devices.append(backend.build(device_part, target))
+            devices.append(_generate(device_part, target))
     if not len(host_mod):
         raise TVMError("build: there is no function to compile")
-    built = backend.build(host_mod, host)
+    built = _generate(host_mod, host)
     for device in devices:
         built.import_module(device)
     return built
+
+
+def _generate(mod: IRModule, target: Target) -> Any:
+    """Machine code (or source) of functions in the form code generation takes."""
+    return load(backend_of(target).build)(mod, target)
 
 
 __all__ = ["build", "lower", "schedule_to_module", "build_parts"]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..codegen.cuda import nvrtc
-from ..codegen.device_module import Image
 from ..codegen.device_module import pack as pack_module
 from ..codegen.gpu_like import Kernel
 from ..codegen.llvm import jit as llvm_jit
@@ -16,7 +14,7 @@ from ..codegen.llvm.module import CONTEXT, TABLE
 from ..runtime import load_module
 from ..runtime.measure import worker
 from ..runtime.module import Module, from_jit, load_device_module
-from ..target import nvidia
+from ..target.backend import load
 
 # Candidates that share a JIT.
 _PER_ENGINE = 32
@@ -35,10 +33,7 @@ def kernels_of(device: dict[str, Any] | None) -> bytes:
     """The text of kernels to the bytes of a device module. What a device's driver compiles stays text."""
     if device is None:
         return b""
-    image = Image(device["kind"], "", device["text"].encode())
-    if device["kind"] == "cuda":
-        arch = nvrtc.usable(device["arch"] or nvidia.DEFAULT)
-        image = Image("cubin", arch, nvrtc.compile_all(device["text"], arch)["cubin"])
+    image = load(device["compile"])(device["text"], device["arch"])
     return pack_module(device["kind"], [image], {name: Kernel(**row) for name, row in device["kernels"].items()})
 
 

@@ -18,6 +18,8 @@ from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..runtime.module import release_free_memory
 from ..target import Target
+from ..target.backend import host_of
+from . import pipeline
 from .backend import library_cache, writers
 from .backend.from_relay import ProgramBuilder
 from .backend.memory_plan import plan_program
@@ -25,7 +27,6 @@ from .backend.program import Program
 from .backend.te_compiler import KernelCompiler
 from .expr import Constant, Function
 from .infer import infer_module
-from .pipeline import OPTIMIZE, fusion
 from .substitute import bind
 from .transform.fuse_ops import constants_outside, fuse_function
 
@@ -67,7 +68,7 @@ def _targets(target, target_host) -> tuple[Target, Target]:
         target = kinds[0]
     target = target if target is not None else Target.current(allow_none=True) or "llvm"
     target = Target(target) if target_host is None else Target(target, target_host)
-    return target, target.host or (target if target.kind.name in ("llvm", "c") else Target("llvm"))
+    return target, host_of(target)
 
 
 def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
@@ -78,7 +79,7 @@ def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
         mod["main"] = bind_params_by_name(mod["main"], params)
     target, _ = _targets(target, None)
     with target:
-        mod = run_pipeline(infer_module(mod), OPTIMIZE, PassContext.current())
+        mod = run_pipeline(infer_module(mod), pipeline.optimize(target), PassContext.current())
     return infer_module(mod), dict(params or {})
 
 
@@ -92,7 +93,7 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
         fused = mod.clone()
         fused["main"] = fuse_function(mod["main"], 0)
     else:
-        fused = run_pipeline(mod, fusion(target), ctx).clone()
+        fused = run_pipeline(mod, pipeline.fusion(target), ctx).clone()
     fused["main"] = constants_outside(fused["main"])
     return infer_module(fused)
 

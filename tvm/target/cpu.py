@@ -12,51 +12,12 @@ from typing import TYPE_CHECKING
 from tvm.error import TargetError
 from tvm.runtime.host_cpu import arch_of, machine_of
 from tvm.target import arm, llvm_facts
+from tvm.target.cpu_families import FAMILIES, X86_32_REGISTERS, family_of
 from tvm.target.parse import near
 
 if TYPE_CHECKING:
     from tvm.target.target import Target
 
-# CPU names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
-_COMMON_CPUS = {
-    "x86": (
-        "generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 core2 penryn nehalem westmere sandybridge ivybridge haswell "
-        "broadwell skylake skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client icelake-server "
-        "rocketlake tigerlake alderlake raptorlake sapphirerapids emeraldrapids graniterapids core-avx2 core-avx-i "
-        "corei7 corei7-avx knl knm atom silvermont znver1 znver2 znver3 znver4 znver5 bdver4 btver2"
-    ),
-    "aarch64": (
-        "generic cortex-a35 cortex-a53 cortex-a55 cortex-a57 cortex-a72 cortex-a73 cortex-a75 cortex-a76 cortex-a77 "
-        "cortex-a78 cortex-a510 cortex-a710 cortex-x1 cortex-x2 neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 "
-        "apple-m1 apple-m2 apple-m3 apple-m4 apple-a13 apple-a14 carmel a64fx thunderx2t99 tsv110 kryo grace"
-    ),
-    "arm": (
-        "generic cortex-a7 cortex-a8 cortex-a9 cortex-a15 cortex-a17 cortex-a53 cortex-a57 cortex-a72 cortex-a73 "
-        "cortex-a75 cortex-a76 cortex-m0 cortex-m0plus cortex-m3 cortex-m4 cortex-m7 cortex-m23 cortex-m33 cortex-m35p "
-        "cortex-m55 cortex-m85"
-    ),
-    "riscv": "generic generic-rv32 generic-rv64 sifive-u74 sifive-x280 rocket-rv64 spacemit-x60",
-}
-COMMON_CPUS = {arch: tuple(names.split()) for arch, names in _COMMON_CPUS.items()}
-
-# Features worth knowing, by architecture. Of the last row only what -mattr says is known: asking LLVM about a
-# combination that does not exist there ends the process.
-_ASKED = {
-    "x86": (
-        "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni",
-        "avxvnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16",
-    ),
-    "aarch64": ("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),
-    "arm": ("neon", "vfp4", "dotprod", "fullfp16", "i8mm", "bf16"),
-    "riscv": ("v", "zvfh"),
-    "wasm": ("simd128", "relaxed-simd"),
-    "ppc": ("altivec", "vsx"),
-    "hexagon": ("hvx", "hvx-length64b", "hvx-length128b"),
-}  # fmt: skip
-
-# (l1, l2, l3) bytes when the machine cannot be looked at.
-_USUAL_CACHES = {"x86": (32768, 1 << 20, 8 << 20), "aarch64": (32768, 512 << 10, 2 << 20)}
-_OTHER_CACHES = (32768, 256 << 10, 0)
 _NO_CACHES = (0, 0, 0)
 _USUAL_CORES = 4
 
@@ -168,14 +129,16 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
         enabled = frozenset(["mve"] if core.has_mve else [])
     else:
         enabled = _enabled(triple, arch, cpu, features, use_host and not extra)
-    bits = attrs.get("vector-width") or _vector_bits(arch, enabled)
+    family = family_of(arch)
+    bits = attrs.get("vector-width") or family.vector_bits(enabled)
     _check_width(target, bits)
-    usual = _NO_CACHES if core is not None else _USUAL_CACHES.get(arch, _OTHER_CACHES)
+    usual = _NO_CACHES if core is not None else family.caches
     l1, l2, l3 = host_caches() if is_host else usual
     cores = attrs.get("num-cores") or (host_cores() if is_host else 1 if core is not None else _USUAL_CORES)
     if cores < 1:
         raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
-    registers = _vector_registers(arch, triple, enabled)
+    is_x86_32 = arch == "x86" and not triple.startswith(("x86_64", "amd64"))
+    registers = X86_32_REGISTERS if is_x86_32 else family.vector_registers(enabled)
     return ResolvedCPU(triple, arch, cpu, features, enabled, is_host, bits, registers, cores, l1, l2, l3)
 
 
@@ -208,52 +171,31 @@ def _feature(item: str) -> str:
 
 def _enabled(triple: str, arch: str, cpu: str, features: tuple[str, ...], exact: bool) -> frozenset[str]:
     """``exact``: the features are the host's own list, which names everything that is there."""
-    asked = _ASKED.get(arch, ())
+    family = family_of(arch)
+    # Asking LLVM about a combination of Hexagon's features that does not exist ends the process.
     if exact or arch == "hexagon":
-        return frozenset(name for name in asked if f"+{name}" in features)
+        return frozenset(name for name in family.features if f"+{name}" in features)
     check_cpu(triple, cpu)
     for item in features:
         if re.search(r"[^\w.+:-]", item):
             raise TargetError(f"-mattr has '{item}', which is no LLVM feature; write +name or -name")
-    tried = arch in ("x86", "aarch64", "arm") and cpu in COMMON_CPUS[arch]
+    tried = family.can_be_asked and cpu in family.cpus
     ask = llvm_facts.enabled_features if tried else llvm_facts.enabled_features_in_child
-    return ask(triple, cpu, ",".join(features), asked)
+    return ask(triple, cpu, ",".join(features), family.features)
 
 
 @functools.cache
 def check_cpu(triple: str, cpu: str) -> None:
     """Refuse a CPU name LLVM does not know for ``triple``: it would end the process or fall back silently."""
     arch = arch_of(triple)
-    if cpu in COMMON_CPUS.get(arch, ("generic",)):
+    if cpu in family_of(arch).cpus:
         return
     known = llvm_facts.known_cpus(triple)
     if not known or cpu in known:
         return
-    owner = next((other for other, names in COMMON_CPUS.items() if other != arch and cpu in names), None)
+    owner = next((other for other, family in FAMILIES.items() if other != arch and cpu in family.cpus), None)
     hint = f" (it is a CPU of {owner}: give an -mtriple of that machine)" if owner else near(cpu, known)
     raise TargetError(f"LLVM knows no CPU '{cpu}' for {triple}{hint}; known: {', '.join(known)}")
-
-
-def _vector_bits(arch: str, enabled: frozenset[str]) -> int:
-    rows = {
-        "x86": (("avx512f", 512), ("avx", 256)),
-        "aarch64": (("neon", 128),),
-        "arm": (("neon", 128), ("mve", 128)),
-        "riscv": (("v", 128),),
-        "hexagon": (("hvx-length64b", 512),),
-        "wasm": (("simd128", 128),),
-        "ppc": (("altivec", 128),),
-    }
-    lowest = {"arm": 32, "riscv": 64, "hexagon": 1024, "wasm": 64, "ppc": 64}.get(arch, 128)
-    return next((bits for name, bits in rows.get(arch, ()) if name in enabled), lowest)
-
-
-def _vector_registers(arch: str, triple: str, enabled: frozenset[str]) -> int:
-    if arch == "x86":
-        if not triple.startswith(("x86_64", "amd64")):
-            return 8
-        return 32 if "avx512f" in enabled else 16
-    return {"arm": 16, "wasm": 16}.get(arch, 32)
 
 
 def _check_width(target: Target, bits: int) -> None:
@@ -277,7 +219,7 @@ def host_cores() -> int:
 @functools.cache
 def host_caches() -> tuple[int, int, int]:
     """Bytes of the first core's data caches, by level; usual sizes where the system does not say."""
-    usual = _USUAL_CACHES.get(arch_of(llvm_facts.host().triple), _OTHER_CACHES)
+    usual = family_of(arch_of(llvm_facts.host().triple)).caches
     found: dict[int, int] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

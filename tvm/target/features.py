@@ -18,7 +18,6 @@ class Features:
 
     is_cpu: bool = False
     is_gpu: bool = False
-    is_test: bool = False
     # CPU
     vector_bits: int = 0
     vector_registers: int = 0
@@ -65,10 +64,12 @@ class Features:
     has_dsp: bool = False
     has_mve: bool = False
     has_integer_dot_product: bool = False
+    # Further capabilities, which the facts of a kind declare.
+    declared: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> bool:
         if name.startswith(("has_", "is_")):
-            return False
+            return name in self.declared
         raise AttributeError(f"target features have no '{name}'; they are {', '.join(f.name for f in fields(self))}")
 
     def lanes(self, bits: int) -> int:
@@ -77,12 +78,9 @@ class Features:
 
 
 def features_of(target: Target) -> Features:
-    family = target.kind.family
-    if family == "cpu":
-        return _cpu_features(target)
-    if family == "gpu":
-        return _gpu_features(target)
-    return Features(is_test=bool(target.kind.facts.get("is_test")))
+    of_family = {"cpu": _cpu_features, "gpu": _gpu_features}.get(target.kind.family, lambda target: Features())
+    declared = {name for name, value in target.kind.facts.items() if name.startswith(("has_", "is_")) and value}
+    return replace(of_family(target), declared=frozenset(declared))
 
 
 def _cpu_features(target: Target) -> Features:

@@ -183,6 +183,8 @@ register_kind(
         ("opencl", "gpu"),
         OPENCL,
         "gpu",
+        # The compilers of drivers unroll loops themselves.
+        facts={"has_unrolling_compiler": True},
     )
 )
 register_kind(

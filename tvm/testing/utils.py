@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import tvm
-from tvm.codegen.backend import BACKENDS
 from tvm.target import Target
+from tvm.target.backend import BACKENDS
 
 
 class _Pytest:

@@ -10,10 +10,8 @@ from typing import Any
 
 from ..ir.module import IRModule
 from ..ir.transform import Pass, PassContext, run_pipeline
+from ..target.backend import is_host
 from . import transform
-
-# Targets whose code runs where the packed entries run.
-HOST_KINDS = ("llvm", "c", "stackvm")
 
 # Phase 0: loops as the schedule made them, buffers of many dimensions.
 LOWER_PHASE_0: tuple[Pass, ...] = (
@@ -76,8 +74,10 @@ KERNELS: tuple[Pass, ...] = (
     transform.LowerDeviceStorageAccessInfo(),
     transform.LowerIntrin(),
 )
+# Entries of functions that launch kernels are made while the functions still belong to the device; what follows is host
+# code.
+PACKED_LAUNCHERS: tuple[Pass, ...] = (transform.MakePackedAPI(),)
 LAUNCHERS: tuple[Pass, ...] = (
-    transform.MakePackedAPI(),
     transform.LowerTVMBuiltin(),
     transform.LowerIntrin(),
     transform.LowerDeviceStorageAccessInfo(),
@@ -114,13 +114,13 @@ def split_host_device(
 ) -> tuple[IRModule, IRModule]:
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
     mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
-    if target.kind.name in HOST_KINDS:
+    if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()
     mod = run_pipeline(mod, DEVICE, ctx)
     is_kernel = {v: bool(f.attrs.get("tir.is_global_func")) for v, f in mod.functions.items()}
     mod = run_pipeline(mod, (transform.LowerDeviceKernelLaunch(),), ctx)
     kernels = mod.map_functions(lambda var, func: func if is_kernel[var] else None)
     launchers = mod.map_functions(lambda var, func: None if is_kernel[var] else func)
-    launchers = run_pipeline(launchers, LAUNCHERS[:1], ctx)
+    launchers = run_pipeline(launchers, PACKED_LAUNCHERS, ctx)
     launchers = launchers.map_functions(lambda var, func: func.with_attr("target", host))
-    return run_pipeline(launchers, LAUNCHERS[1:], ctx), run_pipeline(kernels, KERNELS, ctx)
+    return run_pipeline(launchers, LAUNCHERS, ctx), run_pipeline(kernels, KERNELS, ctx)

@@ -152,7 +152,7 @@ def test_rows_that_are_masked_altogether_are_as_they_are_alone(size):
 def groups(body, *inputs, rows: bool = True) -> list[list[str]]:
     """The operators of each kernel that fusion makes."""
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(list(inputs), body)))
-    mod = relay.transform.FuseOps(2, rows=rows)(mod)
+    mod = relay.transform.FuseOps(2, fuse_ops.FusionRules(rowwise=rows))(mod)
     found: list[list[str]] = []
 
     def visit(node):

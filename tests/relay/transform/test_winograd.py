@@ -11,7 +11,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.ir.visit import post_order
 from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
-from tvm.relay.transform.gpu_weights import GPUWeights
+from tvm.relay.transform import cpu, gpu
 from tvm.topi.cpu import winograd
 from tvm.topi.gpu import winograd as gpu_winograd
 
@@ -34,9 +34,8 @@ def convolution(rng, channels=32, filters=32, size=29, kernel=3, constant=True, 
 
 
 def rewritten(mod):
-    with TARGET:
-        mod = relay.transform.InferType()(mod)
-        return relay.transform.InferType()(relay.transform.WinogradConv2D()(mod))
+    mod = relay.transform.InferType()(mod)
+    return relay.transform.InferType()(cpu.WinogradConv2D(TARGET)(mod))
 
 
 def operators(mod) -> list[str]:
@@ -132,9 +131,8 @@ def test_results_stay_on_a_gpu(tile, padding, rng, monkeypatch):
     ({"channels": 32, "filters": 32, "size": 14, "padding": (1, 1)}, False),
 ], ids=str)  # fmt: skip
 def test_which_convolutions_of_a_gpu_are_rewritten(options, wanted, rng):
-    with tvm.target.Target("cuda -arch=sm_90"):
-        mod = relay.transform.InferType()(planes(rng, **options))
-        mod = relay.transform.InferType()(GPUWeights()(mod))
-        got = relay.transform.InferType()(relay.transform.WinogradConv2D()(mod))
+    mod = relay.transform.InferType()(planes(rng, **options))
+    mod = relay.transform.InferType()(gpu.GPUWeights()(mod))
+    got = relay.transform.InferType()(gpu.WinogradConv2D(tvm.target.Target("cuda -arch=sm_90"))(mod))
     assert ("nn.contrib_conv2d_winograd_planes" in operators(got)) is wanted
     assert got["main"].body.checked_type == mod["main"].body.checked_type

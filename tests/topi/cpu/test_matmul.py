@@ -9,7 +9,7 @@ import pytest
 
 import tvm
 from tvm import te, topi
-from tvm.relay.transform.pack_dense import pack_weight
+from tvm.relay.transform.cpu.pack_dense import pack_weight
 from tvm.topi.cpu import matmul
 from tvm.topi.cpu.machine import Machine
 from tvm.topi.schedule import schedule_for

@@ -5,32 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen import opencl
-from ...codegen.cuda import build as cuda
 from ...codegen.llvm import build as llvm
 from ...codegen.llvm import jit as llvm_jit
 from ...driver.build_module import lower
-from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...runtime.registry import get_global_func
 from ...target import Target
+from ...target.backend import as_text, backend_of, find_backend, host_of, load
 from ...tir import pipeline
 from ..task.entity import InstantiationError
 from ..utils import get_const_tuple
 from .measure import MeasureInput
 
 ENTRY = "default_function"
-
-
-# Kernels of these targets travel as text: where many candidates wait, the workers compile them side by side.
-DEVICE_TEXTS: dict[str, Callable[[IRModule, Target], tuple[str, dict[str, Any]]]] = {
-    "cuda": cuda.emit,
-    "opencl": opencl.emit,
-}
 
 
 @dataclass
@@ -83,17 +74,15 @@ def argument_info(args: list[Any]) -> list[tuple[tuple[int, ...], str]]:
 
 def travels_as_text(target: Target) -> bool:
     """Whether workers can compile code for a target. What a user's own functions compile stays in this process."""
-    if target.kind.name == "cuda" and any(get_global_func(name, allow_missing=True) for name in _CUDA_CALLBACKS):
+    backend = find_backend(target)
+    if backend is None or backend.emit_text is None:
         return False
-    return target.kind.name == "llvm" or target.kind.name in DEVICE_TEXTS
-
-
-_CUDA_CALLBACKS = ("tvm_callback_cuda_compile", "tvm_callback_cuda_postproc")
+    return not any(get_global_func(name, allow_missing=True) for name in backend.user_compilers)
 
 
 def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[str, Any], bytes, tuple[str, ...]]:
     """What a worker compiles: the message, the LLVM text, and the functions in it."""
-    host_target = target.host or (target if target.kind.name in pipeline.HOST_KINDS else Target("llvm"))
+    host_target = host_of(target)
     with target:
         context = PassContext.current()
         mod = lower(schedule, args, ENTRY)
@@ -108,9 +97,11 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
         "imports": [llvm_jit.read_import(part) for part in text.imported],
     }
     if len(device):
-        kernels_text, kernels = DEVICE_TEXTS[target.kind.name](device, target)
+        backend = backend_of(target)
+        kernels_text, kernels = load(backend.emit_text)(device, target)
         message["device"] = {
-            "kind": target.kind.name, "arch": str(target.attrs.get("arch") or ""), "text": kernels_text,
+            "kind": backend.kind, "arch": str(target.attrs.get("arch") or ""), "text": kernels_text,
             "kernels": {name: kernel._asdict() for name, kernel in kernels.items()},
+            "compile": as_text(backend.compile_text),
         }
     return message, text.text("tvm", llvm_jit.data_layout(text.cpu)).encode(), tuple(text.defined)

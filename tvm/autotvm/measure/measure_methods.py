@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 from ...driver.build_module import build
 from ...error import TVMError
 from ...runtime.measure.files import difference
+from ...target import Target
+from ...target.backend import find_backend
 from ..task.entity import InstantiationError
 from .candidate import ENTRY, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
@@ -162,8 +164,7 @@ class LocalRunner(Runner):
         key = inp.task.workload
         best = self._best.get(key)
         assert inp.target is not None
-        device = inp.target.get_target_device_type()
-        answer = self._run_code(pool, device, built, best)
+        answer = self._run_code(pool, inp.target, built, best)
         if isinstance(answer, Failure):
             kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
             return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
@@ -179,13 +180,14 @@ class LocalRunner(Runner):
             self._best[key] = mean
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
 
-    def _run_code(self, pool: Any, device: int, built: BuildResult, best: float | None) -> Any:
+    def _run_code(self, pool: Any, target: Target, built: BuildResult, best: float | None) -> Any:
+        backend = find_backend(target)
         options = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
-            "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
+            "flush": self.enable_cpu_cache_flush, "outputs": self.verify, "package": backend.package if backend else "",
         }
-        return run_built(pool, device, built, self.timeout, options)
+        return run_built(pool, target.get_target_device_type(), built, self.timeout, options)
 
     def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
         """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._ffi.libinfo import __version__
 from ...target import Target
+from ...target.backend import compiled_cpu
 from ..env import GLOBAL_SCOPE
 from ..utils import logger
 from .entity import KnobError
@@ -229,18 +230,17 @@ class Unread:
 def processor_of(target: Target) -> str:
     """The processor that code for a target is for: a CPU, or the architecture or family of a GPU; "" where it is none
     we know."""
-    from ...target.cpu import resolve_cpu
-
-    if target.kind.name == "llvm":
-        return resolve_cpu(target).cpu
-    if "gpu" in target.keys:
-        return str(target.attrs.get("arch") or target.attrs.get("device") or target.kind.name)
+    cpu = compiled_cpu(target)
+    if cpu is not None:
+        return cpu.cpu
+    if target.features.is_gpu:
+        return str(target.attrs.get("arch") or target.attrs.get("device") or target.kind)
     return ""
 
 
 def recorded_processor(inp: Any) -> str:
     """The processor a record was made for; "" where it does not say."""
-    if "gpu" in inp.target.keys:
+    if inp.target.features.is_gpu:
         return processor_of(inp.target)
     return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
 
@@ -263,7 +263,7 @@ def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, u
     others = {recorded_processor(i) for i in used} - {"", processor}
     versions = {i.tvm_version for i in used} - {"", __version__}
     foreign = sum(recorded_processor(i) in others for i in used)
-    kind = "GPU" if any("gpu" in i.target.keys for i in used) else "CPU"
+    kind = "GPU" if any(i.target.features.is_gpu for i in used) else "CPU"
     older = sum(i.tvm_version in versions for i in used)
     if not (misfits or foreign or older or unread.describe() or uses and not used):
         return ""

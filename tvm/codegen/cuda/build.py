@@ -241,4 +241,10 @@ def compiled(text: str, target: Target) -> list[Image]:
     return [Image("cubin", arch, code["cubin"]), Image("ptx", arch, code["ptx"])]
 
 
-__all__ = ["Cuda", "build", "compiled", "emit"]
+def compile_for_device(text: str, arch: str) -> Image:
+    """Machine code of a text, as the workers of a tuner run it."""
+    arch = nvrtc.usable(arch or nvidia.DEFAULT)
+    return Image("cubin", arch, nvrtc.compile_all(text, arch)["cubin"])
+
+
+__all__ = ["Cuda", "build", "compile_for_device", "compiled", "emit"]

@@ -13,7 +13,7 @@ from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
 from ...ir.transform import PassContext
 from ...relay.backend import writers
-from ...target.cpu import resolve_cpu
+from ...target.backend import compiled_cpu
 from ...target.detect import local_arch
 from . import frontends
 from .arguments import add_verbose, apply_defaults, register_parser
@@ -182,11 +182,11 @@ def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_f
 
 def _say_target(target, given: str) -> None:
     """What is compiled for, where the user's text leaves it open."""
-    if target.kind.name == "llvm":
-        cpu = resolve_cpu(target)
+    cpu = compiled_cpu(target)
+    if cpu is not None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
              f"{cpu.cores} cores")
-    elif target.kind.name == "cuda" and "arch" not in given and local_arch() is None:
+    elif target.arch and "arch" not in given and local_arch() is None:
         arch = nvrtc.usable(str(target.attrs["arch"]))
         print(f"target {given}: no GPU is here to ask and no -arch is given; compiling for {arch}", flush=True)
     else:

@@ -18,11 +18,11 @@ _USED = re.compile(
 def machine(target) -> dict[str, Any]:
     """Triple, CPU and the features that compiled code may use."""
     from ...target import llvm_facts
-    from ...target.cpu import resolve_cpu
+    from ...target.backend import compiled_cpu
 
-    if target.kind.name != "llvm":
+    cpu = compiled_cpu(target)
+    if cpu is None:
         return {}
-    cpu = resolve_cpu(target)
     names = tuple(f[1:] for f in llvm_facts.host().features if _USED.fullmatch(f[1:])) if cpu.is_host else ()
     if not names:
         needs = cpu.enabled
@@ -35,14 +35,14 @@ def machine(target) -> dict[str, Any]:
 
 def check_linker(target, cross: str | None, output_format: str) -> None:
     """Refuse code for another machine that no linker is named for."""
-    from ...target.cpu import resolve_cpu
+    from ...target.backend import compiled_cpu
 
-    if target.kind.name != "llvm" or cross or output_format != "so":
+    cpu = compiled_cpu(target)
+    if cpu is None or cross or output_format != "so":
         return
-    triple = resolve_cpu(target).triple
-    if not host_cpu.runs(triple):
-        raise TVMCException(f"a library for {triple} needs a linker for that machine: --cross-compiler COMMAND, for "
-                            "example aarch64-linux-gnu-gcc or 'python3 -m ziglang cc -target aarch64-linux-gnu'")
+    if not host_cpu.runs(cpu.triple):
+        raise TVMCException(f"a library for {cpu.triple} needs a linker for that machine: --cross-compiler COMMAND, "
+                            "for example aarch64-linux-gnu-gcc or 'python3 -m ziglang cc -target aarch64-linux-gnu'")
 
 
 def check_machine(wanted: Any) -> None:

@@ -6,6 +6,8 @@ import argparse
 
 from ...ir.attrs import near_matches
 from ...ir.transform import PASSES
+from ...target import Target
+from ...target.backend import BACKENDS
 
 
 def known_passes() -> list[str]:
@@ -13,8 +15,8 @@ def known_passes() -> list[str]:
     from ... import relay  # noqa: F401  (registers its passes)
     from ...relay import pipeline
 
-    names = {p.info.name for p in pipeline.OPTIMIZE} | {n.rsplit(".", 1)[-1] for n in PASSES} | {"FuseOps"}
-    return sorted(names)
+    passes = [p for kind in BACKENDS for p in pipeline.optimize(Target(kind))]
+    return sorted({p.info.name for p in passes} | {n.rsplit(".", 1)[-1] for n in PASSES} | {"FuseOps"})
 
 
 def parse_pass_list_str(input_string: str) -> list[str]:

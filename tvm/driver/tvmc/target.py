@@ -55,7 +55,7 @@ _HINTS = {"cpu": ": a CPU's is llvm", "gpu": ": a GPU's is cuda or opencl", "x86
 
 def kinds_with_code() -> list[str]:
     """The kinds of targets that there is a back end for."""
-    from ...codegen.backend import BACKENDS
+    from ...target.backend import BACKENDS
 
     return [kind for kind in Target.list_kinds() if kind in BACKENDS]
 

@@ -130,7 +130,7 @@ class _FunctionNodes:
         """The operands of a concatenation that can be written where they belong: results of kernels, each of them whole
         and in one piece of the memory of the concatenation."""
         body = function.body
-        if not isinstance(body, Call) or body.op.name != "concatenate" or "cpu" not in self.compiler.target.keys:
+        if not isinstance(body, Call) or body.op.name != "concatenate" or not self.compiler.target.features.is_cpu:
             return None
         fields = body.args[0].fields if isinstance(body.args[0], Tuple) else ()
         if len(inputs) != len(function.params) or {id(f) for f in fields} != {id(p) for p in function.params}:

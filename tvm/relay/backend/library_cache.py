@@ -26,6 +26,7 @@ from ...ir.op import OPS
 from ...ir.transform import PassContext
 from ...runtime.module import JitCode, Module, from_code
 from ...target import Target, llvm_facts
+from ...target.backend import compiled_cpu
 from ...target.cpu import resolve_cpu
 from ..op.implementation import rules_of
 from .te_compiler import Kernel
@@ -56,11 +57,12 @@ def library(
 def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
     if os.environ.get("TVM_NO_CACHE", "") not in ("", "0"):
         return False
-    if target.kind.name != "llvm" or str(target) != str(host):
+    cpu = compiled_cpu(target)
+    if cpu is None or str(target) != str(host):
         return False
     if ctx.instruments or ctx.config.get("tir.add_lower_pass"):
         return False
-    return resolve_cpu(target).triple == llvm_facts.host().triple and not _has_user_rules()
+    return cpu.triple == llvm_facts.host().triple and not _has_user_rules()
 
 
 def _has_user_rules() -> bool:

@@ -15,8 +15,9 @@ from ...arith import Analyzer
 from ...error import OpNotImplemented
 from ...ir.op import Op
 from ...target import Target
+from ...target.backend import templates_of
 from ...te.condition import SpecializedCondition
-from ...topi.schedule import family_of, schedule_for
+from ...topi.schedule import schedule_for
 
 # Levels of the plain mathematics, which every target can run, and of implementations made for a family of targets.
 PLAIN_LEVEL, TEMPLATE_LEVEL = 5, 10
@@ -105,7 +106,7 @@ class NativeStrategy:
         if "FTVMCompute" in facts or schedule is not None:
             return offered
         for row in facts.get("implementations", ()):
-            if row.family == family_of(target):
+            if row.family == templates_of(target):
                 name = f"{short}.{row.family}"
                 offered.add_implementation(row.compute(plain, target), by_pattern, name, TEMPLATE_LEVEL)
         return offered
@@ -144,7 +145,7 @@ def valid_implementations(record: Op, attrs: Any, inputs: list, out_type: Any, t
     found = offered.valid() if isinstance(offered, OpStrategy) else []
     if not found:
         source = "the strategy of operator {} has nothing" if is_computed(record) else "operator {} has no computation"
-        raise OpNotImplemented(f"{source.format(record.name)} for target {target.kind.name}")
+        raise OpNotImplemented(f"{source.format(record.name)} for target {target.kind}")
     return found
 
 

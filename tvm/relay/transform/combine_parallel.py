@@ -1,18 +1,24 @@
-"""Several layers that read the same data become one wider layer whose result is cut apart."""
+"""Several layers that read the same data become one wider layer whose result is sliced.
+
+What follows each of them in the same way and works on each column by itself (a bias, a cast) may follow the combined
+layer once: its constants are concatenated too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
-from ..expr import Call, Function, RelayExpr
+from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op import transform
-from ..op.record import CallAttrs
+from ..op.record import BROADCAST, CallAttrs, pattern_of
 from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
@@ -21,7 +27,7 @@ def _known(e: RelayExpr) -> bool:
 
 
 def _conv_key(node: Call) -> Any:
-    """Convolutions with one key can be joined: all is equal but the number of filters."""
+    """Convolutions with one key can be combined: all is equal but the number of filters."""
     attrs = node.attrs
     if attrs.groups != 1 or attrs.kernel_layout != "OIHW" or attrs.data_layout != "NCHW" or not _known(node.args[1]):
         return None
@@ -43,8 +49,17 @@ def _batch_matmul_key(node: Call) -> Any:
     return node.attrs.out_dtype, node.args[1].checked_type_.dtype
 
 
+def _matmul_key(node: Call) -> Any:
+    weight = node.args[1]
+    if node.attrs.transpose_a or node.attrs.transpose_b or not isinstance(weight, Constant):
+        return None
+    if len(weight.data.shape) != 2:
+        return None
+    return tuple(_attrs_but(node, "units").items()), weight.data.dtype
+
+
 class _Kind:
-    """What joining one operator needs: when, along which axis of the weight and of the result."""
+    """What combining one operator needs: when, along which axis of the weight and of the result."""
 
     def __init__(self, name: str, key: Callable, weight_axis: int, out_axis: int, count: str | None):
         self.name, self.key, self.weight_axis, self.out_axis, self.count = name, key, weight_axis, out_axis, count
@@ -52,6 +67,8 @@ class _Kind:
 
 CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels")
 DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units")
+# With weights as GPUs read them, in columns.
+MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units")
 BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None)
 
 
@@ -69,50 +86,133 @@ def _depends(node: RelayExpr, on: set[int]) -> bool:
     return any(id(n) in on for n in post_order(node))
 
 
-def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int) -> Function:
-    """The weights of a group are joined; each branch becomes a slice of the joint result."""
-    parts: dict[int, tuple[list[Call], int]] = {}
-    for group in _groups(func, kind):
-        ids = {id(n) for n in group}
-        group = [n for n in group if not _depends(n.args[1], ids)]
-        if len(group) >= min_branches:
-            for place, node in enumerate(group):
-                parts[id(node)] = (group, place)
-    if not parts:
+def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int, tails: bool = False) -> Function:
+    """The weights of a group are concatenated; each branch becomes a slice of the combined result. With ``tails`` the
+    slices are taken after what follows all branches alike."""
+    groups = []
+    for members in _groups(func, kind):
+        ids = {id(n) for n in members}
+        members = [n for n in members if not _depends(n.args[1], ids)]
+        if len(members) >= min_branches:
+            groups.append(_Group(kind, [[n] for n in members]))
+    if not groups:
         return func
-    return _replace(func, mod, kind, parts)
+    if tails:
+        users = _users(func)
+        for group in groups:
+            group.follow(users)
+    return _replace(func, mod, groups)
 
 
-def _replace(func: Function, mod, kind: _Kind, parts: dict[int, tuple[list[Call], int]]) -> Function:
-    """Operands first, every node once: a joint call waits for the data and for the weights of all its branches."""
+def _users(func: Function) -> dict[int, list[Any]]:
+    users: dict[int, list[Any]] = {}
+    for node in post_order(func):
+        for child in node.children():
+            users.setdefault(id(child), []).append(node)
+    return users
+
+
+class _Group:
+    """Branches that become one: each is a layer with what follows it."""
+
+    def __init__(self, kind: _Kind, branches: list[list[Call]]):
+        self.kind = kind
+        self.branches = branches
+        self.layers = [branch[0] for branch in branches]
+        self.sizes = [dims(n.args[1].checked_type_)[kind.weight_axis] for n in self.layers]
+        self.combined: RelayExpr | None = None
+
+    def follow(self, users: dict[int, list[Any]]) -> None:
+        """Take along the operators that follow all branches alike."""
+        while True:
+            last = [branch[-1] for branch in self.branches]
+            used = [users.get(id(node), []) for node in last]
+            following = [found[0] if len(found) == 1 else None for found in used]
+            if not _are_alike(last, following):
+                return
+            for branch, node in zip(self.branches, following):
+                branch.append(node)
+
+    def operands(self) -> tuple[RelayExpr, ...]:
+        """What has to be made before the combined layer."""
+        return (self.layers[0].args[0], *(n.args[1] for n in self.layers))
+
+    def slice(self, place: int, made: dict[int, Any]) -> Call:
+        if self.combined is None:
+            self.combined = self.combine(made)
+        begin = sum(self.sizes[:place])
+        axis = self.kind.out_axis % len(dims(self.branches[place][-1].checked_type_))
+        return transform.strided_slice(self.combined, [begin], [begin + self.sizes[place]], [1], [axis])
+
+    def combine(self, made: dict[int, Any]) -> Call:
+        first, kind = self.layers[0], self.kind
+        weight = _concatenate([made[id(n.args[1])] for n in self.layers], kind.weight_axis)
+        attrs = first.attrs
+        if kind.count is not None:
+            attrs = CallAttrs({**attrs.entries, kind.count: sum(self.sizes)})
+        value = Call(first.op, (made[id(first.args[0])], weight), attrs, (), first.span)
+        steps = list(zip(*self.branches))
+        for before, now in zip(steps, steps[1:]):
+            args = [value if now[0].args[i] is before[0] else _column_constant([n.args[i] for n in now], before)
+                    for i in range(len(now[0].args))]  # fmt: skip
+            value = Call(now[0].op, tuple(args), now[0].attrs, (), now[0].span)
+        return value
+
+
+def _are_alike(last: list[Call], following: list[Any]) -> bool:
+    """Whether the same operator follows all, and works on each column by itself."""
+    first = following[0]
+    if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
+        return False
+    if len({id(node) for node in following}) != len(following):
+        return False
+    for node, after in zip(last, following):
+        if not isinstance(after, Call) or after.op is not first.op or _attrs_but(after, "") != _attrs_but(first, ""):
+            return False
+        if dims(after.checked_type_) != dims(node.checked_type_) or len(after.args) != len(first.args):
+            return False
+        if [arg is node for arg in after.args] != [arg is last[0] for arg in first.args]:
+            return False
+    places = [i for i, arg in enumerate(first.args) if arg is not last[0]]
+    return all(_column_constant([f.args[i] for f in following], last) is not None for i in places)
+
+
+def _attrs_but(node: Call, name: str) -> dict[str, Any]:
+    return {k: v for k, v in node.attrs.items() if k != name} if node.attrs else {}
+
+
+def _concatenate(weights: list[RelayExpr], axis: int) -> RelayExpr:
+    if all(isinstance(w, Constant) for w in weights):
+        return Constant(np.concatenate([w.data.numpy() for w in weights], axis))
+    return transform.concatenate(weights, axis)
+
+
+def _column_constant(constants: list[RelayExpr], columns: Sequence[Call]) -> Constant | None:
+    """One constant that does to the combined columns what each of these does to its own; None where there is none."""
+    arrays = [c.data.numpy() for c in constants if isinstance(c, Constant)]
+    if len(arrays) != len(constants) or any(a.dtype != arrays[0].dtype or a.ndim != arrays[0].ndim for a in arrays):
+        return None
+    if all(a.size == 1 and a.shape == arrays[0].shape for a in arrays):
+        # Compared as bytes: a NaN is equal to itself.
+        return Constant(arrays[0]) if len({a.tobytes() for a in arrays}) == 1 else None
+    widths = [dims(c.checked_type_)[-1] for c in columns]
+    if any(a.ndim == 0 or a.shape[-1] != w or a.size != w for a, w in zip(arrays, widths)):
+        return None
+    return Constant(np.concatenate(arrays, axis=-1))
+
+
+def _replace(func: Function, mod, groups: list[_Group]) -> Function:
+    """Operands first, every node once: a combined layer waits for the data and for the weights of all its branches."""
+    ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
     made: dict[int, Any] = {}
-    joint: dict[int, Call] = {}
 
     def operands(node: Any) -> tuple:
-        if id(node) not in parts:
-            return node.children()
-        group = parts[id(node)][0]
-        return (group[0].args[0], *(n.args[1] for n in group))
-
-    def whole(group: list[Call]) -> Call:
-        first = group[0]
-        if id(first) not in joint:
-            weight = transform.concatenate([made[id(n.args[1])] for n in group], kind.weight_axis)
-            attrs = first.attrs
-            if kind.count is not None:
-                total = sum(dims(n.args[1].checked_type_)[kind.weight_axis] for n in group)
-                attrs = CallAttrs({**attrs.entries, kind.count: total})
-            joint[id(first)] = Call(first.op, (made[id(first.args[0])], weight), attrs, (), first.span)
-        return joint[id(first)]
+        return ends[id(node)][0].operands() if id(node) in ends else node.children()
 
     def build(node: Any) -> Any:
-        if id(node) in parts:
-            group, place = parts[id(node)]
-            sizes = [dims(n.args[1].checked_type_)[kind.weight_axis] for n in group]
-            start = sum(sizes[:place])
-            rank = len(dims(node.checked_type_))
-            end = start + sizes[place]
-            return transform.strided_slice(whole(group), [start], [end], [1], [kind.out_axis % rank])
+        if id(node) in ends:
+            group, place = ends[id(node)]
+            return group.slice(place, made)
         return node.map_children(lambda child: made[id(child)])
 
     stack: list[tuple[Any, bool]] = [(func, False)]
@@ -128,28 +228,34 @@ def _replace(func: Function, mod, kind: _Kind, parts: dict[int, tuple[list[Call]
     return infer_function(made[id(func)], mod)
 
 
-def _pass(kind: _Kind, name: str, min_num_branches: int) -> RelayFunctionPass:
-    @function_pass(opt_level=4, name=name, required=["InferType"])
+def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4, tails: bool = False) -> RelayFunctionPass:
+    @function_pass(opt_level=opt_level, name=name, required=["InferType"])
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return combine(func, mod, kind, min_num_branches)
+        return combine(func, mod, kind, branches, tails)
 
     return run
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Join convolutions of the same data."""
+    """Combine convolutions of the same data."""
     return _pass(CONV2D, "CombineParallelConv2d", min_num_branches)
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> RelayFunctionPass:
-    """Join dense layers of the same data. They become one dense layer whatever ``to_batch`` says: it needs no equal
+    """Combine dense layers of the same data. They become one dense layer whatever ``to_batch`` says: it needs no equal
     shapes and is never slower."""
     return _pass(DENSE, "CombineParallelDense", min_num_branches)
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Join batched products with the same left side."""
+    """Combine batched matmuls with the same left operand."""
     return _pass(BATCH_MATMUL, "CombineParallelBatchMatmul", min_num_branches)
 
 
-__all__ = ["CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]
+def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
+    """Combine matmuls of the same left operand with constant weights, and what follows them. A small matmul leaves most
+    of a GPU idle: one of three times the width takes little longer than one of the three."""
+    return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3, tails=True)
+
+
+__all__ = ["CombineMatmuls", "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]

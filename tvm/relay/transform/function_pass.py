@@ -8,6 +8,8 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.node import Node
 from ...ir.op import Op
+from ...ir.prim import IntImm
+from ...ir.tensor_type import TensorType
 from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ...ir.type import Type
 from ..expr import ORIGIN, Call, Function, RelayExpr
@@ -59,6 +61,13 @@ def InferTypeLocal(expr: RelayExpr) -> Type:
 def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None) -> PassContext:
     """The pass context under its older name."""
     return PassContext(opt_level, required_pass, disabled_pass)
+
+
+def float_shape(t: Type | None) -> tuple[int, ...] | None:
+    """The shape of a float32 tensor; None for other types, and where a size is not known."""
+    if not isinstance(t, TensorType) or t.dtype != "float32" or not all(isinstance(d, IntImm) for d in t.shape):
+        return None
+    return tuple(d.value for d in t.shape)
 
 
 def type_of(e: RelayExpr, mod: IRModule | None = None) -> Type:

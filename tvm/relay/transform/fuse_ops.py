@@ -137,11 +137,22 @@ class Limits(NamedTuple):
     arguments: int = 0
 
 
+class FusionRules(NamedTuple):
+    """How a back end wants operators grouped."""
+
+    # (matmul, place of an operand, what moves it) -> whether the kernel reads the operand through that.
+    reads_through: OperandRule | None = None
+    # Whether kernels of operators that work row by row take along what is done to the rows.
+    rowwise: bool = False
+    # Call -> its pattern (relay.op.OpPattern) in place of the operator's own; None leaves it.
+    pattern: Callable[[Call], int | None] | None = None
+
+
 class FusionGraph:
     """The nodes of a function, who uses whom, and their post-dominators."""
 
-    def __init__(self, function: Function, rows: bool = False):
-        self.rows = rows
+    def __init__(self, function: Function, rules: FusionRules = FusionRules()):
+        self.rules = rules
         self.nodes: list[_Node] = []
         self.by_expr: dict[int, _Node] = {}
         opaque_uses: set[int] = {id(function.body)}
@@ -160,8 +171,9 @@ class FusionGraph:
 
     def _pattern(self, e: RelayExpr) -> int:
         if isinstance(e, Call) and isinstance(e.op, Op):
-            pattern = pattern_of(e.op)
-            return pattern if pattern != ROWS or self.rows and _works_along_rows(e) else OPAQUE
+            own = self.rules.pattern(e) if self.rules.pattern is not None else None
+            pattern = pattern_of(e.op) if own is None else own
+            return pattern if pattern != ROWS or self.rules.rowwise and _works_along_rows(e) else OPAQUE
         if isinstance(e, Tuple):
             return TUPLE
         if isinstance(e, TupleGetItem):
@@ -438,23 +450,21 @@ class _Rebuild:
 def fuse_function(
     function: Function,
     level: int,
-    reads_through: OperandRule | None = None,
-    rows: bool = False,
+    rules: FusionRules = FusionRules(),
     limits: Limits | None = None,
     link_params: bool = False,
 ) -> Function:
-    graph = FusionGraph(function, rows)
+    graph = FusionGraph(function, rules)
     if level > 0:
-        Fusion(graph, limits or Limits(), reads_through).run()
+        Fusion(graph, limits or Limits(), rules.reads_through).run()
     return _Rebuild(graph, link_params).run(function)
 
 
 def FuseOps(
-    fuse_opt_level: int = -1, reads_through: OperandRule | None = None, rows: bool = False, target: Target | None = None
+    fuse_opt_level: int = -1, rules: FusionRules = FusionRules(), target: Target | None = None
 ) -> RelayFunctionPass:
-    """Group operators into kernels; level 0 leaves every operator alone. ``reads_through`` is the target's, and so is
-    whether its kernels of ``rows`` take along what is done to the rows. The target, by default the current one, says
-    how many arguments a kernel may have."""
+    """Group operators into kernels by the rules of a back end; level 0 leaves every operator alone. The target, by
+    default the current one, says how many arguments a kernel may have."""
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -463,7 +473,7 @@ def FuseOps(
             return func
         device = target or Target.current(allow_none=True)
         limits = Limits(ctx.get_config("relay.FuseOps.max_depth"), device.max_function_args if device else 0)
-        return fuse_function(func, level, reads_through, rows, limits, ctx.get_config("relay.FuseOps.link_params"))
+        return fuse_function(func, level, rules, limits, ctx.get_config("relay.FuseOps.link_params"))
 
     return fuse
 
@@ -508,4 +518,4 @@ def DefuseOps() -> RelayFunctionPass:
     return defuse
 
 
-__all__ = ["DefuseOps", "FuseOps", "Limits", "constants_outside", "defuse_function", "fuse_function"]
+__all__ = ["DefuseOps", "FuseOps", "FusionRules", "Limits", "constants_outside", "defuse_function", "fuse_function"]

@@ -9,7 +9,6 @@ from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
 from ...ir.transform import PassContext
-from ...target import Target
 from ..expr import Call, Constant, Function, RelayExpr, const
 from ..infer import dims
 from ..op import tensor, transform
@@ -199,7 +198,7 @@ def pad_into_window(node: Call, counts) -> RelayExpr | None:
     return Call(node.op, (data.args[0], node.args[1]), attrs, (), node.span)
 
 
-def turned_right(node: Call, counts) -> RelayExpr | None:
+def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
     """a . transpose(b) is a product with the rows of b."""
     a, b = node.args
     if not is_call(b, "transpose") or axes_of(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
@@ -217,7 +216,7 @@ def _is_moved(e: RelayExpr) -> bool:
     return False
 
 
-def _without_number(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
+def _strip_scalar(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
     """(x, c) of moved data x * c with one number c, if it is all for one product."""
     chain: list[Call] = []
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
@@ -239,25 +238,21 @@ def _without_number(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
     return None
 
 
-def number_after_product(node: Call, counts) -> RelayExpr | None:
-    """(a * c) . b is (a . b) * c: what moves the operand can then be a part of reading it. Not where products are of
-    half precision, which might not hold them. Operands of half precision are not rounded after their number then: the
-    result is nearer to the exact one than that of the operators as they stand, which is what GPUs give for a kernel
-    less."""
+def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayExpr | None:
+    """(a * c) . b is (a . b) * c: what moves the operand can then be a part of reading it. Not where results are of
+    half precision, which might not hold the unscaled sums, and where operands are of another type than results only if
+    ``mixed``: such operands are then not rounded after they are scaled."""
     dtype = node.checked_type_.dtype
-    if dtype not in ("float32", "float64"):
+    if dtype not in ("float32", "float64") or not mixed and any(a.checked_type_.dtype != dtype for a in node.args):
         return None
-    target = Target.current(allow_none=True)
-    if any(a.checked_type_.dtype != dtype for a in node.args) and (target is None or "gpu" not in target.keys):
+    stripped = [_strip_scalar(arg, counts) for arg in node.args]
+    if not any(stripped):
         return None
-    found = [_without_number(arg, counts) for arg in node.args]
-    if not any(found):
-        return None
-    args = tuple(got[0] if got else arg for got, arg in zip(found, node.args))
-    number = 1.0
-    for got in found:
-        number *= got[1] if got else 1.0
-    return tensor.multiply(Call(node.op, args, node.attrs, (), node.span), const(number, dtype))
+    args = tuple(pair[0] if pair else arg for pair, arg in zip(stripped, node.args))
+    scalar = 1.0
+    for pair in stripped:
+        scalar *= pair[1] if pair else 1.0
+    return tensor.multiply(Call(node.op, args, node.attrs, (), node.span), const(scalar, dtype))
 
 
 def filled_like(value: int) -> Rule:
@@ -315,9 +310,9 @@ KERNEL_RULES: Table = {
     "subtract": (neutral,),
     "divide": (neutral, rsqrt, recognize.normalized),
     "take": (taken_slice,),
-    "nn.batch_matmul": (turned_right, number_after_product),
-    "nn.matmul": (number_after_product,),
-    "nn.dense": (number_after_product,),
+    "nn.batch_matmul": (absorb_rhs_transpose, hoist_scalar_past_matmul),
+    "nn.matmul": (hoist_scalar_past_matmul,),
+    "nn.dense": (hoist_scalar_past_matmul,),
     "nn.conv1d": (pad_into_window, live_window),
     "nn.conv2d": (pad_into_window, live_window),
     "nn.conv3d": (pad_into_window, live_window),
@@ -347,12 +342,16 @@ def simplify_function(func: Function, mod: IRModule | None = None, table: Table 
     return rewrite_typed(func, rule, mod, counts)
 
 
-def SimplifyExpr(kernels: bool = False) -> RelayFunctionPass:
-    """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation."""
+def SimplifyExpr(kernels: bool = False, rules: Table | None = None) -> RelayFunctionPass:
+    """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation. ``rules``
+    are a back end's own, which come after those of the table."""
+    table = dict(KERNEL_RULES if kernels else RULES)
+    for name, own in (rules or {}).items():
+        table[name] = (*table.get(name, ()), *own)
 
     @function_pass(opt_level=0, name="SimplifyExpr", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return simplify_function(func, mod, KERNEL_RULES if kernels else RULES)
+        return simplify_function(func, mod, table)
 
     return simplify
 

@@ -8,6 +8,7 @@ compiles (``tvm.exec.autotvm_worker``).
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import resource
@@ -139,14 +140,16 @@ def request(
     args: Sequence[Any], device: int, entry: str, *, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
     cooldown: float = 0.0, best: float | None = None, slow_factor: float = 3.0, flush: bool = False,
     outputs: bool = False, filename: str | None = None, size: int = 0, names: Sequence[str] = (),
+    package: str = "",
 ) -> dict[str, Any]:
     """The message that asks for a measurement: of a library in a file, or of an object of ``size`` bytes with
     functions ``names`` that comes with the message. ``best`` are the seconds of the best candidate so far; one that
-    takes more than ``slow_factor`` times as long is not run further."""
+    takes more than ``slow_factor`` times as long is not run further. ``package`` is a module that brings the device."""
     return {
         "action": "run", "args": args, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms,
         "cooldown": cooldown, "best": best, "limit": best and best * slow_factor, "flush": flush, "outputs": outputs,
         "filename": filename, "object": size, "names": names, "entry": entry, "device": (device, 0),
+        "package": package,
     }  # fmt: skip
 
 
@@ -249,6 +252,8 @@ ACTIONS: Actions = {"run": run, "device": find_device}
 
 def answer(message: dict[str, Any], payload: bytes, actions: Actions = ACTIONS) -> tuple[dict[str, Any], bytes]:
     try:
+        if message.get("package"):
+            importlib.import_module(message["package"])
         return actions[message["action"]](message, payload)
     except MemoryError:
         text = "out of memory"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...target import Target
+from ...target.backend import templates_of
 from ...te.tensor import Tensor
 from .. import compaction, random, scan, vision
-from ..schedule import family_of
 from .convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from .matmul import batch_matmul, dense, matmul
 from .transposed import conv_transpose
@@ -26,7 +26,7 @@ sort = importlib.import_module("..sort", __package__)
 def gpu_target(default: str) -> Target:
     """The current target if it is a GPU, else the default."""
     current = Target.current(allow_none=True)
-    return current if current is not None and family_of(current) == "gpu" else Target(default)
+    return current if current is not None and templates_of(current) == "gpu" else Target(default)
 
 
 def _convolution(data_layout: str, kernel_layout: str, name: str) -> Callable[..., Tensor]:

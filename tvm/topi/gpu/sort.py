@@ -82,8 +82,8 @@ class _Sort:
         self.run = self.crew * _OWN
         self.single = isinstance(lines.n, IntImm) and lines.n.value <= self.run
         self.tiles = const(1, "int32") if self.single else _ceildiv(self.n, self.run)
-        # Only where no loop goes over a thread's own elements are they registers; OpenCL's compilers unroll loops.
-        self.unrolled = "opencl" not in target.keys
+        # Only where no loop goes over a thread's own elements are they registers.
+        self.unrolled = not target.features.has_unrolling_compiler
         self.scratch: list[BufferVar] = []
         self.room: PrimExpr = const(0, "int32")
 

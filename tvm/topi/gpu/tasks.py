@@ -25,7 +25,7 @@ Scheduled = tuple[Any, list[Tensor]]
 def _target(name: str) -> Target:
     """The current target, which must be a GPU."""
     target = Target.current(allow_none=True)
-    if target is None or "gpu" not in target.keys:
+    if target is None or not target.features.is_gpu:
         where = "no target is set" if target is None else f"the target is {str(target).strip()}"
         raise TVMError(f"{name}: the task is one of GPUs, and {where}; make it for a target such as cuda or opencl")
     return target

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...error import OpNotImplemented
+from ...registry import Registry
 from ...target import Target
+from ...target.backend import templates_of
 from ...te.schedule import Schedule
 from ...te.tensor import Tensor
 from . import cpu, gpu
 
-
-def family_of(target: Target) -> str | None:
-    """The family of templates that are for a target: "cpu", "gpu", or None where there are none."""
-    if "cpu" in target.keys or target.kind.name in ("llvm", "c"):
-        return "cpu"
-    return "gpu" if "gpu" in target.keys else None
-
-
-_SCHEDULES = {"cpu": cpu.schedule_for, "gpu": gpu.schedule_for}
+# By the family that the record of a back end names; a package outside this one may add its own.
+SCHEDULES: Registry[Callable[[list[Tensor], Target], Schedule]] = Registry("family of schedules")
+SCHEDULES.register("cpu", cpu.schedule_for)
+SCHEDULES.register("gpu", gpu.schedule_for)
 
 
 def schedule_for(outs: list[Tensor], target: Target) -> Schedule:
     """A schedule for the operations that make ``outs`` on ``target``."""
-    family = family_of(target)
-    if family is None:
-        raise OpNotImplemented(f"no schedules for target kind {target.kind.name}; CPUs (llvm, c) and GPUs have them")
-    return _SCHEDULES[family](outs, target)
+    schedule = SCHEDULES.get(templates_of(target))
+    if schedule is None:
+        raise OpNotImplemented(f"no schedules for target kind {target.kind}; CPUs (llvm, c) and GPUs have them")
+    return schedule(outs, target)
 
 
-__all__ = ["family_of", "schedule_for"]
+__all__ = ["SCHEDULES", "schedule_for"]

@@ -19,7 +19,7 @@ from .convolution import filters_in_front, is_depthwise_layout
 
 def lanes_of(target: Target | None) -> int | None:
     """float32 numbers in a vector of a CPU; None for other devices."""
-    if target is None or "cpu" not in target.keys:
+    if target is None or not target.features.is_cpu:
         return None
     return max(target.features.vector_bits // 32, 4)
 

@@ -101,7 +101,8 @@ def _normal(data: RelayExpr, dtype: str, axes, epsilon: float) -> RelayExpr:
 def _is_row_kernel(attrs, types, target: Target) -> bool:
     """Whether a normalization stays one operator: its own kernel does all of a row at once on a CPU."""
     rank, dtype = len(types[0].shape), types[0].dtype
-    return "cpu" in target.keys and normalize_axis(attrs.axis, rank) == rank - 1 and dtype in ("float32", "float64")
+    last = normalize_axis(attrs.axis, rank) == rank - 1
+    return target.features.is_cpu and last and dtype in ("float32", "float64")
 
 
 def _layer_norm(attrs, args, types):

@@ -9,7 +9,7 @@ import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.ir.visit import post_order
-from tvm.relay.transform.pack_dense import PackDense, pack_weight
+from tvm.relay.transform.cpu.pack_dense import PackDense, pack_weight
 
 rng = np.random.default_rng(0)
 
@@ -52,8 +52,7 @@ def operators(func) -> list[str]:
 
 
 def packed(mod):
-    with tvm.target.Target("llvm"):
-        return PackDense()(relay.transform.InferType()(mod))["main"]
+    return PackDense(tvm.target.Target("llvm"))(relay.transform.InferType()(mod))["main"]
 
 
 def test_reshapes_that_cancel_go():

@@ -1,17 +1,16 @@
-"""Constant weights as kernels of GPUs read them: neighbouring threads take neighbouring filters or units."""
+"""Constant weights as GPU kernels read them: neighbouring threads take neighbouring filters or units."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...ir.module import IRModule
-from ...ir.transform import PassContext
-from ...target import Target
-from ..expr import Call, Constant, Function
-from ..infer import dims
-from ..op.nn.dense import matmul
-from ..op.nn.space import pad
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
+from ....ir.module import IRModule
+from ....ir.transform import PassContext
+from ...expr import Call, Constant, Function
+from ...infer import dims
+from ...op.nn.dense import matmul
+from ...op.nn.space import pad
+from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
 
 
 def filling(channels: int) -> int:
@@ -65,9 +64,6 @@ def GPUWeights() -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="GPUWeights", required=["InferType"])
     def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        target = Target.current(allow_none=True)
-        if target is None or "gpu" not in target.keys:
-            return func
         return rewrite_typed(func, Rearranged(), mod)
 
     return lay_out

@@ -6,12 +6,12 @@ its data has elements (the early layers of networks with squeeze and excitation)
 
 from __future__ import annotations
 
-from ...ir.module import IRModule
-from ...ir.transform import PassContext
-from ..expr import Call, Constant, Function, RelayExpr
-from ..infer import dims
-from ..op import tensor, transform
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
+from ....ir.module import IRModule
+from ....ir.transform import PassContext
+from ...expr import Call, Constant, Function, RelayExpr
+from ...infer import dims
+from ...op import tensor, transform
+from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of, use_counts
 
 
 def _elements(shape: tuple[int, ...]) -> int:

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.module import IRModule
-from ...ir.op import Op
-from ...ir.transform import PassContext
-from ...target import Target
-from ...topi.cpu.machine import Machine
-from ...topi.cpu.matmul import panel_width
-from ..expr import Call, Constant, Function, RelayExpr
-from ..infer import dims, infer_function
-from ..op import transform
-from ..op.nn.packed import contrib_dense_pack
-from .function_pass import RelayFunctionPass, function_pass, is_call, replacement
-from .fuse_ops import own_nodes
+from ....ir.module import IRModule
+from ....ir.op import Op
+from ....ir.transform import PassContext
+from ....target import Target
+from ....topi.cpu.machine import Machine
+from ....topi.cpu.matmul import panel_width
+from ...expr import Call, Constant, Function, RelayExpr
+from ...infer import dims, infer_function
+from ...op import transform
+from ...op.nn.packed import contrib_dense_pack
+from ..function_pass import RelayFunctionPass, function_pass, is_call, replacement
+from ..fuse_ops import own_nodes
 
 # Rows below which leading dimensions are better joined with them.
 FEW_ROWS = 8
@@ -163,14 +163,11 @@ def constant_weight(node: Call) -> Weight | None:
     return Weight(weight, transposed, sides[-2] if transposed else sides[-1])
 
 
-def PackDense() -> RelayFunctionPass:
+def PackDense(target: Target) -> RelayFunctionPass:
     """Matrix products with constant weights read them from panels made for the target's vectors."""
 
     @function_pass(opt_level=3, name="PackDense", required=["InferType"])
     def pack(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        target = Target.current(allow_none=True)
-        if target is None or "cpu" not in target.keys:
-            return func
         return infer_function(Packing(Machine(target)).run(func), mod)
 
     return pack

@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
-from tvm.relay.transform.gpu_weights import filling
+from tvm.relay.transform.gpu.weights import filling
 
 
 def model(rng) -> tvm.IRModule:

@@ -1,39 +1,15 @@
-"""Where expressions come from, and where they run."""
+"""PlanDevices: where expressions run."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...error import TVMError
-from ...ir.base import SourceName, Span
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.visit import post_order
-from ..expr import Call, Function, RelayExpr
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
-
-SOURCE = "GeneratedSource"
-
-
-def AnnotateSpans() -> RelayFunctionPass:
-    """Give every call without a place of origin one: its number in the order of execution, as a line."""
-
-    @function_pass(opt_level=0, name="AnnotateSpans", required=["InferType"])
-    def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        line = 0
-
-        def place(node: RelayExpr) -> RelayExpr | None:
-            nonlocal line
-            if not isinstance(node, Call):
-                return None
-            line += 1
-            if node.span is not None:
-                return None
-            return Call(node.op, node.args, node.attrs, node.type_args, Span(SourceName(SOURCE), line, line, 0, 0))
-
-        return rewrite_typed(func, place, mod)
-
-    return annotate
+from ..expr import Function
+from .function_pass import is_call, rewrite_typed
 
 
 def PlanDevices(config: Any) -> ModulePass:
@@ -58,4 +34,4 @@ def PlanDevices(config: Any) -> ModulePass:
     return ModulePass(plan, PassInfo(0, "PlanDevices", ["InferType"]))
 
 
-__all__ = ["AnnotateSpans", "PlanDevices"]
+__all__ = ["PlanDevices"]

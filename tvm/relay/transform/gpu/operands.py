@@ -9,22 +9,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from ...autotvm.task.dispatcher import FallbackContext, using
-from ...dtype import info
-from ...ir.module import IRModule
-from ...ir.structural import structural_key
-from ...ir.tensor_type import TensorType
-from ...ir.transform import PassContext
-from ...target import Target
-from ...te.graph import post_order_ops
-from ...topi.gpu import gemm, tensor_cores
-from ...topi.gpu.machine import Machine
-from ..backend.te_compiler import ToTensors
-from ..expr import Call, Function, RelayExpr, TupleGetItem, Var
-from ..infer import dims
-from ..op import transform
-from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
-from .simplify_expr import axes_of
+from ....autotvm.task.dispatcher import FallbackContext, using
+from ....dtype import info
+from ....ir.module import IRModule
+from ....ir.structural import structural_key
+from ....ir.tensor_type import TensorType
+from ....ir.transform import PassContext
+from ....target import Target
+from ....te.graph import post_order_ops
+from ....topi.gpu import gemm, tensor_cores
+from ...backend.te_compiler import ToTensors
+from ...expr import Call, Function, RelayExpr, TupleGetItem, Var
+from ...infer import dims
+from ...op import transform
+from ..function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
+from ..simplify_expr import axes_of
 
 PRODUCTS = ("nn.batch_matmul", "nn.dense", "nn.matmul")
 TAGS = (gemm.TAG, tensor_cores.TAG)
@@ -89,9 +88,7 @@ def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
 def operand_rule(target: Target) -> Callable[[Call, int, Sequence[Call]], bool] | None:
     """The rule of a target; None where products take their operands as they are: without shared memory the threads of a
     GPU read an operand again and again."""
-    if "gpu" not in target.keys or "cpu" in target.keys or not Machine(target).has_shared:
-        return None
-    return Reader(target)
+    return Reader(target) if target.features.has_near_shared else None
 
 
 class Operands:
@@ -181,13 +178,12 @@ def _part(split: Call, index: int) -> list[Call]:
     return [made]
 
 
-def GPUOperands() -> RelayFunctionPass:
+def GPUOperands(target: Target) -> RelayFunctionPass:
     """Products read their operands where they lie."""
 
     @function_pass(opt_level=3, name="GPUOperands", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        target = Target.current(allow_none=True)
-        rule = None if target is None else operand_rule(target)
+        rule = operand_rule(target)
         if rule is None:
             return func
         counts = use_counts(func)

@@ -19,8 +19,8 @@ from tvm.autotvm.task.relay_integration import calls_of, workloads_of
 from tvm.contrib import graph_executor
 from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.infer import infer_module
-from tvm.relay.transform.fuse_ops import fuse_function
-from tvm.relay.transform.gpu_operands import operand_rule
+from tvm.relay.transform.fuse_ops import FusionRules, fuse_function
+from tvm.relay.transform.gpu.operands import operand_rule
 from tvm.testing import requires_opencl
 from tvm.topi.gpu import gemm, tensor_cores
 
@@ -288,7 +288,8 @@ def emulated(e: relay.Expr, values: dict[str, np.ndarray], shape, target: tvm.ta
     """The result of a graph that is one kernel (by the target's rule or another), by the emulator."""
     with target, tvm.transform.PassContext(opt_level=3):
         main = relay.optimize(module(e), target)[0]["main"]
-        call = infer_module(tvm.IRModule.from_expr(fuse_function(main, 1, rule or operand_rule(target))))["main"].body
+        fused = fuse_function(main, 1, FusionRules(rule or operand_rule(target)))
+        call = infer_module(tvm.IRModule.from_expr(fused))["main"].body
         kernel = KernelCompiler(target).lower(call.op)
         with emulator.building():
             built = tvm.build(kernel.module, target=target)
@@ -366,5 +367,5 @@ def test_without_a_rule_fusion_leaves_operands_alone():
     x, w = relay.var("x", shape=(24, 128)), relay.var("w", shape=(2, 64, 32))
     func = module(relay.nn.batch_matmul(heads(x, 24, 2, 64), w, transpose_b=False))["main"]
     for rule, count in ((None, 2), (lambda *_: True, 1), (lambda product, place, chain: len(chain) == 2, 2)):
-        text = fuse_function(func, 1, rule).astext()
+        text = fuse_function(func, 1, FusionRules(rule)).astext()
         assert text.count("Primitive=1") == count

@@ -1,0 +1,68 @@
+"""Convolutions 3x3 with stride 1 over blocked channels by Winograd's algorithm, where an estimate says that it pays.
+
+The weights are constants, and are transformed here.
+"""
+
+from __future__ import annotations
+
+from ....ir.module import IRModule
+from ....ir.transform import PassContext
+from ....target import Target
+from ....topi.cpu import winograd as template
+from ....topi.nn.winograd import transform_filters
+from ....topi.schedule.cpu import Machine
+from ...expr import Call, Constant, Function
+from ...op.nn.winograd import contrib_conv2d_winograd_nchwc
+from ..fold_scale_axis import whole_numbers
+from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
+
+
+class Winograd:
+    """The rule, and the kernels it has transformed."""
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+        self.kernels: dict[tuple[int, int, int], tuple[Constant, Constant]] = {}
+
+    def __call__(self, node) -> Call | None:
+        if not is_call(node, "nn.contrib_conv2d_NCHWc") or not isinstance(node.args[1], Constant):
+            return None
+        data, kernel = node.args
+        # The transform has fractions: sums of whole numbers would no longer be exact.
+        if whole_numbers(kernel):
+            return None
+        attrs = node.attrs
+        k, out = float_shape(kernel.checked_type_), float_shape(node.checked_type_)
+        if k is None or out is None or isinstance(attrs.padding, str) or attrs.groups != 1:
+            return None
+        if k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1) or tuple(attrs.dilation) != (1, 1):
+            return None
+        found = template.plan(out[0], k[1] * k[4], k[0] * k[5], out[2], out[3], (k[4], k[5]), self.machine)
+        if found is None:
+            return None
+        made = self.transformed(kernel, *found)
+        logical = attrs.get("logical")
+        return contrib_conv2d_winograd_nchwc(data, made, attrs.padding, attrs.out_dtype, logical and logical[:2])
+
+    def transformed(self, kernel: Constant, tile: int, vectors: int) -> Constant:
+        """The kernel OIHW<i>i<o>o for tiles and groups of a size, once for all its users."""
+        key = (id(kernel), tile, vectors)
+        if key not in self.kernels:
+            blocked = kernel.data.numpy()
+            o, i, height, width, in_block, out_block = blocked.shape
+            plain = blocked.transpose(0, 5, 1, 4, 2, 3).reshape(o * out_block, i * in_block, height, width)
+            self.kernels[key] = (kernel, Constant(transform_filters(plain, tile, in_block, out_block, vectors)))
+        return self.kernels[key][1]
+
+
+def WinogradConv2D(target: Target) -> RelayFunctionPass:
+    """Use Winograd's algorithm where it is estimated to be faster than direct convolution."""
+
+    @function_pass(opt_level=3, name="WinogradConv2D", required=["InferType"])
+    def winograd(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return rewrite_typed(func, Winograd(Machine(target)), mod)
+
+    return winograd
+
+
+__all__ = ["WinogradConv2D"]

@@ -1,0 +1,101 @@
+"""What CPUs can do: one row for each instruction set, with what is true where the machine itself cannot be asked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# A feature and what it brings, the largest first.
+Rows = tuple[tuple[str, int], ...]
+
+
+class Family(NamedTuple):
+    """The processors of one instruction set."""
+
+    # Features of LLVM worth knowing.
+    features: tuple[str, ...] = ()
+    # Bits of a vector, by the feature that brings it and without any; vector registers likewise.
+    vectors: Rows = ()
+    scalar_bits: int = 128
+    more_registers: Rows = ()
+    registers: int = 32
+    # Bytes of the data caches, first to third level, of a usual core.
+    caches: tuple[int, int, int] = (32 << 10, 256 << 10, 0)
+    # Names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
+    cpus: tuple[str, ...] = ("generic",)
+    # Whether LLVM may be asked in this process about any combination of these names and features: of other families a
+    # combination that does not exist ends the process.
+    can_be_asked: bool = False
+
+    def vector_bits(self, enabled: frozenset[str]) -> int:
+        return next((bits for name, bits in self.vectors if name in enabled), self.scalar_bits)
+
+    def vector_registers(self, enabled: frozenset[str]) -> int:
+        return next((count for name, count in self.more_registers if name in enabled), self.registers)
+
+
+_X86 = """
+    generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 core2 penryn nehalem westmere sandybridge ivybridge haswell broadwell
+    skylake skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client icelake-server rocketlake tigerlake
+    alderlake raptorlake sapphirerapids emeraldrapids graniterapids core-avx2 core-avx-i corei7 corei7-avx knl knm atom
+    silvermont znver1 znver2 znver3 znver4 znver5 bdver4 btver2
+"""
+_AARCH64 = """
+    generic cortex-a35 cortex-a53 cortex-a55 cortex-a57 cortex-a72 cortex-a73 cortex-a75 cortex-a76 cortex-a77
+    cortex-a78 cortex-a510 cortex-a710 cortex-x1 cortex-x2 neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1
+    apple-m2 apple-m3 apple-m4 apple-a13 apple-a14 carmel a64fx thunderx2t99 tsv110 kryo grace
+"""
+_ARM = """
+    generic cortex-a7 cortex-a8 cortex-a9 cortex-a15 cortex-a17 cortex-a53 cortex-a57 cortex-a72 cortex-a73 cortex-a75
+    cortex-a76 cortex-m0 cortex-m0plus cortex-m3 cortex-m4 cortex-m7 cortex-m23 cortex-m33 cortex-m35p cortex-m55
+    cortex-m85
+"""
+
+FAMILIES = {
+    "x86": Family(
+        features=(
+            "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+            "avx512vnni", "avxvnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-int8", "amx-bf16",
+        ),
+        vectors=(("avx512f", 512), ("avx", 256)),
+        more_registers=(("avx512f", 32),),
+        registers=16,
+        caches=(32 << 10, 1 << 20, 8 << 20),
+        cpus=tuple(_X86.split()),
+        can_be_asked=True,
+    ),
+    "aarch64": Family(
+        features=("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),
+        vectors=(("neon", 128),),
+        caches=(32 << 10, 512 << 10, 2 << 20),
+        cpus=tuple(_AARCH64.split()),
+        can_be_asked=True,
+    ),
+    "arm": Family(
+        features=("neon", "vfp4", "dotprod", "fullfp16", "i8mm", "bf16"),
+        vectors=(("neon", 128), ("mve", 128)),
+        scalar_bits=32,
+        registers=16,
+        cpus=tuple(_ARM.split()),
+        can_be_asked=True,
+    ),
+    "riscv": Family(
+        features=("v", "zvfh"),
+        vectors=(("v", 128),),
+        scalar_bits=64,
+        cpus=("generic", "generic-rv32", "generic-rv64", "sifive-u74", "sifive-x280", "rocket-rv64", "spacemit-x60"),
+    ),
+    "wasm": Family(
+        features=("simd128", "relaxed-simd"), vectors=(("simd128", 128),), scalar_bits=64, registers=16
+    ),
+    "ppc": Family(features=("altivec", "vsx"), vectors=(("altivec", 128),), scalar_bits=64),
+    "hexagon": Family(
+        features=("hvx", "hvx-length64b", "hvx-length128b"), vectors=(("hvx-length64b", 512),), scalar_bits=1024
+    ),
+}  # fmt: skip
+OTHER = Family()
+# 32-bit x86 has the features of its family and half as many registers.
+X86_32_REGISTERS = 8
+
+
+def family_of(arch: str) -> Family:
+    return FAMILIES.get(arch, OTHER)
