@@ -33,6 +33,8 @@ LAYERS = {
     "tvm.codegen": 6,
     "tvm.driver": 7,
     "tvm.rpc": 7,
+    "tvm.tuning": 8,
+    "tvm.tuning.relay_model": 12,
     "tvm.autotvm": 8,
     "tvm.autotvm.task.relay_integration": 11,
     "tvm.autotvm.graph_tuner": 12,
@@ -52,6 +54,8 @@ TOP = 12
 
 # Pairs of packages of one layer, or layers that are near, where the general rule does not say it all.
 FORBIDDEN = {
+    ("tvm.tuning", "tvm.te"): "the tuning engine knows keys and measurements, not schedules",
+    ("tvm.tuning", "tvm.driver"): "candidates are built by the searches",
     ("tvm.ir", "tvm.runtime"): "the compiler's data does not need the runtime",
     ("tvm.rpc", "tvm.codegen"): "rpc stands on the runtime alone",
     ("tvm.rpc", "tvm.te"): "rpc stands on the runtime alone",
@@ -62,6 +66,7 @@ SAME_LAYER = {
     ("tvm._ffi", "tvm.runtime"): "a face with classic names",
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",
+    ("tvm.autotvm", "tvm.tuning"): "templates are one kind of search for the tuning engine",
 }
 
 # Imports inside functions that go up: (file, module imported) -> why it is right. Each line is used, or the test fails.

@@ -14,9 +14,9 @@ from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
-from tvm.autotvm.measure.workers import Failure, Job, Pool, new_pool
 from tvm.runtime.measure import worker as measure_worker
 from tvm.testing import requires_opencl
+from tvm.tuning.workers import Failure, Job, Pool, new_pool
 
 N = 256
 

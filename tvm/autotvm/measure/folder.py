@@ -14,13 +14,13 @@ from ...runtime.measure.files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, kno
 from ...runtime.measure.record_file import RecordFile
 from ...runtime.measure.worker import example
 from ...runtime.module import from_code, load_device_module
+from ...tuning.workers import shared_pool
 from ..record import encode
 from ..utils import logger
 from .candidate import ENTRY, Code
 from .measure import BuildResult, MeasureErrorNo, MeasureInput, MeasureResult
 from .measure_methods import LocalBuilder
 from .plain import plain_outputs
-from .workers import shared_pool
 
 _NOT_MEASURED = MeasureResult((0.0,), MeasureErrorNo.NO_ERROR, 0.0, 0.0)
 

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 from ...driver.build_module import build
 from ...error import TVMError
 from ...runtime.measure.files import difference
+from ...tuning.workers import Failure, Job, shared_pool
 from ..task.entity import InstantiationError
 from .candidate import ENTRY, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 from .plain import code_of, plain_outputs, run_built
-from .workers import Failure, Job, shared_pool
 
 
 def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:

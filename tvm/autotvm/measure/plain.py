@@ -10,9 +10,9 @@ from ...runtime.measure.worker import request
 from ...target import Target
 from ...te.schedule import create_schedule
 from ...te.tensor import ComputeOp
+from ...tuning.workers import Failure, Job
 from .candidate import ENTRY, Code, instantiate, lower_to_text
 from .measure import BuildResult, MeasureInput
-from .workers import Failure, Job
 
 # Seconds for the plain schedule, which is slow.
 _BUILD_SECONDS, _RUN_SECONDS = 60.0, 600.0
