@@ -54,8 +54,6 @@ TOP = 12
 
 # Pairs of packages of one layer, or layers that are near, where the general rule does not say it all.
 FORBIDDEN = {
-    ("tvm.tuning", "tvm.te"): "the tuning engine knows keys and measurements, not schedules",
-    ("tvm.tuning", "tvm.driver"): "candidates are built by the searches",
     ("tvm.ir", "tvm.runtime"): "the compiler's data does not need the runtime",
     ("tvm.rpc", "tvm.codegen"): "rpc stands on the runtime alone",
     ("tvm.rpc", "tvm.te"): "rpc stands on the runtime alone",

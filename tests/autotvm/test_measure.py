@@ -14,11 +14,11 @@ import pytest
 import tvm
 from tvm import autotvm, te, tir
 from tvm.autotvm.measure import measure_methods
-from tvm.autotvm.measure.candidate import Code
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.runtime.measure.worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
 from tvm.tuning import workers
+from tvm.tuning.candidate import Code
 
 # Candidates by name: what happens to the process that runs them.
 KINDS = ["fine", "crash", "endless", "refused", "raises", "fine again", "wrong", "greedy", "fine at last"]

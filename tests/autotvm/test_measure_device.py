@@ -147,7 +147,7 @@ def test_cuda_is_compiled_by_the_worker():
 
 
 def test_a_users_function_that_compiles_cuda_is_called_in_this_process():
-    from tvm.autotvm.measure.candidate import travels_as_text
+    from tvm.tuning.candidate import travels_as_text
 
     cuda = tvm.target.Target("cuda -arch=sm_80")
     assert travels_as_text(cuda) and travels_as_text(tvm.target.Target("opencl"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 
 import pytest
 
@@ -17,6 +19,11 @@ from tvm.tuning.model import Comparison
 def rows_of(tmp_path, name: str = "records.json"):
     """(size, key, final) of the records of a file."""
     return [(row[0], row[1], row[6]) for row in RECORDS.load(tmp_path / name)[0]]
+
+
+def test_the_engine_needs_neither_schedules_nor_templates():
+    code = "import sys, tvm.tuning; print([m for m in ('tvm.autotvm', 'tvm.codegen', 'tvm.te') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 # -- where trials go ---------------------------------------------------------------------------------------------------
