@@ -69,7 +69,7 @@ def local_measure_option(
 ) -> dict[str, Any]:
     """How this machine measures code for a target. Clocks of devices other than CPUs want longer repeats."""
     if min_repeat_ms is None:
-        min_repeat_ms = 0 if target.keys and target.keys[0] == "cpu" else 1000
+        min_repeat_ms = 0 if target.features.is_cpu else 1000
     runner = LocalRunner(
         timeout=timeout, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, cooldown_interval=0)
     return measure_option(LocalBuilder(timeout=timeout), runner)
@@ -139,7 +139,7 @@ class TemplateSearch:
         if most_ms is not None:
             runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
         # What a GPU computes is compared with the CPU.
-        runner.verify = verify and "gpu" in self.task.target.keys
+        runner.verify = verify and self.task.target.features.is_gpu
         try:
             for first in range(0, len(keys), runner.n_parallel):
                 inputs, code = zip(*built[first : first + runner.n_parallel])
