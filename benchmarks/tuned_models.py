@@ -45,7 +45,7 @@ def searched(records: str) -> list[tuple[Any, Any]]:
 def program() -> Callable[[], float]:
     """Seconds of a run of the model that the environment names; writes its first output once."""
     from tvm.driver.tvmc import frontends
-    from tvm.driver.tvmc.whole_model import compiled, timed
+    from tvm.tuning.relay_model import compiled, timed
 
     spec = json.loads(os.environ[_SPEC])
     model = frontends.load_model(spec["model"])

@@ -35,7 +35,7 @@ class Watch:
         self.workers: set[int] = set()
 
     def __call__(self, tuner: Any, inputs: Any, results: Any) -> None:
-        from tvm.autotvm.measure.workers import shared_pool
+        from tvm.tuning.workers import shared_pool
 
         self.done += len(results)
         self.failed += sum(r.error_no != 0 for r in results)

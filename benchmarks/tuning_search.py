@@ -73,8 +73,8 @@ class Candidates:
 
     def result(self, index: int) -> Any:
         """What a runner takes; None for a configuration that could not be built."""
-        from tvm.autotvm.measure.candidate import ENTRY, Code
         from tvm.autotvm.measure.measure import BuildResult
+        from tvm.tuning.candidate import ENTRY, Code
 
         row = self.rows[str(index)]
         if row is None:

@@ -39,7 +39,7 @@ from .runtime.registry import register_extension, register_object
 
 if TYPE_CHECKING:
     from . import arith, autotvm, codegen, contrib, driver, instrument, ir, parser, relay, script, support, target, te
-    from . import testing, tir, topi
+    from . import testing, tir, topi, tuning
     from . import transform
     from .driver.build_module import build, lower
     from .ir import IRModule
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _COMPILER_MODULES = frozenset(
     """
     arith auto_scheduler autotvm codegen contrib driver instrument ir meta_schedule micro parser relay rpc
-    script support target te testing tir topi transform utils
+    script support target te testing tir topi transform tuning utils
     """.split()
 )
 _COMPILER_NAMES = {"IRModule": "ir", "build": "driver.build_module", "lower": "driver.build_module"}

@@ -56,9 +56,10 @@ def main() -> None:
     import tvm
     from tvm import autotvm
     from tvm.autotvm.measure.measure import MeasureErrorNo
+    from tvm.autotvm.search import local_measure_option
     from tvm.autotvm.task import relay_integration  # noqa: F401  (registers the templates)
-    from tvm.driver.tvmc.tuning import MANY_TRIALS, Settings, tune_all
-    from tvm.driver.tvmc.tuning_display import describe
+    from tvm.driver.tvmc.tuning_display import display_for
+    from tvm.tuning import TuningOptions, tune
 
     target = tvm.target.Target(arguments.target)
     tasks = []
@@ -68,9 +69,10 @@ def main() -> None:
         tasks.append(task)
     wait_for_turn()
     begin = time.monotonic()
-    works = tune_all(tasks, Settings(
-        arguments.records, None, MANY_TRIALS, arguments.seconds, None, "xgb", 10, 1, arguments.min_repeat_ms, 10.0,
-        True, begin))
+    option = local_measure_option(target, min_repeat_ms=arguments.min_repeat_ms)
+    searches = [task.start_search(measure_option=option) for task in tasks]
+    options = TuningOptions(arguments.records, trials=None, seconds=arguments.seconds)
+    tuned = tune(searches, options, display_for(tasks), begin=begin)
     spent = time.monotonic() - begin
     rows = list(autotvm.record.load_from_file(arguments.records))
     errors = collections.Counter(MeasureErrorNo(result.error_no).name for _, result in rows)
@@ -78,9 +80,10 @@ def main() -> None:
     print(f"{len(rows)} records in {spent:.0f} s, {len(rows) / spent:.1f} a second, on {', '.join(sorted(devices))}")
     print("results: " + ", ".join(f"{name} {count}" for name, count in errors.most_common()))
     if arguments.json:
-        tasks = [{"task": describe(work.task), "trials": work.tuned, "untuned_us": work.untuned and work.untuned * 1e6,
-                  "best_us": work.costs(work.choice) * 1e6 if work.best else None} for work in works]  # fmt: skip
-        save(arguments.json, {"records": len(rows), "seconds": spent, "results": dict(errors), "tasks": tasks})
+        found = [{"task": task.title, "trials": task.trials,
+                  "untuned_us": task.baseline_cost and task.baseline_cost * 1e6,
+                  "best_us": task.cost and task.cost * 1e6} for task in tuned]  # fmt: skip
+        save(arguments.json, {"records": len(rows), "seconds": spent, "results": dict(errors), "tasks": found})
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ LAYERS = {
     "tvm.codegen": 6,
     "tvm.driver": 7,
     "tvm.rpc": 7,
+    "tvm.tuning": 8,
+    "tvm.tuning.relay_model": 12,
     "tvm.autotvm": 8,
     "tvm.autotvm.task.relay_integration": 11,
     "tvm.autotvm.graph_tuner": 12,
@@ -62,6 +64,7 @@ SAME_LAYER = {
     ("tvm._ffi", "tvm.runtime"): "a face with classic names",
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",
+    ("tvm.autotvm", "tvm.tuning"): "templates are one kind of search for the tuning engine",
 }
 
 # Imports inside functions that go up: (file, module imported) -> why it is right. Each line is used, or the test fails.

@@ -13,11 +13,12 @@ import pytest
 
 import tvm
 from tvm import autotvm, te, tir
-from tvm.autotvm.measure import measure_methods, workers
-from tvm.autotvm.measure.candidate import Code
+from tvm.autotvm.measure import measure_methods
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.runtime.measure.worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
+from tvm.tuning import workers
+from tvm.tuning.candidate import Code
 
 # Candidates by name: what happens to the process that runs them.
 KINDS = ["fine", "crash", "endless", "refused", "raises", "fine again", "wrong", "greedy", "fine at last"]
@@ -279,7 +280,7 @@ def test_worker_ends_with_its_parent(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, time\n"
-        "from tvm.autotvm.measure.workers import new_pool\n"
+        "from tvm.tuning.workers import new_pool\n"
         "pool = new_pool(1)\n"
         "print(pool.workers[0].process.pid, flush=True)\n"
         "time.sleep(60)\n"

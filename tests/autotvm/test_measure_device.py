@@ -14,9 +14,9 @@ from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm, te
 from tvm.autotvm.measure.folder import write_candidates
 from tvm.autotvm.measure.measure import create_measure_batch
-from tvm.autotvm.measure.workers import Failure, Job, Pool, new_pool
 from tvm.runtime.measure import worker as measure_worker
 from tvm.testing import requires_opencl
+from tvm.tuning.workers import Failure, Job, Pool, new_pool
 
 N = 256
 
@@ -147,7 +147,7 @@ def test_cuda_is_compiled_by_the_worker():
 
 
 def test_a_users_function_that_compiles_cuda_is_called_in_this_process():
-    from tvm.autotvm.measure.candidate import travels_as_text
+    from tvm.tuning.candidate import travels_as_text
 
     cuda = tvm.target.Target("cuda -arch=sm_80")
     assert travels_as_text(cuda) and travels_as_text(tvm.target.Target("opencl"))

@@ -8,11 +8,9 @@ import pytest
 
 from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm
-from tvm.driver.tvmc.candidates import candidates_of
 from tvm.driver.tvmc.main import _main
 from tvm.runtime.measure import files as measure_files
 from tvm.testing import requires_opencl
-from tvm.testing.autotvm import get_sample_task
 
 SHAPES = ("--input-shapes", "data:[1,3,9,7]")
 
@@ -63,14 +61,3 @@ def test_where_results_go_is_said_once(model_path, tmp_path, refused):
     refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
     (tmp_path / "file").write_text("")
     refused(4, "cannot be written", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
-
-
-@pytest.mark.parametrize("tuner", ["xgb", "ga", "random", "gridsearch"])
-def test_candidates_are_what_a_tuner_would_measure_first(tuner):
-    task, _ = get_sample_task(64)
-    found = [inp.config.index for inp in candidates_of(task, 10, tuner, [], True)]
-    start = list(task.config_space.start)
-    assert len(found) == len(set(found)) == 10 and found[: len(start)] == start
-    before = [(inp, autotvm.MeasureResult((1.0,), 0, 1.0, 1.0)) for inp in candidates_of(task, 5, tuner, [], True)]
-    others = [inp.config.index for inp in candidates_of(task, 10, tuner, before, True)]
-    assert others and not set(others) & {inp.config.index for inp, _ in before}

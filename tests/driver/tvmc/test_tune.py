@@ -48,7 +48,7 @@ def test_spans_of_time():
 
 
 def test_every_tuner_of_the_command_line_is_made():
-    from tvm.driver.tvmc.tuning import make_tuner
+    from tvm.autotvm.search import make_tuner
     from tvm.testing.autotvm import get_sample_task
 
     assert len(TUNERS) == 15
@@ -179,23 +179,27 @@ def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp
 
 
 def test_options_reach_the_measuring(model_file, tmp_path, monkeypatch):
-    from tvm.driver.tvmc import tuning
+    from tvm.driver.tvmc import roofline
+    from tvm.tuning import TuningRun
 
-    seen = []
-    monkeypatch.setattr(tuning, "_machine", lambda tasks: None)
-    monkeypatch.setattr(tuning.Run, "go", lambda run: seen.append(run))
+    seen: list[TuningRun] = []
+    monkeypatch.setattr(roofline, "machine", lambda new: None)
+    monkeypatch.setattr(TuningRun, "run", lambda run: seen.append(run))
     out = ["tune", "-o", str(tmp_path / "r.json")]
     _main([*out, "--number", "3", "--repeat", "2", "--min-repeat-ms", "7", "--timeout", "4", "--trials", "77",
            "--early-stopping", "9", "--tuner", "ga", "--tasks", "dense,0", model_file])
-    run, settings = seen[-1], seen[-1].settings
-    assert (run.runner.number, run.runner.repeat, run.runner.min_repeat_ms, run.runner.timeout) == (3, 2, 7, 4)
-    assert run.option["builder"].timeout == 4 and settings.trials == 77 and settings.early_stopping == 9
-    assert type(run.work[0].tuner) is autotvm.tuner.GATuner
-    assert [w.task.name for w in run.work] == ["dense_pack.x86", "conv2d_NCHWc.x86"], "in the order they were named"
+    options, searches = seen[-1].options, [task.search for task in seen[-1].tasks]
+    runner = searches[0].runner
+    assert (runner.number, runner.repeat, runner.min_repeat_ms, runner.timeout) == (3, 2, 7, 4)
+    assert searches[0].builder.timeout == 4 and options.trials == 77 and options.early_stopping == 9
+    assert type(searches[0].tuner) is autotvm.tuner.GATuner
+    assert [s.task.name for s in searches] == ["dense_pack.x86", "conv2d_NCHWc.x86"], "in the order they were named"
+    assert options.resumes and seen[-1].model is not None
     _main([*out, model_file])
-    assert seen[-1].settings.trials == 1000 and seen[-1].runner.min_repeat_ms == 0
+    assert seen[-1].options.trials == 1000 and seen[-1].tasks[0].search.runner.min_repeat_ms == 0
     _main([*out, "--time-budget", "10m", "--no-analytic-start", model_file])
-    assert seen[-1].settings.seconds == 600 and not seen[-1].is_counted and seen[-1].work[0].tuner.trials == []
+    assert seen[-1].options.seconds == 600 and seen[-1].options.trials is None
+    assert not seen[-1].options.baseline_first and seen[-1].tasks[0].search.tuner.trials == []
 
 
 @pytest.fixture(scope="module")

@@ -297,7 +297,7 @@ def test_a_task_without_a_plain_schedule_is_not_compared(tmp_path, monkeypatch, 
     def refuse(*_):
         raise tvm.TVMError("it does not compile")
 
-    monkeypatch.setattr(folder, "plain_outputs", refuse)
+    monkeypatch.setattr(folder, "reference_outputs", refuse)
     assert write_candidates(inputs_of("llvm", ("first", "last")), tmp_path, MEASURE) == (2, 0)
     assert [row.outputs for row in measure_files.read_candidates(str(tmp_path))] == [None, None]
     assert caplog.text.count("will not be compared: it does not compile") == 1

@@ -24,7 +24,7 @@ _METHODS = ("LocalBuilder", "LocalRunner", "RPCRunner", "request_remote")
 
 
 def __getattr__(name: str):
-    if name in ("measure_methods", "executor", "workers"):
+    if name in ("measure_methods", "executor"):
         return importlib.import_module("." + name, __name__)
     if name in _METHODS:
         return getattr(importlib.import_module(".measure_methods", __name__), name)

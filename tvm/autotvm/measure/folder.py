@@ -14,13 +14,13 @@ from ...runtime.measure.files import CANDIDATE_BEGIN, LIST, RECORDS, key_of, kno
 from ...runtime.measure.record_file import RecordFile
 from ...runtime.measure.worker import example
 from ...runtime.module import from_code, load_device_module
+from ...tuning.candidate import ENTRY, Code
+from ...tuning.reference import reference_outputs
+from ...tuning.workers import shared_pool
 from ..record import encode
 from ..utils import logger
-from .candidate import ENTRY, Code
 from .measure import BuildResult, MeasureErrorNo, MeasureInput, MeasureResult
 from .measure_methods import LocalBuilder
-from .plain import plain_outputs
-from .workers import shared_pool
 
 _NOT_MEASURED = MeasureResult((0.0,), MeasureErrorNo.NO_ERROR, 0.0, 0.0)
 
@@ -101,7 +101,7 @@ class FolderWriter:
         """The file with what the task computes, and which arguments it writes; None where that cannot be found out."""
         outputs = f"{os.path.splitext(name)[0]}.outputs"
         try:
-            data = plain_outputs(shared_pool(max(self.builder.n_parallel, 2)), inp, arg_info)
+            data = reference_outputs(shared_pool(max(self.builder.n_parallel, 2)), *inp.instantiate(), arg_info)
         except TVMError as error:
             logger.warning("results of %s will not be compared: %s", inp.task.name, error)
             return None, []

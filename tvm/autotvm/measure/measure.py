@@ -6,6 +6,8 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..task.entity import InstantiationError
+
 if TYPE_CHECKING:
     from ...target import Target
     from ..task.space import ConfigEntity
@@ -29,6 +31,15 @@ class MeasureInput(_Input):
     made_on: dict[str, Any] | None = None
     tvm_version: str = ""
     final: bool = False
+
+    def instantiate(self) -> tuple[Any, list[Any]]:
+        """The schedule and arguments of the candidate; an InstantiationError where its template refuses it."""
+        assert self.target is not None
+        with self.target:
+            schedule, args = self.task.instantiate(self.config)
+        if not self.config.valid():
+            raise InstantiationError("; ".join(self.config.errors))
+        return schedule, args
 
 
 class MeasureResult(NamedTuple):

@@ -13,11 +13,20 @@ from ...error import TVMError
 from ...runtime.measure.files import difference
 from ...target import Target
 from ...target.backend import find_backend
+from ...tuning.candidate import (
+    ENTRY,
+    TimeIsUp,
+    argument_info,
+    code_of,
+    lower_to_text,
+    run_code,
+    time_limit,
+    travels_as_text,
+)
+from ...tuning.reference import reference_outputs
+from ...tuning.workers import Failure, Job, shared_pool
 from ..task.entity import InstantiationError
-from .candidate import ENTRY, TimeIsUp, argument_info, instantiate, lower_to_text, time_limit, travels_as_text
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
-from .plain import code_of, plain_outputs, run_built
-from .workers import Failure, Job, shared_pool
 
 
 def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
@@ -58,7 +67,7 @@ class LocalBuilder(Builder):
         start = time.time()
         try:
             with time_limit(self.timeout):
-                schedule, args = instantiate(inp)
+                schedule, args = inp.instantiate()
                 info = argument_info(args)
                 assert inp.target is not None
                 if self.build_func != "default" or not travels_as_text(inp.target):
@@ -187,13 +196,14 @@ class LocalRunner(Runner):
             "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
             "flush": self.enable_cpu_cache_flush, "outputs": self.verify, "package": backend.package if backend else "",
         }
-        return run_built(pool, target.get_target_device_type(), built, self.timeout, options)
+        device, info = target.get_target_device_type(), built.arg_info or ()
+        return run_code(pool, device, info, built.code or built.filename, self.timeout, options)
 
     def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
         """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
         key = inp.task.workload
         if key not in self._reference:
-            self._reference[key] = plain_outputs(pool, inp, built.arg_info or ())
+            self._reference[key] = reference_outputs(pool, *inp.instantiate(), built.arg_info or ())
         return difference(built.arg_info or (), got, self._reference[key])
 
 

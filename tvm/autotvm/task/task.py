@@ -138,6 +138,12 @@ class Task:
             self.flop = config.flop or compute_flop(schedule)
         return schedule, arguments
 
+    def start_search(self, tuner: Any = "xgb", measure_option: Any = None, baseline_first: bool = True) -> Any:
+        """The task as ``tvm.tuning.tune`` takes it, with a tuner (or its name) and a way to measure."""
+        from ..search import TemplateSearch
+
+        return TemplateSearch(self, tuner, measure_option, baseline_first)
+
     def __repr__(self) -> str:
         return (
             f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"

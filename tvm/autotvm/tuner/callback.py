@@ -105,15 +105,20 @@ class Progress:
         )
 
     def __call__(self, tuner: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        self.best = max(self.best, getattr(tuner, "best_flops", 0.0))
+        self.advance([tuner.flops(r) for r in results], "".join(mark(r) for r in results))
+
+    def advance(self, flops: Sequence[float], marks: str) -> None:
+        """Some more trials: the operations a second and the mark of each."""
         if logging.getLogger("autotvm").level == logging.DEBUG and logging.getLogger("autotvm").handlers:
             return
-        self.current = max((tuner.flops(r) for r in results), default=0.0)
-        self.best = max(self.best, self.current, getattr(tuner, "best_flops", 0.0))
-        self.count += len(inputs)
+        self.current = max(flops, default=0.0)
+        self.best = max(self.best, self.current)
+        self.count += len(marks)
         if self.live:
             self.out.write("\r" + self.line())
         else:
-            self.write_marks("".join(mark(r) for r in results))
+            self.write_marks(marks)
         self.out.flush()
 
     def write_marks(self, marks: str) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...error import TVMError
+from ...tuning.search import TuningError
 from ..env import GLOBAL_SCOPE
-from ..measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, create_measure_batch
+from ..measure.measure import MeasureInput, MeasureResult, create_measure_batch
 from ..record import is_made_here
-from ..task.entity import InstantiationError
 from ..utils import format_si_prefix, logger
-
-# When most of so many first trials fail, the rest would too.
-_FIRST_TRIALS = 64
-
-
-class TuningError(TVMError):
-    """Tuning cannot go on; the text is the most common error."""
+from .failures import Failures
 
 
 class Tuner:
@@ -77,6 +69,8 @@ class Tuner:
                 continue
             index = self.space.index_of(inp.config.values())
             if index is not None and self.space.is_index_valid(index):
+                # In the order of the last records: which of them came last tells whether a task was confirmed.
+                found.pop(index, None)
                 found[index] = (result, inp.final)
         inputs = []
         for index, (_, final) in found.items():
@@ -98,8 +92,7 @@ class Tuner:
         format_si_prefix(0, si_prefix)
         # What was best before this call may be passed at any trial of it.
         self.best_iter = 0
-        errors: Counter[str] = Counter()
-        failed_in_a_row = done = 0
+        failures, done = Failures(self.task.name, self.error_ct_threshold), 0
         GLOBAL_SCOPE.in_tuning, before = True, GLOBAL_SCOPE.in_tuning
         try:
             while done < n_trial and self.has_next():
@@ -108,28 +101,25 @@ class Tuner:
                     break
                 inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
                 results = measure_batch(inputs)
-                for number, (inp, result) in enumerate(zip(inputs, results)):
-                    self._note_best(inp, result, done + number)
-                    failed_in_a_row = 0 if result.error_no == 0 else failed_in_a_row + 1
-                    if result.error_no != 0:
-                        errors[_error_text(result)] += 1
-                        logger.debug("No: %d\tresult: %s\t%s", done + number, result, inp.config)
+                self.learn(inputs, results, done)
                 done += len(results)
                 self.ttl = min(patience + self.best_iter, n_trial) - done
-                self.update(inputs, results)
                 for callback in callbacks:
                     callback(self, inputs, results)
-                self._stop_if_hopeless(done, errors)
+                failures.note(results)
                 if done >= self.best_iter + patience:
                     logger.debug("early stopped; best at trial %d", self.best_iter)
                     break
-                if failed_in_a_row > self.error_ct_threshold:
-                    logger.warning(
-                        "%d trials in a row failed; the last error: %s", failed_in_a_row, _error_text(results[-1])
-                    )
-                    failed_in_a_row = 0
         finally:
             GLOBAL_SCOPE.in_tuning = before
+
+    def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult], first_trial: int = 0) -> None:
+        """Take in the measurements of a batch that ``next_batch`` gave."""
+        for trial, (inp, result) in enumerate(zip(inputs, results), first_trial):
+            self._note_best(inp, result, trial)
+            if result.error_no != 0:
+                logger.debug("No: %d\tresult: %s\t%s", trial, result, inp.config)
+        self.update(inputs, results)
 
     def _note_best(self, inp: MeasureInput, result: MeasureResult, trial: int) -> None:
         flops = self.flops(result)
@@ -144,15 +134,6 @@ class Tuner:
         mean = sum(result.costs) / len(result.costs)
         return (self.task.flop or 1.0) / mean if mean > 0 else 0.0
 
-    def _stop_if_hopeless(self, done: int, errors: Counter[str]) -> None:
-        """A template may refuse configurations; anything else that fails so often is a fault of the set-up."""
-        refused = sum(n for text, n in errors.items() if text.startswith(_REFUSED))
-        failed = sum(errors.values()) - refused
-        if done < _FIRST_TRIALS // 2 or done >= 2 * _FIRST_TRIALS or failed * 2 <= max(done, _FIRST_TRIALS):
-            return
-        text, count = max(((t, n) for t, n in errors.items() if not t.startswith(_REFUSED)), key=lambda row: row[1])
-        raise TuningError(f"{failed} of the first {done} trials of {self.task.name} failed, {count} with: {text}")
-
     def reset(self) -> None:
         """Forget the best; a subclass forgets what it learned too."""
         self.visited = set()
@@ -163,21 +144,4 @@ class Tuner:
         self.error_ct_threshold = threshold
 
 
-_REFUSED = "the template refused: "
-_WORDS = {
-    MeasureErrorNo.INSTANTIATION_ERROR: "lowering failed",
-    MeasureErrorNo.COMPILE_HOST: "compiling failed",
-    MeasureErrorNo.COMPILE_DEVICE: "compiling for the device failed",
-    MeasureErrorNo.RUNTIME_DEVICE: "running failed",
-    MeasureErrorNo.WRONG_ANSWER: "the answer was wrong",
-    MeasureErrorNo.BUILD_TIMEOUT: "building timed out",
-    MeasureErrorNo.RUN_TIMEOUT: "running timed out",
-}
-
-
-def _error_text(result: MeasureResult) -> str:
-    error = result.costs[0] if result.costs else ""
-    if isinstance(error, InstantiationError):
-        return f"{_REFUSED}{error}"
-    words = _WORDS.get(MeasureErrorNo(int(result.error_no)), "an error")
-    return f"{words}: {type(error).__name__ + ': ' if isinstance(error, BaseException) else ''}{str(error)[:300]}"
+__all__ = ["Tuner", "TuningError"]

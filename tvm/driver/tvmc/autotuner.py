@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -25,9 +26,9 @@ from .tracker import tracker_host_port_from_cli
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 
 if TYPE_CHECKING:
+    from ...tuning import TuningOptions
+    from ...tuning.model import Model
     from .model import TVMCModel
-    from .tuning import Settings
-    from .whole_model import WholeModel
 
 logger = logging.getLogger("TVMC")
 
@@ -140,10 +141,8 @@ def _tune_as(args) -> None:
     if args.rpc_tracker and not args.rpc_key:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
-    from .tuning import MANY_TRIALS
-
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
-    trials = args.trials if args.trials is not None else MANY_TRIALS if budget or args.build_only else 1000
+    trials = args.trials if args.trials is not None else None if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
     _refuse_what_is_missing(args.enable_autoscheduler, args.rpc_key, hostname)
     check_records(args.tuning_records)
@@ -223,10 +222,10 @@ def tune_tasks(
 ) -> None:
     """The classic loop: one task after the other, ``trials`` each."""
     from ... import autotvm
-    from .tuning import make_tuner
+    from ...autotvm.search import make_tuner
 
     for number, task in enumerate(tasks):
-        searcher = make_tuner(tuner, task, True)
+        searcher = make_tuner(tuner, task)
         if tuning_records and os.path.isfile(tuning_records):
             searcher.load_history(autotvm.record.load_from_file(tuning_records))
         count = min(trials, len(task.config_space))
@@ -239,7 +238,7 @@ def tune_tasks(
 def tune_model(
     tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None, prior_records: str | None = None,
     enable_autoscheduler: bool = False, rpc_key: str | None = None, hostname: str | None = None, port: int = 9090,
-    trials: int = 10000, target_host: Any = None, tuner: str = "xgb", min_repeat_ms: int | None = None,
+    trials: int | None = 10000, target_host: Any = None, tuner: str = "xgb", min_repeat_ms: int | None = None,
     early_stopping: int | None = None, timeout: int = 10, repeat: int = 1, number: int = 10, parallel: int = 4,
     hardware_params: Any = None, include_simple_tasks: bool = False, log_estimated_latency: bool = False,
     additional_target_options: Any = None, tasks_filter: str = "all", desired_layout: Any = None,
@@ -280,21 +279,19 @@ def tune_model(
         if report:
             _write_report(report, tuning_records, [])
         return None
-    from .tuning import Settings
-    from .whole_model import WholeModel
+    from ...autotvm.search import local_measure_option
+    from ...tuning import RelayModel, TuningOptions
 
-    if min_repeat_ms is None:
-        min_repeat_ms = 0 if where.keys and where.keys[0] == "cpu" else 1000
+    option = local_measure_option(where, number, repeat, min_repeat_ms, timeout)
     if build_only:
-        measure = {"number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms}
+        measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
         _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
         return build_only
     records = tuning_records or tvmc_model.default_tuning_records_path()
-    settings = Settings(
-        records, prior_records, trials, time_budget, early_stopping, tuner, number, repeat, min_repeat_ms, timeout,
-        analytic_start, begin, resumes=tuning_records is not None,
-    )
-    _tune(chosen, settings, report, WholeModel(mod, tvmc_model.params, where))
+    options = TuningOptions(
+        records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
+    searches = [task.start_search(tuner, option, analytic_start) for task in chosen]
+    _tune(searches, options, begin, report, RelayModel(mod, tvmc_model.params, where))
     return records
 
 
@@ -306,7 +303,7 @@ def _refuse_what_is_missing(enable_autoscheduler: bool, rpc_key: str | None, hos
 
 
 def _check_numbers(
-    trials: int, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
+    trials: int | None, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
 ) -> None:
     """Refuse numbers that leave nothing to measure."""
     least = {"--trials": (trials, 1), "--number": (number, 1), "--repeat": (repeat, 1), "--timeout": (timeout, 1),
@@ -350,22 +347,25 @@ def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
         raise Interrupted from None
 
 
-def _tune(tasks: list[Any], settings: Settings, report: str | None, model: WholeModel) -> None:
+def _tune(searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model) -> None:
     """Tune; whatever ends it, the report tells of what was measured."""
-    from .tuning import tune_all
+    from ...tuning import tune
+    from .tuning_display import display_for
 
+    tasks = [search.task for search in searches]
     with Interrupts() as interrupts:
         try:
-            tune_all(tasks, settings, interrupts, model)
+            with contextlib.closing(display_for(tasks)) as display:
+                tune(searches, options, display, model, guard=interrupts.held, begin=begin)
         except TVMError as problem:
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
             sys.stdout.flush()
-            sys.stderr.write(f"stopped; the records are in {settings.records}, the same command goes on from there\n")
+            sys.stderr.write(f"stopped; the records are in {options.records}, the same command goes on from there\n")
             raise Interrupted from None
         finally:
             if report:
-                _write_report(report, settings.records, tasks)
+                _write_report(report, options.records, tasks)
 
 
 def __getattr__(name: str):

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...autotvm.measure.measure import MeasureInput, MeasureResult
 from ...autotvm.record import load_from_file
+from ...autotvm.search import describe, number_of
 from ...autotvm.task.dispatcher import mean_cost
 from ...autotvm.task.task import Task, create
 from ...autotvm.utils import get_const_tuple
@@ -23,7 +24,7 @@ from . import report_chart as chart
 from .errors import TVMCException
 from .files import write_whole
 from .roofline import Machine, machine
-from .tuning_display import clock, describe, milliseconds, number_of
+from .tuning_display import clock, milliseconds
 
 # The browser itself refuses whatever is not in the page.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

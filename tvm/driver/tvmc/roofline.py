@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,6 +136,13 @@ def machine(new: bool = False) -> Machine | None:
     return found
 
 
+def machine_of(tasks: Sequence[Any]) -> Machine | None:
+    """The peaks of this machine, measured where they are not known and the code of the tasks is for it."""
+    target = tasks[0].target if tasks else None
+    is_here = target is not None and target.kind.name == "llvm" and resolve_cpu(target).is_host
+    return machine(new=True) if is_here else None
+
+
 def _read(path: Path) -> tuple[Machine | None, int]:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -147,4 +154,4 @@ def _read(path: Path) -> tuple[Machine | None, int]:
     return None, 0
 
 
-__all__ = ["Machine", "machine", "measure"]
+__all__ = ["Machine", "machine", "machine_of", "measure"]

@@ -7,34 +7,25 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ...autotvm.tuner.callback import Progress
-from .roofline import Machine
-
-if TYPE_CHECKING:
-    from .tuning import Run, Work
+from ...tuning import Outcome, TaskStatus, events
+from ...tuning.events import Stage
+from .roofline import Machine, machine_of
 
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 # The clock goes on while a batch is compiled and nothing else happens.
 _TICK_SECONDS = 1.0
 _LEAST_NAME = 18
+# What is said of each stage while no task has its round.
+_STAGES = {
+    Stage.BASELINE: "measuring the code without tuning", Stage.SEARCH: "",
+    Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
+}
+_MARKS = {Outcome.MEASURED: ".", Outcome.TIMED_OUT: "T"}
 _BOLD, _GREEN, _FAINT, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
-
-
-def describe(task: Any) -> str:
-    """A task in a few words: its name and shapes."""
-    shapes = ["x".join(map(str, a[1])) for a in task.args if isinstance(a, tuple) and a and a[0] == "TENSOR"]
-    times = f" (x{task.count})" if task.count > 1 else ""
-    name = task.name
-    for place in (".x86", ".cuda", ".gpu"):
-        name = name.removesuffix(place)
-    return f"{name} {' '.join(shapes)}{times}".strip()
-
-
-def number_of(task: Any, place: int) -> int:
-    """The number that --tasks takes for a task; its place where it was not found in a model."""
-    return task.number if task.number is not None else place
 
 
 def head(machine: Machine | None) -> str:
@@ -56,39 +47,38 @@ def milliseconds(seconds: float | None) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds < 1 else f"{seconds:.3f} s"
 
 
-def totals(work: list[Work]) -> tuple[float, float]:
+def totals(tasks: Sequence[TaskStatus]) -> tuple[float, float]:
     """Seconds of all tasks in the model: untuned, and with the best so far. A task that never ran counts in neither."""
-    ran = [w for w in work if w.best]
-    before = sum((w.untuned * w.task.count if w.untuned else w.cost) for w in ran)
-    return before, sum(w.cost for w in ran)
+    ran = [(task, task.cost) for task in tasks if task.cost is not None]
+    return (sum((task.baseline_cost or cost) * task.count for task, cost in ran),
+            sum(cost * task.count for task, cost in ran))
 
 
-def columns(work: Work, total: float, machine: Machine | None) -> str:
+def columns(task: TaskStatus, total: float, machine: Machine | None) -> str:
     """The numbers of one task, each in its column."""
-    if not work.best:
+    seconds = task.model_seconds
+    if seconds is None:
         peak = f" {'-':>5}" if machine else ""
-        return f"{'-':>6} {'-':>10} {'-':>10} {'-':>6} {'-':>8}{peak} {work.tuned:>6}"
-    count = work.task.count
-    untuned = work.untuned * count if work.untuned else None
-    gain = f"{untuned / work.cost:.2f}x" if untuned else "-"
-    speed = (work.task.flop or 0.0) * count / work.cost
-    peak = f" {speed / machine.flops:>5.0%}" if machine else ""
-    return (f"{work.cost / total:>6.1%} {milliseconds(untuned):>10} {milliseconds(work.cost):>10} {gain:>6} "
-            f"{speed / 1e9:>8.1f}{peak} {work.tuned:>6}")
+        return f"{'-':>6} {'-':>10} {'-':>10} {'-':>6} {'-':>8}{peak} {task.trials:>6}"
+    untuned = task.baseline_cost * task.count if task.baseline_cost else None
+    gain = f"{untuned / seconds:.2f}x" if untuned else "-"
+    peak = f" {task.flops / machine.flops:>5.0%}" if machine else ""
+    return (f"{seconds / total:>6.1%} {milliseconds(untuned):>10} {milliseconds(seconds):>10} {gain:>6} "
+            f"{task.flops / 1e9:>8.1f}{peak} {task.trials:>6}")
 
 
-def name_of(work: Work) -> str:
-    return f"{work.number:>3} {describe(work.task)}{'' if work.best or not work.tuned else ': nothing ran'}"
+def name_of(task: TaskStatus) -> str:
+    return f"{task.number:>3} {task.title}{': nothing ran' if task.cost is None and task.trials else ''}"
 
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _style(work: Work) -> str:
-    if not work.best:
+def _style(task: TaskStatus) -> str:
+    if task.cost is None:
         return _FAINT
-    return _GREEN if work.untuned is not None and work.cost < 0.98 * work.untuned * work.task.count else ""
+    return _GREEN if task.baseline_cost is not None and task.cost < 0.98 * task.baseline_cost else ""
 
 
 class Row(NamedTuple):
@@ -98,11 +88,10 @@ class Row(NamedTuple):
     numbers: str
     seconds: float
     style: str
-    trials: int
 
 
-def total_line(work: list[Work], machine: Machine | None) -> str:
-    before, after = totals(work)
+def total_line(tasks: Sequence[TaskStatus], machine: Machine | None) -> str:
+    before, after = totals(tasks)
     peaks = f"; peak {machine.flops / 1e9:.0f} GFLOPS, {machine.bandwidth / 1e9:.0f} GB/s" if machine else ""
     if not after:
         return f"Estimated time in the model: not known yet{peaks}"
@@ -110,74 +99,114 @@ def total_line(work: list[Work], machine: Machine | None) -> str:
             f"({before / after:.2f}x){peaks}")
 
 
-def summary(work: list[Work], machine: Machine | None = None) -> str:
+def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
     """What was gained, task by task."""
-    total = totals(work)[1] or 1.0
-    names = [name_of(w) for w in work]
+    total = totals(tasks)[1] or 1.0
+    names = [name_of(task) for task in tasks]
     width = max(len(n) for n in names)
     rows = [f"{'  # task':<{width}} {head(machine)}"]
-    rows += [f"{name:<{width}} {columns(w, total, machine)}" for name, w in zip(names, work)]
-    return "\n".join([*rows, total_line(work, machine)])
+    rows += [f"{name:<{width}} {columns(task, total, machine)}" for name, task in zip(names, tasks)]
+    return "\n".join([*rows, total_line(tasks, machine)])
+
+
+def verdict(event: events.ModelCompared) -> str:
+    """What comparing whole models came to, in a line."""
+    untuned, tuned = milliseconds(event.seconds), milliseconds(event.seconds * event.ratio)
+    text = f"The whole model: {untuned} untuned, {tuned} tuned ({1 / event.ratio:.2f}x)"
+    if not event.used:
+        return f"{text}; the gains of single tasks do not show there, so the records keep the code without tuning"
+    if event.used == event.found:
+        return text
+    return f"{text}; of {event.found} tasks only the {event.used} with a clear gain are used"
+
+
+def _prefix(task: TaskStatus, total: int) -> str:
+    return f"[Task {task.number:2d}/{total:2d}] "
+
+
+def remark(event: events.Event, total: int) -> str:
+    """The line that an event is worth beside the numbers of its task; "" where it is none. ``total`` are the tasks."""
+    if isinstance(event, events.RunStarted) and event.records_found:
+        is_spent = event.trials_left is not None and event.trials_left <= 0
+        spent = "; all trials are spent, a larger --trials goes on" if is_spent else ""
+        return f"{event.records_found} records found, going on{spent}"
+    if isinstance(event, events.SearchAbandoned):
+        return f"{_prefix(event.task, total)} given up: {event.reason}"
+    if isinstance(event, events.CandidateRejected):
+        return f"{_prefix(event.task, total)} a configuration is left out: {event.reason}"
+    return verdict(event) if isinstance(event, events.ModelCompared) else ""
 
 
 class Lines:
-    """One mark for each trial, and the classic line when a task's turn ends."""
+    """One mark for each trial, and the classic line when a task's round ends."""
 
-    def __init__(self, run: Run):
-        self.run = run
+    def __init__(self, machine: Machine | None = None):
+        self.machine, self.total = machine, 0
         self.bar: Progress | None = None
         self.spent: dict[int, float] = {}
 
-    def begin(self) -> None:
-        pass
+    def __call__(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
+            self.total = len(event.tasks)
+        elif isinstance(event, events.RoundStarted):
+            self._begin_round(event)
+        elif isinstance(event, events.TrialFinished) and self.bar is not None and not event.is_baseline:
+            self.bar.advance([_speed(event.task, event.cost)], _MARKS.get(event.outcome, "E"))
+        elif isinstance(event, events.RoundFinished):
+            self._end_round(event)
+        elif isinstance(event, events.RunFinished):
+            self.close()
+            self.say(summary(event.tasks, self.machine))
+        text = remark(event, self.total)
+        if text:
+            self.say(text)
 
     def say(self, text: str) -> None:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
-    def turn(self, work: Work, trials: int) -> None:
-        self.bar = Progress(work.tuned + trials, work.prefix, "G")
-        self.bar.count, self.bar.best = work.tuned, work.speed
-        self.bar.start -= self.spent.get(id(work), 0.0)
+    def _begin_round(self, event: events.RoundStarted) -> None:
+        task = event.task
+        self.bar = Progress(task.trials + event.trials, _prefix(task, self.total), "G")
+        self.bar.count, self.bar.best = task.trials, task.flops
+        self.bar.start -= self.spent.get(task.place, 0.0)
 
-    def refresh(self) -> None:
-        pass
-
-    def trial(self, work: Work, inp: Any, result: Any) -> None:
-        if self.bar is not None:
-            self.bar(work.tuner, [inp], [result])
-
-    def end_turn(self, work: Work, current: float) -> None:
+    def _end_round(self, event: events.RoundFinished) -> None:
         bar, self.bar = self.bar, None
         if bar is not None:
-            bar.current = current
+            bar.current = _speed(event.task, event.cost)
             bar.end()
-            self.spent[id(work)] = time.time() - bar.start
+            self.spent[event.task.place] = time.time() - bar.start
 
     def close(self) -> None:
-        """Leave a whole line, also when a turn was broken off."""
+        """Leave a whole line, also when a round was broken off."""
         bar, self.bar = self.bar, None
         if bar is not None:
             bar.break_off()
 
-    def end(self) -> None:
-        self.close()
-        self.say(summary(self.run.work, self.run.machine))
+
+def _speed(task: TaskStatus, cost: float | None) -> float:
+    """Operations a second of a candidate; 0 for a failure."""
+    return (task.flop or 1.0) / cost if cost else 0.0
 
 
 class LiveTable(logging.Handler):
     """All tasks in a table that stays in place; what is said meanwhile goes above it."""
 
-    def __init__(self, run: Run, stream: Any = None):
+    def __init__(self, machine: Machine | None = None, stream: Any = None):
         super().__init__(logging.WARNING)
-        self.run = run
+        self.machine = machine
         self.stream = stream or sys.stdout
+        self.tasks: list[TaskStatus] = []
+        self.started: events.RunStarted | None = None
+        self.begin = time.monotonic()
+        self.stage = ""
         self.rows: list[Row] = []
         self.total = ""
         self.propagated = True
         self.drawn_lines = 0
         self.drawn_at = 0.0
-        self.current: Work | None = None
+        self.current: TaskStatus | None = None
         self.until = 0
         self.screen = threading.RLock()
         self.closing = threading.Event()
@@ -186,50 +215,60 @@ class LiveTable(logging.Handler):
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        # Warnings of the tuners would be drawn over.
+    def __call__(self, event: events.Event) -> None:
+        at_once = not isinstance(event, events.TrialFinished | events.RoundFinished)
+        with self.screen:
+            self._note(event)
+            text = remark(event, len(self.tasks))
+            self._refresh(at_once, *text.splitlines())
+        if isinstance(event, events.RunStarted):
+            self.ticker.start()
+        elif isinstance(event, events.RunFinished):
+            self.close()
+
+    def _note(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
+            self._listen()
+            self.started, self.begin = event, time.monotonic() - event.elapsed
+        elif isinstance(event, events.StageStarted):
+            self.stage = _STAGES[event.stage]
+        elif isinstance(event, events.RoundStarted):
+            self.until = event.task.trials + event.trials
+        elif isinstance(event, events.RunFinished):
+            self.stage = ""
+        if isinstance(event, events.RunStarted | events.RunFinished):
+            self.tasks, self.current = list(event.tasks), None
+            return
+        task: TaskStatus | None = getattr(event, "task", None)
+        if task is not None:
+            self.tasks[task.place] = task
+            if isinstance(event, events.RoundFinished):
+                self.current = None
+            elif isinstance(event, events.RoundStarted) or self.current is not None:
+                self.current = task
+
+    def _listen(self) -> None:
+        """Warnings of the tuners would be drawn over: they are said above the table."""
         logger = logging.getLogger("autotvm")
         logger.addHandler(self)
         self.propagated, logger.propagate = logger.propagate, False
-        self._refresh(True)
-        self.ticker.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.say(record.getMessage())
-
-    def say(self, text: str) -> None:
         with self.screen:
-            self._draw(*text.splitlines())
-
-    def refresh(self) -> None:
-        self._refresh(False)
-
-    def turn(self, work: Work, trials: int) -> None:
-        self.current, self.until = work, work.tuned + trials
-        self._refresh(True)
-
-    def trial(self, work: Work, inp: Any, result: Any) -> None:
-        self._refresh(False)
-
-    def end_turn(self, work: Work, current: float) -> None:
-        self.current = None
-        self._refresh(False)
+            self._draw(*record.getMessage().splitlines())
 
     def close(self) -> None:
         """Leave the whole table behind."""
         if self.closing.is_set():
             return
         self.closing.set()
+        if self.started is None:
+            return
         logger = logging.getLogger("autotvm")
         logger.removeHandler(self)
         logger.propagate = self.propagated
         with self.screen:
             self._write(self._lines(None))
-
-    def end(self) -> None:
-        self.current = None
-        self._refresh(True)
-        self.close()
 
     # -- drawing ---------------------------------------------------------------------------------------------------
 
@@ -239,44 +278,43 @@ class LiveTable(logging.Handler):
                 if not self.closing.is_set():
                     self._draw()
 
-    def _refresh(self, at_once: bool) -> None:
-        """Take in what has changed. Only this thread reads the tasks: another may not while they change."""
+    def _refresh(self, at_once: bool, *above: str) -> None:
+        """Draw what has changed."""
         now = time.monotonic()
         if not at_once and now - self.drawn_at < _SECONDS_BETWEEN_DRAWINGS:
             return
-        work = self.run.work
-        total = totals(work)[1] or 1.0
-        rows = [
-            Row(name_of(w), columns(w, total, self.run.machine), w.cost if w.best else 0.0, _style(w), w.tuned)
-            for w in work
+        total = totals(self.tasks)[1] or 1.0
+        self.rows = [
+            Row(name_of(task), columns(task, total, self.machine), task.model_seconds or 0.0, _style(task))
+            for task in self.tasks
         ]
-        with self.screen:
-            self.rows, self.total, self.drawn_at = rows, total_line(work, self.run.machine), now
-            self._draw()
+        self.total, self.drawn_at = total_line(self.tasks, self.machine), now
+        self._draw(*above)
 
     def _status(self) -> str:
-        run, work = self.run, self.current
-        budget = f" of {clock(run.settings.seconds)}" if run.settings.seconds else ""
-        done = sum(row.trials for row in self.rows)
-        parts = [f"tvmc tune  {clock(run.elapsed)}{budget}",
-                 f"{done} of {run.settings.trials} trials" if run.is_counted else f"{done} trials"]
-        if work is not None:
-            parts.append(f"now task {work.number}, trial {min(work.tuned + 1, self.until)} of {self.until}")
+        started, task = self.started, self.current
+        seconds, trials = (started.seconds, started.trials) if started else (None, None)
+        budget = f" of {clock(seconds)}" if seconds else ""
+        done = sum(task.trials for task in self.tasks)
+        parts = [f"tvmc tune  {clock(time.monotonic() - self.begin)}{budget}",
+                 f"{done} of {trials} trials" if trials is not None else f"{done} trials"]
+        if task is not None:
+            parts.append(f"now task {task.number}, trial {min(task.trials + 1, self.until)} of {self.until}")
         else:
-            parts.append(run.stage)
+            parts.append(self.stage)
         return ", ".join(part for part in parts if part)
 
     def _shown(self, room: int | None) -> list[int]:
-        """Numbers of the tasks there is room for: those that take most of the model's time, and the current one."""
+        """Places of the tasks there is room for: those that take most of the model's time, and the current one."""
         numbers = range(len(self.rows))
         if room is None or len(self.rows) <= room:
             return list(numbers)
-        now = self.current.number if self.current is not None else -1
+        now = self.current.place if self.current is not None else -1
         return sorted(sorted(numbers, key=lambda n: (n != now, -self.rows[n].seconds, n))[: max(room - 1, 1)])
 
     def _lines(self, room: int | None) -> list[str]:
         width = self._size().columns - 1
-        titles = head(self.run.machine)
+        titles = head(self.machine)
         name = max(min(max((len(row.name) for row in self.rows), default=8), width - len(titles) - 1), _LEAST_NAME)
         lines = [self._paint(_BOLD, self._status()[:width]), self.total[:width],
                  self._paint(_FAINT, f"{'  # task':<{name}} {titles}"[:width])]
@@ -284,7 +322,7 @@ class LiveTable(logging.Handler):
         for number in shown:
             row = self.rows[number]
             text = f"{_cut(row.name, name):<{name}} {row.numbers}"[:width]
-            is_current = self.current is not None and self.current.number == number
+            is_current = self.current is not None and self.current.place == number
             lines.append(self._paint(_BOLD if is_current else row.style, text))
         if len(shown) < len(self.rows):
             lines.append(self._paint(_FAINT, f"    and {len(self.rows) - len(shown)} tasks that take less time"))
@@ -313,10 +351,11 @@ class LiveTable(logging.Handler):
         self.stream.flush()
 
 
-def display_for(run: Run) -> Lines | LiveTable:
+def display_for(tasks: Sequence[Any]) -> Lines | LiveTable:
     """The table where somebody watches, lines where they are kept."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return LiveTable(run) if is_terminal else Lines(run)
+    peaks = machine_of(tasks)
+    return LiveTable(peaks) if is_terminal else Lines(peaks)
 
 
-__all__ = ["Lines", "LiveTable", "clock", "describe", "display_for", "milliseconds", "summary", "totals"]
+__all__ = ["Lines", "LiveTable", "clock", "display_for", "milliseconds", "summary", "totals"]

@@ -7,9 +7,9 @@ import numpy as np
 import tvm
 from tvm import autotvm, relay
 from tvm.autotvm.measure.measure import MeasureInput, MeasureResult
-from tvm.driver.tvmc import whole_model
-from tvm.driver.tvmc.whole_model import WholeModel
 from tvm.target import Target
+from tvm.tuning import model as whole_model
+from tvm.tuning.relay_model import RelayModel
 
 
 def a_model():
@@ -31,8 +31,8 @@ def test_ratios_tell_which_choice_of_records_is_slow(monkeypatch):
     for task in tasks:
         # The smallest tiles of all: no estimate would choose them.
         result = MeasureResult((1.0,), 0, 0.0, 0.0)
-        records.append((MeasureInput(target, task, task.config_space.get(0)), result))
-    model = WholeModel(mod, params, target)
+        records.append(autotvm.record.encode(MeasureInput(target, task, task.config_space.get(0)), result))
+    model = RelayModel(mod, params, target)
     seconds, (same, slow) = model.compare([[], records])
     assert 0 < seconds < 1
     # A machine that is busy blurs both, but not so far.

@@ -1,4 +1,4 @@
-"""The worker processes of this process, shared by all builders and runners."""
+"""The worker processes of this process: every task that is tuned builds and runs its candidates in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 
-from ...runtime.measure.worker_pool import Failure, Job, Pool
+from ..runtime.measure.worker_pool import Failure, Job, Pool
 
 _MODULE = "tvm.exec.autotvm_worker"
 

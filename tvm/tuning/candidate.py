@@ -1,27 +1,28 @@
-"""A configuration as code: lowered in this process, where templates live, and compiled in a worker."""
+"""A schedule as code: lowered in this process, compiled and run in worker processes."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen.llvm import build as llvm
-from ...codegen.llvm import jit as llvm_jit
-from ...driver.build_module import lower
-from ...ir.transform import PassContext
-from ...runtime.registry import get_global_func
-from ...target import Target
-from ...target.backend import as_text, backend_of, find_backend, host_of, load
-from ...tir import pipeline
-from ..task.entity import InstantiationError
-from ..utils import get_const_tuple
-from .measure import MeasureInput
+from ..codegen.llvm import build as llvm
+from ..codegen.llvm import jit as llvm_jit
+from ..driver.build_module import lower
+from ..ir.transform import PassContext
+from ..runtime.measure.worker import request
+from ..runtime.registry import get_global_func
+from ..target import Target
+from ..target.backend import as_text, backend_of, find_backend, host_of, load
+from ..tir import pipeline
+from .workers import Failure, Job, Pool
 
 ENTRY = "default_function"
+
+ArgumentInfo = Sequence[tuple[Sequence[int], str]]
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Code:
 
 
 class TimeIsUp(Exception):
-    """A template or a lowering pass took too long."""
+    """Making a schedule, or lowering it, took too long."""
 
 
 @contextlib.contextmanager
@@ -58,18 +59,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def instantiate(inp: MeasureInput) -> tuple[Any, list[Any]]:
-    """The schedule and arguments of a candidate; an InstantiationError where its template refuses it."""
-    assert inp.target is not None
-    with inp.target:
-        schedule, args = inp.task.instantiate(inp.config)
-    if not inp.config.valid():
-        raise InstantiationError("; ".join(inp.config.errors))
-    return schedule, args
-
-
-def argument_info(args: list[Any]) -> list[tuple[tuple[int, ...], str]]:
-    return [(get_const_tuple(a.shape), a.dtype) for a in args]
+def argument_info(args: Sequence[Any]) -> ArgumentInfo:
+    """The shapes and types of tensors."""
+    return [(tuple(int(d) for d in a.shape), a.dtype) for a in args]
 
 
 def travels_as_text(target: Target) -> bool:
@@ -105,3 +97,41 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
             "compile": as_text(backend.compile_text),
         }
     return message, text.text("tvm", llvm_jit.data_layout(text.cpu)).encode(), tuple(text.defined)
+
+
+def code_of(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Code:
+    """What a worker has compiled."""
+    message, payload = answer
+    size = message["object"]
+    return Code(payload[:size], names, ENTRY, payload[size:])
+
+
+def compile_text(pool: Pool, lowered: tuple[dict[str, Any], bytes, tuple[str, ...]], seconds: float) -> Code | Failure:
+    """Compile what ``lower_to_text`` gave, in a worker."""
+    message, text, names = lowered
+    answer = ask(pool, message, text, seconds)
+    return answer if isinstance(answer, Failure) else code_of(answer, names)
+
+
+def run_code(
+    pool: Pool, device: int, info: ArgumentInfo, code: Code | str, seconds: float, options: dict[str, Any]
+) -> Any:
+    """Measure code, or a library in a file, in a worker: its answer, or a Failure."""
+    if isinstance(code, str):
+        return ask(pool, request(info, device, ENTRY, filename=code, **options), b"", seconds)
+    message = request(info, device, ENTRY, size=len(code.object), names=code.names, **options)
+    return ask(pool, message, code.object + code.device, seconds)
+
+
+def ask(pool: Pool, message: dict[str, Any], payload: bytes, seconds: float) -> Any:
+    """The answer of a worker to one message: a pair of a message and bytes, or a Failure."""
+    box: list[Any] = []
+    pool.submit(Job(message, payload, seconds, box.append))
+    pool.finish()
+    return box[0]
+
+
+__all__ = [
+    "ArgumentInfo", "Code", "ENTRY", "TimeIsUp", "argument_info", "ask", "code_of", "compile_text", "lower_to_text",
+    "run_code", "time_limit", "travels_as_text",
+]

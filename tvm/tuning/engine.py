@@ -1,0 +1,317 @@
+"""A tuning run: rounds of trials over all tasks of a model, and which candidates its records name in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from . import events
+from .budget import Budget
+from .confirm import FINAL_ROUNDS, SHORT_FINAL_ROUNDS, UNCONFIRMED_MARGIN, Rounds, final_seconds, run_final_rounds
+from .events import OnEvent, Stage
+from .model import Model, expected_seconds
+from .options import TuningOptions
+from .records import Guard, RunRecords
+from .search import Measurement, Outcome, Search, TuningError
+from .state import USUAL_TRIAL_SECONDS, TaskState, TaskStatus
+from .workers import close_pools
+
+# Trials a task gets in a round, and the fewest its first round has.
+ROUND_TRIALS, SHORT_ROUND_TRIALS = 32, 4
+# The share of the trials that all first rounds together may take: the rest goes where gains still come.
+FIRST_ROUNDS_SHARE = 0.5
+# The share of its time that a task must have gained side by side to be beyond doubt, and a whole model to be faster.
+CLEAR_GAIN, MODEL_MARGIN = 0.05, 0.01
+# The share of a time budget that comparing whole models may take.
+MODEL_SHARE = 0.2
+# Seconds past a time budget after which nothing is measured any more.
+GRACE = 2.0
+
+
+class _TimeIsUp(Exception):
+    """Raised in the middle of a batch: the rest of it is not measured."""
+
+
+class TuningRun:
+    """One run over tasks.
+
+    ``on_event`` hears of everything that happens (``tvm.tuning.events``). Records are written inside ``guard()``, which
+    may hold back signals. ``begin`` is when the user's time began, by ``clock.monotonic()``.
+    """
+
+    def __init__(
+        self, searches: Sequence[Search], options: TuningOptions, on_event: OnEvent | None = None,
+        model: Model | None = None, *, guard: Guard = contextlib.nullcontext, begin: float | None = None,
+        clock: Any = time,
+    ):
+        self.options, self.model, self.clock = options, model, clock
+        self.emit: OnEvent = on_event or (lambda event: None)
+        self.budget = Budget(options, clock, begin)
+        self.model_seconds = expected_seconds(len(searches)) if model is not None else 0.0
+        if options.seconds and self.model_seconds > MODEL_SHARE * options.seconds:
+            self.model, self.model_seconds = None, 0.0
+        self.budget.reserved = self.model_seconds
+        self.tasks = [TaskState(place, search) for place, search in enumerate(searches)]
+        self.records = RunRecords(options.records, searches, guard)
+        self.records_found = self._load()
+
+    def _load(self) -> int:
+        """Take in earlier records; how many there are in the output file."""
+        own, prior = self.records.own(), self.records.prior(self.options.prior_records)
+        for task in self.tasks:
+            task.load(prior, own)
+        if self.options.resumes:
+            self.budget.trials_left -= sum(task.trials for task in self.tasks)
+        return len(own)
+
+    @property
+    def statuses(self) -> tuple[TaskStatus, ...]:
+        return tuple(task.status for task in self.tasks)
+
+    def run(self) -> tuple[TaskStatus, ...]:
+        """Search, confirm what was found, and compare the model as a whole."""
+        options, left = self.options, self.budget.trials_left
+        self.emit(events.RunStarted(
+            self.statuses, self.records_found, options.trials, None if left == math.inf else int(left),
+            options.seconds, self.budget.elapsed))
+        self._search()
+        self._confirm_all()
+        self._compare_models()
+        self.emit(events.RunFinished(self.statuses))
+        return self.statuses
+
+    # -- searching -----------------------------------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        if self.options.baseline_first:
+            self._measure_baselines()
+        self.emit(events.StageStarted(Stage.SEARCH))
+        for task, trials in self._first_rounds():
+            if not self.budget.is_spent():
+                self._measure(task, task.prior[: self.budget.limit(len(task.prior))])
+                self.round(task, trials)
+        while not self.budget.is_spent():
+            waiting = [task for task in self.tasks if not task.is_done]
+            if not waiting:
+                break
+            self.round(max(waiting, key=lambda t: t.cost * t.expected_gain / t.seconds_per_trial), ROUND_TRIALS)
+        # A search that is to find its own way is not shown the baseline, but must beat it in the end.
+        self._measure_baselines()
+
+    def _measure_baselines(self) -> None:
+        if any(task.baseline_configs() for task in self.tasks):
+            self.emit(events.StageStarted(Stage.BASELINE))
+        for task in self.tasks:
+            self._measure(task, task.baseline_configs())
+
+    def _first_rounds(self) -> list[tuple[TaskState, int]]:
+        """Every task is tried once, longer where the model spends its time. What was tuned before had its round."""
+        new = [task for task in self.tasks if not task.trials and not task.is_done]
+        total = sum(task.cost for task in new if task.measured) or 1.0
+        left = self.budget.expected_trials(USUAL_TRIAL_SECONDS)
+        pool = min(left * FIRST_ROUNDS_SHARE, ROUND_TRIALS * len(new))
+
+        def size(task: TaskState) -> int:
+            share = round(pool * task.cost / total) if task.measured else 0
+            return min(max(share, SHORT_ROUND_TRIALS), ROUND_TRIALS)
+
+        sizes = {task.place: size(task) for task in new}
+        if sum(sizes.values()) > left:
+            # Few trials for many tasks: the classic rule, as many for each.
+            most = max(int(left) // max(len(self.tasks), 1), 1)
+            sizes = {place: min(trials, most) for place, trials in sizes.items()}
+        return [(task, sizes[task.place]) for task in sorted(new, key=lambda task: -task.cost)]
+
+    def _reserve(self, task: TaskState) -> None:
+        """Keep back the seconds that the final rounds will take, those of ``task`` among them."""
+        waiting = [t for t in self.tasks if t is task or t.needs_confirmation()]
+        self.budget.reserve(sum(map(final_seconds, waiting)) + self.model_seconds)
+
+    def round(self, task: TaskState, trials: int) -> None:
+        """Some more trials of a task."""
+        trials, patience = self.budget.limit(trials), self.options.early_stopping
+        if patience is not None:
+            trials = min(trials, patience - task.trials_without_gain)
+        self._reserve(task)
+        if self.options.seconds:
+            # A batch that is not finished in time was compiled for nothing.
+            room = (self.budget.seconds_left - self.budget.reserved) / task.seconds_per_trial
+            trials = min(trials, max(int(room), SHORT_ROUND_TRIALS))
+        if trials < 1 or not task.search.has_next():
+            task.is_done = True
+            return
+        task.winner = None
+        before, counted, begin = task.cost, task.trials, self.clock.monotonic()
+        self.emit(events.RoundStarted(task.status, trials))
+        fastest: float | None = None
+        try:
+            for batch in self._batches(task, trials):
+                fastest = min((m.cost for m in batch if m.outcome is Outcome.MEASURED), default=None)
+        except _TimeIsUp:
+            pass
+        except TuningError as problem:
+            self._abandon(task, problem)
+        finally:
+            task.search_seconds += self.clock.monotonic() - begin
+        self.emit(events.RoundFinished(task.status, fastest))
+        task.expected_gain = 0.5 * (task.expected_gain + max(before - task.cost, 0.0) / before)
+        is_stalled = patience is not None and task.trials_without_gain >= patience
+        task.is_done = task.is_done or task.trials == counted or not task.search.has_next() or is_stalled
+
+    def _batches(self, task: TaskState, trials: int) -> Iterator[list[Measurement]]:
+        """Propose, build, run and learn, until ``trials`` candidates are measured or there are no more."""
+        search = task.search
+        while trials > 0 and search.has_next():
+            keys = search.propose(min(search.batch_size, trials))
+            if not keys:
+                return
+            batch = self._run_batch(task, keys)
+            trials -= len(keys)
+            yield batch
+            search.learn(batch)
+
+    def _run_batch(self, task: TaskState, keys: Sequence[Hashable], kept: list[Measurement] | None = None) -> Any:
+        """Build and measure candidates; each result is taken at once, and put into ``kept``."""
+        built = task.search.build(keys)
+        since = self.clock.monotonic()
+
+        def take(measurement: Measurement) -> None:
+            nonlocal since
+            now = self.clock.monotonic()
+            if kept is not None:
+                kept.append(measurement)
+            self._take(task, measurement, now - since)
+            since = now
+
+        return task.search.run(keys, built, take)
+
+    def _measure(self, task: TaskState, keys: Sequence[Hashable]) -> None:
+        """Measure certain candidates: the baseline, which a record must beat to be used, or earlier leaders."""
+        if not keys:
+            return
+        kept: list[Measurement] = []
+        try:
+            self._run_batch(task, keys, kept)
+        except _TimeIsUp:
+            pass
+        try:
+            # The search may have drawn them already: it must not propose them once more.
+            task.search.learn(kept)
+        except TuningError as problem:
+            self._abandon(task, problem)
+
+    def _abandon(self, task: TaskState, problem: TuningError) -> None:
+        task.is_done = True
+        self.emit(events.SearchAbandoned(task.status, str(problem)))
+
+    def _take(self, task: TaskState, measurement: Measurement, seconds: float) -> None:
+        """A result: it is written before anything else can happen."""
+        best = task.cost if task.measured else math.inf
+        self.records.append([task.search.encode(measurement)])
+        task.note([measurement])
+        is_baseline = measurement.key in task.search.baseline
+        if not is_baseline:
+            self.budget.trials_left -= 1
+            task.trials += 1
+            task.timed_trials += 1
+            task.run_seconds += seconds
+            task.trials_without_gain = 0 if task.cost < best else task.trials_without_gain + 1
+        cost = measurement.cost if measurement.outcome is Outcome.MEASURED else None
+        self.emit(events.TrialFinished(task.status, measurement.outcome, cost, is_baseline))
+        if self.budget.is_time_up():
+            raise _TimeIsUp
+
+    # -- who is best ---------------------------------------------------------------------------------------------------
+
+    def _confirm_all(self) -> None:
+        """Confirm every task with new trials, those first in which most is to be gained."""
+        waiting = sorted((t for t in self.tasks if t.needs_confirmation()), key=lambda t: -_claimed_saving(t))
+        if waiting:
+            self.emit(events.StageStarted(Stage.CONFIRM))
+        for place, task in enumerate(waiting):
+            room = self.budget.seconds_left - self.model_seconds
+            is_enough = sum(map(final_seconds, waiting[place:])) <= room
+            if room > -GRACE:
+                self.confirm(task, FINAL_ROUNDS if is_enough else SHORT_FINAL_ROUNDS)
+            elif task.baseline is not None and _claimed_saving(task) < UNCONFIRMED_MARGIN * _baseline_seconds(task):
+                # Without time to measure side by side, a gain that may be noise is not used.
+                self._use_baseline(task)
+
+    def confirm(self, task: TaskState, rounds: Rounds = FINAL_ROUNDS) -> None:
+        """Measure the leaders and the baseline of a task side by side, and write the winner."""
+        winner, results = run_final_rounds(
+            task, rounds, lambda m: self.emit(events.CandidateRejected(task.status, m.error)), self.clock)
+        self._write_winner(task, winner, results)
+
+    def _use_baseline(self, task: TaskState) -> None:
+        """The task's records name the baseline as its winner."""
+        key = task.baseline
+        self._write_winner(task, key, {key: replace(task.measured[key], timestamp=self.clock.time())})
+
+    def _write_winner(self, task: TaskState, winner: Hashable, results: dict[Hashable, Measurement]) -> None:
+        """The last line of a task is its winner; the one before, what it was compared with."""
+        task.confirm(winner, results)
+        others = [results[key] for key in task.search.baseline if key in results and key != winner]
+        # The latest final record of a task is its winner.
+        rows = [replace(other, timestamp=other.timestamp - other.elapsed) for other in others]
+        self.records.append([task.search.encode(replace(row, final=True)) for row in (*rows, results[winner])])
+        self.emit(events.TaskConfirmed(task.status))
+
+    def _compare_models(self) -> None:
+        """Use what was found only where the model as a whole is faster with it: caches that kernels share and layouts
+        between them count there alone."""
+        tuned = [task for task in self.tasks if task.measured and task.choice != task.baseline]
+        if self.model is None or not tuned:
+            return
+        self.emit(events.StageStarted(Stage.WHOLE_MODEL))
+        # Workers that wait may not take a core from the model.
+        close_pools()
+        clear = [t for t in tuned if t.baseline is None or _claimed_saving(t) > CLEAR_GAIN * _baseline_seconds(t)]
+        choices = [tuned, *([clear] if clear and len(clear) < len(tuned) else [])]
+        lines = [[t.search.encode(t.measured[t.choice]) for t in choice] for choice in choices]
+        seconds, ratios = self.model.compare(lines)
+        ratio, choice = min(zip(ratios, choices), key=lambda pair: pair[0])
+        if ratio > 1 - MODEL_MARGIN:
+            choice = []
+        for task in tuned:
+            if task not in choice and task.baseline is not None:
+                self._use_baseline(task)
+        self.emit(events.ModelCompared(seconds, ratio, len(choice), len(tuned)))
+
+
+def _baseline_seconds(task: TaskState) -> float:
+    """Seconds the model spends in a task without tuning; a second each where that is not known."""
+    return (task.baseline_cost or 1.0) * task.search.count
+
+
+def _claimed_saving(task: TaskState) -> float:
+    """Seconds of the model that the best candidate so far seems to save."""
+    return _baseline_seconds(task) - task.cost
+
+
+def tune(
+    tasks: Sequence[Any], options: TuningOptions, on_event: OnEvent | None = None, model: Model | None = None, *,
+    guard: Guard = contextlib.nullcontext, begin: float | None = None, clock: Any = time,
+) -> tuple[TaskStatus, ...]:
+    """Tune tasks; records are appended to the file of the options as they are made.
+
+    A task is a ``Search``, or has a method ``start_search()`` that gives one, as AutoTVM's tasks do. What was found is
+    compared in the model as a whole where one is given.
+    """
+    searches = [task.start_search() if hasattr(task, "start_search") else task for task in tasks]
+    if not searches:
+        return ()
+    run = TuningRun(searches, options, on_event, model, guard=guard, begin=begin, clock=clock)
+    try:
+        return run.run()
+    except BaseException:
+        # Workers may be in the middle of a candidate nobody waits for any more.
+        close_pools()
+        raise
+
+
+__all__ = ["TuningRun", "tune"]

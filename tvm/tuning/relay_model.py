@@ -1,0 +1,71 @@
+"""A Relay graph as the model that a tuning run compares with and without its records."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..autotvm.task.dispatcher import ApplyHistoryBest
+from ..ir.transform import PassContext
+from ..runtime.devices import device
+from ..runtime.ndarray import numpy_dtype
+from ..target import Target
+from .model import Comparison, Program, compare_programs
+
+
+class RelayModel:
+    """A graph with its parameters for a target."""
+
+    def __init__(self, mod: Any, params: dict[str, Any], target: Any):
+        self.mod, self.params, self.target = mod, params, target
+
+    def compare(self, choices: Sequence[Sequence[str]]) -> Comparison:
+        """The model compiled without records and with each choice of record lines."""
+        baseline, *others = [self._program(lines) for lines in ((), *choices)]
+        return compare_programs(baseline, others)
+
+    def _program(self, lines: Sequence[str]) -> Program:
+        records = io.StringIO("".join(f"{line}\n" for line in lines)) if lines else None
+        return timed(*compiled(self.mod, self.params, self.target, records))
+
+
+def compiled(mod: Any, params: dict[str, Any], target: Any, records: Any = None) -> tuple[Any, Any]:
+    """An executor of a graph compiled with records (anything ``ApplyHistoryBest`` reads), its inputs filled; and its
+    device."""
+    from .. import relay
+    from ..contrib import graph_executor
+
+    with PassContext(opt_level=3), ApplyHistoryBest(records) if records else contextlib.nullcontext():
+        library = relay.build(mod, target=target, params=params)
+    where = device(Target(target).kind.name, 0)
+    module = graph_executor.GraphModule(library["default"](where))
+    for parameter in library.ir_mod["main"].params:
+        module.set_input(parameter.name_hint, _example(parameter.checked_type_))
+    return module, where
+
+
+def _example(kind: Any) -> Any:
+    """Random numbers of a tensor's type. Integers may be indexes of something, so they are ones."""
+    import numpy as np
+
+    shape = [int(d) for d in kind.shape]
+    numbers = np.random.uniform(-1, 1, size=shape) if "float" in kind.dtype else np.ones(shape)
+    return numbers.astype(numpy_dtype(kind.dtype))
+
+
+def timed(module: Any, where: Any) -> Program:
+    """Seconds of a run, until the device is done."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        module.run()
+        where.sync()
+        return time.perf_counter() - begin
+
+    return run
+
+
+__all__ = ["RelayModel", "compiled", "timed"]
