@@ -1,6 +1,7 @@
 """Passes over graphs, one file each, under TVM's names."""
 
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
+from .annotate_spans import AnnotateSpans
 from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
@@ -21,7 +22,7 @@ from .inline import EtaExpand, Inline, LambdaLift, SplitArgs
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
-from .places import AnnotateSpans, PlanDevices
+from .plan_devices import PlanDevices
 from .recast import recast
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
 from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
