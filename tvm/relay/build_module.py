@@ -16,15 +16,15 @@ from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
+from ..runtime.devices import Device, device
 from ..runtime.module import release_free_memory
 from ..target import Target
-from ..target.backend import host_of
+from ..target.backend import host_of, is_host
 from . import pipeline
 from .backend import library_cache, writers
-from .backend.from_relay import ProgramBuilder
+from .backend.compile_program import compile_program
 from .backend.memory_plan import plan_program
 from .backend.program import Program
-from .backend.te_compiler import KernelCompiler
 from .expr import Constant, Function
 from .infer import infer_module
 from .substitute import bind
@@ -61,14 +61,42 @@ def _as_module(ir_mod) -> IRModule:
 
 
 def _targets(target, target_host) -> tuple[Target, Target]:
-    if isinstance(target, Mapping):
-        kinds = list(target.values())
-        if len(kinds) != 1:
-            raise TVMError("relay.build: several targets in one model are not supported; give one")
-        target = kinds[0]
-    target = target if target is not None else Target.current(allow_none=True) or "llvm"
-    target = Target(target) if target_host is None else Target(target, target_host)
-    return target, host_of(target)
+    """One target, and its host."""
+    targets, host = _all_targets(target, target_host)
+    if len(targets) != 1:
+        raise TVMError(f"one target is wanted here, got {len(targets)}: {', '.join(str(t).strip() for t in targets)}")
+    return targets[0], host
+
+
+def _all_targets(target, target_host) -> tuple[list[Target], Target]:
+    """The targets of a build, one for each kind of device, and the host they share."""
+    if target is None:
+        target = Target.current(allow_none=True) or "llvm"
+    given = list(target.values()) if isinstance(target, Mapping) and "kind" not in target else target
+    given = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not given:
+        raise TVMError("relay.build: no target is given")
+    targets = [Target(t) if target_host is None else Target(t, target_host) for t in given]
+    _check_devices(target, targets)
+    given_host = next((t.host for t in targets if t.host is not None), None)
+    hosts = [t for t in targets if is_host(t)]
+    on_cpu = [t for t in hosts if t.get_target_device_type() == Device.kDLCPU]
+    return targets, given_host or host_of((on_cpu + hosts + targets)[0])
+
+
+def _check_devices(given, targets: list[Target]) -> None:
+    """Each target has a kind of device of its own, and where a mapping names the device, it is the target's."""
+    kinds = [t.get_target_device_type() for t in targets]
+    for number, kind in enumerate(kinds):
+        if kind in kinds[:number]:
+            raise TVMError(f"relay.build: targets '{str(targets[kinds.index(kind)]).strip()}' and "
+                           f"'{str(targets[number]).strip()}' run on one kind of device; give one target for each kind")
+    if isinstance(given, Mapping) and "kind" not in given:
+        for key, target, kind in zip(given, targets, kinds):
+            named = getattr(key, "device_type", key)
+            named = device(named).device_type if isinstance(named, str) else int(named)
+            if named != kind:
+                raise TVMError(f"relay.build: target '{str(target).strip()}' does not run on device {key}")
 
 
 def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
@@ -108,15 +136,19 @@ def build(
     told how far it is.
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
-    target, host = _targets(target, target_host)
-    if target.libs:
-        warnings.warn(f"target '{str(target).strip()}': {', '.join(target.libs)} is not available yet; every operator "
-                      "is compiled", stacklevel=2)
-    with _records(target):
-        program, fused = _compile_graph(ir_mod, target, params, mod_name, progress)
-        library = _library(program, target, host, progress)
+    targets, host = _all_targets(target, target_host)
+    for one in targets:
+        if one.libs:
+            warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not available yet; every operator is "
+                          "compiled", stacklevel=2)
+    with contextlib.ExitStack() as records:
+        for one in targets:
+            records.enter_context(_records(one))
+        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, progress)
+        library = _library(program, used, host, progress)
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
         release_free_memory()
+    target = used[0] if len(used) == 1 else tuple(used)
     return writer.write(writers.CompiledModel(program, library, fused, target, mod_name, executor, runtime))
 
 
@@ -130,23 +162,27 @@ def _records(target: Target) -> Any:
     return tophub.context(target) if untouched and tophub.record_files(target) else contextlib.nullcontext()
 
 
-def _compile_graph(ir_mod, target: Target, params, mod_name: str, progress) -> tuple[Program, IRModule]:
-    """The planned program of a model, and the graph of kernels it was made from."""
+def _compile_graph(
+    ir_mod, targets: list[Target], params, mod_name: str, progress
+) -> tuple[Program, IRModule, list[Target]]:
+    """The planned program of a model, the graph it was made from, and the targets whose devices it runs on."""
     progress("improving the graph", 0, 0)
-    mod, _ = optimize(ir_mod, target, params)
-    fused = _fuse(mod, target, PassContext.current())
-    compiler = KernelCompiler(target, f"tvmgen_{mod_name}")
-    builder, main = ProgramBuilder(), fused["main"]
-    with target:
-        inputs = [builder.input(p, target.get_target_device_type()) for p in main.params]
-        builder.program.outputs = builder.function(main, inputs, compiler)
-    program = builder.program
-    program.kernels = list(compiler.kernels.values())
-    program.plan = plan_program(program)
-    return program, fused
+    mod = _as_module(ir_mod)
+    if params:
+        mod = mod.clone()
+        mod["main"] = bind_params_by_name(mod["main"], params)
+    made = compile_program(mod, targets, f"tvmgen_{mod_name}", _kernels)
+    made[0].plan = plan_program(made[0])
+    return made
 
 
-def _library(program: Program, target: Target, host: Target, progress) -> Any:
+def _kernels(mod: IRModule, target: Target) -> IRModule:
+    """The module as calls of kernels for a target."""
+    optimized, _ = optimize(mod, target)
+    return _fuse(optimized, target, PassContext.current())
+
+
+def _library(program: Program, targets: list[Target], host: Target, progress) -> Any:
     """The code of all kernels as one module."""
 
     def compile_all():
@@ -155,9 +191,11 @@ def _library(program: Program, target: Target, host: Target, progress) -> Any:
             progress("scheduling kernels", done, len(program.kernels))
             parts.setdefault(kernel.target, IRModule()).update(kernel.module)
         progress("generating code", 0, 0)
-        return build_parts(parts or {target: _empty()}, host)
+        return build_parts(parts or {targets[0]: _empty()}, host)
 
-    return library_cache.library(program.kernels, target, host, PassContext.current(), compile_all)
+    if len(targets) > 1:
+        return compile_all()
+    return library_cache.library(program.kernels, targets[0], host, PassContext.current(), compile_all)
 
 
 def _empty() -> IRModule:

@@ -77,3 +77,18 @@ def test_a_long_chain_of_named_constants_is_folded_in_one_walk():
         body = relay.Let(names[i], relay.add(names[i - 1], relay.const(1.0)) if i else relay.const(0.0), body)
     got = folded(relay.Function([], body)).body
     assert got.data.numpy() == len(names) - 1
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_tuples_of_folded_constants_fold(placed):
+    """The fields were folded, so that the tuple is a new one."""
+    two = relay.const(np.full((2, 3), 2.0, "float32"))
+    parts = [relay.exp(two), two, relay.negative(two)]
+    if placed:
+        parts = [relay.annotation.on_device(p, "cpu") for p in parts]
+    for order in (parts, parts[::-1]):
+        folded = relay.transform.FoldConstant()(tvm.IRModule.from_expr(relay.concatenate(order, 0)))["main"].body
+        wanted = [np.full((2, 3), v, "float32") for v in (np.exp(2.0), 2.0, -2.0)]
+        np.testing.assert_allclose(
+            folded.data.numpy(), np.concatenate(wanted if order is parts else wanted[::-1]), rtol=1e-6
+        )

@@ -64,16 +64,6 @@ def test_calls_get_a_place_of_origin():
     assert lines == [1, 2]
 
 
-def test_marks_of_one_device_go_and_others_are_refused():
-    x = relay.var("x", shape=(2,))
-    one = relay.exp(relay.annotation.on_device(relay.tanh(x), "cpu"))
-    mod = relay.transform.InferType()(tvm.IRModule.from_expr(one))
-    assert names(relay.transform.PlanDevices(None)(mod)["main"]) == ["tanh", "exp"]
-    two = relay.annotation.on_device(one, "cuda")
-    with pytest.raises(tvm.TVMError, match="several devices"):
-        relay.transform.PlanDevices(None)(relay.transform.InferType()(tvm.IRModule.from_expr(two)))
-
-
 def test_a_module_of_an_expression_has_its_function():
     x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
     mod = tvm.IRModule.from_expr(relay.add(x, y))

@@ -24,6 +24,10 @@ def _seconds(blob) -> array.array:
     return values
 
 
+def _name(device) -> str:
+    return f"{device}".replace("(", "").replace(")", "")
+
+
 def _is_kernel(node: dict) -> bool:
     return node["op"] != "null" and node["attrs"]["func_name"] != "__nop"
 
@@ -33,7 +37,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
     def __init__(self, module, device, graph_json_str: str, dump_root: str | None, keep=None):
         super().__init__(module, keep)
-        self.device = device[0] if isinstance(device, (list, tuple)) else device
+        self.devices = list(device) if isinstance(device, (list, tuple)) else [device]
+        self.device = self.devices[0]
         self.graph_json = graph_json_str
         self.graph = json.loads(graph_json_str)
         self._names = [node["name"] for node in self.graph["nodes"]]
@@ -94,7 +99,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return found
 
     def _report(self, seconds, total: float) -> profiling.Report:
-        where = f"{self.device}".replace("(", "").replace(")", "")
+        where = _name(self.device)
         calls = []
         for number, (node, took) in enumerate(zip(self.graph["nodes"], seconds)):
             if not _is_kernel(node):
@@ -109,7 +114,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
                     "Name": node["attrs"]["func_name"],
                     "Duration (us)": profiling.Duration(took * 1e6),
                     "Percent": profiling.Percent(100 * took / total if total else 0.0),
-                    "Device": where,
+                    "Device": _name(self._device_of(number)),
                     "Count": profiling.Count(1),
                     "Argument Shapes": self._shapes(number),
                     **facts,
@@ -121,6 +126,11 @@ class GraphModuleDebug(graph_executor.GraphModule):
             "Count": profiling.Count(1),
         }
         return profiling.Report(calls, {where: device_row}, {"Number of threads": num_threads(), "Executor": "Graph"})
+
+    def _device_of(self, number: int):
+        """The device a node runs on."""
+        kind = self.graph["attrs"]["device_index"][1][self.graph["node_row_ptr"][number]]
+        return next((d for d in self.devices if d.device_type == kind), self.device)
 
     def _shapes(self, number: int) -> str:
         attrs, rows = self.graph["attrs"], self.graph["node_row_ptr"]

@@ -234,13 +234,14 @@ def get() -> TECompiler:
 
 
 class KernelCompiler:
-    """Lowers fused functions for one target; equal functions share a kernel."""
+    """Lowers fused functions for one target; equal functions share a kernel. ``names`` counts the uses of each name:
+    the compilers of one library share it."""
 
-    def __init__(self, target: Target, prefix: str = "tvmgen_default"):
+    def __init__(self, target: Target, prefix: str = "tvmgen_default", names: dict[str, int] | None = None):
         self.target = target
         self.prefix = prefix
         self.kernels: dict[str, Kernel] = {}
-        self.names: dict[str, int] = {}
+        self.names: dict[str, int] = {} if names is None else names
 
     def lower(self, function: Function) -> Kernel:
         key = structural_key(function)

@@ -55,6 +55,16 @@ def _elements(t) -> int:
     return total
 
 
+def _operand(e: RelayExpr) -> RelayExpr:
+    """An operand without marks; a tuple that was rebuilt gets the type of its fields."""
+    if not isinstance(e, Tuple):
+        return _placed(e)
+    made = e.map_children(_placed)
+    if made.checked_type_ is None:
+        made.checked_type_ = _type(made)
+    return made
+
+
 class _Fold:
     """Replaces calls of constants by their results; operands come first, so whole chains fold."""
 
@@ -82,7 +92,7 @@ class _Fold:
         arrays = _constants(node)
         if arrays is None or not node.args and node.op.name != "arange":
             return None
-        node = node.map_children(_placed)
+        node = node.map_children(_operand)
         if node.checked_type_ is None:
             node = self.typed(node)
         t = node.checked_type_

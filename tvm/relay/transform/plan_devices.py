@@ -1,37 +1,260 @@
-"""PlanDevices: where expressions run."""
+"""Where expressions run: marks of devices become copies of values between them.
+
+A mark (``on_device``) holds for an expression and for what it is computed from, down to other marks: an operator
+without a mark runs where its result is read. Where readers disagree, and where no mark reaches, it runs on the default
+device. A parameter lies where it is read; a constant lies on every device that reads it.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.type import TupleType
 from ...ir.visit import post_order
-from ..expr import Function
-from .function_pass import is_call, rewrite_typed
+from ...runtime.devices import Device, device
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..op.tensor import device_copy
+from .function_pass import is_call, type_of, typed_module
+from .fuse_ops import own_nodes
+
+# The device types of the results of a planned function, tuples taken apart, are kept under this name.
+RESULT_DEVICES = "result_devices"
+CPU = Device.kDLCPU
+
+
+def is_placed(func: Function) -> bool:
+    """Whether a function says for any of its expressions where they run."""
+    return RESULT_DEVICES in func.attrs or any(is_call(n, "on_device", "device_copy") for n in post_order(func))
+
+
+def device_type_of(text: str) -> int:
+    """The device type of a mark: ``"cuda"``, ``"cuda(0)"`` or ``"cuda:0"``. An executor has one device of each type, so
+    the number must be 0."""
+    found = re.fullmatch(r"\s*(\w+)\s*(?:[(:]\s*(\d+)\s*\)?)?\s*", str(text))
+    if found is None:
+        raise TVMError(f"on_device: '{text}' is no device; write it as tvm.cuda(0) or 'cuda'")
+    if int(found[2] or 0) != 0:
+        raise TVMError(f"on_device: '{text}': a model names kinds of devices and has one device of each; its number is "
+                       "said when the executor is made")  # fmt: skip
+    return int(found[1]) if found[1].isdigit() else device(found[1]).device_type
+
+
+@dataclass
+class Planned:
+    """A function without marks, in which values change devices by ``device_copy`` alone, and where they lie: the device
+    type of each call, choice of a field and parameter, by identity."""
+
+    function: Function
+    devices: dict[int, int]
+
+    def used(self) -> list[int]:
+        """The device types that the function runs on, in order."""
+        return sorted(set(self.devices.values()))
+
+
+def _unmarked(e: RelayExpr) -> RelayExpr:
+    while is_call(e, "on_device"):
+        e = e.args[0]
+    return e
+
+
+def _holder(e: RelayExpr) -> RelayExpr:
+    """The expression that decides where a value lies: a field of a tuple lies where the tuple does."""
+    e = _unmarked(e)
+    while isinstance(e, TupleGetItem) and not isinstance(_unmarked(e.tuple_value), Tuple):
+        e = _unmarked(e.tuple_value)
+    return e
+
+
+def flat_fields(e: RelayExpr) -> Iterator[RelayExpr]:
+    """The values of an expression: the fields of tuples that are written out, else itself. Marks are left out."""
+    e = _unmarked(e)
+    if isinstance(e, TupleGetItem) and isinstance(_unmarked(e.tuple_value), Tuple):
+        yield from flat_fields(_unmarked(e.tuple_value).fields[e.index])
+    elif isinstance(e, Tuple):
+        for field in e.fields:
+            yield from flat_fields(field)
+    else:
+        yield e
+
+
+class _Devices:
+    """The device of every call and parameter of a function."""
+
+    def __init__(self, func: Function, default: int):
+        self.func = func
+        self.default = default
+        self.order = own_nodes(func.body)
+        self.marked: dict[int, int] = {}
+        # What a copy or a mark of a result suggests for the operator that reads it.
+        self.suggested: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
+        self._collect_marks()
+        self.devices = self._decide()
+
+    def _collect_marks(self) -> None:
+        for node in self.order:
+            if not isinstance(node, (Call, Tuple, TupleGetItem, Var, Constant, Function)):
+                raise TVMError(f"PlanDevices: {type(node).__name__} in the graph: devices are planned for straight "
+                               "graphs; control flow needs the virtual machine")  # fmt: skip
+            if is_call(node, "on_device") and node.attrs.constrain_body:
+                self._mark(node.args[0], device_type_of(node.attrs.device))
+            elif is_call(node, "device_copy"):
+                self._mark(node.args[0], device_type_of(node.attrs.src_device))
+                self.marked[id(node)] = device_type_of(node.attrs.dst_device)
+            elif isinstance(node, Call):
+                self._suggest(node)
+        if RESULT_DEVICES in self.func.attrs:
+            for value, kind in zip(flat_fields(self.func.body), self.func.attrs[RESULT_DEVICES]):
+                self._mark(value, int(kind))
+
+    def _mark(self, e: RelayExpr, kind: int) -> None:
+        for value in flat_fields(e):
+            holder = _holder(value)
+            if not isinstance(holder, Constant):
+                # Of nested marks the inner one is met first.
+                self.marked.setdefault(id(holder), kind)
+
+    def _suggest(self, node: Call) -> None:
+        for arg in node.args:
+            fixed = is_call(arg, "on_device") and arg.attrs.constrain_result
+            kind = arg.attrs.device if fixed else arg.attrs.dst_device if is_call(arg, "device_copy") else None
+            if kind is not None:
+                self.suggested.setdefault(id(node), device_type_of(kind))
+
+    def _decide(self) -> dict[int, int]:
+        devices: dict[int, int] = {}
+        for node in reversed(self.order):
+            if not isinstance(node, Call) or is_call(node, "on_device"):
+                continue
+            devices[id(node)] = self._device(node)
+            copy = is_call(node, "device_copy")
+            reads = device_type_of(node.attrs.src_device) if copy else devices[id(node)]
+            for arg in node.args:
+                for value in flat_fields(arg):
+                    self.readers.setdefault(id(_holder(value)), set()).add(reads)
+        devices.update({id(p): self._device(p) for p in self.func.params})
+        return devices
+
+    def _device(self, node: RelayExpr) -> int:
+        decided = self.marked.get(id(node), self.suggested.get(id(node)))
+        readers = self.readers.get(id(node), set())
+        if decided is not None:
+            return decided
+        return next(iter(readers)) if len(readers) == 1 else self.default
+
+
+class _Copies:
+    """Rebuilds a function without marks and with a copy wherever a value is read on another device than it lies on."""
+
+    def __init__(self, func: Function, devices: dict[int, int]):
+        self.func = func
+        self.old = devices
+        self.devices: dict[int, int] = {id(p): devices[id(p)] for p in func.params}
+        self.memo: dict[int, RelayExpr] = {id(p): p for p in func.params}
+        self.copied: dict[tuple[int, int, int], RelayExpr] = {}
+
+    def run(self) -> Planned:
+        for node in own_nodes(self.func.body):
+            if id(node) not in self.memo:
+                self.memo[id(node)] = self._rebuilt(node)
+        body = self.memo[id(self.func.body)]
+        kinds = [self.place(value) for value in flat_fields(body)]
+        results = [CPU if kind is None else kind for kind in kinds]
+        return Planned(self.func.replace(body=body, attrs={**self.func.attrs, RESULT_DEVICES: results}), self.devices)
+
+    def place(self, value: RelayExpr) -> int | None:
+        """Where a rebuilt value lies; None for a constant, which lies anywhere."""
+        return self.devices.get(id(_holder(value)))
+
+    def _rebuilt(self, node: RelayExpr) -> RelayExpr:
+        if is_call(node, "on_device"):
+            return self.memo[id(node.args[0])]
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, TupleGetItem) and isinstance(self.memo[id(node.tuple_value)], Tuple):
+            return self.memo[id(node.tuple_value)].fields[node.index]
+        new = node.map_children(lambda c: self.memo.get(id(c), c))
+        return self._typed(new, node)
+
+    def _call(self, node: Call) -> RelayExpr:
+        here = self.old[id(node)]
+        if is_call(node, "device_copy"):
+            value = self.memo[id(node.args[0])]
+            return value if isinstance(value, Constant) else self._on(value, here)
+        args = tuple(self._on(self.memo[id(a)], here) for a in node.args)
+        same = all(a is b for a, b in zip(args, node.args))
+        new = self._typed(node if same else Call(node.op, args, node.attrs, node.type_args, node.span), node)
+        self.devices[id(new)] = here
+        return new
+
+    def _typed(self, new: RelayExpr, old: RelayExpr) -> RelayExpr:
+        if new.checked_type_ is None:
+            new.checked_type_ = old.checked_type_
+        return new
+
+    def _on(self, value: RelayExpr, kind: int) -> RelayExpr:
+        """A rebuilt value for a reader on a device."""
+        if isinstance(value, Tuple):
+            fields = [self._on(f, kind) for f in value.fields]
+            return value if all(a is b for a, b in zip(fields, value.fields)) else self._typed(Tuple(fields), value)
+        place = self.place(value)
+        if place is None or place == kind:
+            return value
+        # A field may be chosen by several expressions; it is one value.
+        chosen = isinstance(value, TupleGetItem)
+        key = (id(value.tuple_value), value.index, kind) if chosen else (id(value), -1, kind)
+        if key not in self.copied:
+            self.copied[key] = self._copy(value, place, kind)
+        return self.copied[key]
+
+    def _copy(self, value: RelayExpr, place: int, kind: int) -> RelayExpr:
+        t = type_of(value)
+        if isinstance(t, TupleType):
+            fields = [self._on(self._field(value, i), kind) for i in range(len(t.fields))]
+            return self._typed(Tuple(fields), value)
+        made = device_copy(value, Device(place, 0), Device(kind, 0))
+        made.checked_type_ = t
+        self.devices[id(made)] = kind
+        return made
+
+    def _field(self, value: RelayExpr, index: int) -> RelayExpr:
+        field = TupleGetItem(value, index)
+        type_of(field)
+        return field
+
+
+def plan_function(func: Function, default: int) -> Planned:
+    """The function with its copies; what nobody placed runs on devices of the default type."""
+    return _Copies(func, _Devices(func, default).devices).run()
 
 
 def PlanDevices(config: Any) -> ModulePass:
-    """Settle where everything runs. Models run on one device: marks that name it are taken away, others refused."""
+    """Settle where everything runs: marks go, and values are copied where they change devices. What no mark reaches
+    runs on the default device of the configuration (``tvm.target.make_compilation_config``), without one on a CPU."""
+    usual = getattr(config, "default_primitive_virtual_device", None)
+    default = CPU if usual is None else usual.device_type_int
 
     def plan(mod: IRModule, ctx: PassContext) -> IRModule:
-        named: dict[str, None] = {}
-        for func in mod.functions.values():
-            if isinstance(func, Function):
-                named.update({n.attrs.device: None for n in post_order(func) if is_call(n, "on_device")})
-        if len(named) > 1:
-            raise TVMError(f"PlanDevices: the model names {', '.join(named)}; several devices in one model are not "
-                           "supported, mark one")  # fmt: skip
-        if not named:
+        mod = typed_module(mod)
+        placed = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and is_placed(f)}
+        if not placed:
             return mod
         made = mod.clone()
-        for var, func in mod.functions.items():
-            if isinstance(func, Function):
-                made[var] = rewrite_typed(func, lambda n: n.args[0] if is_call(n, "on_device") else None, mod)
-        return made
+        for var, func in placed.items():
+            planned = plan_function(func, default)
+            for kind in planned.used() if config is not None else ():
+                config.find_primitive_target_for_device_type(kind)
+            made[var] = planned.function
+        return typed_module(made)
 
     return ModulePass(plan, PassInfo(0, "PlanDevices", ["InferType"]))
 
 
-__all__ = ["PlanDevices"]
+__all__ = ["PlanDevices", "Planned", "flat_fields", "is_placed", "plan_function"]

@@ -1,0 +1,148 @@
+"""Where expressions run: what a mark reaches, and where values are copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tests.relay import random_graphs
+from tests.relay.two_devices import mark_at_random
+from tvm import relay
+from tvm.ir.visit import post_order
+from tvm.relay.transform.plan_devices import plan_function
+
+on = relay.annotation.on_device
+
+
+def planned(body, default=1, params=None):
+    """The planned function of an expression, and its copies as texts."""
+    mod = relay.transform.InferType()(
+        tvm.IRModule.from_expr(relay.Function(params or relay.analysis.free_vars(body), body))
+    )
+    plan = plan_function(mod["main"], default)
+    assert not any(isinstance(n, relay.Call) and n.op.name == "on_device" for n in post_order(plan.function))
+    copies = [n for n in post_order(plan.function) if isinstance(n, relay.Call) and n.op.name == "device_copy"]
+    return plan, [f"{c.attrs.src_device} -> {c.attrs.dst_device}" for c in copies]
+
+
+def variables(count, shape=(5, 7)):
+    return [relay.var(name, shape=shape) for name in "abcd"[:count]]
+
+
+def places(plan):
+    """Device types of the operators in the order of execution, and of the parameters."""
+    calls = [n for n in post_order(plan.function) if isinstance(n, relay.Call)]
+    return [(n.op.name, plan.devices[id(n)]) for n in calls], [plan.devices[id(p)] for p in plan.function.params]
+
+
+def test_a_mark_holds_for_the_operator_and_what_it_reads():
+    a, b, c, d = variables(4)
+    plan, copies = planned(on(a + b, tvm.opencl()) - (c + d), params=[a, b, c, d])
+    assert copies == ["opencl(0) -> cpu(0)"]
+    assert places(plan) == ([("add", 4), ("device_copy", 1), ("add", 1), ("subtract", 1)], [4, 4, 1, 1])
+    plan, copies = planned(on(relay.exp(relay.tanh(a)), "opencl"))
+    assert copies == [] and places(plan) == ([("tanh", 4), ("exp", 4)], [4]) and plan.used() == [4]
+
+
+def test_what_no_mark_reaches_runs_on_the_default_device():
+    a, b = variables(2)
+    plan, copies = planned(relay.exp(on(relay.tanh(a), "cpu")) + b, default=2)
+    assert copies == ["cpu(0) -> cuda(0)"]
+    assert places(plan) == ([("tanh", 1), ("device_copy", 2), ("exp", 2), ("add", 2)], [1, 2])
+
+
+def test_a_value_is_copied_once_for_all_readers_of_a_device():
+    (a,) = variables(1)
+    shared = on(relay.tanh(a), "cpu")
+    body = on(relay.exp(shared), "opencl") + on(relay.sin(shared), "opencl") + shared
+    plan, copies = planned(body)
+    assert sorted(copies) == ["cpu(0) -> opencl(0)", "opencl(0) -> cpu(0)", "opencl(0) -> cpu(0)"]
+
+
+def test_an_operator_whose_readers_disagree_runs_on_the_default_device():
+    (a,) = variables(1)
+    shared = relay.tanh(a)
+    body = relay.Tuple([on(relay.exp(shared), "opencl"), on(relay.sin(shared), "cuda")])
+    plan, copies = planned(body)
+    assert sorted(copies) == ["cpu(0) -> cuda(0)", "cpu(0) -> opencl(0)"]
+    assert list(plan.function.attrs["result_devices"]) == [4, 2]
+
+
+def test_a_parameter_that_two_devices_read_lies_on_the_default_one():
+    (a,) = variables(1)
+    plan, copies = planned(on(relay.exp(a), "opencl") + on(relay.sin(a), "cpu"))
+    assert sorted(copies) == ["cpu(0) -> opencl(0)", "opencl(0) -> cpu(0)"] and places(plan)[1] == [1]
+
+
+def test_constants_are_not_copied():
+    (a,) = variables(1)
+    weight = relay.const(np.ones((5, 7), "float32"))
+    _, copies = planned(on(a + weight, "opencl") * weight)
+    assert copies == ["opencl(0) -> cpu(0)"]
+
+
+def test_the_fields_of_a_tuple_are_copied_one_by_one():
+    (a,) = variables(1, (4, 6))
+    parts = relay.split(relay.exp(a), 2, 1)
+    whole = on(relay.concatenate(on(parts.astuple(), "cpu"), 0), "opencl")
+    assert planned(whole)[1] == ["cpu(0) -> opencl(0)"] * 2
+    field = on(relay.tanh(on(parts[1], "cpu")), "opencl")
+    assert planned(field)[1] == ["cpu(0) -> opencl(0)"]
+    both = on(relay.concatenate([on(parts[0], "cpu"), relay.exp(parts[0])], 0), "opencl")
+    assert planned(both)[1] == ["cpu(0) -> opencl(0)"]
+
+
+def test_a_copy_that_is_written_out_stays_and_places_what_is_around_it():
+    a, b = variables(2)
+    copy = relay.op.device_copy(relay.exp(a), tvm.opencl(), tvm.cpu())
+    plan, copies = planned(relay.tanh(copy) + b)
+    assert copies == ["opencl(0) -> cpu(0)"]
+    assert places(plan) == ([("exp", 4), ("device_copy", 1), ("tanh", 1), ("add", 1)], [4, 1])
+    assert planned(relay.exp(relay.op.device_copy(a, "cpu", "cpu")))[1] == []
+
+
+def test_a_mark_of_the_result_reaches_its_reader():
+    (a,) = variables(1)
+    plan, copies = planned(relay.exp(on(relay.tanh(a), "opencl", constrain_result=True)))
+    assert copies == [] and plan.used() == [4]
+    plan, copies = planned(relay.exp(on(relay.tanh(a), "opencl", constrain_result=True, constrain_body=False)))
+    assert copies == [] and plan.used() == [4]
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_planning_twice_changes_nothing_and_results_stay(case, seed):
+    mod, values = random_graphs.graph(seed * 1000 + case)
+    marked = mark_at_random(mod, np.random.default_rng([seed, case]), ("cpu", "opencl", "cuda"))
+    once = relay.transform.PlanDevices(None)(marked)
+    assert not random_graphs.close(random_graphs.interpret(once, values), random_graphs.interpret(mod, values))
+    tvm.ir.assert_structural_equal(relay.transform.PlanDevices(None)(once), once)
+    plan = plan_function(once["main"], 1)
+    for node in post_order(plan.function.body):
+        if isinstance(node, relay.Call) and node.op.name != "device_copy":
+            operands = [n for n in node.args if id(n) in plan.devices]
+            assert all(plan.devices[id(n)] == plan.devices[id(node)] for n in operands)
+
+
+def test_wrong_marks_are_refused():
+    (a,) = variables(1)
+    with pytest.raises(tvm.TVMError, match=r"'cuda\(1\)': a model names kinds of devices and has one device of each"):
+        planned(on(relay.exp(a), tvm.cuda(1)))
+    with pytest.raises(ValueError, match="unknown device type 'moon'"):
+        planned(on(relay.exp(a), "moon"))
+    with pytest.raises(tvm.TVMError, match="'cuda and more' is no device"):
+        planned(on(relay.exp(a), "cuda and more"))
+    branch = relay.If(relay.const(True), on(a, "cuda"), a)
+    with pytest.raises(tvm.TVMError, match="If in the graph: devices are planned for straight graphs"):
+        planned(branch)
+    config = tvm.target.make_compilation_config(tvm.transform.PassContext(), ["llvm"])
+    mod = tvm.IRModule.from_expr(on(relay.exp(a), "cuda"))
+    with pytest.raises(tvm.TVMError, match="no target of this build runs on devices of type 2"):
+        relay.transform.PlanDevices(config)(mod)
+
+
+def test_marks_name_devices_in_every_form():
+    (a,) = variables(1)
+    virtual = tvm.target.VirtualDevice(tvm.opencl(), "opencl")
+    for device in ("opencl", "opencl:0", tvm.opencl(), 4, virtual, "cl"):
+        assert planned(on(relay.exp(a), device))[0].used() == [4], device

@@ -1,0 +1,91 @@
+"""From a model to its program: on the device of its target, or over several devices where marks in it say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...error import TVMError
+from ...ir.module import IRModule
+from ...ir.transform import PassContext, run_pipeline
+from ...runtime.devices import Device
+from ...target import Target, make_compilation_config
+from ..expr import Constant, Function
+from ..infer import infer_module
+from ..transform.dynamic_to_static import DynamicToStatic
+from ..transform.fold_constant import FoldConstant
+from ..transform.plan_devices import Planned, flat_fields, is_placed, plan_function
+from ..transform.straight_graph import StraightGraph
+from .from_relay import ProgramBuilder
+from .program import Program
+from .regions import split_by_device
+from .te_compiler import KernelCompiler, flatten_type
+
+# A module as calls of kernels for a target.
+ToKernels = Callable[[IRModule, Target], IRModule]
+
+
+def compile_program(
+    mod: IRModule, targets: list[Target], prefix: str, to_kernels: ToKernels
+) -> tuple[Program, IRModule, list[Target]]:
+    """The program of ``main`` without its storage, the graph it was made from, and the targets whose devices it runs
+    on."""
+    by_device = {t.get_target_device_type(): t for t in targets}
+    default = make_compilation_config(PassContext.current(), targets).default_primitive_virtual_device.device_type_int
+    placed = any(is_placed(f) for f in mod.functions.values() if isinstance(f, Function))
+    if not placed:
+        target = by_device[default]
+        return *_on_one_device(to_kernels(mod, target), target, prefix), [target]
+    mod = run_pipeline(infer_module(mod), (StraightGraph(), DynamicToStatic(), FoldConstant()), PassContext.current())
+    planned = plan_function(mod["main"], default)
+    used = [_target_of(kind, by_device) for kind in planned.used() or [default]]
+    mod = mod.clone()
+    mod["main"] = planned.function
+    if len(used) == 1:
+        return *_on_one_device(to_kernels(mod, used[0]), used[0], prefix), used
+    return _on_many_devices(planned, used, prefix, to_kernels), infer_module(mod), used
+
+
+def _target_of(kind: int, by_device: dict[int, Target]) -> Target:
+    if kind not in by_device:
+        name = str(Device(kind, 0)).partition("(")[0]
+        raise TVMError(f"relay.build: the model is marked to run on {name} (on_device), and no target is for it; give "
+                       f"one for each kind of device, as in target={{'cpu': 'llvm', '{name}': ...}}")  # fmt: skip
+    return by_device[kind]
+
+
+def _on_one_device(fused: IRModule, target: Target, prefix: str) -> tuple[Program, IRModule]:
+    compiler = KernelCompiler(target, prefix)
+    builder, main = ProgramBuilder(), fused["main"]
+    with target:
+        inputs = [builder.input(p, target.get_target_device_type()) for p in main.params]
+        builder.program.outputs = builder.function(main, inputs, compiler)
+    builder.program.kernels = list(compiler.kernels.values())
+    return builder.program, fused
+
+
+def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_kernels: ToKernels) -> Program:
+    """The kernels of each region, compiled for the target of its device, and the copies between them. The kernels of
+    all targets have names of their own."""
+    names: dict[str, int] = {}
+    compilers = {t.get_target_device_type(): KernelCompiler(t, prefix, names) for t in targets}
+    builder = ProgramBuilder()
+    values = {id(p): [builder.input(p, planned.devices[id(p)])] for p in planned.function.params}
+    for stage in split_by_device(planned):
+        for copy in stage.copies:
+            values[id(copy)] = [builder.copy(values[id(copy.args[0])][0], planned.devices[id(copy)])]
+        for kind, region in stage.regions.items():
+            compiler = compilers[kind]
+            main = to_kernels(IRModule.from_expr(region.function()), compiler.target)["main"]
+            with compiler.target:
+                refs = iter(builder.function(main, [values[id(e)][i] for e, i in region.inputs], compiler))
+            for value in region.outputs.values():
+                values[id(value)] = [next(refs) for _ in flatten_type(value.checked_type_)]
+    for value in flat_fields(planned.function.body):
+        if isinstance(value, Constant):
+            values[id(value)] = [builder.constant(value.data, Device.kDLCPU)]
+        builder.program.outputs += values[id(value)]
+    builder.program.kernels = [k for compiler in compilers.values() for k in compiler.kernels.values()]
+    return builder.program
+
+
+__all__ = ["compile_program"]

@@ -1,0 +1,121 @@
+"""A graph over several devices as functions of one device each, and the copies between them.
+
+A region is what one device computes between two copies. Values are counted by how many copies lie before them at most;
+calls of one device with the same count are a region, so that no two regions wait for each other. A region is a model of
+its own: it is optimized, fused and scheduled for the target of its device as any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.op import Op
+from ...ir.tensor_type import TensorType
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..transform.function_pass import is_call, type_of
+from ..transform.fuse_ops import own_nodes
+from ..transform.plan_devices import Planned, flat_fields
+from .te_compiler import flatten_type
+
+
+@dataclass
+class Region:
+    """What one device computes. A value is an expression of the planned function; one of tuple type has several
+    tensors. ``inputs`` are the tensors (a value, and which of its tensors) that the parameters stand for, ``outputs``
+    the values that others read."""
+
+    device: int
+    inputs: list[tuple[RelayExpr, int]] = field(default_factory=list)
+    outputs: dict[int, RelayExpr] = field(default_factory=dict)
+    params: dict[int, list[Var]] = field(default_factory=dict)
+    made: dict[int, RelayExpr] = field(default_factory=dict)
+
+    def function(self) -> Function:
+        fields = [self.made[id(value)] for value in self.outputs.values()]
+        params = [var for found in self.params.values() for var in found]
+        return Function(params, fields[0] if len(fields) == 1 else Tuple(fields))
+
+
+@dataclass
+class Stage:
+    """Copies, and then regions that do not wait for each other, by device type."""
+
+    copies: list[Call] = field(default_factory=list)
+    regions: dict[int, Region] = field(default_factory=dict)
+
+
+class _Split:
+    def __init__(self, planned: Planned):
+        self.planned = planned
+        self.stages: list[Stage] = []
+        # By identity of a value: how many copies lie before it, and the region that computes it.
+        self.depth: dict[int, int] = {}
+        self.region: dict[int, Region] = {}
+
+    def run(self) -> list[Stage]:
+        for node in own_nodes(self.planned.function.body):
+            self.depth[id(node)] = max((self.depth.get(id(c), 0) for c in node.children()), default=0)
+            if is_call(node, "device_copy"):
+                self.depth[id(node)] += 1
+                self._stage(node).copies.append(node)
+                self._export(node.args[0])
+            elif isinstance(node, Call):
+                device = self.planned.devices[id(node)]
+                self._add(node, self._stage(node).regions.setdefault(device, Region(device)))
+            elif isinstance(node, TupleGetItem):
+                # A field is chosen where the tuple is made.
+                self._add(node, self.region[id(node.tuple_value)])
+        for value in flat_fields(self.planned.function.body):
+            self._export(value)
+        return self.stages
+
+    def _stage(self, node: RelayExpr) -> Stage:
+        while len(self.stages) <= self.depth[id(node)]:
+            self.stages.append(Stage())
+        return self.stages[self.depth[id(node)]]
+
+    def _add(self, node: RelayExpr, region: Region) -> None:
+        self.region[id(node)] = region
+        region.made[id(node)] = _typed(node.map_children(lambda c: self._inside(c, region)), node)
+
+    def _inside(self, e: RelayExpr, region: Region) -> RelayExpr:
+        """An operand as the region sees it: a value of its own, or parameters for what comes from outside."""
+        if isinstance(e, (Op, Constant, Function)):
+            return e
+        if isinstance(e, Tuple):
+            return _typed(e.map_children(lambda c: self._inside(c, region)), e)
+        if self.region.get(id(e)) is region:
+            return region.made[id(e)]
+        self._export(e)
+        if id(e) not in region.params:
+            tensors = flatten_type(type_of(e))
+            start = len(region.inputs)
+            region.inputs += [(e, i) for i in range(len(tensors))]
+            region.params[id(e)] = [_typed_var(f"v{start + i}", t) for i, t in enumerate(tensors)]
+        found = region.params[id(e)]
+        return found[0] if isinstance(type_of(e), TensorType) else _typed(Tuple(found), e)
+
+    def _export(self, value: RelayExpr) -> None:
+        region = self.region.get(id(value))
+        if region is not None:
+            region.outputs[id(value)] = value
+
+
+def _typed(new: RelayExpr, old: RelayExpr) -> RelayExpr:
+    if new.checked_type_ is None:
+        new.checked_type_ = old.checked_type_
+    return new
+
+
+def _typed_var(name: str, t: TensorType) -> Var:
+    var = Var(name, t)
+    var.checked_type_ = t
+    return var
+
+
+def split_by_device(planned: Planned) -> list[Stage]:
+    """The stages of a planned function, in the order they run."""
+    return _Split(planned).run()
+
+
+__all__ = ["Region", "Stage", "split_by_device"]
