@@ -50,6 +50,7 @@ from .compare import Interner
 from .modular import intersect as intersect_moduli
 from .modular import modular_of
 from .rule_compiler import LiteralOverflow
+from .sums import Sum, combine, fits, scaled
 
 # A sum of more terms than this is treated as one unknown: linear forms stay small.
 MAX_TERMS = 24
@@ -154,7 +155,7 @@ class Analyzer(Interner):
         self.atom_facts: dict[PrimExpr, Bound] = {}
         self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
         self.truths: dict[PrimExpr, bool] = {}
-        self.forms: dict[PrimExpr, tuple[dict, int]] = {}
+        self.forms: dict[PrimExpr, Sum] = {}
         # The order in which two factors were first multiplied: both orders become that one.
         self.products: dict[frozenset, tuple[PrimExpr, PrimExpr]] = {}
         # Symbolic ranges of bound variables, for int_set.
@@ -220,52 +221,26 @@ class Analyzer(Interner):
     def modular(self, e: PrimExpr, depth: int = 0) -> tuple[int, int]:
         return modular_of(self, e, depth)
 
-    def linear(self, e: PrimExpr, depth: int = 0) -> tuple[dict[PrimExpr, int], int]:
-        """``e`` as coefficients of terms plus a constant; the dictionary must not be changed."""
+    def linear(self, e: PrimExpr, depth: int = 0) -> Sum:
+        """``e`` as a sum of few terms, each node's kept; the dictionary must not be changed."""
         got = self.forms.get(e)
         if got is not None:
             return got
         cls = e.__class__
         if cls is IntImm:
-            return {}, e.value
+            return Sum({}, e.value)
         kind = rewrite.KINDS[e.dtype]
         if depth > MAX_LINEAR_DEPTH or not (kind.is_scalar and kind.is_index):
-            return {e: 1}, 0
+            return Sum({e: 1}, 0)
         got = None
         if cls is Add or cls is Sub:
-            got = self._combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
+            got = combine(self.linear(e.a, depth + 1), self.linear(e.b, depth + 1), 1 if cls is Add else -1)
         elif cls is Mul and e.b.__class__ is IntImm:
-            terms, base = self.linear(e.a, depth + 1)
-            c = e.b.value
-            got = ({t: k * c for t, k in terms.items()} if c else {}), base * c
-        if got is None or len(got[0]) > MAX_TERMS or not self.fits(got, e.dtype):
-            got = {e: 1}, 0
+            got = scaled(self.linear(e.a, depth + 1), e.b.value)
+        if got is None or len(got.terms) > MAX_TERMS or not fits(got, e.dtype):
+            got = Sum({e: 1}, 0)
         self.forms[e] = got
         return got
-
-    @staticmethod
-    def fits(form: tuple[dict[PrimExpr, int], int], dtype: str) -> bool:
-        """Whether the coefficients are values of the type: sums that overflow stay as they are written."""
-        low, high = dtype_bound(dtype)
-        if not low <= form[1] <= high:
-            return False
-        for c in form[0].values():
-            if not low <= c <= high:
-                return False
-        return True
-
-    @staticmethod
-    def _combine(a, b, sign: int) -> tuple[dict[PrimExpr, int], int]:
-        if not b[0]:
-            return a[0], a[1] + sign * b[1]
-        terms = dict(a[0])
-        for t, c in b[0].items():
-            c = terms.get(t, 0) + sign * c
-            if c:
-                terms[t] = c
-            else:
-                del terms[t]
-        return terms, a[1] + sign * b[1]
 
     def difference_bound(self, a: PrimExpr, b: PrimExpr) -> Bound:
         """Bound of ``a - b`` for index types, scalar or vector."""
@@ -274,7 +249,7 @@ class Analyzer(Interner):
         if not rewrite.KINDS[a.dtype].is_scalar:
             (p, q), (r, s) = self.bound(a), self.bound(b)
             return add_bounds((p, q), (-s, -r))
-        terms, base = self._combine(self.linear(a), self.linear(b), -1)
+        terms, base = combine(self.linear(a), self.linear(b), -1)
         if not terms:
             return base, base
         return linear_bound(self, terms, base)
@@ -377,8 +352,8 @@ class Analyzer(Interner):
 
     def same_difference(self, a, b, c, d) -> bool:
         """Whether a - b equals c - d."""
-        left = self._combine(self.linear(a), self.linear(b), -1)
-        right = self._combine(self.linear(c), self.linear(d), -1)
+        left = combine(self.linear(a), self.linear(b), -1)
+        right = combine(self.linear(c), self.linear(d), -1)
         return left == right
 
     def is_congruent(self, e: PrimExpr, c: int) -> bool:
@@ -469,7 +444,7 @@ class Analyzer(Interner):
         cls = e.__class__
         if cls not in (LT, LE, EQ) or not is_index(e.a.dtype) or info(e.a.dtype).lanes != 1:
             return None
-        terms, base = self._combine(self.linear(e.a), self.linear(e.b), -1)
+        terms, base = combine(self.linear(e.a), self.linear(e.b), -1)
         if not terms:
             return None
         step = 0
@@ -618,13 +593,13 @@ class Analyzer(Interner):
             )
             self._changed()
             return
-        last = self._combine(self._combine(self.linear(low), self.linear(extent), 1), ({}, 1), -1)
+        last = combine(combine(self.linear(low), self.linear(extent), 1), Sum({}, 1), -1)
         bottom, top = self.bound(low)[0], linear_bound(self, *last)[1]
         self.var_bounds[var] = (bottom, top) if bottom <= top else (bottom, POS_INF)
         # Symbolic ends are kept as inequalities: var - low >= 0 and var - low - extent <= -1.
         for ends, bound in ((self.linear(low), (0, POS_INF)), (last, (NEG_INF, 0))):
             if ends[0]:
-                terms, base = self._combine(self.linear(var), ends, -1)
+                terms, base = combine(self.linear(var), ends, -1)
                 if len(terms) > 1:
                     lo, hi = bound
                     self._learn(terms, (lo if lo == NEG_INF else lo - base, hi if hi == POS_INF else hi - base))

@@ -36,10 +36,10 @@ from . import rewrite
 from .bounds import POS_INF, dtype_bound, is_index, linear_bound
 from .compare import BINARY
 from .rule_compiler import LiteralOverflow
+from .sums import Sum, combine, fits, scaled
 
 FLOOR, TRUNC = 0, 1
 Split = tuple[PrimExpr, int, int, int]
-Sum = tuple[dict[Split, int], int]
 
 # Sums of more terms than this are taken as they are: their pieces are simplified, they are not.
 MAX_TERMS = 40
@@ -142,7 +142,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
         return
     if cls is Add or cls is Sub:
         got = add(an, view.sum(n.a), view.sum(n.b), 1 if cls is Add else -1)
-        if len(got[0]) <= MAX_TERMS and an.fits(got, dtype):
+        if len(got[0]) <= MAX_TERMS and fits(got, dtype):
             view.sums[n] = got
             return
     elif cls is Mul:
@@ -153,7 +153,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
             view.sums[n] = to_sum(an, _product(an, view[n.a], view[n.b]))
             return
         got = scale(a, b[1])
-        if an.fits(got, dtype):
+        if fits(got, dtype):
             view.sums[n] = got
             return
     elif cls in _DIVISIONS:
@@ -163,7 +163,7 @@ def _binary(an, n, cls, view: _Exprs) -> None:
                 got = _DIVIDE[cls](an, view.sum(n.a), b[1], dtype)
             except LiteralOverflow:
                 got = None
-            if got is not None and an.fits(got, dtype):
+            if got is not None and fits(got, dtype):
                 view.sums[n] = got
                 return
         got = _symbolic_division(an, cls, view[n.a], view[n.b])
@@ -204,40 +204,28 @@ def split_of(e: PrimExpr) -> Split:
 
 def to_sum(an, e: PrimExpr) -> Sum:
     if e.__class__ is IntImm:
-        return {}, e.value
+        return Sum({}, e.value)
     terms, base = an.linear(e)
     if len(terms) > MAX_TERMS:
-        return {atom(e): 1}, 0
+        return Sum({atom(e): 1}, 0)
     out: dict[Split, int] = {}
     for t, c in terms.items():
         key = split_of(t)
         out[key] = out.get(key, 0) + c
-    return out, base
+    return Sum(out, base)
 
 
 def add(an, a: Sum, b: Sum, sign: int) -> Sum:
-    if not b[0]:
-        return a[0], a[1] + sign * b[1]
-    out = dict(a[0])
-    mixed = False
-    for key, c in b[0].items():
-        c = out.get(key, 0) + sign * c
-        if c:
-            out[key] = c
-        else:
-            del out[key]
-    for key in out:
-        if key[1] != 1 or key[2] != POS_INF:
-            mixed = True
-            break
-    got = out, a[1] + sign * b[1]
-    return join(an, got) if mixed and len(out) > 1 else got
+    got = combine(a, b, sign)
+    if b[0] and len(got[0]) > 1:
+        for key in got[0]:
+            if key[1] != 1 or key[2] != POS_INF:
+                return join(an, got)
+    return got
 
 
 def scale(s: Sum, c: int) -> Sum:
-    if c == 1:
-        return s
-    return ({k: v * c for k, v in s[0].items()} if c else {}), s[1] * c
+    return s if c == 1 else scaled(s, c)
 
 
 def join(an, s: Sum) -> Sum:
@@ -280,7 +268,7 @@ def join(an, s: Sum) -> Sum:
                 at = -1
                 break
             at += 1
-    got = terms, s[1]
+    got = Sum(terms, s[1])
     for index, factor in whole:
         got = add(an, got, scale(to_sum(an, index), factor), 1)
     return got
@@ -311,9 +299,9 @@ def _order(item):
 def to_expr(an, s: Sum, dtype: str) -> PrimExpr:
     """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
     fine = refine(an, s, dtype)
-    terms, base = s = fine if an.fits(fine, dtype) else s
+    terms, base = s = fine if fits(fine, dtype) else s
     high = dtype_bound(dtype)[1]
-    if not an.fits(s, dtype):
+    if not fits(s, dtype):
         raise LiteralOverflow
     if not terms:
         return an.literal(base, dtype)
@@ -360,10 +348,10 @@ def refine(an, s: Sum, dtype: str) -> Sum:
             if got is None:
                 continue
             if new is None:
-                new = dict(s[0]), s[1]
+                new = Sum(dict(s[0]), s[1])
             factor = new[0].pop(key, 0)
             new = add(an, new, scale(got, factor), 1)
-            new = dict(new[0]), new[1]
+            new = Sum(dict(new[0]), new[1])
         if new is None:
             return s
         s = new
@@ -375,7 +363,7 @@ def _resolve(an, key: Split, dtype: str) -> Sum | None:
     got = an.sums.get(key)
     if got is None:
         index, lower, upper, mode = key
-        an.sums[key] = got = {key: 1}, 0
+        an.sums[key] = got = Sum({key: 1}, 0)
         try:
             s = to_sum(an, index)
             if upper != POS_INF:
@@ -406,8 +394,8 @@ def _parts(s: Sum, c: int) -> tuple[Sum, Sum]:
     for key, factor in s[0].items():
         (rest if factor % c else whole)[key] = factor
     if s[1] % c == 0:
-        return (whole, s[1]), (rest, 0)
-    return (whole, 0), (rest, s[1])
+        return Sum(whole, s[1]), Sum(rest, 0)
+    return Sum(whole, 0), Sum(rest, s[1])
 
 
 def _bucket(an, s: Sum, c: int) -> int | None:
@@ -434,11 +422,11 @@ def _coarse(an, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
         g = steps[count - 1]
         if g == 1:
             continue
-        small = dict(items[count:]), s[1]
+        small = Sum(dict(items[count:]), s[1])
         q = _bucket(an, small, g)
         if q is not None:
             big = {k: f // g for k, f in items[:count]}
-            return g, (big, q), (small[0], small[1] - q * g)
+            return g, Sum(big, q), Sum(small[0], small[1] - q * g)
     return None
 
 
@@ -448,16 +436,16 @@ def floordiv(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c == 1:
         return s
     whole, rest = _parts(s, c)
-    out = {k: f // c for k, f in whole[0].items()}, whole[1] // c
+    out = Sum({k: f // c for k, f in whole[0].items()}, whole[1] // c)
     if not rest[0]:
-        return out[0], out[1] + rest[1] // c
+        return Sum(out[0], out[1] + rest[1] // c)
     return add(an, out, _floordiv_rest(an, rest, c, dtype, deep), 1)
 
 
 def _floordiv_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
-        return {}, q
+        return Sum({}, q)
     found = _coarse(an, s, c) if deep or _is_single(s) else None
     if found is not None:
         g, big, _ = found
@@ -474,14 +462,14 @@ def _split_quotient(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
         index, lower, upper, old = key
         if factor == 1 and (old == mode or (lower == 1 and upper == POS_INF)):
             if lower * c >= upper:
-                return {}, 0
-            return {(index, lower * c, upper, mode): 1}, 0
-    return {(to_expr(an, s, dtype), c, POS_INF, mode): 1}, 0
+                return Sum({}, 0)
+            return Sum({(index, lower * c, upper, mode): 1}, 0)
+    return Sum({(to_expr(an, s, dtype), c, POS_INF, mode): 1}, 0)
 
 
 def floormod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
-        return {atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0
+        return Sum({atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0)
     terms: dict[Split, int] = {}
     extra: list[Sum] = []
     for key, factor in s[0].items():
@@ -495,18 +483,18 @@ def floormod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
                 continue
             key = index, lower, POS_INF, mode
         terms[key] = terms.get(key, 0) + factor
-    got: Sum = {k: f for k, f in terms.items() if f % c}, s[1]
+    got = Sum({k: f for k, f in terms.items() if f % c}, s[1])
     for more in extra:
         got = add(an, got, more, 1)
     if extra:
         return floormod(an, got, c, dtype, deep)
-    return _floormod_rest(an, (got[0], got[1] % c), c, dtype, deep)
+    return _floormod_rest(an, Sum(got[0], got[1] % c), c, dtype, deep)
 
 
 def _floormod_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
-        return s[0], s[1] - q * c
+        return Sum(s[0], s[1] - q * c)
     found = _coarse(an, s, c) if deep or _is_single(s) else None
     if found is not None:
         g, big, small = found
@@ -522,13 +510,13 @@ def _split_remainder(an, s: Sum, c: int, dtype: str, mode: int) -> Sum:
         plain = lower == 1 and upper == POS_INF
         if factor == 1 and (old == mode or plain):
             if upper == POS_INF or upper % (lower * c) == 0:
-                return {(index, lower, lower * c, mode): 1}, 0
+                return Sum({(index, lower, lower * c, mode): 1}, 0)
             if upper <= lower * c:
                 return s
         if factor < 0 and c % factor == 0 and plain:
             cls = FloorMod if mode == FLOOR else Mod
-            return {atom(an.binary(cls, index, an.literal(c // factor, dtype))): factor}, 0
-    return {(to_expr(an, s, dtype), 1, c, mode): 1}, 0
+            return Sum({atom(an.binary(cls, index, an.literal(c // factor, dtype))): factor}, 0)
+    return Sum({(to_expr(an, s, dtype), 1, c, mode): 1}, 0)
 
 
 def _same_sign(an, *sums: Sum) -> bool:
@@ -542,7 +530,7 @@ def truncdiv(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c == 1:
         return s
     whole, rest = _parts(s, c)
-    out = {k: f // c for k, f in whole[0].items()}, whole[1] // c
+    out = Sum({k: f // c for k, f in whole[0].items()}, whole[1] // c)
     if not rest[0] and rest[1] == 0:
         return out
     if whole[0] or whole[1]:
@@ -554,13 +542,13 @@ def truncdiv(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
 
 def _truncdiv_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
-        return {}, trunc_div(s[1], c)
+        return Sum({}, trunc_div(s[1], c))
     lo, hi = sum_bound(an, s)
     if -c < lo and hi < c:
-        return {}, 0
+        return Sum({}, 0)
     if lo >= 0:
         if hi < POS_INF and lo // c == hi // c:
-            return {}, lo // c
+            return Sum({}, lo // c)
         found = _coarse(an, s, c) if deep or _is_single(s) else None
         if found is not None:
             g, big, _ = found
@@ -569,20 +557,20 @@ def _truncdiv_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
         ((key, factor),) = s[0].items()
         g = gcd(factor, c)
         if g > 1:
-            return truncdiv(an, ({key: factor // g}, 0), c // g, dtype)
+            return truncdiv(an, Sum({key: factor // g}, 0), c // g, dtype)
     return _split_quotient(an, s, c, dtype, TRUNC)
 
 
 def truncmod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     c = abs(c)
     if c == 1:
-        return {}, 0
+        return Sum({}, 0)
     whole, rest = _parts(s, c)
     if not rest[0] and rest[1] == 0:
-        return {}, 0
+        return Sum({}, 0)
     if (whole[0] or whole[1]) and _same_sign(an, s, rest):
         s = rest
-    reduced = s[0], trunc_mod(s[1], c)
+    reduced = Sum(s[0], trunc_mod(s[1], c))
     if reduced[1] != s[1] and _same_sign(an, s, reduced):
         s = reduced
     return _truncmod_rest(an, s, c, dtype, deep)
@@ -590,14 +578,14 @@ def truncmod(an, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
 
 def _truncmod_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
-        return {}, trunc_mod(s[1], c)
+        return Sum({}, trunc_mod(s[1], c))
     s = _drop_inner_truncmod(an, s, c)
     lo, hi = sum_bound(an, s)
     if -c < lo and hi < c:
         return s
     if lo >= 0:
         if hi < POS_INF and lo // c == hi // c:
-            return s[0], s[1] - lo // c * c
+            return Sum(s[0], s[1] - lo // c * c)
         found = _coarse(an, s, c) if deep or _is_single(s) else None
         if found is not None:
             g, big, small = found
@@ -607,7 +595,7 @@ def _truncmod_rest(an, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
         ((key, factor),) = s[0].items()
         g = gcd(factor, c)
         if g > 1:
-            return scale(truncmod(an, ({key: factor // g}, 0), c // g, dtype), g)
+            return scale(truncmod(an, Sum({key: factor // g}, 0), c // g, dtype), g)
     return _split_remainder(an, s, c, dtype, TRUNC)
 
 
@@ -619,8 +607,8 @@ def _drop_inner_truncmod(an, s: Sum, c: int) -> Sum:
         if upper == POS_INF or mode != TRUNC or lower != 1 or upper * factor % c:
             continue
         rest = {k: f for k, f in s[0].items() if k is not key}
-        wide = add(an, (rest, s[1]), scale(to_sum(an, index), factor), 1)
-        wide = wide[0], trunc_mod(wide[1], c)
+        wide = add(an, Sum(rest, s[1]), scale(to_sum(an, index), factor), 1)
+        wide = Sum(wide[0], trunc_mod(wide[1], c))
         if _same_sign(an, s, to_sum(an, index), wide):
             return wide
     return s
@@ -714,7 +702,7 @@ def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
         g = gcd(g, factor)
         if g == 1:
             break
-        q = _bucket(an, (dict(items[count:]), base), g)
+        q = _bucket(an, Sum(dict(items[count:]), base), g)
         if q is not None:
             best = g, count, q
             break
@@ -724,11 +712,11 @@ def _compare(an, cls: type, n, view: _Exprs) -> PrimExpr:
     # sum + q < 0.
     limit = -q if cls is LT else -q - 1
     if left and right:
-        x, y = (left, max(-limit, 0)), (right, max(limit, 0))
+        x, y = Sum(left, max(-limit, 0)), Sum(right, max(limit, 0))
     elif left:
-        x, y = (left, 0), ({}, limit)
+        x, y = Sum(left, 0), Sum({}, limit)
     else:
-        x, y = ({}, -limit), (right, 0)
+        x, y = Sum({}, -limit), Sum(right, 0)
     try:
         return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
     except LiteralOverflow:
@@ -742,10 +730,10 @@ def _equal(an, cls: type, n, view: _Exprs) -> PrimExpr:
     left = {k: f for k, f in terms.items() if f > 0}
     right = {k: -f for k, f in terms.items() if f < 0}
     if left:
-        x, y = (left, max(base, 0) if right else 0), (right, max(-base, 0) if right else -base)
+        x, y = Sum(left, max(base, 0) if right else 0), Sum(right, max(-base, 0) if right else -base)
     else:
-        x, y = (right, 0), ({}, base)
-    if not (an.fits(x, dtype) and an.fits(y, dtype)):
+        x, y = Sum(right, 0), Sum({}, base)
+    if not (fits(x, dtype) and fits(y, dtype)):
         return rewrite.make(an, cls, view[n.a], view[n.b])
     return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
 
@@ -759,9 +747,9 @@ def _cast(an, n, view: _Exprs) -> bool:
     low, high = dtype_bound(n.dtype)
     if info(n.dtype).bits < info(source).bits:
         # Every partial sum has to fit, in whatever order the terms are added.
-        up = {k: f for k, f in s[0].items() if f > 0}, max(s[1], 0)
-        down = {k: f for k, f in s[0].items() if f < 0}, min(s[1], 0)
-        parts = [s, up, down, *[({k: f}, 0) for k, f in s[0].items()], *[({k: 1}, 0) for k in s[0]]]
+        up = Sum({k: f for k, f in s[0].items() if f > 0}, max(s[1], 0))
+        down = Sum({k: f for k, f in s[0].items() if f < 0}, min(s[1], 0))
+        parts = [s, up, down, *[Sum({k: f}, 0) for k, f in s[0].items()], *[Sum({k: 1}, 0) for k in s[0]]]
         for part in parts:
             lo, hi = sum_bound(an, part)
             if lo < low or hi > high:
@@ -781,5 +769,5 @@ def _cast(an, n, view: _Exprs) -> bool:
             index = an.add(Cast(n.dtype, k[0]))
         key = (index, *k[1:])
         terms[key] = terms.get(key, 0) + f
-    view.sums[n] = {k: f for k, f in terms.items() if f}, s[1]
+    view.sums[n] = Sum({k: f for k, f in terms.items() if f}, s[1])
     return True

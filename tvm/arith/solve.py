@@ -20,7 +20,7 @@ from .analyzer import Analyzer
 from .diagonal import diagonalize
 from .intset import IntSet, as_set
 from .linear import conjuncts, nonnegative_form
-from .sums import Sum, compose, decompose, largest, mentions, reduced, weighted
+from .sums import Sum, compose, decompose, reduced, scaled, weighted
 
 # Derived inequalities only narrow the ranges, so elimination may stop deriving them when they become too many.
 _MOST_DERIVED = 300
@@ -154,6 +154,23 @@ def solve_linear_equations(
     return IntConstraintsTransform(src, dst, src_to_dst, dst_to_src)
 
 
+def _largest(value: Sum, analyzer: Analyzer) -> float:
+    """The largest value of the sum that the constant bounds of its atoms allow."""
+    total: float = value.constant
+    for atom, c in value.terms.items():
+        bound = analyzer.const_int_bound(atom)
+        end = bound.max_value if c > 0 else bound.min_value
+        if end in (bound.POS_INF, bound.NEG_INF):
+            return math.inf
+        total += c * end
+    return total
+
+
+def _mentions(value: Sum, variables: set[Var]) -> bool:
+    """Whether an atom that is not itself one of the variables contains one."""
+    return any(not isinstance(atom, Var) and uses_var(atom, variables) for atom in value.terms)
+
+
 def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]], list[Sum], list[PrimExpr]]:
     """Rows of coefficients with their right-hand sides, and the relations that are no such equations."""
     wanted = set(src.variables)
@@ -161,12 +178,12 @@ def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]]
     for relation in src.relations:
         form = nonnegative_form(relation) if isinstance(relation, EQ) else None
         total = None if form is None else decompose(form[0], analyzer)
-        if total is None or mentions(total.terms, wanted, uses_var):
+        if total is None or _mentions(total, wanted):
             others.append(relation)
             continue
         rows.append([total.terms.get(v, 0) for v in src.variables])
         rest = Sum({a: c for a, c in total.terms.items() if a not in wanted}, total.constant)
-        right.append(weighted(rest, -1))
+        right.append(scaled(rest, -1))
     return rows, right, others
 
 
@@ -223,7 +240,7 @@ def _range_conditions(src: IntConstraints, values: Mapping[Var, PrimExpr], analy
         last = analyzer.simplify(subtract(add(dom.min, dom.extent), 1))
         for low, high in ((dom.min, value), (value, last)):
             excess = decompose(subtract(low, high), analyzer)
-            if largest(excess, analyzer) > 0:
+            if _largest(excess, analyzer) > 0:
                 out.append(LE(low, high) if excess.terms else const(False, "bool"))
     return out
 
@@ -275,7 +292,7 @@ class _Elimination:
             self.others.append(condition)
             return
         total = decompose(form[0], self.analyzer)
-        self._add(self.left, weighted(total, -1))
+        self._add(self.left, scaled(total, -1))
         if form[1]:
             self._add(self.left, total)
 
@@ -284,13 +301,13 @@ class _Elimination:
         new = reduced(new)
         if not new.terms and new.constant > 0:
             raise _Contradiction
-        if largest(new, self.analyzer) <= 0:
+        if _largest(new, self.analyzer) <= 0:
             return
         kept = []
         for old in sums:
-            if largest(weighted(new, 1, old, -1), self.analyzer) <= 0:
+            if _largest(weighted(new, 1, old, -1), self.analyzer) <= 0:
                 return
-            if largest(weighted(old, 1, new, -1), self.analyzer) > 0:
+            if _largest(weighted(old, 1, new, -1), self.analyzer) > 0:
                 kept.append(old)
         sums[:] = [*kept, new]
 
@@ -301,10 +318,10 @@ class _Elimination:
         if dom is not None:
             last = self.analyzer.simplify(subtract(add(dom.min, dom.extent), 1))
             below.append((-1, decompose(self.analyzer.simplify(dom.min), self.analyzer)))
-            above.append((1, weighted(decompose(last, self.analyzer), -1)))
+            above.append((1, scaled(decompose(last, self.analyzer), -1)))
         left: list[Sum] = []
         for total in self.left:
-            if mentions(total.terms, {var}, uses_var):
+            if _mentions(total, {var}):
                 self.others.append(LE(compose(total, var.dtype, self.order), const(0, var.dtype)))
                 continue
             factor = total.terms.get(var, 0)
@@ -326,9 +343,9 @@ class _Elimination:
         upper: list[Sum] = []
         lower: list[Sum] = []
         for c, rest in above:
-            self._keep_best(upper, weighted(rest, -factor // c), 1)
+            self._keep_best(upper, scaled(rest, -factor // c), 1)
         for c, rest in below:
-            self._keep_best(lower, weighted(rest, factor // -c), -1)
+            self._keep_best(lower, scaled(rest, factor // -c), -1)
         same = [s for s in lower if s in upper]
         return Bounds(factor, [s for s in lower if s not in same], same, [s for s in upper if s not in same])
 
@@ -336,9 +353,9 @@ class _Elimination:
         """Keep the tighter of bounds that compare: the smaller ones for sign 1, the larger ones for sign -1."""
         kept = []
         for old in bounds:
-            if largest(weighted(old, sign, new, -sign), self.analyzer) <= 0:
+            if _largest(weighted(old, sign, new, -sign), self.analyzer) <= 0:
                 return
-            if largest(weighted(new, sign, old, -sign), self.analyzer) > 0:
+            if _largest(weighted(new, sign, old, -sign), self.analyzer) > 0:
                 kept.append(old)
         bounds[:] = [*kept, new]
 
@@ -417,7 +434,7 @@ def _certain(condition: PrimExpr, analyzer: Analyzer) -> bool:
     if form is None:
         return analyzer.can_prove(condition)
     total = decompose(form[0], analyzer)
-    return largest(weighted(total, -1), analyzer) <= 0 and (not form[1] or largest(total, analyzer) <= 0)
+    return _largest(scaled(total, -1), analyzer) <= 0 and (not form[1] or _largest(total, analyzer) <= 0)
 
 
 def _deskewed(elimination: _Elimination) -> IntConstraintsTransform:
@@ -465,7 +482,7 @@ def _carried(
                 raise _Contradiction
             out.append(condition)
             continue
-        excess = weighted(decompose(form[0], analyzer), -1)
+        excess = scaled(decompose(form[0], analyzer), -1)
         left, limit = Sum(excess.terms, 0), const(-excess.constant, condition.a.dtype)
         out.append((EQ if form[1] else LE)(compose(left, condition.a.dtype, order), limit))
     return out

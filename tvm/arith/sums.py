@@ -1,62 +1,188 @@
-"""Integer sums over atoms: ``3 * x - 2 * f(y) + 7`` as a table of coefficients and a constant.
+"""Sums over atoms with integer coefficients: ``3 * x - 2 * f(y) + 7`` as a table of coefficients and a constant.
 
-The arithmetic of the solvers happens here, on Python integers; expressions are made again only for the result.
+This is the one linear form of the compiler: rules and solvers add and scale it, passes read strides from it, code
+generators write addresses by it. Arithmetic is on Python integers, which do not overflow, the convention for indices;
+``fits`` and ``integer_sum`` say where the result is a value of the type. Atoms are told apart by identity, so equal
+expressions are one atom only where an Interner made them one object.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.prim import Add, IntImm, Mul, PrimExpr, Sub, Var, const
+from ..dtype import info, int_range
+from ..ir.prim import Add, Cast, IntImm, Mul, PrimExpr, Sub, Var, const
 from ..ir.primop import add, multiply, subtract
 from ..ir.visit import post_order
-from .analyzer import Analyzer
+from .bounds import dtype_bound
 from .compare import Interner
+
+# Nodes after which a sum is taken to share its parts, which would be met once for every path to them.
+_SHARED = 256
 
 
 class Sum(NamedTuple):
-    """``sum(coefficient * atom) + constant``; no coefficient is zero."""
+    """``sum(coefficient * atom) + constant``; no coefficient is zero, atoms are in order of appearance."""
 
-    terms: Mapping[PrimExpr, int]
+    terms: dict[Any, int]
     constant: int
 
+    def coefficient(self, atom: PrimExpr) -> int:
+        return self.terms.get(atom, 0)
 
-def decompose(expr: PrimExpr, interner: Interner) -> Sum:
-    """``expr`` as a sum; what is no sum, difference or multiple is an atom. Shared parts are visited once."""
-    nodes = list(post_order(expr))
-    weights = {id(expr): 1}
-    atoms: list[tuple[PrimExpr, int]] = []
+    def without(self, atom: PrimExpr) -> Sum:
+        return Sum({a: c for a, c in self.terms.items() if a is not atom}, self.constant)
+
+    def only_variables(self) -> bool:
+        return all(isinstance(atom, Var) for atom in self.terms)
+
+
+def linear_sum(root: PrimExpr, widened: bool = False) -> Sum:
+    """``root`` as a sum; what is no sum, difference or multiple is an atom. With ``widened`` an int32 widened to int64
+    is what it was. The cost is linear in the nodes, shared or not."""
+    terms: dict[PrimExpr, int] = {}
+    constant = 0
+    stack = [(root, 1)]
+    budget = _SHARED
+    while stack:
+        node, weight = stack.pop()
+        budget -= 1
+        if not budget:
+            return _shared_sum(root, widened)
+        cls = type(node)
+        if cls is IntImm:
+            constant += weight * node.value
+        elif cls is Add:
+            stack.append((node.b, weight))
+            stack.append((node.a, weight))
+        elif cls is Sub:
+            stack.append((node.b, -weight))
+            stack.append((node.a, weight))
+        elif cls is Mul and type(node.b) is IntImm:
+            stack.append((node.a, weight * node.b.value))
+        elif cls is Mul and type(node.a) is IntImm:
+            stack.append((node.b, weight * node.a.value))
+        elif widened and cls is Cast and node.dtype == "int64" and node.value.dtype == "int32":
+            stack.append((node.value, weight))
+        else:
+            terms[node] = terms.get(node, 0) + weight
+    return Sum(terms if all(terms.values()) else {a: c for a, c in terms.items() if c}, constant)
+
+
+def _addends(node: PrimExpr, widened: bool) -> list[tuple[PrimExpr, int]]:
+    """The operands of a sum, difference or multiple with their weights, left to right; none of an atom."""
+    cls = type(node)
+    if cls is Add or cls is Sub:
+        return [(node.a, 1), (node.b, 1 if cls is Add else -1)]
+    if cls is Mul and type(node.b) is IntImm:
+        return [(node.a, node.b.value)]
+    if cls is Mul and type(node.a) is IntImm:
+        return [(node.b, node.a.value)]
+    if widened and cls is Cast and node.dtype == "int64" and node.value.dtype == "int32":
+        return [(node.value, 1)]
+    return []
+
+
+def _shared_sum(root: PrimExpr, widened: bool) -> Sum:
+    """``linear_sum`` of an expression that shares its parts: each node has the weight of all its users together."""
+    nodes = list(post_order(root, operands=lambda node: [n for n, _ in _addends(node, widened)]))
+    weights = {id(root): 1}
     constant = 0
     # Users come before operands in reverse, so a node's weight is complete when it is reached.
     for node in reversed(nodes):
-        weight = weights.pop(id(node), 0)
-        if not weight:
-            continue
-        if isinstance(node, IntImm):
+        weight = weights[id(node)]
+        if type(node) is IntImm:
             constant += weight * node.value
-        elif isinstance(node, (Add, Sub)):
-            weights[id(node.a)] = weights.get(id(node.a), 0) + weight
-            weights[id(node.b)] = weights.get(id(node.b), 0) + (weight if isinstance(node, Add) else -weight)
-        elif isinstance(node, Mul) and isinstance(node.b, IntImm):
-            weights[id(node.a)] = weights.get(id(node.a), 0) + weight * node.b.value
-        elif isinstance(node, Mul) and isinstance(node.a, IntImm):
-            weights[id(node.b)] = weights.get(id(node.b), 0) + weight * node.a.value
-        else:
-            atoms.append((interner.intern(node), weight))
+        for operand, factor in _addends(node, widened):
+            weights[id(operand)] = weights.get(id(operand), 0) + weight * factor
+    atoms = [n for n in nodes if type(n) is not IntImm and not _addends(n, widened)]
+    return Sum({n: weights[id(n)] for n in atoms if weights[id(n)]}, constant)
+
+
+def decompose(expr: PrimExpr, interner: Interner) -> Sum:
+    """``linear_sum`` with equal atoms as one."""
+    got = linear_sum(expr)
     terms: dict[PrimExpr, int] = {}
-    for atom, weight in reversed(atoms):
-        terms[atom] = terms.get(atom, 0) + weight
-    return Sum({a: c for a, c in terms.items() if c}, constant)
+    for atom, c in got.terms.items():
+        atom = interner.intern(atom)
+        terms[atom] = terms.get(atom, 0) + c
+    return Sum({a: c for a, c in terms.items() if c}, got.constant)
 
 
-def weighted(a: Sum, factor: int, b: Sum = Sum({}, 0), other: int = 0) -> Sum:
+def integer_sum(e: PrimExpr) -> Sum | None:
+    """``e`` as a sum, or None when it is no scalar integer or a number in the sum is no value of its type."""
+    kind = info(e.dtype)
+    if kind.lanes != 1 or kind.code not in ("int", "uint"):
+        return None
+    got = linear_sum(e)
+    low, high = int_range(e.dtype)
+    if not low < got.constant <= high or not all(low <= c <= high and -high <= c for c in got.terms.values()):
+        return None
+    return got
+
+
+def fits(value: Sum, dtype: str) -> bool:
+    """Whether the numbers of the sum are values of the type: sums that overflow stay as they are written."""
+    low, high = dtype_bound(dtype)
+    if not low <= value[1] <= high:
+        return False
+    for c in value[0].values():
+        if not low <= c <= high:
+            return False
+    return True
+
+
+def combine(a: Sum, b: Sum, sign: int) -> Sum:
+    """``a + sign * b``; neither changes."""
+    if not b[0]:
+        return Sum(a[0], a[1] + sign * b[1])
+    terms = dict(a[0])
+    for atom, c in b[0].items():
+        c = terms.get(atom, 0) + sign * c
+        if c:
+            terms[atom] = c
+        else:
+            del terms[atom]
+    return Sum(terms, a[1] + sign * b[1])
+
+
+def scaled(a: Sum, factor: int) -> Sum:
+    return Sum({atom: c * factor for atom, c in a[0].items()} if factor else {}, a[1] * factor)
+
+
+def weighted(a: Sum, factor: int, b: Sum, other: int) -> Sum:
     """``a * factor + b * other``."""
-    terms = {atom: c * factor for atom, c in a.terms.items()}
-    for atom, c in b.terms.items():
-        terms[atom] = terms.get(atom, 0) + c * other
-    return Sum({atom: c for atom, c in terms.items() if c}, a.constant * factor + b.constant * other)
+    return combine(scaled(a, factor), b, other) if other else scaled(a, factor)
+
+
+def written(value: Sum, dtype: str, order: Callable[[PrimExpr], Any] | None = None) -> PrimExpr:
+    """The expression of a sum: its terms sorted by ``order``, the constant last."""
+    items = list(value.terms.items())
+    if order is not None:
+        items.sort(key=lambda item: order(item[0]))
+    # A leading negative term would need a multiplication by -1: start from a positive one where there is one.
+    if items and items[0][1] < 0:
+        first = next((i for i, item in enumerate(items) if item[1] > 0), None)
+        if first is not None:
+            items.insert(0, items.pop(first))
+    total: PrimExpr | None = None
+    constant = value.constant
+    if items and items[0][1] < 0 and constant > 0:
+        total, constant = const(constant, dtype), 0
+    for atom, c in items:
+        if total is None:
+            total = multiply(atom, const(c, dtype))
+        elif c > 0:
+            total = Add(total, multiply(atom, const(c, dtype)))
+        else:
+            total = Sub(total, multiply(atom, const(-c, dtype)))
+    if total is None:
+        return const(constant, dtype)
+    if constant > 0:
+        return Add(total, const(constant, dtype))
+    return Sub(total, const(-constant, dtype)) if constant else total
 
 
 def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
@@ -88,20 +214,3 @@ def reduced(value: Sum) -> Sum:
     if common <= 1:
         return value
     return Sum({a: c // common for a, c in value.terms.items()}, -(-value.constant // common))
-
-
-def largest(value: Sum, analyzer: Analyzer) -> float:
-    """The largest value of the sum that the constant bounds of its atoms allow."""
-    total: float = value.constant
-    for atom, c in value.terms.items():
-        bound = analyzer.const_int_bound(atom)
-        end = bound.max_value if c > 0 else bound.min_value
-        if end in (bound.POS_INF, bound.NEG_INF):
-            return math.inf
-        total += c * end
-    return total
-
-
-def mentions(atoms: Iterable[PrimExpr], variables: set[Var], uses) -> bool:
-    """Whether an atom that is not itself one of the variables contains one."""
-    return any(not isinstance(atom, Var) and uses(atom, variables) for atom in atoms)

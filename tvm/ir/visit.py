@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from .node import Node
 
 
-def post_order(root: Node, known: Container[int] = ()) -> Iterator[Any]:
-    """Every node reachable through children, operands before users, each once; none of those whose ids are ``known``,
-    nor what is below them."""
+def post_order(
+    root: Any, known: Container[int] = (), operands: Callable[[Any], Sequence[Any]] | None = None
+) -> Iterator[Any]:
+    """Every node reachable through children, or through ``operands(node)`` where given, operands before users, each
+    once; none of those whose ids are ``known``, nor what is below them."""
     seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()
         if ready:
@@ -23,7 +25,7 @@ def post_order(root: Node, known: Container[int] = ()) -> Iterator[Any]:
             continue
         seen.add(key)
         stack.append((node, True))
-        for child in reversed(node.children()):
+        for child in reversed(node.children() if operands is None else operands(node)):
             if id(child) not in seen:
                 stack.append((child, False))
 

@@ -16,7 +16,7 @@ from ...error import InternalError, TVMError
 from ...ir.prim import Broadcast, BufferLoad, Call, IntImm, Let, PrimExpr, Ramp, Shuffle
 from ...ir.visit import pre_order
 from ...tir.stmt import BufferStore
-from ..linear import access_form, same
+from ..linear import access_form
 from . import expr as c_expr
 from .names import bare, clean
 
@@ -327,7 +327,7 @@ def _overlaps(p: CLike, stmt: BufferStore) -> bool:
             continue
         form = form or access_form(stmt.indices[0])
         other = access_form(node.indices[0])
-        if form.stride in (None, 0) or other.stride != form.stride or not same(form.base, other.base):
+        if form.stride in (None, 0) or other.stride != form.stride or other.base != form.base:
             return True
     return False
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from math import gcd
 
+from ...arith.sums import Sum
 from ...dtype import element, info, with_lanes
 from ...error import TVMError
 from ...ir.prim import BufferLoad, PrimExpr, Var
 from ...tir.stmt import BufferStore
-from ..linear import Access, Linear, access_form
+from ..linear import Access, access_form
 from .builder import Builder
 from .value import build_vector, extract, splat, value
 
@@ -39,12 +40,12 @@ def wide_value(b: Builder, node: PrimExpr) -> str:
     return b.op(f"{'sext' if info(node.dtype).is_int else 'zext'} {text} {got} to {b.index}")
 
 
-def sum_of(b: Builder, form: Linear) -> tuple[str | None, int]:
+def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
     """The part of a sum that is not known now (None if nothing is), and the number that is to be added to it."""
     constant = form.constant
     level, fixed_of, inner = b.level, b.constants, b.inner
     parts: list[tuple[int, str, int]] = []
-    for atom, scale in form.terms:
+    for atom, scale in form.terms.items():
         fixed = fixed_of.get(atom)
         if fixed is not None:
             constant += scale * fixed
@@ -69,7 +70,7 @@ def sum_of(b: Builder, form: Linear) -> tuple[str | None, int]:
     return total, constant
 
 
-def index_value(b: Builder, form: Linear) -> str:
+def index_value(b: Builder, form: Sum) -> str:
     """A sum as one operand of the index type."""
     total, constant = sum_of(b, form)
     if total is None:
@@ -81,7 +82,7 @@ def pointer_of(b: Builder, var: Var) -> str:
     return value(b, var)
 
 
-def address(b: Builder, var: Var, unit: str, form: Linear) -> str:
+def address(b: Builder, var: Var, unit: str, form: Sum) -> str:
     """A pointer to the element at ``form``; ``unit`` is the element's type. Numbers go into an offset of their own,
     so that neighbouring elements share everything else."""
     total, constant = sum_of(b, form)
@@ -95,14 +96,14 @@ def address(b: Builder, var: Var, unit: str, form: Linear) -> str:
     return pointer
 
 
-def alignment(b: Builder, var: Var, form: Linear, unit_bytes: int, natural: int) -> int:
+def alignment(b: Builder, var: Var, form: Sum, unit_bytes: int, natural: int) -> int:
     """Bytes the address is known to be a multiple of: elements of arguments are only naturally aligned."""
     base = b.alignment.get(var, 0)
     if base <= natural:
         return natural
     common = base
     constant = form.constant
-    for atom, scale in form.terms:
+    for atom, scale in form.terms.items():
         fixed = b.constants.get(atom)
         if fixed is None:
             common = gcd(common, scale * unit_bytes)
@@ -186,7 +187,7 @@ def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
     if access.base is not None:
         form, step = access.base, access.stride
         assert step is not None, "an index with a base has a stride"
-        return [address(b, data, unit, Linear(form.terms, form.constant + i * step)) for i in range(access.lanes)]
+        return [address(b, data, unit, Sum(form.terms, form.constant + i * step)) for i in range(access.lanes)]
     index = node.indices[0]
     vector = value(b, index)
     scalar = element(index.dtype)

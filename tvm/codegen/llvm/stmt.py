@@ -21,7 +21,6 @@ from ...tir.stmt import (
     Stmt,
     While,
 )
-from ..linear import same
 from . import memory as llvm_memory
 from . import parallel as llvm_parallel
 from .builder import Builder
@@ -89,7 +88,7 @@ def _is_same_element(b: Builder, node: PrimExpr, stmt: BufferStore, index) -> bo
     if node.indices[0] is stmt.indices[0]:
         return True
     other = llvm_memory.access_of(b, node.indices[0])
-    return other.stride == index.stride and other.lanes == index.lanes and same(other.base, index.base)
+    return other.base is not None and other == index
 
 
 def _let(b: Builder, stmt: LetStmt) -> Stmt:

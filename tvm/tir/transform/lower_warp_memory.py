@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
+from ...arith.sums import integer_sum
 from ...error import TVMError
 from ...ir import primop
 from ...ir.op import Op
@@ -19,7 +20,7 @@ from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, Stmt
-from .statement import StmtRewriter, as_sum
+from .statement import StmtRewriter
 from .tagged_memory import scope_of
 
 
@@ -76,7 +77,7 @@ class WarpLowerer(StmtRewriter):
         found: set[int] = set()
         for n in post_order(body):
             if isinstance(n, BufferStore) and n.buffer.data is var:
-                total = as_sum(self.analyzer.simplify(n.indices[0]))
+                total = integer_sum(self.analyzer.simplify(n.indices[0]))
                 found.add(abs(total.coefficient(self.thread.var)) if total is not None else 0)
         if len(found) != 1 or 0 in found:
             raise TVMError(

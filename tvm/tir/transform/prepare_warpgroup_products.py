@@ -7,6 +7,7 @@ are read. Products run beside the program; behind the last of them it waits, bef
 
 from __future__ import annotations
 
+from ...arith.sums import Sum, integer_sum, written
 from ...dtype import info
 from ...error import ScheduleError
 from ...ir import primop
@@ -15,7 +16,7 @@ from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var, const
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
-from .statement import StmtRewriter, Sum, as_sum, is_call
+from .statement import StmtRewriter, is_call
 
 PRODUCT, WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait"
 # Bytes of a piece and of a row, and how many rows there are before the pattern begins again.
@@ -33,16 +34,16 @@ def operands_of(body: Stmt) -> set[Var]:
 def swizzled(index: PrimExpr, size: int) -> PrimExpr:
     """Where the element at ``index`` lies; ``size`` is that of an element in bytes."""
     piece, row = PIECE // size, ROW // size
-    total = as_sum(index)
+    total = integer_sum(index)
     if total is None:
         return _moved(index, piece, row)
     # What is a multiple of the whole pattern does not change it.
     whole = row * ROWS
-    high = {k: t for k, t in total.terms.items() if t[1] % whole == 0}
-    low = {k: t for k, t in total.terms.items() if k not in high}
+    high = {a: c for a, c in total.terms.items() if c % whole == 0}
+    low = {a: c for a, c in total.terms.items() if c % whole}
     rest = total.constant % whole
-    inside = _moved(Sum(low, rest, total.dtype).build(), piece, row)
-    return Sum(high, total.constant - rest, total.dtype).build() + inside
+    inside = _moved(written(Sum(low, rest), index.dtype), piece, row)
+    return written(Sum(high, total.constant - rest), index.dtype) + inside
 
 
 def _moved(index: PrimExpr, piece: int, row: int) -> PrimExpr:

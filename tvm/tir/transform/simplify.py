@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...arith import Analyzer
+from ...arith.sums import Sum, integer_sum, written
 from ...dtype import info
 from ...ir import primop
 from ...ir.prim import (
@@ -45,7 +46,7 @@ from ..stmt import (
     no_op,
 )
 from .facts import analyzer_of
-from .statement import StmtRewriter, as_sum, has_effect, int_value, is_call
+from .statement import StmtRewriter, has_effect, int_value, is_call
 
 # Conditions inside an expression are assumed in their branches to this depth; beyond it a shared operand would be
 # simplified once per branch per level.
@@ -131,8 +132,8 @@ class Simplifier(StmtRewriter):
             return node
         if isinstance(node, Var):
             return self.values.get(node, node)
-        total = as_sum(node)
-        if total is not None and total.only_variables() and not any(a in self.values for a, _ in total.terms.values()):
+        total = integer_sum(node)
+        if total is not None and total.only_variables() and not any(a in self.values for a in total.terms):
             return self.ordered(node, total)
         if self.values:
             node = rewrite(node, lambda n: self.values.get(n) if isinstance(n, Var) else None)
@@ -144,13 +145,12 @@ class Simplifier(StmtRewriter):
         got = self.analyzer.simplify(node)
         if got.dtype != node.dtype:
             got = primop.cast(node.dtype, got)
-        total = as_sum(got)
+        total = integer_sum(got)
         return got if total is None else self.ordered(got, total)
 
-    def ordered(self, node: PrimExpr, total) -> PrimExpr:
+    def ordered(self, node: PrimExpr, total: Sum) -> PrimExpr:
         """The sum with its terms from the outermost loop to the innermost."""
-        keys = {id(a): self.term_depth(a) for a, c in total.terms.values() if c}
-        new = total.build(lambda atom: keys[id(atom)])
+        new = written(total, node.dtype, self.term_depth)
         return node if _same(node, new) else new
 
     def term_depth(self, atom: PrimExpr) -> int:
@@ -167,7 +167,7 @@ class Simplifier(StmtRewriter):
         if type(index) is Ramp:
             base = self.index(index.base)
             return index if base is index.base else Ramp(base, index.stride, index.lanes)
-        total = as_sum(index)
+        total = integer_sum(index)
         return index if total is None or len(total.terms) < 2 else self.ordered(index, total)
 
     def choice(self, node: PrimExpr):

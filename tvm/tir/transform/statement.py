@@ -1,14 +1,13 @@
-"""What the passes share: a statement rewriter with a method per statement type, and sums with integer coefficients."""
+"""What the passes share: a statement rewriter with a method per statement type, and questions about nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...dtype import info, int_range
 from ...ir import primop
 from ...ir.node import Node
-from ...ir.prim import Add, Call, IntImm, Mul, PrimExpr, Sub, Var, const
+from ...ir.prim import Call, IntImm, PrimExpr, Var
 from ...ir.visit import post_order, rewrite
 from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
@@ -63,93 +62,6 @@ def is_call(node: Any, *names: str) -> bool:
 
 def int_value(node: Any) -> int | None:
     return node.value if type(node) is IntImm else None
-
-
-class Sum:
-    """``constant + sum(coefficient * atom)``; atoms are told apart by identity and kept in order of appearance."""
-
-    __slots__ = ("terms", "constant", "dtype")
-
-    def __init__(self, terms: dict[int, tuple[PrimExpr, int]], constant: int, dtype: str):
-        self.terms = terms
-        self.constant = constant
-        self.dtype = dtype
-
-    def coefficient(self, atom: PrimExpr) -> int:
-        return self.terms.get(id(atom), (atom, 0))[1]
-
-    def without(self, atom: PrimExpr) -> Sum:
-        return Sum({k: t for k, t in self.terms.items() if t[0] is not atom}, self.constant, self.dtype)
-
-    def only_variables(self) -> bool:
-        return all(isinstance(atom, Var) for atom, _ in self.terms.values())
-
-    def build(self, order: Callable[[PrimExpr], Any] | None = None) -> PrimExpr:
-        """The expression, terms sorted by ``order``, the constant last."""
-        items = [t for t in self.terms.values() if t[1]]
-        if order is not None:
-            items.sort(key=lambda t: order(t[0]))
-        # A leading negative term would need a multiplication by -1: start from a positive one where there is one.
-        if items and items[0][1] < 0:
-            first = next((i for i, t in enumerate(items) if t[1] > 0), None)
-            if first is not None:
-                items.insert(0, items.pop(first))
-        total: PrimExpr | None = None
-        constant = self.constant
-        if items and items[0][1] < 0 and constant > 0:
-            total, constant = const(constant, self.dtype), 0
-        for atom, coefficient in items:
-            if total is None:
-                total = primop.multiply(atom, const(coefficient, self.dtype))
-            elif coefficient > 0:
-                total = Add(total, primop.multiply(atom, const(coefficient, self.dtype)))
-            else:
-                total = Sub(total, primop.multiply(atom, const(-coefficient, self.dtype)))
-        if total is None:
-            return const(constant, self.dtype)
-        if constant > 0:
-            return Add(total, const(constant, self.dtype))
-        return Sub(total, const(-constant, self.dtype)) if constant else total
-
-
-# Sums of more nodes than this are left alone: a chain of shared additions doubles at every level when flattened.
-_SUM_LIMIT = 400
-
-
-def as_sum(e: PrimExpr) -> Sum | None:
-    """``e`` as a sum over its non-linear parts, or None when it is not a scalar integer or is too large."""
-    kind = info(e.dtype)
-    if kind.lanes != 1 or kind.code not in ("int", "uint"):
-        return None
-    terms: dict[int, tuple[PrimExpr, int]] = {}
-    constant = 0
-    stack: list[tuple[PrimExpr, int]] = [(e, 1)]
-    budget = _SUM_LIMIT
-    while stack:
-        node, factor = stack.pop()
-        budget -= 1
-        if not budget:
-            return None
-        cls = type(node)
-        if cls is IntImm:
-            constant += factor * node.value
-        elif cls is Add:
-            stack.append((node.b, factor))
-            stack.append((node.a, factor))
-        elif cls is Sub:
-            stack.append((node.b, -factor))
-            stack.append((node.a, factor))
-        elif cls is Mul and type(node.b) is IntImm:
-            stack.append((node.a, factor * node.b.value))
-        elif cls is Mul and type(node.a) is IntImm:
-            stack.append((node.b, factor * node.a.value))
-        else:
-            old = terms.get(id(node))
-            terms[id(node)] = (node, factor + (old[1] if old else 0))
-    low, high = int_range(e.dtype)
-    if not all(low <= c <= high and -high <= c for _, c in terms.values()) or not low < constant <= high:
-        return None
-    return Sum(terms, constant, e.dtype)
 
 
 def uses_any(node: Node, variables: Iterable[Var]) -> bool:

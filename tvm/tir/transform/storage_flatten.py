@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...arith.sums import integer_sum
 from ...dtype import info, with_lanes
 from ...error import TVMError
 from ...ir import primop
@@ -46,7 +47,7 @@ from ..stmt import (
     Prefetch,
     Stmt,
 )
-from .statement import StmtRewriter, as_sum, int_value
+from .statement import StmtRewriter, int_value
 
 _INT32_MAX = (1 << 31) - 1
 # Prefetches of a region that are written out one by one rather than in loops.
@@ -400,10 +401,8 @@ def _literal(e: PrimExpr) -> int | None:
     """The value of ``e`` once like terms are collected, if it is a number."""
     if isinstance(e, Cast):
         e = e.value
-    got = as_sum(e)
-    if got is None or any(c for _, c in got.terms.values()):
-        return None
-    return got.constant
+    got = integer_sum(e)
+    return None if got is None or got.terms else got.constant
 
 
 def _text(values) -> str:

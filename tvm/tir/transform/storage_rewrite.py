@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...arith import Analyzer
+from ...arith.sums import integer_sum
 from ...dtype import info
 from ...ir import primop
 from ...ir.node import Node
@@ -23,7 +24,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqStmt, Stmt, While
 from .lower_tvm_builtin import STACK_BYTES
-from .statement import StmtRewriter, as_sum, int_value, uses_any
+from .statement import StmtRewriter, int_value, uses_any
 from .storage_flatten import product
 from .tagged_memory import check_tagged_memory, constant_bytes, scope_of
 
@@ -272,11 +273,10 @@ def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
 def same_index(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, Ramp) and isinstance(b, Ramp):
         return a.lanes == b.lanes and same_index(a.stride, b.stride) and same_index(a.base, b.base)
-    x, y = as_sum(a), as_sum(b)
+    x, y = integer_sum(a), integer_sum(b)
     if x is None or y is None or x.constant != y.constant:
         return False
-    left = {k: c for k, (_, c) in x.terms.items() if c}
-    return left == {k: c for k, (_, c) in y.terms.items() if c} or structural_equal(a, b)
+    return x.terms == y.terms or structural_equal(a, b)
 
 
 def visits_once(index: PrimExpr, loops: list[For]) -> bool:
@@ -286,7 +286,7 @@ def visits_once(index: PrimExpr, loops: list[For]) -> bool:
         if int_value(index.stride) != 1:
             return False
         width, index = index.lanes, index.base
-    total = as_sum(index)
+    total = integer_sum(index)
     if total is None:
         return False
     if width == 1 and any(int_value(loop.extent) is None for loop in loops):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ...arith.sums import integer_sum
 from ...error import ScheduleError
 from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
@@ -18,7 +19,7 @@ from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt, While, seq
-from .statement import StmtRewriter, as_sum, is_call
+from .statement import StmtRewriter, is_call
 from .tagged_memory import scope_of
 
 
@@ -71,7 +72,7 @@ class SyncPlanner:
 
     def own_element(self, index: PrimExpr) -> bool:
         """Whether each thread of the block has an element of its own at this index."""
-        total = as_sum(index)
+        total = integer_sum(index)
         if total is None:
             return False
         digits = []
@@ -88,7 +89,7 @@ class SyncPlanner:
                 return False
             reach = step * extent
         # Other terms must not carry one thread's element into another's.
-        return bool(digits) and all(c % reach == 0 for a, c in total.terms.values() if a not in self.threads)
+        return bool(digits) and all(c % reach == 0 for a, c in total.terms.items() if a not in self.threads)
 
     def conflict(self, earlier: list[Access], later: list[Access], carried: bool = False) -> bool:
         for a in earlier:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arith.sums import integer_sum, written
 from ...dtype import info, with_lanes
 from ...error import TVMError
 from ...ir import primop
@@ -50,7 +51,7 @@ from ..stmt import (
     While,
 )
 from .loop_partition import conjuncts
-from .statement import StmtRewriter, as_sum, has_effect, int_value, is_call
+from .statement import StmtRewriter, has_effect, int_value, is_call
 
 
 class NoVectorForm(Exception):
@@ -189,13 +190,13 @@ class Vectorizer(StmtRewriter):
         if not is_call(condition, "tir.likely") or not isinstance(condition.args[0], LT):
             return None
         low = int_value(self.low)
-        got = as_sum(condition.args[0].b - condition.args[0].a)
+        got = integer_sum(condition.args[0].b - condition.args[0].a)
         if low is None or got is None:
             return None
-        terms = {n: c for n, c in got.terms.values() if c}
-        if terms.pop(self.var, 0) != -1 or any(self.varies(n) for n in terms):
+        rest = got.without(self.var)
+        if got.coefficient(self.var) != -1 or any(self.varies(n) for n in rest.terms):
             return None
-        if terms:
+        if rest.terms:
             if not isinstance(condition.args[0].b, IntImm):
                 # Of sizes known only at run time LoopPartition has made loops of their own: here is what is left over.
                 return None
@@ -303,14 +304,14 @@ class Vectorizer(StmtRewriter):
 
     def linear(self, node: PrimExpr) -> PrimExpr | None:
         """A sum in which only the loop variable differs between lanes is a ramp."""
-        total = as_sum(node)
+        total = integer_sum(node)
         if total is None:
             return None
         step = total.coefficient(self.var)
         rest = total.without(self.var)
-        if not step or any(self.new(atom) is not atom for atom, _ in rest.terms.values()):
+        if not step or any(self.new(atom) is not atom for atom in rest.terms):
             return None
-        base = rest.build()
+        base = written(rest, node.dtype)
         if int_value(self.low) != 0:
             base = base + self.low * step
         return Ramp(base, const(step, node.dtype), self.lanes)
