@@ -50,17 +50,34 @@ def test_a_window_of_three_by_three_with_constant_weights_is_rewritten(rng):
 
 
 @pytest.mark.parametrize("options", [
-    {"kernel": 1}, {"kernel": 5, "padding": (2, 2, 2, 2)}, {"strides": (2, 2)}, {"dilation": (2, 2)},
-    {"constant": False}, {"channels": 16, "filters": 16, "size": 5},
+    {"kernel": 1}, {"kernel": 5, "padding": (2, 2, 2, 2)}, {"strides": (2, 2)}, {"constant": False},
+    # Most of such windows meets padding, which direct convolution skips.
+    {"dilation": (12, 12), "padding": (12, 12, 12, 12)}, {"strides": (2, 2), "dilation": (2, 2)},
+    {"channels": 16, "filters": 16, "size": 5},
 ], ids=str)  # fmt: skip
 def test_other_convolutions_stay(options, rng):
     assert NAME not in operators(rewritten(convolution(rng, **options)))
 
 
-@pytest.mark.parametrize("padding", [(1, 1, 1, 1), (0, 0, 0, 0), (0, 1, 2, 1)])
-def test_results_stay(padding, rng, monkeypatch):
+@pytest.mark.parametrize("dilation", [(2, 2), (4, 4), (2, 3), (1, 2)], ids=str)
+def test_a_dilated_window_is_done_on_every_so_many_pixels(dilation, rng):
+    mod = convolution(rng, 128, 128, 32, padding=(*dilation, *dilation), dilation=dilation)
+    got = rewritten(mod)
+    call = next(n for n in post_order(got["main"].body) if isinstance(n, relay.Call) and n.op.name == NAME)
+    images = dilation[0] * dilation[1]
+    assert [int(d) for d in call.args[0].checked_type.shape] == [images, 8, *(-(-32 // d) for d in dilation), 16]
+    assert list(call.attrs.padding) == [1, 1, 1, 1]
+    assert got["main"].body.checked_type == relay.transform.InferType()(mod)["main"].body.checked_type
+
+
+@pytest.mark.parametrize("padding, dilation", [
+    ((1, 1, 1, 1), (1, 1)), ((0, 0, 0, 0), (1, 1)), ((0, 1, 2, 1), (1, 1)), ((2, 2, 2, 2), (2, 2)),
+    ((0, 0, 0, 0), (2, 2)), ((3, 3, 3, 3), (3, 2)), ((1, 4, 5, 0), (4, 3)), ((7, 1, 0, 9), (1, 5)),
+    ((16, 16, 16, 16), (16, 16)), ((2, 0, 9, 31), (14, 13)),
+], ids=str)  # fmt: skip
+def test_results_stay(padding, dilation, rng, monkeypatch):
     monkeypatch.setattr(winograd, "plan", lambda *problem: (4, 2))
-    mod = convolution(rng, padding=padding)
+    mod = convolution(rng, padding=padding, dilation=dilation)
     data = rng.standard_normal((1, 2, 29, 29, 16)).astype("float32")
     results = []
     for disabled in ([], ["WinogradConv2D"]):

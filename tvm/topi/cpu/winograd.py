@@ -61,13 +61,15 @@ def problem_of(op: ComputeOp) -> Problem:
 
 
 def plan(
-    batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine
+    batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine,
+    direct: float | None = None,
 ) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group that a convolution 3x3 to ``height`` x ``width`` pixels
-    wants; None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters."""
+    wants; None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters,
+    ``direct`` are the cycles of a direct convolution that is not that of these sizes."""
     sizes = (batch, channels, filters, height, width)
     (cycles, vectors), tile = min((group(sizes, blocks, tile, machine), tile) for tile in TRANSFORM_CYCLES)
-    if cycles * MARGIN > direct_cycles(*sizes, blocks[1], machine):
+    if cycles * MARGIN > (direct_cycles(*sizes, blocks[1], machine) if direct is None else direct):
         return None
     return tile, vectors
 
@@ -92,13 +94,20 @@ def group_sizes(vectors: int) -> list[int]:
 
 
 def direct_cycles(
-    batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine
+    batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine,
+    share: float = 1.0,
 ) -> float:
-    """Direct convolution: two vectors of products a cycle most of the time, and its weights once from memory."""
-    products = batch * height * width * 9 * channels * (filters // out_block)
+    """Direct convolution: two vectors of products a cycle most of the time, and its weights once from memory; ``share``
+    are the products that meet data."""
+    products = batch * height * width * 9 * channels * (filters // out_block) * share
     weights = 36 * channels * filters
     traffic = weights / MEMORY_BYTES + weights / machine.threads / THIRD_CACHE_BYTES
     return _overlapped(products / 2 / 0.9 / machine.threads, traffic)
+
+
+def copy_cycles(elements: int) -> float:
+    """Elements that are read and written once more."""
+    return 8 * elements / MEMORY_BYTES
 
 
 def _overlapped(work: float, traffic: float) -> float:

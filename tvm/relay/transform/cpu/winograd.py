@@ -1,20 +1,24 @@
 """Convolutions 3x3 with stride 1 over blocked channels by Winograd's algorithm, where an estimate says that it pays.
 
-The weights are constants, and are transformed here.
+The weights are constants, and are transformed here. A dilated convolution is done on its phases.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from ....ir.module import IRModule
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu import winograd as template
+from ....topi.cpu.taps import Taps, share_left
 from ....topi.nn.winograd import transform_filters
 from ....topi.schedule.cpu import Machine
 from ...expr import Call, Constant, Function
 from ...op.nn.winograd import contrib_conv2d_winograd_nchwc
 from ..fold_scale_axis import whole_numbers
 from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
+from .phases import Phases, join, part
 
 
 class Winograd:
@@ -35,14 +39,33 @@ class Winograd:
         k, out = float_shape(kernel.checked_type_), float_shape(node.checked_type_)
         if k is None or out is None or isinstance(attrs.padding, str) or attrs.groups != 1:
             return None
-        if k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1) or tuple(attrs.dilation) != (1, 1):
+        x = float_shape(data.checked_type_)
+        if x is None or k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1):
             return None
-        found = template.plan(out[0], k[1] * k[4], k[0] * k[5], out[2], out[3], (k[4], k[5]), self.machine)
+        sides = [Phases(*side) for side in zip(x[2:4], out[2:4], attrs.padding, attrs.dilation)]
+        found = self.plan(k, x, out, sides)
         if found is None:
             return None
-        made = self.transformed(kernel, *found)
-        logical = attrs.get("logical")
-        return contrib_conv2d_winograd_nchwc(data, made, attrs.padding, attrs.out_dtype, logical and logical[:2])
+        made, logical = self.transformed(kernel, *found), attrs.get("logical")
+        around = [*(s.before for s in sides), *(s.after(3) for s in sides)]
+        images = contrib_conv2d_winograd_nchwc(
+            part(data, x, sides), made, around, attrs.out_dtype, logical and logical[:2]
+        )
+        return join(images, out, sides)
+
+    def plan(
+        self, k: tuple[int, ...], x: tuple[int, ...], out: tuple[int, ...], sides: list[Phases]
+    ) -> tuple[int, int] | None:
+        """The size of a tile and the vectors of filters in a group, for the phases of a dilated convolution as well."""
+        channels, filters, phases = k[1] * k[4], k[0] * k[5], prod(s.count for s in sides)
+        window = [Taps(s.results, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
+        direct = template.direct_cycles(
+            out[0], channels, filters, out[2], out[3], k[5], self.machine, share_left(window, (1, 1))
+        )
+        if phases > 1:
+            direct -= template.copy_cycles(prod(x) + prod(out))
+        sizes = (out[0] * phases, channels, filters, *(s.made for s in sides))
+        return template.plan(*sizes, (k[4], k[5]), self.machine, direct)
 
     def transformed(self, kernel: Constant, tile: int, vectors: int) -> Constant:
         """The kernel OIHW<i>i<o>o for tiles and groups of a size, once for all its users."""

@@ -1,0 +1,79 @@
+"""A dilated convolution as plain ones: results that are a multiple of the dilation apart read every such element of the
+data and no other. Each of these phases is an image of its own, so all of them are a batch.
+
+Data and results have channels in blocks (NCHW<c>c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...expr import RelayExpr
+from ...op import transform
+from ...op.nn import space
+
+
+class Phases(NamedTuple):
+    """One dimension: elements of the data, results, the padding in front, and the dilation, which is the number of
+    phases."""
+
+    size: int
+    results: int
+    padding: int
+    count: int
+
+    @property
+    def front(self) -> int:
+        """Zeros that are put in front of the data where its padding is no whole number in every phase."""
+        return self.padding if self.padding % self.count else 0
+
+    @property
+    def length(self) -> int:
+        """Elements of the data in a phase; those that are missing in the last ones are zeros."""
+        return -(-(self.front + self.size) // self.count)
+
+    @property
+    def made(self) -> int:
+        """Results of a phase; the last ones may have one too many."""
+        return -(-self.results // self.count)
+
+    @property
+    def before(self) -> int:
+        """Padding in front of a phase."""
+        return (self.padding - self.front) // self.count
+
+    def after(self, taps: int) -> int:
+        """Padding behind a phase with a window of so many taps."""
+        return self.made + taps - 1 - self.length - self.before
+
+
+def part(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
+    """Data of ``shape`` with its phases in the batch."""
+    if all(s.count == 1 for s in sides):
+        return data
+    n, c, _, _, block = shape
+    (h, w), (rows, columns) = ([s.count for s in sides], [s.length for s in sides])
+    ends = [(s.front, s.length * s.count - s.size - s.front) for s in sides]
+    if any(any(end) for end in ends):
+        data = space.pad(data, ((0, 0), (0, 0), *ends, (0, 0)))
+    data = transform.reshape(data, (n, c, rows, h, columns, w, block))
+    data = transform.transpose(data, (0, 3, 5, 1, 2, 4, 6))
+    return transform.reshape(data, (n * h * w, c, rows, columns, block))
+
+
+def join(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
+    """The result of ``shape`` whose phases are in the batch."""
+    if all(s.count == 1 for s in sides):
+        return result
+    n, c, height, width, block = shape
+    (h, w), (rows, columns) = ([s.count for s in sides], [s.made for s in sides])
+    result = transform.reshape(result, (n, h, w, c, rows, columns, block))
+    result = transform.transpose(result, (0, 3, 4, 1, 5, 2, 6))
+    result = transform.reshape(result, (n, c, rows * h, columns * w, block))
+    if (rows * h, columns * w) == (height, width):
+        return result
+    return transform.strided_slice(result, (0, 0), (height, width), axes=(2, 3))
+
+
+__all__ = ["Phases", "join", "part"]
