@@ -301,5 +301,5 @@ def test_half_precision_products_keep_single_precision_sums_until_the_end():
     np.testing.assert_array_equal(run(given, np.ones((4, 2049), "float16")).numpy(), np.full((1, 4), 2, "float16"))
     with tvm.transform.PassContext(opt_level=0):
         new, _ = relay.optimize(mod, "llvm")
-    products = [n for n in tvm.ir.visit.post_order(new["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.dense"]
-    assert [n.checked_type.dtype for n in products] == ["float32"]
+    found = [n for n in tvm.ir.visit.post_order(new["main"]) if isinstance(n, relay.Call) and n.op.name == "nn.dense"]
+    assert [n.checked_type.dtype for n in found] == ["float32"]
