@@ -107,3 +107,56 @@ def test_regions_and_their_parameters_are_numbered_by_their_inputs():
     assert names == ["main", "tvmgen_default_acme_main_0", "tvmgen_default_acme_main_2"]
     assert [p.name_hint for p in mod["tvmgen_default_acme_main_0"].params] == ["acme_0_i0", "acme_0_i1"]
     assert [p.name_hint for p in mod["tvmgen_default_acme_main_2"].params] == ["acme_2_i0"]
+
+
+def marked(compiler, *values):
+    return [relay.annotation.compiler_begin(v, compiler) for v in values]
+
+
+def test_names_of_regions_are_identifiers():
+    x = relay.var("x", shape=(3,))
+    body = relay.annotation.compiler_end(relay.abs(*marked("odd-name++", x)), "odd-name++")
+    mod = transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], body)))
+    assert "tvmgen_default_odd_name___main_0" in [v.name_hint for v in mod.functions]
+
+
+def test_tuples_of_constants_go_with_their_region():
+    x = relay.var("x", shape=(3,))
+    pair = relay.Tuple([relay.const(np.ones(3, "float32")), relay.const(np.zeros(3, "float32"))])
+    joined = relay.concatenate(marked("toy", pair)[0], 0)
+    body = relay.annotation.compiler_end(relay.concatenate([joined, *marked("toy", x)], 0), "toy")
+    mod = transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], body)))
+    assert len(mod["tvmgen_default_toy_main_0"].params) == 1
+
+
+def test_a_region_with_several_results_gives_one_flat_tuple():
+    x = relay.var("x", shape=(4, 3))
+    parts = relay.split(*marked("toy", x), 2).astuple()
+    first = relay.abs(relay.TupleGetItem(parts, 0))
+    whole, one = (relay.annotation.compiler_end(e, "toy") for e in (parts, first))
+    both = relay.Tuple([relay.TupleGetItem(whole, 1), relay.nn.relu(one)])
+    mod = transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], both)))
+    result = mod["tvmgen_default_toy_main_0"].ret_type
+    assert [type(f).__name__ for f in result.fields] == ["TensorType"] * 3
+    value = np.arange(-6, 6, dtype="float32").reshape(4, 3)
+    inlined = transform.Inline()(mod)
+    got = relay.create_executor("debug", mod=inlined).evaluate()(value)
+    np.testing.assert_array_equal(got[0].numpy(), value[2:])
+    np.testing.assert_array_equal(got[1].numpy(), np.abs(value[:2]))
+
+
+def test_a_compiler_may_optimize_its_regions():
+    tvm.register_func("relay.ext.folding.optimize", transform.FoldConstant(), override=True)
+    x, one = relay.var("x", shape=(2,)), relay.const(np.ones(2, "float32"))
+    body = relay.annotation.compiler_end(relay.add(*marked("folding", one, one)), "folding") * x
+    mod = transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], body)))
+    found = mod["tvmgen_default_folding_main_0"]
+    assert isinstance(found.body, relay.Constant) and found.attrs["Compiler"] == "folding"
+
+
+def test_inlining_keeps_kernels_whole():
+    x = relay.var("x", shape=(2,))
+    body = relay.annotation.compiler_end(relay.abs(*marked("toy", x)), "toy")
+    mod = transform.Inline()(transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], body))))
+    assert [v.name_hint for v in mod.functions] == ["main"]
+    assert mod["main"].body.op.attrs["Compiler"] == "toy"

@@ -246,7 +246,7 @@ REFUSALS = {
         [tensor(1), tensor(1)],
         "NCHW or NHWC",
     ),
-    "roi_pool": (lambda x, r: relay.vision.roi_pool(x, r, 2, 1.0, layout="NHWC"), [tensor(1), tensor(1)], "NCHW"),
+    "roi_pool": (lambda x, r: relay.vision.roi_pool(x, r, 2, 1.0, layout="NCHW4c"), [tensor(1), tensor(1)], "NCHW"),
     "yolo": (lambda x: relay.vision.yolo_reorg(x, 2), [tensor(1, 3, 4, 4)], "do not divide by a stride"),
 }
 

@@ -59,6 +59,14 @@ CASES = {
     "transpose and pool": (lambda x: relay.nn.max_pool2d(relay.transpose(x, (0, 2, 3, 1)), 2, layout="NHWC"), [X]),
     "where": (lambda x, y: relay.where(relay.greater(x, y), x, relay.const(1.0)), [X, X]),
     "depth_to_space": (lambda x: relay.nn.depth_to_space(x, 2), [X]),
+    "argmax": (lambda x: relay.argmax(x, (2, 3)), [X]),
+    "argmin of a row": (lambda x: relay.argmin(x, (3,), True), [X]),
+    "squeeze": (lambda x: relay.squeeze(x, [-2]), [f32(2, 8, 1, 5)]),
+    "squeeze of all": (relay.squeeze, [f32(1, 8, 1, 5)]),
+    "squeeze of none": (lambda x: relay.squeeze(x, []), [f32(2, 8, 1, 5)]),
+    "l2_normalize": (lambda x: relay.nn.l2_normalize(x, 0.001, [2, 3]), [X]),
+    "topk": (lambda x: relay.topk(x, 2, 2), [X]),
+    "topk of values": (lambda x: relay.topk(x, 2, 3, "values"), [X]),
 }
 
 
@@ -124,7 +132,8 @@ def test_channels_in_blocks(name):
 
 
 # Operators that have a meaning for blocks that are filled up.
-UNFILLED = ("exp", "split", "strided_slice of channels", "slice by uneven lists")
+UNFILLED = ("exp", "split", "strided_slice of channels", "slice by uneven lists", "argmax", "argmin of a row",
+            "squeeze", "squeeze of all", "squeeze of none", "l2_normalize", "topk", "topk of values")  # fmt: skip
 FILLED = [n for n in ALL if n not in WHOLE and n not in UNFILLED]
 
 
@@ -148,6 +157,9 @@ def test_blocks_of_odd_parts():
         relay.strided_slice(x, [2], [6], axes=[1]),
         relay.nn.pad(x, ((0, 0), (1, 0), (0, 0), (0, 0))),
         relay.sum(x, (1,), True),
+        relay.argmax(x, (1,)),
+        relay.nn.l2_normalize(x, 0.001, [1]),
+        relay.topk(x, 1, 1),
     ):
         assert follow(made, x, "NCHW", "NCHW4c") is None
 
@@ -165,3 +177,9 @@ def test_a_transpose_of_held_data_moves_nothing():
     followed = follow(y, x, "NCHW", "NCHW4c")
     assert [n.op.name for n in own_nodes(followed) if isinstance(n, relay.Call)] == [
         "layout_transform", "nn.relu", "layout_transform"]  # fmt: skip
+
+
+def test_places_in_a_plane_that_is_turned_are_not_followed():
+    x = relay.var("x", shape=(1, 8, 2, 3))
+    assert follow(relay.argmax(x, (2, 3)), x, "NCHW", "NWHC") is None
+    assert follow(relay.argmax(x, (2, 3)), x, "NCHW", "NHWC") is not None

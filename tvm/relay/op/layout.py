@@ -61,12 +61,22 @@ def is_blocked(layout: str) -> bool:
     return bool(blocks(layout))
 
 
+def totals(shape, layout: str) -> dict[str, Any]:
+    """The sizes of whole dimensions; a tensor of fewer dimensions has the last ones."""
+    found: dict[str, Any] = {}
+    for letter, size in zip(reversed(letters(layout)), reversed(shape)):
+        found[letter.upper()] = found.get(letter.upper(), 1) * size
+    return found
+
+
 def is_filled(t: Any, old: str, new: str) -> bool:
     """Whether a tensor, or one of a tuple, has blocks that are filled up in the new layout."""
     if isinstance(t, TupleType):
         return any(is_filled(f, old, new) for f in t.fields)
-    shape = dict(zip(letters(old), dims(t)))
-    return len(letters(old)) == len(dims(t)) and any(shape[c] % size for c, size in blocks(new).items())
+    if len(letters(old)) != len(dims(t)):
+        return False
+    shape = totals(dims(t), old)
+    return any(shape[c] % size for c, size in blocks(new).items())
 
 
 def without(layout: str, gone: set[str]) -> str:
@@ -103,11 +113,21 @@ def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
         if all(d == 1 for d in shape) and not (lone and len(shape) == len(letters(old))):
             inputs.append(None)
             continue
-        named = dict(zip(reversed(letters(old)), reversed(shape)))
+        named = totals(shape, old)
         single = {c for c in blocks(new) if named.get(c, 1) == 1}
         inputs.append("".join(f"{1 if letter.upper() in single else size}{letter}" if size else letter
                               for letter, size in parts(new)))  # fmt: skip
     return LayoutChange(inputs, new, _changed(attrs))
+
+
+def divides_alike(rule, types, old: str) -> bool:
+    """Whether a call over tensors that are in blocks already may have other blocks: it works element by element, and
+    each tensor has one element along a divided dimension or as many as the others."""
+    shapes = [dims(t) for t in types if not isinstance(t, TupleType)]
+    if rule not in (same, broadcast) or any(len(s) != len(letters(old)) for s in shapes) or len(shapes) < len(types):
+        return False
+    sizes = [totals(s, old) for s in shapes]
+    return all(s[c] in (1, max(t[c] for t in sizes)) for s in sizes for c in blocks(old))
 
 
 def by_name(key: str, *others: str):
@@ -120,6 +140,12 @@ def by_name(key: str, *others: str):
         return LayoutChange([new] + [None] * (len(types) - 1), new, _changed(attrs, **{key: new}, **more))
 
     return rule
+
+
+def window(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """As ``by_name``; the offsets of a deformable convolution have the layout of its data."""
+    found = by_name("data_layout", "out_layout")(attrs, types, old, new)
+    return None if found is None else found._replace(inputs=[new, new, None])
 
 
 def unblocked(rule):
@@ -204,6 +230,11 @@ def _even_bounds(attrs, sizes: list) -> list[tuple[int, int, int]] | None:
 def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
     """A range along some axes; along blocks, whole blocks."""
     shape, names = dims(types[0]), letters(old)
+    if attrs.axes is None and not is_blocked(new):
+        bounds = _even_bounds(attrs, list(shape))
+        if bounds is not None:
+            begin, end, strides = zip(*[bounds[names.index(c)] for c in letters(new)])
+            return LayoutChange([new], new, _changed(attrs, begin=begin, end=end, strides=strides))
     count = max(len(attrs.begin), len(attrs.end), len(attrs.strides))
     axes = range(count) if attrs.axes is None else normalize_axes(attrs.axes, len(names))
     bounds = _even_bounds(attrs, [shape[a] for a in axes])
@@ -251,6 +282,63 @@ def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
     return LayoutChange([new], without(new, gone), changed, without(old, gone))
 
 
+def placed(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """As ``reduced``, where the result says where an element is: reduced axes must keep their order."""
+    found = reduced(attrs, types, old, new)
+    return found if found is not None and list(found.attrs["axis"]) == sorted(found.attrs["axis"]) else None
+
+
+def squeezed(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Dimensions of size one go; the rest keeps the order of the new layout."""
+    names, shape = letters(old), dims(types[0])
+    one = [i for i, d in enumerate(shape) if isinstance(d, int) and d == 1]
+    axes = one if attrs.axis is None else normalize_axes(attrs.axis, len(names))
+    gone = {names[a] for a in axes}
+    if gone & set(blocks(new)):
+        return None
+    changed = _changed(attrs, axis=tuple(letters(new).index(names[a]) for a in axes))
+    return LayoutChange([new], without(new, gone), changed, without(old, gone))
+
+
+def along_axes(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Axes are an attribute; the result has the shape of the data."""
+    axes = range(len(letters(old))) if attrs.axis is None else attrs.axis
+    places = [_place(a, old, new) for a in axes]
+    return None if None in places else LayoutChange([new], new, _changed(attrs, axis=tuple(places)))
+
+
+def ranked(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Along an axis, values and where they were: one of them, or both."""
+    found = along_axis(attrs, types, old, new)
+    return found._replace(output=(new, new)) if found is not None and attrs.ret_type == "both" else found
+
+
+def cut_alike(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Both tensors in the new layout, the axes along which one is cut as the other."""
+    if attrs.axes is None:
+        return None if is_blocked(new) else LayoutChange([new, new], new, _changed(attrs))
+    places = [_place(a, old, new) for a in attrs.axes]
+    return None if None in places else LayoutChange([new, new], new, _changed(attrs, axes=tuple(places)))
+
+
+def quantized_pair(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """Two tensors that are broadcast, and numbers; an axis along which numbers differ moves."""
+    found = broadcast(attrs, types[:2], old, new)
+    axes = {}
+    if any(len(dims(t)) for t in types[2:]):
+        places = [_place(a, old, new) for a in (attrs.lhs_axis, attrs.rhs_axis)]
+        if None in places or any(len(dims(t)) != len(letters(old)) for t in types[:2]):
+            return None
+        axes = dict(zip(("lhs_axis", "rhs_axis"), places))
+    return LayoutChange(found.inputs + [None] * (len(types) - 2), new, _changed(attrs, **axes))
+
+
+def quantized_joined(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """As ``joined``; numbers stay as they are."""
+    found = joined(attrs, types, old, new)
+    return None if found is None else found._replace(inputs=[new] + [None] * (len(types) - 1))
+
+
 def padded(attrs, types, old: str, new: str) -> LayoutChange | None:
     """One pair of widths for each dimension; none along blocks."""
     widths = dict(zip(letters(old), attrs.pad_width))
@@ -284,11 +372,13 @@ _POOLS = [f"nn.{kind}_pool{n}d" for n in (1, 2, 3)
 
 RULES = (
     (by_name("data_layout", "out_layout"), ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose",
-                                            "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.deformable_conv2d",
-                                            "qnn.conv2d", "qnn.conv2d_transpose")),
+                                            "nn.conv2d_transpose", "nn.conv3d_transpose", "qnn.conv2d",
+                                            "qnn.conv2d_transpose")),
+    (window, ("nn.deformable_conv2d",)),
     (by_name("layout", "out_layout"), _POOLS),
     (by_name("layout"), ("nn.upsampling", "nn.upsampling3d", "image.resize1d", "image.resize2d", "image.resize3d")),
-    (unblocked(by_name("layout")), ("nn.depth_to_space", "nn.space_to_depth", "image.grid_sample")),
+    (unblocked(by_name("layout")), ("nn.depth_to_space", "nn.space_to_depth", "image.grid_sample", "vision.roi_align",
+                                     "vision.roi_pool")),
     (along_axis, ("nn.layer_norm", "nn.instance_norm", "nn.group_norm", "nn.softmax", "nn.log_softmax",
                   "nn.fast_softmax", "nn.lrn", "qnn.quantize", "qnn.dequantize", "qnn.requantize")),
     (batch_norm, ("nn.batch_norm",)),
@@ -298,6 +388,13 @@ RULES = (
     (cut, ("split",)),
     (sliced, ("strided_slice",)),
     (taken, ("take",)),
+    (placed, ("argmax", "argmin")),
+    (squeezed, ("squeeze",)),
+    (along_axes, ("nn.l2_normalize",)),
+    (ranked, ("topk",)),
+    (cut_alike, ("slice_like",)),
+    (quantized_pair, ("qnn.add", "qnn.subtract", "qnn.mul")),
+    (quantized_joined, ("qnn.concatenate",)),
     (reduced, ("sum", "mean", "max", "min", "prod", "variance", "all", "any")),
     (padded, ("nn.pad", "nn.mirror_pad")),
     (same, ("nn.dropout", "zeros_like", "ones_like", "copy")),
@@ -323,6 +420,10 @@ FILLED = (
 )  # fmt: skip
 
 
+# Operators that do not follow one input: all of theirs must have the layout, or they must be asked for.
+FOLLOWS = {"slice_like": "all", "vision.roi_align": "none", "vision.roi_pool": "none"}
+
+
 def install() -> None:
     """Write the rules into the records; operators element by element have theirs from their pattern."""
     for rule, names in RULES:
@@ -339,6 +440,8 @@ def install() -> None:
     for name in FILLED:
         if name in OPS:
             OPS[name].attrs.setdefault("layout_filled", lambda args: True)
+    for name, which in FOLLOWS.items():
+        OPS[name].attrs.setdefault("layout_follows", which)
     OPS["divide"].attrs.setdefault("layout_filled", _divided)
 
 

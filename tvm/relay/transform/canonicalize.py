@@ -6,7 +6,7 @@ from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
-from ...ir.transform import PassContext
+from ...ir.transform import PASSES, PassContext
 from ..expr import Call, Constant, Function
 from ..infer import dims
 from ..op import tensor, transform
@@ -76,5 +76,7 @@ def CanonicalizeCast() -> RelayFunctionPass:
 
     return canonicalize
 
+
+PASSES.register("CanonicalizeOps", CanonicalizeOps)
 
 __all__ = ["CanonicalizeCast", "CanonicalizeOps"]

@@ -11,6 +11,7 @@ from ...ir.transform import PassContext
 from ..expr import Call, Function, RelayExpr
 from ..infer import dims, infer_function
 from ..op.layout import blocks, is_blocked, is_filled
+from ..op.nn import packed
 from ..op.nn.convolution import filters_in_front, without_blocks
 from ..op.record import CallAttrs
 from .function_pass import RelayFunctionPass, function_pass, is_call
@@ -21,11 +22,14 @@ KERNELS = {
     "NCHW": "OIHW",
     "NHWC": "HWIO",
     "HWCN": "HWIO",
+    "HWNC": "HWOI",
     "NCW": "OIW",
     "NWC": "WIO",
     "NCDHW": "OIDHW",
     "NDHWC": "DHWIO",
 }
+# Of transposed convolutions.
+TRANSPOSED = {"NCHW": "IOHW", "NHWC": "HWIO", "NCW": "IOW", "NWC": "WIO", "NCDHW": "IODHW", "NDHWC": "DHWIO"}
 
 
 class LayoutConfig:
@@ -84,12 +88,19 @@ class Desired:
         if found is None or sorted(without_blocks(layout)) != sorted(have):
             raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
         attrs = {**found.attrs, **more}
-        return None if attrs == node.attrs.entries else Call(node.op, node.args, CallAttrs(attrs), (), node.span)
+        if "kernel_layout" in attrs:
+            return None if attrs == node.attrs.entries else Call(node.op, node.args, CallAttrs(attrs), (), node.span)
+        # An operator that is asked for does not follow its input, and says so where its result has a layout of its own.
+        if "out_layout" in attrs:
+            attrs["out_layout"] = layout
+        return Call(node.op, node.args, CallAttrs(attrs), (), node.span)
 
     def layer(self, node: Call, have: str, wanted: list[str]) -> RelayExpr | None:
         kernel, layout, groups = node.attrs.kernel_layout, wanted[0], node.attrs.groups
-        given = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else KERNELS.get(layout)
-        data, weight = dims(node.args[0].checked_type_), dims(node.args[-1].checked_type_)
+        usual = TRANSPOSED if node.op.name.endswith("_transpose") else KERNELS
+        given = wanted[1] if len(wanted) > 1 and wanted[1] != "default" else usual.get(layout)
+        weight_at = 2 if is_call(node, "nn.deformable_conv2d") else 1
+        data, weight = dims(node.args[0].checked_type_), dims(node.args[weight_at].checked_type_)
         if groups > 1 and layout == "NHWC" and kernel == "OIHW" and data[have.index("C")] == weight[0] == groups:
             given = "HWOI"
         if is_blocked(layout):
@@ -106,9 +117,9 @@ class Desired:
             raise TVMError(f"ConvertLayout: {node.op.name} from {have} to {layout} is not known")
         if filters_in_front(attrs, [a.checked_type_ for a in node.args]):
             return None
+        alone = attrs.groups > 1 and dims(node.args[0].checked_type_)[have.index("C")] == attrs.groups
         if kernel == "default":
             block = blocks(layout)["C"]
-            alone = attrs.groups > 1 and dims(node.args[0].checked_type_)[have.index("C")] == attrs.groups
             inner = 1 if alone else block
             kernel = f"{KERNELS[plain]}{inner}i{block}o"
         changed = CallAttrs({**attrs.entries, "data_layout": layout, "kernel_layout": kernel, "out_layout": ""})
@@ -116,13 +127,16 @@ class Desired:
         pairs = zip(whole, (have, attrs.out_layout or have, attrs.kernel_layout), (layout, layout, kernel))
         if any(is_filled(t, old, new) for t, old, new in pairs):
             return None
+        if node.op.name == "nn.conv2d" and plain == "NCHW" and (alone or attrs.groups == 1):
+            make = packed.contrib_depthwise_conv2d_nchwc if alone else packed.contrib_conv2d_nchwc
+            return make(*node.args, **changed.entries)
         return Call(node.op, node.args, changed, (), node.span)
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:
     """Convert operators to layouts: ``{"nn.conv2d": ["NHWC", "default"]}``."""
 
-    @function_pass(opt_level=3, name="ConvertLayout", required=["InferType"])
+    @function_pass(opt_level=3, name="ConvertLayout", required=["InferType", "CanonicalizeOps"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         new = Layouts(Desired(desired_layouts)).run(func)
         return func if new is func else infer_function(new, mod)

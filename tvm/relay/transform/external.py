@@ -6,12 +6,15 @@ outputs; PartitionGraph turns regions into functions of the module marked ``Comp
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
+from ...runtime.registry import get_global_func
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_module
 from ..op import annotation
@@ -237,7 +240,7 @@ class _Partition:
             return
         if is_call(node, BEGIN):
             source = node.args[0]
-            if isinstance(source, Constant) and self.bind:
+            if self.bind and _is_constant(source):
                 self.inner[id(node)] = source
                 return
             known = self.params.setdefault(region, {})
@@ -270,26 +273,58 @@ class _Partition:
     def end(self, node: Call, region: int) -> RelayExpr:
         ends = self.ends[region]
         if region not in self.calls:
-            params = list(self.params.get(region, {}).values())
-            parts = [self.inner[id(e.args[0])] for e in ends]
-            compiler = self.regions.compiler[region]
-            name = self.name(compiler, region)
-            var = GlobalVar(name)
-            attrs = {"Inline": 1, "Compiler": compiler, "global_symbol": name, "Primitive": 1}
-            body = parts[0] if len(parts) == 1 else Tuple(parts)
-            self.made[region] = (var, Function([v for v, _ in params], body, None, (), attrs))
-            self.calls[region] = Call(var, tuple(self.outer[id(s)] for _, s in params))
+            self.close(region, ends)
         call = self.calls[region]
-        return call if len(ends) == 1 else TupleGetItem(call, next(i for i, e in enumerate(ends) if e is node))
+        if len(ends) == 1:
+            return call
+        first = 0
+        for e in ends:
+            count = _width(e)
+            if e is node:
+                parts = [TupleGetItem(call, first + i) for i in range(count)]
+                return Tuple(parts) if isinstance(e.checked_type_, TupleType) else parts[0]
+            first += count
+        raise AssertionError("an end that its region does not have")
+
+    def close(self, region: int, ends: list[Call]) -> None:
+        """The function of a region, whose results are one value or a tuple without tuples in it, and its call."""
+        params = list(self.params.get(region, {}).values())
+        parts = [self.inner[id(e.args[0])] for e in ends]
+        if len(parts) == 1:
+            body = parts[0]
+        else:
+            flat = [[TupleGetItem(p, i) for i in range(_width(e))] if isinstance(e.checked_type_, TupleType) else [p]
+                    for p, e in zip(parts, ends)]  # fmt: skip
+            body = Tuple([p for fields in flat for p in fields])
+        compiler = self.regions.compiler[region]
+        name = self.name(compiler, region)
+        attrs = {"Inline": 1, "Compiler": compiler, "global_symbol": name, "Primitive": 1}
+        made = _optimized(Function([v for v, _ in params], body), compiler)
+        self.made[region] = (GlobalVar(name), made.replace(attrs=attrs))
+        self.calls[region] = Call(self.made[region][0], tuple(self.outer[id(s)] for _, s in params))
 
     def name(self, compiler: str, region: int) -> str:
         number = self.numbers.setdefault(region, len(self.numbers))
-        name = f"{self.prefix}_{compiler}_{self.symbol}_{number}"
-        while name in self.taken:
+        start = re.sub("[^A-Za-z0-9_]", "_", f"{self.prefix}_{compiler}_{self.symbol}_")
+        while f"{start}{number}" in self.taken:
             number += 1
-            name = f"{self.prefix}_{compiler}_{self.symbol}_{number}"
-        self.taken.add(name)
-        return name
+        self.taken.add(f"{start}{number}")
+        return f"{start}{number}"
+
+
+def _is_constant(e: RelayExpr) -> bool:
+    return isinstance(e, Constant) or isinstance(e, Tuple) and all(_is_constant(f) for f in e.fields)
+
+
+def _width(e: RelayExpr) -> int:
+    """How many values an expression is."""
+    return len(e.checked_type_.fields) if isinstance(e.checked_type_, TupleType) else 1
+
+
+def _optimized(function: Function, compiler: str) -> Function:
+    """The function after what a compiler does to its regions: ``relay.ext.<compiler>.optimize(mod) -> mod``."""
+    own = get_global_func(f"relay.ext.{compiler}.optimize", allow_missing=True)
+    return function if own is None else own(infer_module(IRModule.from_expr(function)))["main"]
 
 
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:

@@ -40,7 +40,8 @@ def is_recursive(mod: IRModule, name: str) -> bool:
 
 
 def inline_function(func: Function, mod: IRModule) -> Function:
-    """Calls of module functions marked ``Inline`` replaced by their bodies, again and again."""
+    """Calls of module functions marked ``Inline`` replaced by their bodies, again and again. A kernel
+    (``Primitive``), or what another compiler translates, stays whole: the function itself is called."""
     chosen = {
         v.name_hint
         for v, f in mod.functions.items()
@@ -50,6 +51,8 @@ def inline_function(func: Function, mod: IRModule) -> Function:
     def post(node):
         if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
             callee = fresh(mod[node.op])
+            if callee.attrs.get("Primitive") or "Compiler" in callee.attrs:
+                return Call(callee, node.args, node.attrs, node.type_args, node.span)
             body = rewrite(callee.body, post)
             return substitute_vars(body, dict(zip(callee.params, node.args)))
         return None

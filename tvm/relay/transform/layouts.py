@@ -15,12 +15,13 @@ import numpy as np
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.visit import rewrite
+from ...target.layout import layout as layout_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import dims
 from ..op import transform
-from ..op.layout import Vector, blocks, is_filled, letters, parts
+from ..op.layout import LayoutChange, Vector, blocks, divides_alike, is_blocked, is_filled, letters, parts
 from ..op.record import CallAttrs
-from .function_pass import replacement
+from .function_pass import is_call, replacement
 from .fuse_ops import own_nodes
 
 Choose = Callable[[Call], "RelayExpr | None"]
@@ -86,6 +87,8 @@ def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) ->
 
 def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
     """A tensor of the new layout with whole dimensions again, without what filled up its blocks."""
+    if is_blocked(old):
+        return transform.layout_transform(e, new, old)
     whole = tuple(-(-n // blocks(new).get(c, 1)) * blocks(new).get(c, 1) for c, n in zip(letters(old), shape))
     still = fold and _in_place(whole, old, new)
     e = transform.reshape(e, whole) if still else transform.layout_transform(e, new, old)
@@ -200,10 +203,12 @@ class Layouts:
         if type(chosen) is not Call or not before or not after:
             self.plain[id(node)] = self.over_inputs(node, chosen)
             return
-        wanted = {0: (before, after)}
+        # The offsets of a deformable convolution come before its weight, in the layout of the data.
+        data = range(2 if is_call(node, "nn.deformable_conv2d") else 1)
+        wanted = dict.fromkeys(data, (before, after))
         kernels = [c.attrs.get("kernel_layout") or "" for c in (node, chosen)]
         if all(kernels):
-            wanted[1] = (kernels[0], kernels[1])
+            wanted[len(data)] = (kernels[0], kernels[1])
         args = []
         for i, arg in enumerate(chosen.args):
             if i in wanted and i < len(node.args) and arg is node.args[i]:
@@ -222,11 +227,16 @@ class Layouts:
         return rewrite(e, lambda _: None, memo={id(a): (a, self.as_plain(a)) for a in node.args})
 
     def follow(self, node: Call) -> bool:
-        rule = node.op.attrs.get("layout_rule")
-        if rule is None or node.attrs is not None and "data_layout" in node.attrs:
+        own, which = node.op.attrs.get("FInferCorrectLayout"), node.op.attrs.get("layout_follows")
+        rule = node.op.attrs.get("layout_rule") if own is None else self.user_rule(node, own)
+        if rule is None or node.attrs is not None and "data_layout" in node.attrs or which == "none":
+            return False
+        if which == "all" and not all(id(a) in self.held for a in node.args):
             return False
         types = [a.checked_type_ for a in node.args]
         for old, new in self.leads(node):
+            if is_blocked(old) and not divides_alike(rule, types, old):
+                continue
             if is_filled(node.checked_type_, old, new) or any(is_filled(t, old, new) for t in types):
                 fills = node.op.attrs.get("layout_filled")
                 if fills is None or not fills(node.args):
@@ -236,6 +246,20 @@ class Layouts:
                 self.change(node, change, old)
                 return True
         return False
+
+    def user_rule(self, node: Call, own: Callable[..., Any]) -> Callable[..., Any]:
+        """A user's rule ``(attrs, new_in_layouts, old_in_layouts, old_in_types)`` in the form of ``layout_rule``."""
+
+        def rule(attrs, types, old: str, new: str) -> LayoutChange | None:
+            held = [id(a) in self.held for a in node.args]
+            given = [[layout_of(name if h else "") for h in held] for name in (new, old)]
+            inputs, outputs, attrs = own(attrs, *given, types)
+            names = [str(i) if i else None for i in inputs]
+            if new not in names or not outputs[0]:
+                return None
+            return LayoutChange(names, str(outputs[0]), dict(attrs) if attrs is not None else {})
+
+        return rule
 
     def change(self, node: Call, change: Any, old: str) -> None:
         args = [self.as_plain(a) if layout is None else self.form(a, old, layout)
@@ -263,7 +287,7 @@ class Layouts:
         rank = max((len(t.shape) for t in types), default=0)
         for e, t in zip(tensors, types):
             held = self.held.get(id(e))
-            if held is not None and len(held.old) == rank:
+            if held is not None and len(letters(held.old)) == rank:
                 size = int(np.prod(dims(t)))
                 found[held.old, held.new] = max(found.get((held.old, held.new), 0), size)
         yield from sorted(found, key=lambda k: -found[k])

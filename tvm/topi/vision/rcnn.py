@@ -187,11 +187,19 @@ def roi_align_nhwc(data, rois, pooled_size, spatial_scale, mode, sample_ratio=-1
 
 
 def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
+    """``roi_pool`` of data whose channels come before rows and columns."""
+    return roi_pool(data, rois, pooled_size, spatial_scale)
+
+
+def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the maximum of its elements; 0 of none."""
     _check_rois(data, rois, "roi_pool")
     pooled = _pooled(pooled_size)
-    images, channels, height, width = data.shape
+    images, channels, height, width = (data.shape[layout.index(c)] for c in "NCHW")
     dtype = data.dtype
+
+    def stored(n, c, y, x):
+        return (n, c, y, x) if layout == "NCHW" else (n, y, x, c)
 
     def statement(ins, outs):
         ib = create()
@@ -211,7 +219,7 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
             return tuple(te.max(te.min(edge + begin, size), 0) for edge in (low, high))
 
         def element(indices):
-            roi, c, ph, pw = indices
+            roi, c, ph, pw = indices if layout == "NCHW" else [indices[i] for i in (0, 3, 1, 2)]
             best = ib.allocate(dtype, (1,), name="best", scope="local")
             image = te.max(te.min(primop.cast("int32", regions[roi, 0]), images - 1), 0)
             rows, columns = span(roi, 0, ph, height), span(roi, 1, pw, width)
@@ -219,13 +227,13 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
             best[0] = tir.Select(empty, const(0, dtype), te.min_value(dtype))
             with ib.for_range(0, te.max(rows[1] - rows[0], 0), name="y") as y:
                 with ib.for_range(0, te.max(columns[1] - columns[0], 0), name="x") as x:
-                    best[0] = te.max(best[0], source[image, c, rows[0] + y, columns[0] + x])
-            result[roi, c, ph, pw] = best[0]
+                    best[0] = te.max(best[0], source[stored(image, c, rows[0] + y, columns[0] + x)])
+            result[stored(roi, c, ph, pw)] = best[0]
 
-        nest(ib, [rois.shape[0], channels, *pooled], element, together=True)
+        nest(ib, list(shape), element, together=True)
         return ib.get()
 
-    shape = (rois.shape[0], channels, *pooled)
+    shape = stored(rois.shape[0], channels, *pooled)
     return te.extern([shape], [data, rois], statement, dtype=dtype, name="roi_pool", tag="roi_pool")
 
 

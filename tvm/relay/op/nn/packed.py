@@ -5,14 +5,18 @@ from __future__ import annotations
 from .... import topi
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads
+from ..layout import parts
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, tensor
+from .convolution import conv_type
 from .window import window_call
 
 
 def _packed_type(attrs, types):
     data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
     x, k = dims(data), dims(kernel)
+    if len(x) == 5 and len(parts(attrs.kernel_layout)) == len(k) == 5:
+        return conv_type(attrs, types)
     if len(x) != 5 or len(k) != 6:
         raise TypeError(f"data NCHW<c>c of 5 and a kernel OIHW<i>i<o>o of 6 dimensions are wanted, got {x} and {k}")
     filters = k[0] * k[5]
@@ -27,11 +31,25 @@ def _packed_type(attrs, types):
     return TensorType((x[0], k[0], *out, k[5]), attrs.out_dtype or data.dtype)
 
 
+def _unpacked(attrs, args, types):
+    """A kernel that is divided along one of its channels only has no computation here; nn.conv2d takes any."""
+    if len(dims(types[1])) == 6:
+        return None
+    return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})
+
+
+_FACTS = {
+    "pattern": OUT_ELEMWISE_FUSABLE,
+    "type_rule": _packed_type,
+    "expand": _unpacked,
+    "expands_blocks": True,
+}
+
+
 @op(
     "nn.contrib_conv2d_NCHWc",
     2,
-    pattern=OUT_ELEMWISE_FUSABLE,
-    type_rule=_packed_type,
+    **_FACTS,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc: conv(
         *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype
     ),
@@ -60,8 +78,7 @@ def contrib_conv2d_nchwc(
 @op(
     "nn.contrib_depthwise_conv2d_NCHWc",
     2,
-    pattern=OUT_ELEMWISE_FUSABLE,
-    type_rule=_packed_type,
+    **_FACTS,
     compute=lambda attrs, inputs, out, conv=topi.nn.depthwise_conv2d_NCHWc: conv(
         *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .... import te, topi
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import spread, spread_pads
-from ...expr import RelayExpr, _known_dtype, const
+from ...expr import Constant, RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
 from ..rules import dims, may_equal, normalize_axis, tensor
@@ -314,6 +314,11 @@ def _upsampling_expand(attrs, args, types):
     return resize3d(args[0], (shape["D"], shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
 
 
+def _factor(scale) -> float:
+    """A factor by which sizes grow: a number, or a constant of the graph."""
+    return float(scale.data.numpy() if isinstance(scale, Constant) else scale)
+
+
 @op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
     """Images enlarged by whole or broken factors."""
@@ -322,8 +327,8 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     return call(
         "nn.upsampling",
         data,
-        scale_h=float(scale_h),
-        scale_w=float(scale_w),
+        scale_h=_factor(scale_h),
+        scale_w=_factor(scale_w),
         layout=layout,
         method=method,
         align_corners=bool(align_corners),
@@ -346,9 +351,9 @@ def upsampling3d(
     return call(
         "nn.upsampling3d",
         data,
-        scale_d=float(scale_d),
-        scale_h=float(scale_h),
-        scale_w=float(scale_w),
+        scale_d=_factor(scale_d),
+        scale_h=_factor(scale_h),
+        scale_w=_factor(scale_w),
         layout=layout,
         method=method,
         coordinate_transformation_mode=coordinate_transformation_mode,

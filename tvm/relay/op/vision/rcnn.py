@@ -60,14 +60,14 @@ def roi_align(
     "vision.roi_pool",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
-    compute=lambda attrs, inputs, out: topi.vision.roi_pool_nchw(
-        inputs[0], inputs[1], attrs.pooled_size, attrs.spatial_scale
+    compute=lambda attrs, inputs, out: topi.vision.roi_pool(
+        inputs[0], inputs[1], attrs.pooled_size, attrs.spatial_scale, attrs.layout
     ),
 )
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     """Regions brought to one size by the largest element of each part."""
-    if layout != "NCHW":
-        raise ValueError(f"roi_pool: the layout is NCHW, got '{layout}'")
+    if layout not in ("NCHW", "NHWC"):
+        raise ValueError(f"roi_pool: the layout is NCHW or NHWC, got '{layout}'")
     return call(
         "vision.roi_pool", data, rois, pooled_size=_pair(pooled_size), spatial_scale=float(spatial_scale), layout=layout
     )
