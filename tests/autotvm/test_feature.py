@@ -56,4 +56,15 @@ def test_annotations_and_flat_features():
     flat = feature.flatten_itervar_feature(features)
     assert len(flat) == len(feature.get_flatten_name(features)) and np.isfinite(flat).all()
     curve = feature.get_buffer_curve_sample_flatten(s, args, sample_n=20)
-    assert len(curve) == 3 * 2 * 20 and np.isfinite(curve).all() and curve.max() > 0
+    assert len(curve) == 3 * 4 * 2 * 20 and np.isfinite(curve).all() and curve.max() > 0
+
+
+def test_schedules_of_one_program_have_rows_of_one_length(rng):
+    lengths = set()
+    for _ in range(12):
+        s, args = gemm()
+        c = args[2]
+        axes = [*s[c].tile(*s[c].op.axis, 4, 4), s[c].op.reduce_axis[0]]
+        s[c].reorder(*[axes[i] for i in rng.permutation(5)])
+        lengths.add(len(feature.get_itervar_feature_flatten(s, args)))
+    assert len(lengths) == 1

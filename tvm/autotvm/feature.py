@@ -149,6 +149,7 @@ class SpaceFeatures:
 _ANNOTATIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "unroll",
                 "vectorize", "parallel", "serial", "vthread")
 _KIND_NAMES = {ForKind.UNROLLED: "unroll", ForKind.VECTORIZED: "vectorize", ForKind.PARALLEL: "parallel"}
+_NUMBERS_OF_ACCESS = 6
 _ARITHMETIC = ((AddExpr, Sub), (Mul,), (Div, FloorDiv, Mod))
 
 
@@ -223,20 +224,40 @@ def _read(sch: Any, args: Sequence[Any]) -> list[_Loop]:
     reader = _Reader()
     for function in schedule_to_module(sch, list(args)).functions.values():
         reader.statement(function.body, ())
-    return reader.loops
+    return _joined_loops(reader.loops)
+
+
+def _joined_loops(loops: list[_Loop]) -> list[_Loop]:
+    """Loops over one thread are one, and a loop that clears what another sums up is part of that one."""
+    kept: dict[Any, _Loop] = {}
+    for place, loop in enumerate(loops):
+        name = loop.var.name.removesuffix(".init")
+        later = [x for x in loops[place + 1 :] if x.var.name == name] if name != loop.var.name else [loop]
+        main = kept.setdefault(later[0].var if later else loop.var, later[0] if later else loop)
+        if main is not loop:
+            main.accesses = loop.accesses + main.accesses
+    order = {id(loop): place for place, loop in enumerate(loops)}
+    return sorted(kept.values(), key=lambda loop: order[id(loop)])
+
+
+def _depth(loop: _Loop, path: tuple[_Loop, ...]) -> int:
+    """Where a loop, or the one it was joined with, stands among the loops around an access."""
+    names = (loop.var.name, loop.var.name + ".init")
+    return next(place for place, x in enumerate(path) if x is loop or x.var is loop.var or x.var.name in names)
 
 
 def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -> list[list[list[Any]]]:
     """For each loop: its variable, attributes, arithmetic, and how it touches each buffer.
 
     ``_attr_`` is length, depth, iterations down to it, iterations from it on, and its word as one of many. A buffer
-    has stride, modulus (-1), elements touched, times each is touched, and the last two once more for threads.
+    has stride, modulus (-1), elements touched, iterations for each of them, and the last two once more for threads.
+    Loops that clear what others sum up are part of those.
     """
     scale = (lambda x: math.log2(x + 1) if x >= 0 else -math.log2(1 - x)) if take_log else (lambda x: x)
     features = []
     for loop in _read(sch, args):
         down = math.prod(x.length for x in loop.path)
-        nests = [math.prod(x.length for x in a[3][len(loop.outside):]) for a in loop.accesses]
+        nests = [math.prod(x.length for x in a[3][_depth(loop, a[3]) :]) for a in loop.accesses]
         deepest = max(nests, default=loop.length)
         words = [float(loop.word == word) for word in _ANNOTATIONS]
         rows: list[list[Any]] = [
@@ -245,16 +266,11 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
             ["_arith_", *(scale(x) for x in loop.arithmetic)],
         ]
         counts: dict[str, int] = {}
-        seen: set[tuple] = set()
         for name, indices, shape, path in loop.accesses:
-            inner = path[len(loop.outside):]
+            inner = path[_depth(loop, path) :]
             strides = [_stride(indices, shape, x.var) for x in inner]
-            key = (name, tuple(strides), len(path))
-            if key in seen:
-                continue
-            seen.add(key)
             touched = math.prod(x.length for x, s in zip(inner, strides) if s)
-            reuse = math.prod(x.length for x in inner) / touched
+            reuse = deepest / touched
             threads = [x.length for x, s in zip(inner, strides) if s and x.word.startswith("threadIdx")]
             both = (math.prod(threads), reuse) if threads else (0, 0)
             number = counts.get(name, 0)
@@ -265,13 +281,16 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
 
 def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
-    """The numbers of all loops in one row; buffers in the order of what they touch, so that names do not matter."""
+    """The numbers of all loops in one row; buffers in the order of what they touch, so that names do not matter. Every
+    loop has room for all accesses of the program, so that schedules of one program have rows of one length."""
     import numpy as np
 
+    names = {row[0] for rows in fea for row in rows[3:]}
     numbers: list[float] = []
     for rows in fea:
         fixed = [x for row in rows[1:3] for x in row[1:]]
         touched = sorted((row[1:] for row in rows[3:]), key=lambda row: -row[2])
+        touched += [[0.0] * _NUMBERS_OF_ACCESS] * (len(names) - len(touched))
         numbers += fixed + [x for row in touched for x in row]
     return np.array(numbers, dtype="float32")
 
@@ -283,30 +302,34 @@ def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = 
 def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
     """A name for each number of ``flatten_itervar_feature``."""
     names = []
+    accesses = {row[0] for rows in fea for row in rows[3:]}
     for rows in fea:
         loop = str(rows[0][1])
         names += [f"{loop}.{row[0]}.{i}" for row in rows[1:3] for i in range(len(row) - 1)]
-        touched = sorted(rows[3:], key=lambda row: -row[3])
-        names += [f"{loop}.{row[0]}.{i}" for row in touched for i in range(len(row) - 1)]
+        touched = [row[0] for row in sorted(rows[3:], key=lambda row: -row[3])]
+        touched += sorted(accesses.difference(touched))
+        names += [f"{loop}.{name}.{i}" for name in touched for i in range(_NUMBERS_OF_ACCESS)]
     return names
 
 
 def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> np.ndarray:
-    """For each buffer, how much of it is touched and how often while iterations pass, at ``sample_n`` points."""
+    """For each buffer four curves of ``sample_n`` points (x, y) in powers of two: elements touched and iterations for
+    each of them while iterations pass, and these two over each other."""
     import numpy as np
 
     points: dict[str, list[tuple[float, float, float]]] = {}
     for loop in _read(sch, args):
         for name, indices, shape, path in loop.accesses:
-            inner = path[len(loop.outside):]
+            inner = path[_depth(loop, path) :]
             iterations = math.prod(x.length for x in inner)
             touched = math.prod(x.length for x in inner if _stride(indices, shape, x.var))
             points.setdefault(name, []).append((math.log2(iterations), math.log2(touched),
                                                 math.log2(iterations / touched)))
-    rows = []
-    for curve in points.values():
-        curve.sort()
-        at = np.linspace(0, curve[-1][0], sample_n)
-        xs, ys, zs = zip(*[(0.0, 0.0, 0.0), *curve])
-        rows += [np.interp(at, xs, ys), np.interp(at, xs, zs)]
+    rows: list[Any] = []
+    for found in points.values():
+        iterations, touched, reuse = zip(*sorted([(0.0, 0.0, 0.0), *found]))
+        for xs, ys in ((iterations, touched), (iterations, reuse), (touched, reuse), (reuse, touched)):
+            at = np.linspace(0, max(xs), sample_n)
+            order = np.argsort(xs, kind="stable")
+            rows += [at, np.interp(at, np.array(xs)[order], np.array(ys)[order])]
     return np.concatenate(rows).astype("float32") if rows else np.zeros(0, "float32")

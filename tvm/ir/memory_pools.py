@@ -20,16 +20,17 @@ class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
 
 
 class PoolInfo(Node):
-    """A region: its name, the targets that reach it, and its properties."""
+    """A region: its name, the targets that reach it, and its properties, which are read from it, too."""
 
     pool_name: str
     targets: tuple
     pool_info_properties: Any = None
 
-    @property
-    def size_hint_bytes(self) -> int:
-        properties = self.pool_info_properties
-        return -1 if properties is None else properties.size_hint_bytes
+    def __getattr__(self, name: str) -> Any:
+        if name not in PoolInfoProperties._fields:
+            raise AttributeError(f"a {type(self).__name__} has no attribute '{name}'")
+        value = getattr(self.pool_info_properties or PoolInfoProperties(), name)
+        return {} if name == "target_burst_bytes" and value is None else value
 
 
 class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):

@@ -324,7 +324,6 @@ PARTS: dict[str, Part] = {
         "drawing of graphs", "DefaultVizParser Plotter VizEdge VizGraph VizNode VizParser"
     ),
     "tvm.contrib.relay_viz.terminal": Part("drawing of graphs", "TermGraph TermPlotter TermVizParser"),
-    "tvm.driver.tvmc.workspace_pools": Part("planning of memory pools", "workspace_pools_recombobulate"),
     "tvm.driver.tvmc.autotuner": Part(_AUTO_SCHEDULER, "autoscheduler_get_tuning_tasks schedule_tasks"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),

@@ -146,7 +146,7 @@ class Task:
 
     def __repr__(self) -> str:
         return (
-            f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
+            f"Task(func_name={self.name}, args={list(self.args)}, kwargs={self.kwargs}, workload={self.workload})"
         )
 
 

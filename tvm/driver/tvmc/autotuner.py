@@ -162,28 +162,42 @@ def _tune_as(args) -> None:
 
 def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
     """The tasks that an expression names, each once, and whether a list of them is asked for."""
-    if expr in ("list", "help"):
-        return [], True
     chosen: dict[int, None] = {}
+    listed = False
     for item in expr.split(","):
         item = item.strip()
-        span = re.fullmatch(r"(\d*)-(\d*)", item)
-        if item == "all":
+        if item in ("list", "help"):
+            listed = True
+        elif item == "all":
             chosen.update(dict.fromkeys(range(len(tasks))))
         elif item.isdigit():
+            there = f"there is no task {item}; there are {len(tasks)}, from 0 on"
+            assert int(item) < len(tasks), f"--tasks: Task index out of range: {there}"
             chosen[int(item)] = None
-        elif span is not None and item != "-":
-            first = int(span.group(1) or 0)
-            last = int(span.group(2)) if span.group(2) else len(tasks) - 1
-            assert first <= last, f"--tasks: the range '{item}' is empty"
-            chosen.update(dict.fromkeys(range(first, last + 1)))
+        elif re.fullmatch(r"[\d-]+", item):
+            chosen.update(dict.fromkeys(_range_of_tasks(item, len(tasks))))
         else:
             named = [i for i, task in enumerate(tasks) if item and item in str(getattr(task, "name", ""))]
             assert named, f"--tasks: '{item}' is no number, range or part of a task's name"
             chosen.update(dict.fromkeys(named))
-    wrong = [i for i in chosen if i >= len(tasks)]
-    assert not wrong, f"--tasks: there is no task {wrong[0]}; there are {len(tasks)}, from 0 on"
-    return [tasks[i] for i in chosen], False
+    return [tasks[i] for i in chosen], listed
+
+
+def _range_of_tasks(item: str, count: int) -> range:
+    """The numbers from A to B of ``A-B``, of which one may be left out."""
+    ends = item.split("-")
+    assert len(ends) == 2, f"--tasks: Malformed range expression '{item}'; A-B is wanted"
+    assert any(ends), f"--tasks: Missing lhs or rhs for range expression '{item}'"
+    first, last = int(ends[0] or 0), int(ends[1]) if ends[1] else count - 1
+    there = f"in '{item}': there are {count} tasks, from 0 on"
+    assert first < count, f"--tasks: Left-hand side expression out of range {there}"
+    assert last < count, f"--tasks: Right-hand side expression out of range {there}"
+    assert first <= last, f"--tasks: the range '{item}' is empty"
+    return range(first, last + 1)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) < 100 else text[:97] + "..."
 
 
 def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False) -> str:
@@ -191,14 +205,14 @@ def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False) -> str:
     rows = ["Available Tasks for tuning:"]
     for number, task in enumerate(tasks):
         if enable_autoscheduler:
-            text = getattr(task, "desc", "") or "Unnamed"
+            text = _shortened(getattr(task, "desc", "") or "Unnamed")
         else:
             try:
                 size: Any = len(task.config_space)
             except AttributeError:
                 size = "?"
-            text = f"{task} (len={size})"
-        rows.append(f"  {number}. {text if len(text) < 100 else text[:97] + '...'}")
+            text = f"{_shortened(str(task))} (len={size})"
+        rows.append(f"  {number}. {text}")
     return "\n".join(rows)
 
 

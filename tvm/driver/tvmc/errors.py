@@ -9,5 +9,9 @@ class TVMCException(TVMError):
     """Something the user can mend; exit code 4."""
 
 
+class TVMCFileNotFoundError(TVMCException, FileNotFoundError):
+    """A model that is not there; exit code 4."""
+
+
 class TVMCImportError(TVMCException):
     """A package that is not installed; exit code 5."""

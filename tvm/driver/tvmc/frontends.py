@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from ...error import TVMError
-from .errors import TVMCException, TVMCImportError
+from .errors import TVMCException, TVMCFileNotFoundError, TVMCImportError
 from .model import TVMCModel
 
 logger = logging.getLogger("TVMC")
@@ -178,7 +178,7 @@ _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, Recursi
 def load_model(path: str, model_format: str | None = None, shape_dict: dict | None = None, **kwargs: Any) -> TVMCModel:
     """A model file as a TVMCModel."""
     if not os.path.isfile(path):
-        raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+        raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
     try:
         mod, params = frontend.load(path, shape_dict, **kwargs)

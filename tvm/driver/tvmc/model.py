@@ -169,9 +169,9 @@ def _extract(path: str, folder: str) -> None:
 class TVMCPackage:
     """A compiled model, ready to run."""
 
-    def __init__(self, package_path: str, project_dir=None):
+    def __init__(self, package_path: str | os.PathLike, project_dir=None):
         self._tmp_dir = utils.tempdir()
-        self.package_path = package_path
+        self.package_path = os.fspath(package_path)
         if project_dir is not None:
             raise TVMCException("Setting 'project_dir' is only allowed when importing a MLF.!")
         self.project_dir = None
@@ -225,8 +225,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 class TVMCResult:
     """What a run gave: outputs by name and, if asked for, times."""
 
-    def __init__(self, outputs: Mapping[str, Any], times):
-        self.outputs = dict(outputs)
+    def __init__(self, outputs: Mapping[str, Any] | None, times):
+        self.outputs = dict(outputs or {})
         self.times = times
 
     def format_times(self) -> str:

@@ -20,10 +20,11 @@ def known_passes() -> list[str]:
 
 
 def parse_pass_list_str(input_string: str) -> list[str]:
-    """``"FoldConstant,FuseOps"`` as a list; a name that no pass has is refused."""
-    names = [n.strip() for n in input_string.split(",") if n.strip()]
+    """``"FoldConstant,FuseOps"`` as a list, of one empty name where nothing is given; a name that no pass has is
+    refused."""
+    names = [n.strip() for n in input_string.split(",")]
     known = known_passes()
-    missing = [n for n in names if n not in known]
+    missing = [n for n in names if n and n not in known]
     if missing:
         raise argparse.ArgumentTypeError(
             f"no pass is named {', '.join(missing)}; {near_matches(missing[0], known)}. Passes: {', '.join(known)}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ...not_built import name_of
+from typing import Any
+
+from ...ir.memory_pools import PoolInfoProperties, WorkspaceMemoryPools, WorkspacePoolInfo
+from ...target import Target
 from .errors import TVMCException
 
 _OPTIONS = (
@@ -33,8 +36,53 @@ def refuse_workspace_pools(args) -> None:
             raise TVMCException(f"--workspace-pools{ending} is for microcontrollers, which are not supported")
 
 
-def __getattr__(name: str):
-    return name_of(__name__, name)
+def _by_pool(args: Any, option: str) -> dict[str, str]:
+    """What an option says of each pool; of two values for one pool the last counts."""
+    said = {}
+    for text in getattr(args, f"workspace_pools_{option}") or ():
+        name, colon, value = text.partition(":")
+        if not colon:
+            raise TVMCException(f"--workspace-pools-{option.replace('_', '-')} takes POOL:VALUE, got '{text}'")
+        said[name] = value
+    return said
 
 
-__all__ = ["generate_workspace_pools_args", "refuse_workspace_pools"]
+def _number(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise TVMCException(f"--workspace-pools-{option.replace('_', '-')}: '{text}' is no number") from None
+
+
+def _bursts(args: Any, pool: str, targets: list[Target]) -> dict[Target, int]:
+    """Bytes of a burst for each target that has its own, given as POOL:TARGET:BYTES."""
+    kinds = {target.kind.name: target for target in targets}
+    bursts = {}
+    for text in args.workspace_pools_target_burst_bytes or ():
+        name, _, rest = text.partition(":")
+        kind, _, size = rest.partition(":")
+        if name == pool and kind in kinds:
+            bursts[kinds[kind]] = _number("target_burst_bytes", size)
+    return bursts
+
+
+def workspace_pools_recombobulate(args: Any, targets: list[Target], extra_targets: Any) -> WorkspaceMemoryPools | None:
+    """The pools that the options describe, in the order of --workspace-pools; None where there are none."""
+    if not args.workspace_pools:
+        return None
+    reached = _by_pool(args, "targets")
+    numbers = [field for field in PoolInfoProperties._fields if field != "target_burst_bytes"]
+    said = {field: _by_pool(args, field) for field in numbers}
+    pools = []
+    for pool in (name.strip() for name in args.workspace_pools.split(",")):
+        if pool not in reached:
+            raise TVMCException(f"--workspace-pools-targets does not say which targets reach the pool '{pool}'")
+        kinds = [kind.strip() for kind in reached[pool].split(",")]
+        own = [target for target in targets if target.kind.name in kinds]
+        values = {field: _number(field, told[pool]) for field, told in said.items() if pool in told}
+        properties = PoolInfoProperties(**values, target_burst_bytes=_bursts(args, pool, own))
+        pools.append(WorkspacePoolInfo(pool, own, properties))
+    return WorkspaceMemoryPools(pools)
+
+
+__all__ = ["generate_workspace_pools_args", "refuse_workspace_pools", "workspace_pools_recombobulate"]
