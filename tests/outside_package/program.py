@@ -39,7 +39,7 @@ def main(records: str) -> None:
     mod, wanted = model(rng)
     data = rng.standard_normal((1, 3, 9, 9)).astype("float32")
     target = tvm.target.Target("acme")
-    assert target.features.has_acme_unit
+    assert target.features.has_acme_unit and tvm.runtime.enabled("acme") and not tvm.runtime.enabled("nothing")
     with tvm.transform.PassContext(opt_level=3, disabled_pass=["AlterOpLayout"]):
         lib = relay.build(mod, target)
         tasks = autotvm.task.extract_from_program(mod, {}, target)

@@ -487,10 +487,11 @@ def system_lib(symbol_prefix: str = "") -> Module:
 def enabled(target: str) -> bool:
     """True when code for ``target`` can be made and run here."""
     words = target.split()
-    if not words or words[0] not in Device.STR2MASK:
+    kind = (Device.STR2MASK.get(words[0]) or _lib.device_type_of_name(words[0])) if words else None
+    if kind is None:
         return False
-    if Device.STR2MASK[words[0]] != Device.kDLCPU:
-        return Device(Device.STR2MASK[words[0]], 0).exist
+    if kind != Device.kDLCPU:
+        return Device(kind, 0).exist
     if words[0] != "llvm":
         return True
     from importlib.util import find_spec
