@@ -40,7 +40,7 @@ def compiled(mod: Any, params: dict[str, Any], target: Any, records: Any = None)
 
     with PassContext(opt_level=3), ApplyHistoryBest(records) if records else contextlib.nullcontext():
         library = relay.build(mod, target=target, params=params)
-    where = device(Target(target).kind.name, 0)
+    where = device(Target(target).get_target_device_type(), 0)
     module = graph_executor.GraphModule(library["default"](where))
     for parameter in library.ir_mod["main"].params:
         module.set_input(parameter.name_hint, _example(parameter.checked_type_))
