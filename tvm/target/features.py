@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvm.target import arm, mobile_gpu, nvidia
 from tvm.target.cpu import resolve_cpu
+from tvm.target.gpu_cost import GPUCost
 
 if TYPE_CHECKING:
     from tvm.target.target import Target
@@ -38,6 +39,7 @@ class Features:
     multiprocessors: int = 0
     multiprocessor_threads: int = 0
     multiprocessor_shared_bytes: int = 0
+    cost: GPUCost = GPUCost()
     has_near_shared: bool = False
     has_texture: bool = False
     is_nvidia: bool = False
@@ -115,7 +117,8 @@ def _cpu_features(target: Target) -> Features:
 
 
 # A GPU of which nothing else is known.
-_USUAL_MULTIPROCESSORS, _USUAL_MULTIPROCESSOR_SHARED, _THREAD_REGISTERS = 16, 96 << 10, 255
+_USUAL_MULTIPROCESSORS, _USUAL_MULTIPROCESSOR_THREADS, _USUAL_MULTIPROCESSOR_SHARED = 16, 2048, 96 << 10
+_THREAD_REGISTERS = 255
 
 
 def _gpu_features(target: Target) -> Features:
@@ -130,6 +133,7 @@ def _gpu_features(target: Target) -> Features:
         max_function_args=attrs.get("max_function_args", 0),
         thread_registers=_THREAD_REGISTERS,
         multiprocessors=_USUAL_MULTIPROCESSORS,
+        multiprocessor_threads=_USUAL_MULTIPROCESSOR_THREADS,
         multiprocessor_shared_bytes=max(shared, _USUAL_MULTIPROCESSOR_SHARED),
         has_near_shared=True,
         has_texture="texture_spatial_limit" in attrs,
@@ -159,6 +163,7 @@ def _nvidia_features(features: Features, target: Target, architecture: nvidia.Ar
         multiprocessors=architecture.multiprocessors,
         multiprocessor_threads=architecture.multiprocessor_threads,
         multiprocessor_shared_bytes=architecture.multiprocessor_shared,
+        cost=architecture.cost,
         has_bfloat=architecture.has_bfloat,
         has_integer_dot_product=architecture.has_dp4a,
         mma_dtypes=frozenset(architecture.mma_k) if has_ptx else frozenset(),

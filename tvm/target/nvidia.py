@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tvm.error import TargetError
+from tvm.target.gpu_cost import GPUCost
 
 if TYPE_CHECKING:
     from tvm.target.target import Target
@@ -41,6 +42,8 @@ class Architecture(NamedTuple):
     has_bfloat: bool
     # Copies from global to shared memory that run beside the program (cp.async).
     has_async_copy: bool
+    # Constants of the cost models of templates.
+    cost: GPUCost = GPUCost()
     # Products by four warps from shared memory (wgmma), which only code for exactly this architecture may use.
     has_warpgroups: bool = False
 

@@ -38,7 +38,7 @@ def test_blocks_are_small_and_picks_valid(device, most, sizes):
     assert gemm.TEMPLATE.valid(known, machine, config) and prod(config["threads"]) <= most
     assert all(prod(t) <= most for t in gemm.TEMPLATE.space(known, machine)["threads"])
     tm, tn = config["tile"]
-    assert tm * tn + tm + tn + gemm.COST.least_other_registers <= machine.registers
+    assert tm * tn + tm + tn + machine.cost.tiled_matmul.least_other_registers <= machine.registers
 
 
 def test_mali_reads_vectors_and_has_no_shared_memory():

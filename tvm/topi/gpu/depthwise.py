@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
 from ...ir.prim import IterVar
+from ...target.gpu_cost import SM_REGISTERS
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import tuned
-from .cost import SM_REGISTERS, SM_THREADS, DepthwiseCost
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ THREADS = (128, 256)
 LANES = (1, 2, 4)
 # Products of a thread that are written one by one; tiles in registers have no other way.
 UNROLLED = 1024
-COST = DepthwiseCost()
 
 
 class Sizes(NamedTuple):
@@ -74,6 +73,7 @@ def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
+    cost = machine.cost.depthwise
     (th, tw), lanes, threads = (config[x] for x in ("tile", "lanes", "threads"))
     ph, pw = _patch(sizes, config)
     window = sizes.window[0] * sizes.window[1]
@@ -81,34 +81,34 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     pixels = ((th - 1) * sizes.strides[0] + sizes.window[0]) * ((tw - 1) * sizes.strides[1] + sizes.window[1])
     if sizes.dilations != (1, 1):
         pixels = th * tw * window
-    registers = COST.other_registers + lanes * (th * tw + min(pixels, 32) + min(window, 16))
+    registers = cost.other_registers + lanes * (th * tw + min(pixels, 32) + min(window, 16))
     filters = window * (2.0 if lanes > 1 else 1.5)
-    waiting = COST.memory_latency_cycles
+    waiting = cost.memory_latency_cycles
     if ph:
         channels = _block_channels(sizes, config)
         threads = channels * ph * pw
         bytes_ = channels * lanes * _patch_pixels(sizes, config) * sizes.bytes
         fetched = channels * _patch_pixels(sizes, config) * (1 if lanes > 1 else lanes) / threads
-        fetches = COST.start_instructions + COST.fetch_instructions * fetched
-        each = fetches + COST.shared_read_instructions * pixels * lanes + filters + products
+        fetches = cost.start_instructions + cost.fetch_instructions * fetched
+        each = fetches + cost.shared_read_instructions * pixels * lanes + filters + products
         blocks = sizes.channels // (lanes * channels) * -(-sizes.rows // (th * ph)) * -(-sizes.columns // (tw * pw))
         blocks *= sizes.images
         fit = machine.multiprocessor_shared // (bytes_ + 1024)
-        waiting += COST.barrier_cycles
+        waiting += cost.barrier_cycles
     else:
-        each = COST.start_instructions + COST.load_instructions * pixels + filters + products
+        each = cost.start_instructions + cost.load_instructions * pixels + filters + products
         count = sizes.images * (sizes.channels // lanes) * -(-sizes.rows // th) * -(-sizes.columns // tw)
         blocks, fit = -(-count // threads), 32
-    fit = max(min(fit, SM_THREADS // threads, SM_REGISTERS // (threads * registers), 32), 1)
+    fit = max(min(fit, machine.multiprocessor_threads // threads, SM_REGISTERS // (threads * registers), 32), 1)
     warps = -(-threads // machine.warp)
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    cycles = rounds * max(waiting + each * COST.dependent_cycles, each * fit * warps / COST.issues_per_cycle)
+    cycles = rounds * max(waiting + each * cost.dependent_cycles, each * fit * warps / cost.issues_per_cycle)
     if rest:
-        busy = each * -(-rest // machine.multiprocessors) * warps / COST.issues_per_cycle
-        cycles += max(waiting + each * COST.dependent_cycles, busy)
+        busy = each * -(-rest // machine.multiprocessors) * warps / cost.issues_per_cycle
+        cycles += max(waiting + each * cost.dependent_cycles, busy)
     results = sizes.images * sizes.channels * sizes.rows * sizes.columns
     moved = results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.bytes
-    memory = COST.memory_latency_cycles + moved / COST.memory_bytes_per_cycle
+    memory = cost.memory_latency_cycles + moved / cost.memory_bytes_per_cycle
     # Neither is hidden behind the other altogether.
     return max(cycles, memory) + 0.2 * min(cycles, memory)
 

@@ -17,12 +17,12 @@ from ...arith import Analyzer
 from ...dtype import info
 from ...ir.prim import IterVar, ProducerLoad
 from ...ir.visit import post_order
+from ...target.gpu_cost import MAX_GRID_BLOCKS, SM_REGISTERS
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import operands, tuned
-from .cost import MAX_GRID_BLOCKS, SM_REGISTERS, SM_THREADS, TiledMatmulCost
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ ALONG, PIECE = 8, 16
 WARP, WARP_COLUMNS = 32, 8
 # Columns below which a product is many sums rather than tiles.
 FEW_COLUMNS = 4
-COST = TiledMatmulCost()
 
 
 def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
@@ -149,48 +148,52 @@ def _lanes(found: Operand, block: int, machine: Machine) -> int:
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
+    cost = machine.cost.tiled_matmul
     if not machine.has_shared:
         return _cost_from_memory(sizes, config, machine)
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
-    fit = min(SM_THREADS // threads, SM_REGISTERS // (threads * (tm * tn + tm + tn + COST.other_registers)), 32)
+    registers = tm * tn + tm + tn + cost.other_registers
+    fit = min(machine.multiprocessor_threads // threads, SM_REGISTERS // (threads * registers), 32)
     fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
     reads = threads * (-(-tm // LANES) / 2 + -(-tn // LANES))
     copies = bm / sizes.copies[0] + bn / sizes.copies[1]
-    shared = COST.shared_read_cycles * reads + COST.shared_copy_cycles * copies
-    work = bm * bn * step / COST.multiplies_per_cycle + shared * step / machine.warp
-    alone = step * tm * tn * COST.lone_multiply_cycles * max(1.0, threads / COST.multiplies_per_cycle)
-    if tm * tn * step > COST.cached_multiplies:
-        work, alone = work * COST.long_code_factor, alone * COST.long_code_factor
+    shared = cost.shared_read_cycles * reads + cost.shared_copy_cycles * copies
+    work = bm * bn * step / cost.multiplies_per_cycle + shared * step / machine.warp
+    alone = step * tm * tn * cost.lone_multiply_cycles * max(1.0, threads / cost.multiplies_per_cycle)
+    if tm * tn * step > cost.cached_multiplies:
+        work, alone = work * cost.long_code_factor, alone * cost.long_code_factor
     # What a block waits for is hidden behind the others' work for the most part.
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    cycles = rounds * math.hypot(work * fit, COST.memory_latency_cycles + alone)
+    cycles = rounds * math.hypot(work * fit, cost.memory_latency_cycles + alone)
     if rest:
-        cycles += math.hypot(work * -(-rest // machine.multiprocessors), COST.memory_latency_cycles + alone)
+        cycles += math.hypot(work * -(-rest // machine.multiprocessors), cost.memory_latency_cycles + alone)
     cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
     if parts > 1:
         # Parts are written and read again.
         moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * sizes.bytes
-        cycles += COST.launch_cycles + COST.partial_sum_cycles * parts + moved / COST.partial_bytes_per_cycle
+        cycles += cost.launch_cycles + cost.partial_sum_cycles * parts + moved / cost.partial_bytes_per_cycle
     return cycles
 
 
 def _spilling(config: dict[str, Any], machine: Machine) -> float:
     """How much longer it takes where a tile is larger than the registers: it goes to memory and back."""
+    cost = machine.cost.tiled_matmul
     tm, tn = config["tile"]
-    return COST.spill_factor if tm * tn + tm + tn + COST.least_other_registers > machine.registers else 1.0
+    return cost.spill_factor if tm * tn + tm + tn + cost.least_other_registers > machine.registers else 1.0
 
 
 def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles where each thread reads what it multiplies: loads of four numbers count as much as the multiplications
     they stand beside."""
+    cost = machine.cost.tiled_matmul
     (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
     threads = sizes.batch * -(-sizes.rows // (tm * ty)) * -(-sizes.columns // (tn * tx)) * parts * ty * tx
-    loads = COST.global_load_cycles * (-(-tm // LANES) + -(-tn // LANES))
-    term = (tm * tn + loads + COST.loop_cycles / step) * _spilling(config, machine)
+    loads = cost.global_load_cycles * (-(-tm // LANES) + -(-tn // LANES))
+    term = (tm * tn + loads + cost.loop_cycles / step) * _spilling(config, machine)
     cycles = -(-threads // machine.enough_threads) * term * -(-sizes.terms // (step * parts)) * step
-    return cycles + (COST.launch_cycles + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
+    return cycles + (cost.launch_cycles + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
 
 
 def estimate(sizes: Sizes, machine: Machine) -> float:

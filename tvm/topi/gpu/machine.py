@@ -26,6 +26,8 @@ class Machine:
         self.dynamic_shared = features.dynamic_shared_bytes
         self.multiprocessor_shared = max(self.dynamic_shared, features.multiprocessor_shared_bytes)
         self.multiprocessors = features.multiprocessors
+        self.multiprocessor_threads = features.multiprocessor_threads
+        self.cost = features.cost
         self.has_warpgroups = features.has_warpgroups
         # Threads that keep every multiprocessor busy.
         self.enough_threads = self.multiprocessors * (512 if self.is_nvidia else 64)

@@ -24,12 +24,12 @@ from ...ir.subst import substitute
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
 from ...target import Target
+from ...target.gpu_cost import MAX_GRID_BLOCKS, SM_REGISTERS
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
-from .cost import MAX_GRID_BLOCKS, SM_REGISTERS, SM_THREADS, TensorCoreCost
 from .gemm import Part, Places, Sizes
 from .machine import Machine
 
@@ -49,7 +49,6 @@ PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
 COPY, LEAST_COPY, MOST_HELD = 16, 4, 32
 # Registers of a thread at most.
 THREAD_REGISTERS = 255
-COST = TensorCoreCost()
 
 
 def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
@@ -229,11 +228,11 @@ def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
     return max(strips * sizes.bytes, bm * (bn + 32) * 4)
 
 
-def registers(config: dict[str, Any]) -> int:
+def registers(config: dict[str, Any], machine: Machine) -> int:
     tm, tn = config["tile"]
     if config.get("warpgroup"):
-        return tm * tn // warpgroup.THREADS + COST.other_registers
-    return tm * tn // 32 + (tm + tn) // 2 + COST.other_registers
+        return tm * tn // warpgroup.THREADS + machine.cost.tensor_core.other_registers
+    return tm * tn // 32 + (tm + tn) // 2 + machine.cost.tensor_core.other_registers
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -244,35 +243,36 @@ def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     if not machine.has_warpgroups or tile not in warpgroup.TILES or (wm, wn) not in warpgroup.COUNTS:
         return False
     threads = wm * wn * warpgroup.THREADS
-    fits = threads <= machine.max_threads and registers(config) * threads <= warpgroup.REGISTERS
+    fits = threads <= machine.max_threads and registers(config, machine) * threads <= warpgroup.REGISTERS
     return fits and config["step"] * sizes.bytes == warpgroup.ROW and stages in warpgroup.STAGES
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
+    cost = machine.cost.tensor_core
     (tm, tn), (wm, wn), step, stages, parts = (config[x] for x in ("tile", "warps", "step", "stages", "parts"))
     by_group = bool(config.get("warpgroup"))
     bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
     blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
-    used = -(-registers(config) // 8) * 8 * warps * machine.warp
+    used = -(-registers(config, machine) // 8) * 8 * warps * machine.warp
     fit = min(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
-    fit = max(min(fit, SM_THREADS // (warps * machine.warp)), 1)
-    rate = (COST.group_multiplies_per_cycle if by_group else COST.multiplies_per_cycle) * 2 / sizes.bytes
+    fit = max(min(fit, machine.multiprocessor_threads // (warps * machine.warp)), 1)
+    rate = (cost.group_multiplies_per_cycle if by_group else cost.multiplies_per_cycle) * 2 / sizes.bytes
     strips = (bm + bn) * step * sizes.bytes
     # Elements of both operands that the units read in a step, for each of its terms.
     read = wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn)
     # Busy cycles of a step of one block, and how long it takes when it is alone.
-    fetch = strips / (COST.group_fetch_bytes_per_cycle if by_group else COST.fetch_bytes_per_cycle)
-    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / COST.shared_bytes_per_cycle, fetch)
+    fetch = strips / (cost.group_fetch_bytes_per_cycle if by_group else cost.fetch_bytes_per_cycle)
+    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / cost.shared_bytes_per_cycle, fetch)
     if by_group:
         # Products stand still while groups wait for each other, ask for the next strips and begin again.
-        pause = COST.group_step_cycles * (2 + wm * wn)
-        alone = max(pause + bm * bn * step / rate, COST.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
+        pause = cost.group_step_cycles * (2 + wm * wn)
+        alone = max(pause + bm * bn * step / rate, cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
     else:
         products = tm * tn * step / (rate / 4) * -(-warps // 4)
-        loads = COST.step_cycles + step * sizes.bytes / 32 * COST.fragment_load_cycles
-        alone = max(loads + products, COST.memory_latency_cycles / (stages - 1), busy)
-    ends = COST.block_cycles + bm * bn * 12 / COST.shared_bytes_per_cycle
+        loads = cost.step_cycles + step * sizes.bytes / 32 * cost.fragment_load_cycles
+        alone = max(loads + products, cost.memory_latency_cycles / (stages - 1), busy)
+    ends = cost.block_cycles + bm * bn * 12 / cost.shared_bytes_per_cycle
     steps = -(-sizes.terms // (step * parts))
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     # What a block waits for is hidden behind the others' work: wholly by warpgroups, which work beside the program.
@@ -283,7 +283,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     if parts > 1:
         # Parts are written and read again.
         moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * 4
-        cycles += COST.launch_cycles + moved / COST.partial_bytes_per_cycle
+        cycles += cost.launch_cycles + moved / cost.partial_bytes_per_cycle
     return cycles
 
 
@@ -504,7 +504,7 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
         step, parts = config["step"], config["parts"]
         if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > MAX_GRID_BLOCKS:
             return False
-        if registers(config) > THREAD_REGISTERS or not _is_known(sizes, machine, config):
+        if registers(config, machine) > THREAD_REGISTERS or not _is_known(sizes, machine, config):
             return False
         steps = -(-sizes.terms // (step * parts))
         if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):

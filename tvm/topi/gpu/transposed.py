@@ -13,11 +13,11 @@ from typing import Any
 
 from ... import te
 from ...target import Target
+from ...target.gpu_cost import MAX_GRID_BLOCKS
 from ...te.tensor import Tensor
 from .. import nn
 from ..nn.transposed import transposed_of
 from . import gemm, tuned
-from .cost import MAX_GRID_BLOCKS
 from .machine import Machine
 
 # Terms of a sum below which a thread for each result is as fast.

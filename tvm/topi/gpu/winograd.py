@@ -50,7 +50,7 @@ def cycles(images: int, channels: int, filters: int, height: int, width: int, ti
     moved = 4 * (pixels + matrices * tiles * (channels + filters))
     # Filters are used for few tiles; where there are very few they come from memory no faster than it gives them.
     weights = 4 * matrices * channels * filters / MEMORY_RATE
-    return max(products, weights) + moved / MEMORY_RATE + 2 * gemm.COST.launch_cycles
+    return max(products, weights) + moved / MEMORY_RATE + 2 * machine.cost.tiled_matmul.launch_cycles
 
 
 def conv2d_winograd_nchw(

@@ -1,14 +1,15 @@
 """What the templates of GPUs know about time: constants of their cost models, each with its unit.
 
-They were fitted to measured kernels of a data-centre GPU (H200). Cycles are those of a multiprocessor (SM).
+They were fitted to measured kernels of a data-centre GPU (H200); the row of another architecture (``nvidia.py``) may
+have its own. Cycles are those of a multiprocessor (SM).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Threads and registers of a multiprocessor.
-SM_THREADS, SM_REGISTERS = 2048, 65536
+# Registers of a multiprocessor.
+SM_REGISTERS = 65536
 # Blocks along the second and third dimension of a grid.
 MAX_GRID_BLOCKS = 65535
 
@@ -91,4 +92,9 @@ class DepthwiseCost(NamedTuple):
     memory_bytes_per_cycle: float = 2500.0
 
 
-__all__ = ["MAX_GRID_BLOCKS", "SM_REGISTERS", "SM_THREADS", "DepthwiseCost", "TensorCoreCost", "TiledMatmulCost"]
+class GPUCost(NamedTuple):
+    """The constants of all templates for one architecture."""
+
+    tiled_matmul: TiledMatmulCost = TiledMatmulCost()
+    tensor_core: TensorCoreCost = TensorCoreCost()
+    depthwise: DepthwiseCost = DepthwiseCost()
