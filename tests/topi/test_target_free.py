@@ -107,7 +107,9 @@ MAY_ASK = {
 
 
 # Passes that scripts make without a target; pipelines give it to them. A build that is told none takes the current one.
-PASSES_MAY_ASK = {"build_module.py", "transform/fuse_ops.py", "transform/legalize.py", "transform/simplify_inference.py"}
+PASSES_MAY_ASK = {
+    "build_module.py", "transform/fuse_ops.py", "transform/legalize.py", "transform/simplify_inference.py",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("package, known", [(topi, set(MAY_ASK)), (relay, PASSES_MAY_ASK)], ids=["topi", "relay"])
