@@ -94,7 +94,7 @@ def select_implementation(
 ) -> tuple[OpImplementation, list[Tensor]]:
     """The implementation of an operator on a target, and what it computes: the fastest of those that tuning records in
     force have times of, else the one with the highest level."""
-    target = Target(target)
+    target = target if isinstance(target, Target) else Target(target)
     offered = valid_implementations(op, attrs, inputs, out_type, target)
     with target:
         if use_autotvm and len(offered) > 1 and not isinstance(DispatchContext.current, FallbackContext):

@@ -97,19 +97,27 @@ class NativeStrategy:
         self.record = record
 
     def __call__(self, attrs: Any, inputs: list, out_type: Any, target: Target) -> OpStrategy:
-        facts, offered = self.record.attrs, OpStrategy()
-        plain, schedule = computation(self.record), facts.get("FTVMSchedule")
-        if plain is None:
-            return offered
-        short = short_name(self.record.name)
-        offered.add_implementation(plain, schedule or by_pattern, f"{short}.generic", PLAIN_LEVEL)
-        if "FTVMCompute" in facts or schedule is not None:
-            return offered
-        for row in facts.get("implementations", ()):
-            if row.family == templates_of(target):
-                name = f"{short}.{row.family}"
-                offered.add_implementation(row.compute(plain, target), by_pattern, name, TEMPLATE_LEVEL)
+        offered = OpStrategy()
+        for offer in native_implementations(self.record, target):
+            offered.add_implementation(*offer)
         return offered
+
+
+def native_implementations(record: Op, target: Target) -> list[OpImplementation]:
+    """The mathematics of an operator, and the rows for a target's family; a user's computation or schedule takes the
+    place of both."""
+    plain, schedule = computation(record), record.attrs.get("FTVMSchedule")
+    if plain is None:
+        return []
+    short = short_name(record.name)
+    found = [OpImplementation(plain, schedule or by_pattern, f"{short}.generic", PLAIN_LEVEL)]
+    if "FTVMCompute" in record.attrs or schedule is not None:
+        return found
+    for row in record.attrs.get("implementations", ()):
+        if row.family == templates_of(target):
+            computed = row.compute(plain, target)
+            found.append(OpImplementation(computed, by_pattern, f"{short}.{row.family}", TEMPLATE_LEVEL))
+    return found
 
 
 def short_name(operator: str) -> str:
@@ -139,10 +147,13 @@ def rules_of(record: Op) -> tuple:
 
 def valid_implementations(record: Op, attrs: Any, inputs: list, out_type: Any, target: Target) -> list:
     """The implementations of an operator that hold for a target and these inputs."""
-    strategy = record.attrs.get("FTVMStrategy") or NativeStrategy(record)
-    with target:
-        offered = strategy(attrs, inputs, out_type, target)
-    found = offered.valid() if isinstance(offered, OpStrategy) else []
+    strategy = record.attrs.get("FTVMStrategy")
+    if strategy is None:
+        found = native_implementations(record, target)
+    else:
+        with target:
+            offered = strategy(attrs, inputs, out_type, target)
+        found = offered.valid() if isinstance(offered, OpStrategy) else []
     if not found:
         source = "the strategy of operator {} has nothing" if is_computed(record) else "operator {} has no computation"
         raise OpNotImplemented(f"{source.format(record.name)} for target {target.kind}")

@@ -27,7 +27,8 @@ class Rearranged:
     def __call__(self, node) -> Call | None:
         if is_call(node, "nn.conv2d") and isinstance(node.args[1], Constant):
             return self.convolution(node)
-        if is_call(node, "nn.dense") and isinstance(node.args[1], Constant):
+        is_matrix = is_call(node, "nn.dense") and len(node.args[0].checked_type_.shape) > 1
+        if is_matrix and isinstance(node.args[1], Constant):
             return matmul(node.args[0], self.turned(node.args[1], (1, 0)), node.attrs.units, node.attrs.out_dtype)
         return None
 
