@@ -13,7 +13,7 @@ from tests.device_library import build_fake_device
 from tests.relay import two_devices
 from tvm import relay
 from tvm.contrib import graph_executor
-from tvm.testing import requires_opencl
+from tvm.testing import requires_cuda, requires_opencl
 
 on = relay.annotation.on_device
 
@@ -35,6 +35,12 @@ def test_models_run_on_the_cpu_and_opencl(name):
 @requires_opencl
 def test_random_graphs_run_on_the_cpu_and_opencl(case, seed):
     two_devices.check_random(seed * 1000 + 900 + case, tvm.opencl(), "opencl")
+
+
+@pytest.mark.parametrize("name", two_devices.MODELS)
+@requires_cuda
+def test_models_run_on_the_cpu_and_cuda(name):
+    two_devices.check_model(name, tvm.cuda(), "cuda")
 
 
 @requires_opencl

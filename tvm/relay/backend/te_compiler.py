@@ -5,10 +5,11 @@ Kernels are named after their operators and kept by content, so a repeated layer
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from ...autotvm.task.dispatcher import DispatchContext, FallbackContext, using
 from ...autotvm.task.topi_integration import get_workload
@@ -34,35 +35,51 @@ from ..op.record import pattern_of
 MOST_LETTERS = 80
 
 
+class Settings(NamedTuple):
+    """What the loops of a kernel follow from, beside its function and target: pass context and tuning records."""
+
+    context: PassContext
+    dispatch: DispatchContext
+
+    @staticmethod
+    def current() -> Settings:
+        return Settings(PassContext.current(), DispatchContext.current)
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Templates and passes ask for both where they stand, however much later that is."""
+        # A context is entered once: entering tells its instruments.
+        entered = PassContext.current() is self.context
+        with contextlib.nullcontext() if entered else self.context, using(self.dispatch):
+            yield
+
+
 class Kernel:
-    """A piece of the library: a fused function, its name, and its loops, made when they are first asked for."""
+    """A piece of the library: a fused function, its name, and its loops, made when they are first asked for, by the
+    settings its compiler was given."""
 
-    __slots__ = ("_context", "_dispatch", "_module", "function", "key", "name", "operators", "target")
+    __slots__ = ("_module", "_settings", "function", "key", "name", "operators", "target")
 
-    def __init__(self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target):
+    def __init__(
+        self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target, settings: Settings
+    ):
         self.name, self.function, self.key, self.operators, self.target = name, function, key, operators, target
-        self._context = PassContext.current()
-        self._dispatch = DispatchContext.current
+        self._settings = settings
         self._module: IRModule | None = None
 
     @property
     def module(self) -> IRModule:
         """The lowered function."""
         if self._module is None:
-            if PassContext.current() is self._context:
+            with self._settings.in_force(), self.target:
                 self._module = self._lower()
-            else:
-                with self._context:
-                    self._module = self._lower()
         return self._module
 
     def _lower(self) -> IRModule:
         from ...driver.build_module import lower
 
         graph = ToTensors(self.function, self.target)
-        with self.target, using(self._dispatch):
-            schedule = graph.schedule(graph.outputs)
-            return lower(schedule, graph.inputs + graph.outputs, self.name)
+        return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 
 
 def flatten_type(t: Type) -> list[TensorType]:
@@ -237,9 +254,13 @@ class KernelCompiler:
     """Lowers fused functions for one target; equal functions share a kernel. ``names`` counts the uses of each name:
     the compilers of one library share it."""
 
-    def __init__(self, target: Target, prefix: str = "tvmgen_default", names: dict[str, int] | None = None):
+    def __init__(
+        self, target: Target, prefix: str = "tvmgen_default", names: dict[str, int] | None = None,
+        settings: Settings | None = None,
+    ):  # fmt: skip
         self.target = target
         self.prefix = prefix
+        self.settings = settings or Settings.current()
         self.kernels: dict[str, Kernel] = {}
         self.names: dict[str, int] = {} if names is None else names
 
@@ -258,7 +279,7 @@ class KernelCompiler:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
-        return Kernel(name, function, key, operators, self.target)
+        return Kernel(name, function, key, operators, self.target, self.settings)
 
 
 def __getattr__(name: str) -> Any:
