@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
 from ...not_built import name_of
-from ...runtime import device
+from ...runtime import Device
 from ...target import Target
-from ...target.cpu import resolve_cpu
+from ...target.backend import compiled_cpu
 from . import frontends
 from .arguments import add_verbose, apply_defaults, register_parser
 from .errors import TVMCException
@@ -329,16 +329,14 @@ def _check_numbers(
 
 def _check_machine(target: Target) -> None:
     """Refuse code that cannot be measured here."""
-    if "gpu" in target.keys:
-        found = device(target.kind.name, 0)
+    if target.features.is_gpu:
+        found = Device(target.get_target_device_type(), 0)
         if not found.exist:
             raise TVMCException(f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
                                 "tune on a machine that has one")
         return
-    if target.kind.name != "llvm":
-        return
-    cpu = resolve_cpu(target)
-    if not cpu.is_host:
+    cpu = compiled_cpu(target)
+    if cpu is not None and not cpu.is_host:
         raise TVMCException(f"code for {cpu.triple} cannot be measured on this machine; tune on a machine of that kind")
 
 

@@ -12,6 +12,7 @@ from ... import te, tir
 from ...relay.backend.library_cache import cache_folder
 from ...runtime import cpu, ndarray
 from ...target import Target
+from ...target.backend import compiled_cpu
 from ...target.cpu import resolve_cpu
 from ..build_module import build
 
@@ -139,8 +140,8 @@ def machine(new: bool = False) -> Machine | None:
 def machine_of(tasks: Sequence[Any]) -> Machine | None:
     """The peaks of this machine, measured where they are not known and the code of the tasks is for it."""
     target = tasks[0].target if tasks else None
-    is_here = target is not None and target.kind.name == "llvm" and resolve_cpu(target).is_host
-    return machine(new=True) if is_here else None
+    made_for = compiled_cpu(target) if target is not None else None
+    return machine(new=True) if made_for is not None and made_for.is_host else None
 
 
 def _read(path: Path) -> tuple[Machine | None, int]:
