@@ -10,7 +10,7 @@ from typing import Any
 
 from ..autotvm.task.dispatcher import ApplyHistoryBest
 from ..ir.transform import PassContext
-from ..runtime.devices import device
+from ..runtime.devices import Device
 from ..runtime.ndarray import numpy_dtype
 from ..target import Target
 from .model import Comparison, Program, compare_programs
@@ -40,7 +40,7 @@ def compiled(mod: Any, params: dict[str, Any], target: Any, records: Any = None)
 
     with PassContext(opt_level=3), ApplyHistoryBest(records) if records else contextlib.nullcontext():
         library = relay.build(mod, target=target, params=params)
-    where = device(Target(target).get_target_device_type(), 0)
+    where = Device(Target(target).get_target_device_type(), 0)
     module = graph_executor.GraphModule(library["default"](where))
     for parameter in library.ir_mod["main"].params:
         module.set_input(parameter.name_hint, _example(parameter.checked_type_))

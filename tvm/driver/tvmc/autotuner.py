@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError
 from ...not_built import name_of
-from ...runtime import device
+from ...runtime import Device
 from ...target import Target
 from ...target.backend import compiled_cpu
 from . import frontends
@@ -330,7 +330,7 @@ def _check_numbers(
 def _check_machine(target: Target) -> None:
     """Refuse code that cannot be measured here."""
     if not target.features.is_cpu:
-        found = device(target.get_target_device_type(), 0)
+        found = Device(target.get_target_device_type(), 0)
         if not found.exist:
             raise TVMCException(f"target '{str(target).strip()}': this machine has no device to measure on ({found}); "
                                 "tune on a machine that has one")
