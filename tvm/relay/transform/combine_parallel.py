@@ -115,16 +115,8 @@ def _replace(func: Function, mod, kind: _Kind, parts: dict[int, tuple[list[Call]
             return transform.strided_slice(whole(group), [start], [end], [1], [kind.out_axis % rank])
         return node.map_children(lambda child: made[id(child)])
 
-    stack: list[tuple[Any, bool]] = [(func, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in made:
-            continue
-        if ready:
-            made[id(node)] = replacement(build, node)
-        else:
-            stack.append((node, True))
-            stack.extend((child, False) for child in operands(node) if id(child) not in made)
+    for node in post_order(func, operands=operands):
+        made[id(node)] = replacement(build, node)
     return infer_function(made[id(func)], mod)
 
 
