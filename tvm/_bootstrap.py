@@ -11,14 +11,14 @@ from .runtime import ndarray
 from .runtime.container import ShapeTuple
 from .runtime.module import FILE_LOADERS
 from .runtime.object import Object
-from .runtime.object_generic import set_number_converter
+from .runtime.object_generic import CONVERT_NUMBER
 from .runtime.registry import get_global_func, register_func
 
-set_number_converter(const)
+CONVERT_NUMBER.give(const)
 serialize.register_json_codec(ShapeTuple, "runtime.ShapeTuple", list, ShapeTuple)
 Object.register(Node)
-env_func.FIND_FUNCTION[0] = lambda name: get_global_func(name, allow_missing=True)
-serialize.MAKE_ARRAY[0] = lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape))
+env_func.FIND_FUNCTION.give(lambda name: get_global_func(name, allow_missing=True))
+serialize.MAKE_ARRAY.give(lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape)))
 
 
 @register_func("tvm.default_trace_action")

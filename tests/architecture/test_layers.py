@@ -17,6 +17,7 @@ LAYERS = {
     "tvm.error": 0,
     "tvm.dtype": 0,
     "tvm.registry": 0,
+    "tvm.hooks": 0,
     "tvm.object_path": 0,
     "tvm.runtime": 1,
     "tvm._ffi": 1,

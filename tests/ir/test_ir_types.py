@@ -86,7 +86,7 @@ def test_affine_types():
 
 def test_environment_functions_are_looked_up_when_used(monkeypatch):
     known = {"test.twice": lambda x: 2 * x}
-    monkeypatch.setattr(env_func, "FIND_FUNCTION", [known.get])
+    monkeypatch.setattr(env_func.FIND_FUNCTION, "function", known.get)
     f = EnvFunc.get("test.twice")
     assert f(4) == 8 and f.func is known["test.twice"]
     assert structural_equal(f, EnvFunc.get("test.twice"))

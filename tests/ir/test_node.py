@@ -103,3 +103,51 @@ def test_script_and_show_give_the_text(capsys):
     node = Var("x", "int32") + 1
     node.show()
     assert capsys.readouterr().out.strip() == node.script().strip() == str(node).strip()
+
+
+def node_classes(cls=Node):
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from node_classes(sub)
+
+
+def test_every_annotation_names_something_and_was_understood_when_the_class_was_made():
+    """A misspelt class, or one that says only later that it is followed, would be data that no traversal reaches."""
+    import builtins
+    import re
+
+    import tvm.relay.dataflow_pattern  # noqa: F401
+    from tvm.ir.node import _field_kind
+
+    for cls in node_classes():
+        kinds = {name: kind for name, kind, _ in cls._field_specs}
+        known = vars(sys.modules[cls.__module__])
+        for field, annotation in cls.__dict__.get("__annotations__", {}).items():
+            words = re.findall(r"[A-Za-z_]\w*", annotation)
+            unknown = [w for w in words if w not in known and not hasattr(builtins, w)]
+            assert not unknown, f"{cls.__module__}.{cls.__name__}.{field}: no {unknown[0]} is known there"
+            assert kinds[field] == _field_kind(annotation), f"{cls.__name__}.{field}"
+
+
+def test_a_new_ir_says_of_its_classes_what_is_followed_and_compared():
+    from tvm.ir.structural import structural_equal
+
+    class Tile(Node):
+        _followed = True
+        _compared = "axis! size"
+
+        axis: Var
+        size: int
+        note: str = ""
+
+    class Nest(Node):
+        outer: Tile
+        inner: tuple[Tile, ...] = ()
+        bound: Tile | None = None
+
+    i, j = Var("i", "int32"), Var("j", "int32")
+    first, second = Tile(i, 4, "a"), Tile(j, 4, "b")
+    nest = Nest(first, (second,), first)
+    assert nest.children() == [first, second, first] and first.children() == []
+    assert structural_equal(first, second) and not structural_equal(first, Tile(i, 5))
+    assert nest.map_children(lambda tile: second).children() == [second, second, second]

@@ -85,3 +85,33 @@ def test_substitute_takes_numbers_functions_and_axes():
     assert substitute(y + 1, lambda v: 5 if v is y else None).a.value == 5
     root = x + 1
     assert substitute(root, {}) is root and substitute(root, {y: 1}) is root
+
+
+def test_post_order_follows_the_operands_it_is_told_to():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    root = Add(Add(x, y), Add(y, x))
+    assert list(post_order(root, operands=lambda n: n.children()[:1] if n is root else ())) == [root.a, root]
+
+
+def test_post_order_from_several_roots_visits_what_they_share_once():
+    x, y = Var("x", "int32"), Var("y", "int32")
+    shared = Add(x, y)
+    first, second = Add(shared, x), Add(y, shared)
+    seen: set[int] = set()
+    order = [n for root in (first, second) for n in post_order(root, seen=seen)]
+    assert order == [x, y, shared, first, second]
+
+
+def test_post_order_passes_by_what_its_taker_has_built_meanwhile():
+    x = Var("x", "int32")
+    below = Add(x, x)
+    root = Add(below, Add(below, x))
+    built: dict[int, object] = {}
+    visited = []
+    for node in post_order(root, built):
+        visited.append(node)
+        built[id(node)] = node
+        if node is below:
+            # Building this node built its neighbour too.
+            built[id(root.b)] = root.b
+    assert root.b not in [n for n in visited if n is root.b] and visited[-1] is root

@@ -291,12 +291,11 @@ def test_containers_behave_as_their_python_kin():
 def test_number_converter_of_the_compiler_is_used():
     from tvm.runtime import object_generic
 
-    before = object_generic._convert_number
-    object_generic.set_number_converter(lambda value: ("number", value))
+    before = object_generic.CONVERT_NUMBER.give(lambda value: ("number", value))
     try:
         assert runtime.convert([1])[0] == ("number", 1)
     finally:
-        object_generic.set_number_converter(before)
+        object_generic.CONVERT_NUMBER.give(before)
 
 
 def test_nothing_is_freed_once_the_interpreter_ends():

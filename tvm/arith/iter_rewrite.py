@@ -177,7 +177,8 @@ class Rewriter:
                 raise
             return None
         if not form.args:
-            return IterSumExpr((), q.simplify(type(node)(form.base, d))), False
+            kind: Any = type(node)
+            return IterSumExpr((), q.simplify(kind(form.base, d))), False
         got = self._divide(form.args[0], q.simplify(form.base), d, isinstance(node, FloorMod))
         return None if got is None else (got, False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..hooks import Hook
 from .module import RelayExpr
 from .type import Type
 
@@ -19,15 +20,16 @@ class Constructor(RelayExpr, key="relay.Constructor"):
     def __call__(self, *args):
         if not CALL:
             raise TypeError(f"constructor {self.name_hint} can be called once tvm.relay is imported")
-        return CALL[0](self, args)
+        return CALL(self, args)
 
 
-# Set by relay: makes the call expression of a constructor.
-CALL: list[Any] = []
+CALL: Hook[[Any, tuple], Any] = Hook("ir.adt.CALL", "the call expression of a constructor")
 
 
 class TypeData(Type, key="relay.TypeData"):
     """The definition of a data type: its name, type parameters and constructors."""
+
+    _compared = "header type_vars! constructors"
 
     header: Any
     type_vars: tuple

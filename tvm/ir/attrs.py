@@ -130,7 +130,7 @@ def _literals(value: Any) -> Any:
     """Numbers as literal nodes, also inside lists."""
     if isinstance(value, (list, tuple)):
         return tuple([_literals(v) for v in value])
-    return CONVERT[0](value) if isinstance(value, (bool, int, float)) else value
+    return CONVERT(value) if isinstance(value, (bool, int, float)) else value
 
 
 def make_node(type_key: str, **kwargs: Any) -> Node:

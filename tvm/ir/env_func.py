@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from ..hooks import Hook
 from .node import Node
 
-# Set by the layer that knows the runtime: name -> function, None when there is none.
-FIND_FUNCTION: list[Callable[[str], Any]] = [lambda name: None]
+FIND_FUNCTION: Hook[[str], Any] = Hook(
+    "ir.env_func.FIND_FUNCTION", "the global function of a name, None when there is none", lambda name: None
+)
 
 
 def _find(name: str) -> Any:
-    found = FIND_FUNCTION[0](name)
+    found = FIND_FUNCTION(name)
     if found is None:
         raise ValueError(f"no global function is named '{name}'; register it with tvm.register_func first")
     return found

@@ -200,7 +200,7 @@ def _dump_to(directory: str) -> DumpIR:
     return got
 
 
-DUMP_INSTRUMENT[:] = [_dump_to]
+DUMP_INSTRUMENT.give(_dump_to)
 
 __all__ = [
     "DumpIR",

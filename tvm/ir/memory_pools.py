@@ -37,7 +37,7 @@ class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
     """A region for intermediate values."""
 
     def __init__(self, pool_name, targets, pool_info_properties=None, span=None):
-        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span)
+        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
 
 
 class ConstantInfo(Node, key="ir.ConstantInfo"):
@@ -54,7 +54,7 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
     constant_info_array: tuple = ()
 
     def __init__(self, pool_name, targets, constant_info_array=(), pool_info_properties=None, span=None):
-        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span)
+        PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
         self.constant_info_array = tuple(constant_info_array or ())
 
 

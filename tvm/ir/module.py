@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
+from ..hooks import Hook
 from .attrs import near_matches
 from .node import Node
 from .prim import BaseExpr, Call
 from .type import GlobalTypeVar
 
-# Set by relay: adds the definitions of a named library file to a module.
-IMPORT_STANDARD: list[Callable[[Any, str], None]] = []
-
-# Set by relay: the text of a graph or module, ``(node, show_meta_data, annotate)``.
-AS_TEXT: list[Callable[..., str]] = [lambda node, show_meta_data, annotate: str(node)]
-
-# Set by relay: makes the call expression of a function over tensors.
-RELAY_CALL: list[Callable[[Any, tuple], Any]] = []
-# The function of an expression: its free variables are the parameters.
-RELAY_FUNCTION: list[Callable[[Any], Any]] = []
+IMPORT_STANDARD: Hook[[Any, str], None] = Hook(
+    "ir.module.IMPORT_STANDARD", "adds the definitions of a named library file to a module"
+)
+AS_TEXT: Hook[[Any, bool, Any], str] = Hook(
+    "ir.module.AS_TEXT", "the text of a graph or module, `(node, show_meta_data, annotate)`",
+    lambda node, show_meta_data, annotate: str(node),
+)
+RELAY_CALL: Hook[[Any, tuple], Any] = Hook("ir.module.RELAY_CALL", "the call expression of a function over tensors")
+RELAY_FUNCTION: Hook[[Any], Any] = Hook(
+    "ir.module.RELAY_FUNCTION", "the function of an expression, whose free variables are the parameters"
+)
 
 
 class CallingConv(IntEnum):
@@ -34,6 +36,8 @@ class CallingConv(IntEnum):
 class RelayExpr(BaseExpr):
     """Base of expressions over tensors and functions; ``checked_type`` is there once inference has run."""
 
+    _followed = True
+
     @property
     def checked_type(self):
         got = getattr(self, "checked_type_", None)
@@ -42,7 +46,7 @@ class RelayExpr(BaseExpr):
         return got
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
-        return AS_TEXT[0](self, show_meta_data, annotate)
+        return AS_TEXT(self, show_meta_data, annotate)
 
 
 class GlobalVar(RelayExpr, key="GlobalVar"):
@@ -53,7 +57,7 @@ class GlobalVar(RelayExpr, key="GlobalVar"):
 
     def __call__(self, *args):
         if RELAY_CALL and (not args or any(isinstance(a, RelayExpr) for a in args)):
-            return RELAY_CALL[0](self, args)
+            return RELAY_CALL(self, args)
         return Call("void", self, args)
 
 
@@ -78,6 +82,8 @@ class BaseFunc(RelayExpr):
 
 class IRModule(Node, key="IRModule"):
     """Functions by name. The one mutable node: passes build a new module, users may add to one."""
+
+    _compared = "functions attrs type_definitions"
 
     _mutable = True
 
@@ -179,7 +185,7 @@ class IRModule(Node, key="IRModule"):
         """Add the definitions of a file of the standard library of relay."""
         if not IMPORT_STANDARD:
             raise ValueError("import_from_std needs tvm.relay; import it first")
-        IMPORT_STANDARD[0](self, file_to_import)
+        IMPORT_STANDARD(self, file_to_import)
 
     def get_attr(self, attr_key: str) -> Any:
         return self.attrs.get(attr_key)
@@ -216,10 +222,10 @@ class IRModule(Node, key="IRModule"):
     def from_expr(expr, functions=None, type_defs=None) -> IRModule:
         mod = IRModule(functions, type_defs)
         if RELAY_FUNCTION and isinstance(expr, RelayExpr) and not isinstance(expr, BaseFunc):
-            expr = RELAY_FUNCTION[0](expr)
+            expr = RELAY_FUNCTION(expr)
         name = expr.attrs.get("global_symbol", "main") if isinstance(expr, BaseFunc) else "main"
         mod[GlobalVar(str(name))] = expr
         return mod
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
-        return AS_TEXT[0](self, show_meta_data, annotate)
+        return AS_TEXT(self, show_meta_data, annotate)

@@ -12,16 +12,12 @@ Equality of nodes is identity (``==`` on expressions builds an expression, as in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-CHILD_TYPES = frozenset(
-    {
-        "PrimExpr", "Stmt", "Range", "IterVar", "BufferRegion", "MatchBufferRegion", "Block", "BaseExpr", "RelayExpr",
-        "Clause",
-    }
-)
+from ..hooks import Hook
 
+# Names of the classes that say of themselves that fields of them are children.
+_FOLLOWED: set[str] = set()
 # type key -> class, for JSON and `ir.make_node`.
 NODE_TYPES: dict[str, type] = {}
 
@@ -40,16 +36,17 @@ def to_tuple(values: Any) -> tuple:
     return tuple(values)
 
 
-# Set by ir.prim: turns a Python number, string or tensor element into an expression.
-CONVERT: list[Callable[[Any], Any]] = [lambda value: value]
+CONVERT: Hook[[Any], Any] = Hook(
+    "ir.node.CONVERT", "a Python number, string or tensor element as an expression", lambda value: value
+)
 
 
 def _convert(value):
-    return CONVERT[0](value)
+    return CONVERT(value)
 
 
 def _convert_all(values) -> tuple:
-    convert = CONVERT[0]
+    convert = CONVERT.function or CONVERT
     return tuple([v if isinstance(v, Node) else convert(v) for v in to_tuple(values)])
 
 
@@ -64,11 +61,11 @@ def _map_tuple(f, items: tuple) -> tuple:
 def _field_kind(annotation: str) -> str:
     """'child', 'children' (a tuple of them), 'optional' (child or None), 'tuple' or 'data'."""
     text = annotation.replace(" ", "")
-    if text in CHILD_TYPES:
+    if text in _FOLLOWED:
         return "child"
-    if text.endswith("|None") and text[:-5] in CHILD_TYPES:
+    if text.endswith("|None") and text[:-5] in _FOLLOWED:
         return "optional"
-    if text.startswith("tuple[") and text[6:].split(",")[0].rstrip("]") in CHILD_TYPES:
+    if text.startswith("tuple[") and text[6:].split(",")[0].rstrip("]") in _FOLLOWED:
         return "children"
     if text.startswith("tuple"):
         return "tuple"
@@ -125,6 +122,16 @@ def _write_methods(
     return text, env
 
 
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
+    def _keyword(*, default: Any = None, kw_only: Literal[True] = True) -> Any:
+        """A field that constructors take by its name, after all others."""
+else:
+    dataclass_transform = lambda **_: lambda cls: cls
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(_keyword,) if TYPE_CHECKING else ())
 class NodeMeta(type):
     """Turns field annotations into slots and methods. See the module text.
 
@@ -138,6 +145,8 @@ class NodeMeta(type):
         def __setattr__(cls, name: str, value: Any) -> None: ...
 
     def __new__(mcs, name, bases, namespace, derived=None, check=None, key=None, converts=True, scope=None):
+        if namespace.get("_followed"):
+            _FOLLOWED.add(name)
         own = dict(namespace.get("__annotations__", {}))
         inherited: list[tuple[str, str, Any]] = []
         for base in bases:
@@ -178,13 +187,21 @@ class Node(metaclass=NodeMeta):
     """Base of every record in every IR."""
 
     _type_key = ""
+    # Set by a class itself, not inherited: fields that are annotated with it are children.
+    _followed = False
+    # The fields in the order they are compared, "!" after those that define variables; None: all, defining none.
+    _compared = None
+    # True for a class whose objects are variables: matched where they are defined, their names do not count.
+    _variable = False
+    # Set by a class itself, not inherited: one object on the left stands for one on the right, as a computation does.
+    _in_graph = False
     # True for a class whose public interface changes it in place.
     _mutable = False
 
     if TYPE_CHECKING:
-        # The metaclass writes the constructors, which convert their arguments, and dispatch is on type(node): a type
-        # checker sees neither, so every node may have any field.
-        def __init__(self, *fields: Any, **keywords: Any) -> None: ...
+        span: Any = _keyword(default=None)
+
+        # Dispatch is on type(node), which narrows no type: a checker takes every node to have any field.
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
     else:
@@ -215,14 +232,14 @@ class Node(metaclass=NodeMeta):
         return self is other
 
     def __str__(self):
-        return PRINTERS[0](self)
+        return PRINTER(self)
 
     def __repr__(self):
-        return PRINTERS[0](self)
+        return PRINTER(self)
 
     def script(self, **options) -> str:
         """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen."""
-        return PRINTERS[0](self, **options)
+        return PRINTER(self, **options)
 
     def show(self, style=None, black_format=None, **options) -> None:
         """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake."""
@@ -258,5 +275,4 @@ def _plain_repr(node, **options) -> str:
     return f"{type(node).__name__}({body})"
 
 
-# The text of a node: filled in by the printer of the layer that owns the node (`ir.text`).
-PRINTERS: list[Callable[..., str]] = [_plain_repr]
+PRINTER: Hook[..., str] = Hook("ir.node.PRINTER", "the text of a node, in the language of its IR", _plain_repr)

@@ -34,6 +34,8 @@ def _ops():
 class BaseExpr(Node):
     """Base of expressions of every IR."""
 
+    _followed = True
+
 
 class ExprOp:
     """Python operators that build expressions. Shared by expressions, tensors and iteration variables."""
@@ -190,6 +192,8 @@ class NotEqualOp(ExprOp):
 class PrimExpr(ExprOp, BaseExpr):
     """A scalar or vector value; ``dtype`` is its type as text."""
 
+    _followed = True
+
     __hash__ = object.__hash__
 
     @property
@@ -202,6 +206,8 @@ _SCOPE = {"bool_like": bool_like, "with_lanes": with_lanes, "canonical": canonic
 
 class Var(PrimExpr, key="tir.Var"):
     """A variable; two are the same only if they are the same object."""
+
+    _variable = True
 
     name: str
     dtype: str
@@ -501,6 +507,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
 
 
 class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
+    _compared = "var! value body"
     var: Var
     value: PrimExpr
     body: PrimExpr
@@ -509,11 +516,15 @@ class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
 class Any_(PrimExprWithOp, key="tir.Any", derived={"dtype": "'int32'"}):
     """An unknown dimension of a shape."""
 
+    _compared = ""
+
     name: str = "any"
 
 
 class Range(Node, key="Range"):
     """The integers [min, min + extent)."""
+
+    _followed = True
 
     min: PrimExpr
     extent: PrimExpr
@@ -540,6 +551,9 @@ class Range(Node, key="Range"):
 
 class IterVar(ExprOp, Node, key="tir.IterVar"):
     """An iteration axis: its variable, its domain, and what kind of axis it is."""
+
+    _followed = True
+    _compared = "dom var! iter_type thread_tag"
 
     DataPar = 0
     ThreadIndex = 1
@@ -575,6 +589,8 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
 class CommReducer(Node, key="tir.CommReducer"):
     """A commutative, associative combination: result[i] = f(lhs, rhs), with its identity."""
 
+    _compared = "lhs! rhs! result identity_element"
+
     lhs: tuple
     rhs: tuple
     result: tuple[PrimExpr, ...]
@@ -590,6 +606,8 @@ class CommReducer(Node, key="tir.CommReducer"):
 
 class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_index].dtype"}):
     """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one."""
+
+    _compared = "axis! combiner source init condition value_index"
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
@@ -698,4 +716,4 @@ def convert(value) -> Any:
     raise TypeError(f"cannot use {value!r} ({kind.__name__}) in an expression")
 
 
-CONVERT[0] = convert
+CONVERT.give(convert)

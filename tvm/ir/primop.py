@@ -11,6 +11,7 @@ from typing import Any
 
 from ..dtype import canonical, info, int_range, make, with_lanes
 from ..error import DivideByZeroError, ExprTypeError, ExprValueError
+from ..hooks import Hook
 from . import prim
 from .op import Op
 from .prim import (
@@ -46,13 +47,14 @@ from .prim import (
 
 _LITERAL = (IntImm, FloatImm)
 
-# Tensor operands: te.tensor puts a function here that is asked first and may return NotImplemented.
-TENSOR_BINARY: list[Any] = [None]
+TENSOR_BINARY: Hook[[str, Any, Any], Any] = Hook(
+    "ir.primop.TENSOR_BINARY", "an operator applied to tensors by name, or NotImplemented where neither operand is one"
+)
 
 
 def _operands(name: str, a, b):
     """Convert and match two operands; None where the tensor hook took over."""
-    hook = TENSOR_BINARY[0]
+    hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook(name, a, b)
         if got is not NotImplemented:
@@ -343,7 +345,7 @@ def maximum(a, b, span=None):
 
 
 def negative(a):
-    hook = TENSOR_BINARY[0]
+    hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook("negative", a, None)
         if got is not NotImplemented:
@@ -493,7 +495,7 @@ def broadcast(value, lanes: int) -> PrimExpr:
 
 def cast(dtype, value, span=None) -> PrimExpr:
     """``value`` as ``dtype``. Literals are converted here: floats to integers truncate, integers wrap."""
-    hook = TENSOR_BINARY[0]
+    hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook("cast", value, dtype)
         if got is not NotImplemented:

@@ -21,11 +21,13 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from ..hooks import Hook
 from .attrs import near_matches
 from .node import _REQUIRED, NODE_TYPES, Node
 from .op import Op
 from .prim import IterVar, PrimExpr, Range, Var
 from .type import Type
+from .visit import post_order
 
 FORMAT = "tvm-classic-ir-1"
 
@@ -55,8 +57,9 @@ def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
     return numpy.frombuffer(data, kind).reshape(shape)
 
 
-# Makes an array of raw bytes; the runtime's array type can be put here.
-MAKE_ARRAY: list[Callable[[bytes, str, tuple[int, ...]], Any]] = [numpy_array]
+MAKE_ARRAY: Hook[[bytes, str, tuple[int, ...]], Any] = Hook(
+    "ir.serialize.MAKE_ARRAY", "an array of raw bytes, a type and a shape", numpy_array
+)
 
 
 def _is_array(value: Any) -> bool:
@@ -89,6 +92,14 @@ def _nodes_in(value: Any, out: list[Node]) -> None:
         _nodes_in(ENCODERS[type(value)][1](value), out)
 
 
+def _referred(node: Node) -> list[Node]:
+    """The nodes that the fields of a node refer to."""
+    out: list[Node] = []
+    for _, value in _fields(node):
+        _nodes_in(value, out)
+    return out
+
+
 class _Writer:
     def __init__(self):
         self.index: dict[int, int] = {}
@@ -100,22 +111,12 @@ class _Writer:
         """Number every node reachable from ``root``, what it refers to first."""
         first: list[Node] = []
         _nodes_in(root, first)
-        stack = [(node, False) for node in reversed(first)]
-        while stack:
-            node, ready = stack.pop()
-            if id(node) in self.index:
-                continue
-            fields = _fields(node)
-            if ready:
-                where = f"{type(node).__name__}"
-                self.nodes.append([_type_key(node), {n: self.value(v, f"{where}.{n}") for n, v in fields}])
+        for start in first:
+            for node in post_order(start, self.index, _referred):
+                where = type(node).__name__
+                values = {name: self.value(v, f"{where}.{name}") for name, v in _fields(node)}
+                self.nodes.append([_type_key(node), values])
                 self.index[id(node)] = len(self.nodes) - 1
-                continue
-            stack.append((node, True))
-            inner: list[Node] = []
-            for _, value in fields:
-                _nodes_in(value, inner)
-            stack.extend((n, False) for n in reversed(inner) if id(n) not in self.index)
 
     def value(self, value: Any, where: str) -> Any:
         if value is None or value.__class__ in (bool, int, str):
@@ -312,7 +313,7 @@ class _Reader:
         try:
             data = base64.b64decode(record["data"], validate=True)
             shape = tuple(int(n) for n in record["shape"])
-            return MAKE_ARRAY[0](data, str(record["dtype"]), shape)
+            return MAKE_ARRAY(data, str(record["dtype"]), shape)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"load_json: array {number} is not what its dtype and shape say: {error}") from None
 

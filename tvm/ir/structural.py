@@ -1,14 +1,14 @@
 """Structural equality and hashing.
 
 Two nodes are equal when their fields are, with variables matched where they are defined: names of variables do not
-matter. Neither does sharing (a tree equals the same tree with common parts), except of the classes in GRAPH_CLASSES:
+matter. Neither does sharing (a tree equals the same tree with common parts), except of classes that are ``_in_graph``:
 an operator of a graph that is computed once and used twice differs from two that compute the same. A variable that is
 used but not defined inside equals only itself, unless ``map_free_vars`` is given.
 
-Which fields count, in which order, and where variables are defined is the table RULES; every other class counts all
-its fields in order. Equality and hash read the same table, so equal nodes have equal hashes; only float attributes
-that were rounded differently are equal with different hashes. Sharing does not enter hashes. They depend on content
-alone: they are the same in every process.
+Which fields count, in which order, and where variables are defined, a class says in ``_compared``; every other class
+counts all its fields in order. Equality and hash read the same words, so equal nodes have equal hashes; only float
+attributes that were rounded differently are equal with different hashes. Sharing does not enter hashes. They depend on
+content alone: they are the same in every process.
 """
 
 from __future__ import annotations
@@ -24,33 +24,7 @@ from .attrs import DictAttrs
 from .module import GlobalVar
 from .node import Node
 from .op import Op
-from .prim import FloatImm, IntImm, StringImm, Var, convert
-from .type import TypeVar
-
-# Type key -> fields in the order they are compared; "!" marks what defines variables; names left out do not count.
-RULES: dict[str, str] = {
-    "tir.Let": "var! value body",
-    "tir.LetStmt": "var! value body",
-    "tir.For": "loop_var! min extent kind body thread_binding annotations",
-    "tir.IterVar": "dom var! iter_type thread_tag",
-    "tir.CommReducer": "lhs! rhs! result identity_element",
-    "tir.Reduce": "axis! combiner source init condition value_index",
-    "tir.Any": "",
-    "tir.Buffer": "data! dtype shape! strides! elem_offset! axis_separators data_alignment offset_factor buffer_type",
-    "tir.BufferRealize": "buffer! bounds condition body",
-    "tir.Allocate": "buffer_var! dtype extents condition body annotations",
-    "tir.AllocateConst": "buffer_var! dtype extents data_or_idx body annotations",
-    "tir.DeclBuffer": "buffer! body",
-    "tir.MatchBufferRegion": "buffer! source",
-    "tir.PrimFunc": "params! buffer_map! ret_type body attrs",
-    "IRModule": "functions attrs type_definitions",
-    "tir.Block": "iter_vars! alloc_buffers! match_buffers! reads writes body init annotations",
-}
-
-# Classes whose objects are variables: matched where they are defined. Other IRs add theirs.
-VARIABLE_CLASSES: list[type] = [Var, TypeVar]
-# Classes whose objects are nodes of a dataflow graph: one on the left stands for one on the right; IRs add theirs.
-GRAPH_CLASSES: list[type] = []
+from .prim import FloatImm, IntImm, StringImm, convert
 
 
 class _Plan(NamedTuple):
@@ -77,7 +51,7 @@ def _plan(cls: type) -> _Plan:
 
 
 def _make_plan(cls: type) -> _Plan:
-    if issubclass(cls, tuple(VARIABLE_CLASSES)):
+    if getattr(cls, "_variable", False):
         return _Plan(_VAR, tag=cls.__name__)
     if cls in (IntImm, FloatImm, StringImm):
         return _Plan(_LITERAL, tag=cls.__name__)
@@ -88,7 +62,7 @@ def _make_plan(cls: type) -> _Plan:
     if issubclass(cls, (DictAttrs, Mapping)):
         return _Plan(_MAPPING, tag="map")
     if issubclass(cls, Node):
-        return _node_plan(cls)._replace(is_graph=cls in GRAPH_CLASSES)
+        return _node_plan(cls)._replace(is_graph="_in_graph" in cls.__dict__)
     if issubclass(cls, (list, tuple)):
         return _Plan(_SEQUENCE, tag="list")
     return _Plan(_DATA, tag=cls.__name__)
@@ -96,7 +70,7 @@ def _make_plan(cls: type) -> _Plan:
 
 def _node_plan(cls: type) -> _Plan:
     key = cls._type_key if cls.__dict__.get("_type_key") else ""
-    spec = RULES.get(cls._type_key)
+    spec = cls._compared
     words = list(cls._fields) if spec is None else spec.split()
     labels = tuple(w.rstrip("!") for w in words)
     defines = tuple(w.endswith("!") for w in words)

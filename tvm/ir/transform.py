@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..error import TVMError
+from ..hooks import Hook
 from ..registry import Registry
 from .attrs import near_matches
 from .module import IRModule
@@ -23,8 +24,9 @@ from .pass_config import CONFIGS, PassConfigError, check_config, list_configs, r
 # Passes that others may require by name: name -> function without arguments that makes the pass.
 PASSES: Registry[Callable[[], Pass]] = Registry("pass")
 
-# Set by ir.instrument: the instrument that writes IR to the directory in TVM_DUMP.
-DUMP_INSTRUMENT: list[Callable[[str], Any]] = []
+DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
+    "ir.transform.DUMP_INSTRUMENT", "the instrument that writes IR to the directory in TVM_DUMP"
+)
 
 
 class PassInfo:
@@ -202,7 +204,7 @@ def _instruments(ctx: PassContext) -> list[Any] | None:
     """The instruments of the context, with the one that TVM_DUMP asks for."""
     directory = os.environ.get("TVM_DUMP")
     if directory and DUMP_INSTRUMENT:
-        return [*(ctx.instruments or ()), DUMP_INSTRUMENT[0](directory)]
+        return [*(ctx.instruments or ()), DUMP_INSTRUMENT(directory)]
     return ctx.instruments
 
 

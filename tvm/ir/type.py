@@ -81,6 +81,8 @@ class _NamedType(Type):
 class TypeVar(_NamedType, key="relay.TypeVar"):
     """A variable that stands for a type, in a polymorphic function."""
 
+    _variable = True
+
     name_hint: str
     kind: TypeKind = TypeKind.Type
 

@@ -9,11 +9,18 @@ from .node import Node
 
 
 def post_order(
-    root: Any, known: Container[int] = (), operands: Callable[[Any], Sequence[Any]] | None = None
+    root: Any,
+    known: Container[int] = (),
+    operands: Callable[[Any], Sequence[Any]] | None = None,
+    seen: set[int] | None = None,
 ) -> Iterator[Any]:
     """Every node reachable through children, or through ``operands(node)`` where given, operands before users, each
-    once; none of those whose ids are ``known``, nor what is below them."""
-    seen: set[int] = set()
+    once; none of those whose ids are ``known`` when they are reached, nor what is below them. ``seen`` are the ids met
+    so far, for walks from several roots.
+
+    A node is built by whoever takes it before the next one is looked for, so ``known`` may be the memo of results.
+    """
+    seen = set() if seen is None else seen
     stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
         node, ready = stack.pop()

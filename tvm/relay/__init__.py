@@ -81,9 +81,9 @@ def _call(op_, args):
     return Call(op_, args)
 
 
-_module.RELAY_CALL[:] = [_call]
-_module.RELAY_FUNCTION[:] = [lambda body: Function(free_vars(body), body)]
-_adt.CALL[:] = [_call]
+_module.RELAY_CALL.give(_call)
+_module.RELAY_FUNCTION.give(lambda body: Function(free_vars(body), body))
+_adt.CALL.give(_call)
 printer.install()
 _layout.install()
 _cpu_layout.install()

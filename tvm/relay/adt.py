@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import structural
 from ..ir.adt import Constructor, TypeData
 from ..ir.node import Node
 from .expr import _TYPED, ExprWithOp, RelayExpr, Var
@@ -23,6 +22,8 @@ class PatternWildcard(Pattern, key="relay.PatternWildcard"):
 
 class PatternVar(Pattern, key="relay.PatternVar"):
     """Matches everything and gives it a name."""
+
+    _compared = "var!"
 
     var: Any
 
@@ -43,12 +44,16 @@ class PatternTuple(Pattern, key="relay.PatternTuple"):
 class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
     """If the pattern ``lhs`` matches, the result is ``rhs``."""
 
+    _followed = True
+
     lhs: Pattern
     rhs: RelayExpr
 
 
 class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
     """The right side of the first clause that matches; ``complete`` says that one always does."""
+
+    _in_graph = True
 
     data: RelayExpr
     clauses: tuple[Clause]
@@ -67,8 +72,6 @@ def pattern_variables(pattern: Pattern) -> list[Var]:
             stack.extend(reversed(p.patterns))
     return out
 
-
-structural.GRAPH_CLASSES.append(Match)
 
 __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
            "PatternWildcard", "TypeData", "pattern_variables"]

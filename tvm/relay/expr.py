@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..dtype import canonical
-from ..ir import structural
 from ..ir.attrs import DictAttrs
 from ..ir.module import BaseFunc, GlobalVar, RelayExpr
 from ..ir.node import to_tuple
@@ -162,6 +161,8 @@ class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
 class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
     """A variable; two are the same only if they are the same object."""
 
+    _variable = True
+
     name_hint: str
     type_annotation: Type | None = None
 
@@ -186,6 +187,9 @@ class Call(
 ):
     """``op`` (an operator, a function, a constructor) applied to ``args``."""
 
+    _compared = "op args attrs"
+    _in_graph = True
+
     op: RelayExpr
     args: tuple[RelayExpr, ...]
     attrs: Any = None
@@ -208,6 +212,9 @@ Call.type_args = property(_type_args, _GIVEN_TYPE_ARGS.__set__)
 class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
     """``variable`` is ``value`` inside ``body``."""
 
+    _compared = "var! value body"
+    _in_graph = True
+
     var: Any
     value: RelayExpr
     body: RelayExpr
@@ -220,6 +227,7 @@ class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
 
 
 class If(ExprWithOp, key="relay.If", derived=_TYPED):
+    _in_graph = True
     cond: RelayExpr
     true_branch: RelayExpr
     false_branch: RelayExpr
@@ -231,14 +239,17 @@ class TupleGetItem(ExprWithOp, key="relay.TupleGetItem", derived=_TYPED):
 
 
 class RefCreate(ExprWithOp, key="relay.RefCreate", derived=_TYPED):
+    _in_graph = True
     value: RelayExpr
 
 
 class RefRead(ExprWithOp, key="relay.RefRead", derived=_TYPED):
+    _in_graph = True
     ref: RelayExpr
 
 
 class RefWrite(ExprWithOp, key="relay.RefWrite", derived=_TYPED):
+    _in_graph = True
     ref: RelayExpr
     value: RelayExpr
 
@@ -252,6 +263,8 @@ class TempExpr(ExprWithOp):
 
 class Function(BaseFunc, key="relay.Function", derived=_TYPED):
     """A function value. ``attrs`` says what passes know of it: Primitive, Composite, hash, ..."""
+
+    _compared = "type_params! params! ret_type body attrs"
 
     params: tuple
     body: RelayExpr
@@ -386,15 +399,3 @@ __all__ = [
     "var",
 ]
 Expr = RelayExpr
-
-# Variables are matched where they are defined; their names do not count.
-structural.VARIABLE_CLASSES.append(Var)
-# What computes; tuples and functions only hold what others compute.
-structural.GRAPH_CLASSES.extend((Call, Let, If, RefCreate, RefRead, RefWrite))
-structural.RULES.update({
-    "relay.Function": "type_params! params! ret_type body attrs",
-    "relay.Call": "op args attrs",
-    "relay.Let": "var! value body",
-    "relay.PatternVar": "var!",
-    "relay.TypeData": "header type_vars! constructors",
-})

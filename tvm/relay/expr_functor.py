@@ -11,6 +11,7 @@ from typing import Any
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar
 from ..ir.op import Op
+from ..ir.visit import post_order
 from .adt import Clause, Match
 from .expr import (
     Call,
@@ -81,23 +82,16 @@ class ExprFunctor:
 
     def _prepare(self, root: RelayExpr) -> None:
         """Visit what lies below ``root``, operands first; branches and bodies too, for subclasses visit all of it."""
-        stack: list[tuple[Any, bool]] = [(root, False)]
-        pending: set[int] = set()
+
+        def below(node: RelayExpr) -> list[Any]:
+            parts = [c.rhs if isinstance(c, Clause) else c for c in node.children()]
+            return [p for p in parts if p not in self.memo_map]
+
         held, self._depth = self._depth, 0
         try:
-            while stack:
-                node, ready = stack.pop()
-                if isinstance(node, Clause):
-                    stack.append((node.rhs, False))
-                    continue
-                if node in self.memo_map:
-                    continue
-                if ready:
+            for node in post_order(root, operands=below):
+                if node not in self.memo_map:
                     self.memo_map[node] = self._dispatch(node)
-                elif id(node) not in pending:
-                    pending.add(id(node))
-                    stack.append((node, True))
-                    stack.extend((c, False) for c in reversed(node.children()))
         finally:
             self._depth = held
 

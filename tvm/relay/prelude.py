@@ -121,7 +121,7 @@ def _import_standard(mod: IRModule, name: str) -> None:
     import_prelude(mod)
 
 
-_module.IMPORT_STANDARD[:] = [_import_standard]
+_module.IMPORT_STANDARD.give(_import_standard)
 
 
 def __getattr__(name: str) -> Any:

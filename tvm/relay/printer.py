@@ -15,7 +15,7 @@ from typing import Any
 from ..ir.adt import Constructor, TypeData
 from ..ir.attrs import DictAttrs
 from ..ir.module import AS_TEXT, GlobalVar, IRModule
-from ..ir.node import PRINTERS, Node
+from ..ir.node import PRINTER, Node
 from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr, StringImm
 from ..ir.prim import Var as PrimVar
@@ -368,7 +368,7 @@ class TextPrinter:
 
 def _other_function(name: str, f: Any) -> str:
     """A function of another IR, as a comment: graphs call it by name only."""
-    text = PRINTERS[0](f)
+    text = PRINTER(f)
     return f"/* @{name} is a {type(f).__name__}:\n{text.replace('*/', '* /')}\n*/"
 
 
@@ -487,8 +487,6 @@ def is_relay(node: Any) -> bool:
 
 def install() -> None:
     """Let ``str`` of relay nodes use this printer; other nodes keep theirs."""
-    before = PRINTERS[0]
-
     def text(node: Any, **options: Any) -> str:
         return pretty_print(node) if is_relay(node) else before(node, **options)
 
@@ -496,8 +494,8 @@ def install() -> None:
         own = is_relay(node) or isinstance(node, GlobalVar)
         return astext(node, show_meta_data, annotate) if own else str(node)
 
-    PRINTERS[0] = text
-    AS_TEXT[0] = as_text
+    before = PRINTER.give(text)
+    AS_TEXT.give(as_text)
 
 
 __all__ = ["TextPrinter", "astext", "install", "is_relay", "pretty_print", "type_text"]

@@ -7,6 +7,7 @@ from typing import Any
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar
 from ..ir.op import Op
+from ..ir.visit import post_order
 from .adt import Match
 from .expr import Call, Constant, Function, If, Let, RelayExpr, Var
 
@@ -47,19 +48,7 @@ def operands(e: RelayExpr) -> list:
 
 def written_order(root: RelayExpr) -> list:
     """Every expression once, operands first."""
-    order, seen = [], set()
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-            continue
-        if id(e) in seen:
-            continue
-        seen.add(id(e))
-        stack.append((e, True))
-        stack.extend((c, False) for c in reversed(operands(e)) if id(c) not in seen)
-    return order
+    return list(post_order(root, operands=operands))
 
 
 class Placement:

@@ -14,9 +14,10 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..error import TVMError, error_from_text
+from ..hooks import Hook
 
 # Type codes of packed values.
 INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
@@ -349,14 +350,9 @@ def keep(value: object) -> int:
     return token
 
 
-# Set by packed_func: turns (values, codes) into a call of a Python function and gives (value, code).
-_invoke: Callable[[object, list[int], list[int]], tuple[int, int, bytes | None]]
-
-
-def set_invoke(invoke: Callable) -> None:
-    global _invoke
-    _invoke = invoke
-
+INVOKE: Hook[[object, list[int], list[int]], tuple[int, int, bytes | None]] = Hook(
+    "runtime._lib.INVOKE", "calls a Python function with values and their codes; the value, its code, or bytes"
+)
 
 _FAILED = -2
 
@@ -366,7 +362,7 @@ def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, toke
     try:
         arguments = (ctypes.c_int64 * count).from_address(values)[:] if count else []
         kinds = (ctypes.c_int32 * count).from_address(codes)[:] if count else []
-        value, code, text = _invoke(_kept[token], arguments, kinds)
+        value, code, text = INVOKE(_kept[token], arguments, kinds)
         if text is not None:
             return lib.TVMReturnBytes(text, len(text), code, ret, ret_code)
         ctypes.c_int64.from_address(ret).value = value

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Number
 
+from ..hooks import Hook
 from .container import Array, Map, String
 from .object import Object, ObjectGeneric
 from .packed_func import PackedFunc, convert_to_function
 
 # The compiler turns numbers into constants; the runtime alone leaves them as they are.
-_convert_number: Callable[..., object] = lambda value, dtype=None: value
-
-
-def set_number_converter(converter: Callable[..., object]) -> None:
-    """``converter(number, dtype=None)`` gives the object a plain Python or NumPy number becomes."""
-    global _convert_number
-    _convert_number = converter
+CONVERT_NUMBER: Hook[..., object] = Hook(
+    "runtime.object_generic.CONVERT_NUMBER", "the object that a plain number becomes, `(number, dtype=None)`",
+    lambda value, dtype=None: value,
+)
 
 
 def const(value: object, dtype: str | None = None, span: object = None) -> object:
     """A number as a constant of ``dtype``."""
-    return _convert_number(value, dtype)
+    return CONVERT_NUMBER(value, dtype)
 
 
 def convert_to_object(value: object, span: object = None) -> object:
     if isinstance(value, (Object, PackedFunc)) or value is None:
         return value
     if isinstance(value, (bool, Number)) or type(value).__name__ in ("bool", "bool_"):  # NumPy's bool is no Number
-        return _convert_number(value)
+        return CONVERT_NUMBER(value)
     if isinstance(value, str):
         return String(value)
     if isinstance(value, (list, tuple)):

@@ -356,4 +356,4 @@ def _invoke(python: Callable, values: list[int], codes: list[int]) -> tuple[int,
                 argument._fields = None
 
 
-_lib.set_invoke(_invoke)
+_lib.INVOKE.give(_invoke)

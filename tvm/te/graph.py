@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from ..ir.visit import post_order
 from .tensor import Operation, ScanOp, Tensor
 
 
 def post_order_ops(outputs: list[Operation]) -> list[Operation]:
     """Every operation the outputs need, producers first."""
-    order: list[Operation] = []
-    seen: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(outputs)]
-    while stack:
-        op, ready = stack.pop()
-        if ready:
-            order.append(op)
-            continue
-        if op in seen:
-            continue
-        seen.add(op)
-        stack.append((op, True))
-        for tensor in reversed(op.input_tensors):
-            if tensor.op not in seen:
-                stack.append((tensor.op, False))
-    return order
+    seen: set[int] = set()
+    return [op for output in outputs for op in post_order(output, operands=_producers, seen=seen)]
+
+
+def _producers(op: Operation) -> list[Operation]:
+    return [tensor.op for tensor in op.input_tensors]
 
 
 def feed_graph(ops: list[Operation]) -> dict[Tensor, list[Operation]]:

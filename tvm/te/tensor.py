@@ -110,8 +110,8 @@ class Operation(Node):
     """Makes tensors. ``name`` shows in loops and buffers, ``tag`` says what kind of operation it is."""
 
     name: str
-    tag: str = ""
-    attrs: dict | None = None
+    tag: str
+    attrs: dict | None
 
     # Each subclass has the slot ``_outputs``: tensors are made once, so identity of a tensor is equality.
 
@@ -390,4 +390,4 @@ def _tensor_operator(name: str, a, b):
     return NotImplemented
 
 
-primop.TENSOR_BINARY[0] = _tensor_operator
+primop.TENSOR_BINARY.give(_tensor_operator)

@@ -127,4 +127,4 @@ def _text(node, **options) -> str:
     return importlib.import_module("tvm.script.printer").script(node, **options)
 
 
-_node.PRINTERS[0] = _text
+_node.PRINTER.give(_text)

@@ -51,18 +51,9 @@ def _expression_flops(e: PrimExpr) -> float:
     """Arithmetic in a value; a part that is used several times is work where it is used first. Indices and conditions
     are not work; of two branches the dearer one counts."""
     memo: dict[int, float] = {}
-    stack: list[tuple[PrimExpr, bool]] = [(e, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in memo:
-            continue
-        parts = _value_parts(node)
-        if not ready:
-            stack.append((node, True))
-            stack.extend((p, False) for p in parts)
-            continue
+    for node in post_order(e, operands=_value_parts):
         costs = []
-        for p in parts:
+        for p in _value_parts(node):
             costs.append(memo[id(p)])
             memo[id(p)] = 0.0
         if _is_choice(node):

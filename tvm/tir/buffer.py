@@ -33,6 +33,8 @@ class Buffer(Node, key="tir.Buffer"):
     row-major and dense. ``offset_factor`` promises that ``elem_offset`` is a multiple of it.
     """
 
+    _compared = "data! dtype shape! strides! elem_offset! axis_separators data_alignment offset_factor buffer_type"
+
     READ = 1
     WRITE = 2
 

@@ -29,6 +29,8 @@ class Number(int):
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     """``params`` are variables; ``buffer_map`` says which handle parameters are buffers."""
 
+    _compared = "params! buffer_map! ret_type body attrs"
+
     params: tuple
     body: Stmt
     ret_type: Type | None = None

@@ -13,6 +13,8 @@ from ..ir.prim import IterVar, PrimExpr, Range, StringImm, Var, const, convert
 class Stmt(Node):
     """Base of statements."""
 
+    _followed = True
+
 
 class ForKind(IntEnum):
     SERIAL = 0
@@ -23,6 +25,7 @@ class ForKind(IntEnum):
 
 
 class LetStmt(Stmt, key="tir.LetStmt"):
+    _compared = "var! value body"
     var: Var
     value: PrimExpr
     body: Stmt
@@ -36,6 +39,8 @@ class AssertStmt(Stmt, key="tir.AssertStmt"):
 
 class For(Stmt, key="tir.For"):
     """for loop_var in [min, min + extent): body"""
+
+    _compared = "loop_var! min extent kind body thread_binding annotations"
 
     loop_var: Var
     min: PrimExpr
@@ -79,6 +84,8 @@ class BufferStore(Stmt, key="tir.BufferStore"):
 class BufferRealize(Stmt, key="tir.BufferRealize"):
     """The buffer exists, over ``bounds``, inside ``body``."""
 
+    _compared = "buffer! bounds condition body"
+
     buffer: Any
     bounds: tuple[Range, ...]
     condition: PrimExpr
@@ -104,6 +111,8 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
 class Allocate(Stmt, key="tir.Allocate"):
     """Memory for ``buffer_var`` (its scope is in the variable's pointer type) inside ``body``."""
 
+    _compared = "buffer_var! dtype extents condition body annotations"
+
     buffer_var: Var
     dtype: str
     extents: tuple[PrimExpr, ...]
@@ -124,6 +133,8 @@ class Allocate(Stmt, key="tir.Allocate"):
 class AllocateConst(Stmt, key="tir.AllocateConst"):
     """Constant data for ``buffer_var`` inside ``body``; ``data`` is an array."""
 
+    _compared = "buffer_var! dtype extents data_or_idx body annotations"
+
     buffer_var: Var
     dtype: str
     extents: tuple[PrimExpr, ...]
@@ -137,6 +148,7 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
 
 
 class DeclBuffer(Stmt, key="tir.DeclBuffer"):
+    _compared = "buffer! body"
     buffer: Any
     body: Stmt
 
@@ -185,17 +197,23 @@ class Prefetch(Stmt, key="tir.Prefetch"):
 
 
 class BufferRegion(Node, key="tir.BufferRegion"):
+    _followed = True
     buffer: Any
     region: tuple[Range, ...]
 
 
 class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
+    _followed = True
+    _compared = "buffer! source"
     buffer: Any
     source: BufferRegion
 
 
 class Block(Stmt, key="tir.Block"):
     """A unit of computation with its own iteration variables."""
+
+    _followed = True
+    _compared = "iter_vars! alloc_buffers! match_buffers! reads writes body init annotations"
 
     iter_vars: tuple[IterVar, ...]
     reads: tuple[BufferRegion, ...]

@@ -354,18 +354,9 @@ class CLike:
     def _bottom_up(self, root: PrimExpr) -> str:
         """Evaluate operands before their users without recursion, however deep the expression."""
         depth, self.depth = self.depth, 0
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if id(node) in self.memo or type(node) in _LEAVES:
-                continue
-            if ready:
+        for node in post_order(root, self.memo, c_expr.eager_operands):
+            if type(node) not in _LEAVES:
                 self.value(node)
-                continue
-            stack.append((node, True))
-            for child in reversed(c_expr.eager_operands(node)):
-                if id(child) not in self.memo:
-                    stack.append((child, False))
         self.depth = depth
         return self.value(root)
 

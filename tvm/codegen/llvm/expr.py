@@ -378,7 +378,7 @@ def bind(b: Builder, var: Var, operand: str, source: PrimExpr | None = None) -> 
 
 def _load_operands(b: Builder, node: BufferLoad) -> list[PrimExpr]:
     access = llvm_memory.access_of(b, node.indices[0])
-    return [node.indices[0]] if access.base is None else [atom for atom, _ in access.base.terms]
+    return [node.indices[0]] if access.base is None else list(access.base.terms)
 
 
 def _call_operands(b: Builder, node: Call) -> list[PrimExpr]:

@@ -9,6 +9,7 @@ from typing import Any
 from ...dtype import element
 from ...error import TVMError
 from ...ir.prim import IntImm, PrimExpr
+from ...ir.visit import post_order
 from .builder import Builder
 
 # Node type -> how to write it, and -> the operands evaluated whenever it is (default: all children).
@@ -39,19 +40,13 @@ def value(b: Builder, node: PrimExpr) -> str:
 def _bottom_up(b: Builder, root: PrimExpr) -> str:
     """Evaluate operands before their users without recursion, however deep the expression."""
     depth, b.depth = b.depth, 0
-    stack = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in b.memo:
-            continue
-        if ready:
-            value(b, node)
-            continue
-        stack.append((node, True))
-        operands = OPERANDS.get(type(node))
-        for child in reversed(node.children() if operands is None else operands(b, node)):
-            if id(child) not in b.memo:
-                stack.append((child, False))
+
+    def operands(node: PrimExpr) -> Any:
+        given = OPERANDS.get(type(node))
+        return node.children() if given is None else given(b, node)
+
+    for node in post_order(root, b.memo, operands):
+        value(b, node)
     b.depth = depth
     return value(b, root)
 

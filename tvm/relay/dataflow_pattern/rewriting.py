@@ -115,15 +115,7 @@ def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
 
 
 def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> RelayExpr:
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in memo:
-            continue
-        if not ready:
-            stack.append((node, True))
-            stack.extend((c, False) for c in node.children() if id(c) not in memo)
-            continue
+    for node in post_order(root):
         post = node.map_children(renewed)
         _keep_type(node, post)
         if id(node) in matches:
@@ -270,17 +262,12 @@ def _extract(expr: RelayExpr, groups: dict[int, _Match], attrs: dict) -> RelayEx
         made = Function([v for v, _ in pairs], body, None, (), facts)
         return Call(made, tuple(memo[id(e)][1] for _, e in pairs))
 
-    stack: list[tuple[Any, bool]] = [(expr, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in memo:
-            continue
+    def needs(node: RelayExpr) -> Any:
         group = groups.get(id(node))
-        needs = node.children() if group is None else [*group.inputs, *_outside_of(node, group.inside)]
-        if not ready:
-            stack.append((node, True))
-            stack.extend((c, False) for c in needs if id(c) not in memo)
-            continue
+        return node.children() if group is None else [*group.inputs, *_outside_of(node, group.inside)]
+
+    for node in post_order(expr, operands=needs):
+        group = groups.get(id(node))
         new = moved(group) if group is not None else node.map_children(lambda c: memo[id(c)][1])
         _keep_type(node, new)
         memo[id(node)] = (node, new)

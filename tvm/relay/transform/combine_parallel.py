@@ -215,16 +215,8 @@ def _replace(func: Function, mod, groups: list[_Group]) -> Function:
             return group.slice(place, made)
         return node.map_children(lambda child: made[id(child)])
 
-    stack: list[tuple[Any, bool]] = [(func, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in made:
-            continue
-        if ready:
-            made[id(node)] = replacement(build, node)
-        else:
-            stack.append((node, True))
-            stack.extend((child, False) for child in operands(node) if id(child) not in made)
+    for node in post_order(func, operands=operands):
+        made[id(node)] = replacement(build, node)
     return infer_function(made[id(func)], mod)
 
 

@@ -125,17 +125,7 @@ class Regions:
 
 def _own(body: RelayExpr) -> list[RelayExpr]:
     """Expressions outside of inner functions, operands first."""
-    order, seen = [], set()
-    stack: list[tuple[Any, bool]] = [(body, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-        elif id(e) not in seen and not isinstance(e, (Op, Function)):
-            seen.add(id(e))
-            stack.append((e, True))
-            stack.extend((c, False) for c in reversed(e.children()) if id(c) not in seen)
-    return order
+    return list(post_order(body, operands=lambda e: [c for c in e.children() if not isinstance(c, (Op, Function))]))
 
 
 def merge_regions(func: Function) -> Function:
@@ -253,21 +243,20 @@ class _Partition:
 
     def outside(self, root: RelayExpr) -> RelayExpr:
         """Expressions outside of regions; an end becomes (a part of) the call of its region."""
-        stack: list[tuple[Any, bool]] = [(root, False)]
-        while stack:
-            e, ready = stack.pop()
-            if id(e) in self.outer:
-                continue
+        def needs(e: RelayExpr) -> Any:
+            if isinstance(e, (Op, Function)):
+                return ()
+            region = self.regions.of(e) if is_call(e, END) else None
+            return e.children() if region is None else [s for _, s in self.params.get(region, {}).values()]
+
+        for e in post_order(root, self.outer, needs):
+            region = self.regions.of(e) if is_call(e, END) else None
             if isinstance(e, (Op, Function)):
                 self.outer[id(e)] = e
-                continue
-            region = self.regions.of(e) if is_call(e, END) else None
-            needs = e.children() if region is None else [s for _, s in self.params.get(region, {}).values()]
-            if not ready:
-                stack.append((e, True))
-                stack.extend((c, False) for c in needs if id(c) not in self.outer)
-                continue
-            self.outer[id(e)] = e.map_children(lambda c: self.outer[id(c)]) if region is None else self.end(e, region)
+            elif region is not None:
+                self.outer[id(e)] = self.end(e, region)
+            else:
+                self.outer[id(e)] = e.map_children(lambda c: self.outer[id(c)])
         return self.outer[id(root)]
 
     def end(self, node: Call, region: int) -> RelayExpr:

@@ -7,9 +7,10 @@ behind it can and nobody else reads it. ``Along`` says along which axes, and whe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ir.tensor_type import TensorType
+from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims
 from ..op import tensor, transform
@@ -254,16 +255,12 @@ class Backward:
 
     def scaled(self, root: RelayExpr, scale: RelayExpr) -> RelayExpr:
         """What a value becomes with factors; the way to its layers is rebuilt, operands first."""
+        def below(e: Call) -> list[RelayExpr]:
+            return [] if is_call(e, *LAYERS) else [a for a in e.args if self.can.get(id(a)) is not None]
+
         made: dict[int, RelayExpr] = {}
-        stack: list[tuple[Any, bool]] = [(root, False)]
-        while stack:
-            e, ready = stack.pop()
-            below = [] if is_call(e, *LAYERS) else [a for a in e.args if self.can.get(id(a)) is not None]
-            if not ready:
-                stack.append((e, True))
-                stack.extend((a, False) for a in below)
-                continue
-            made[id(e)] = self.one(e, scale, {id(a) for a in below}, made)
+        for e in post_order(root, operands=below):
+            made[id(e)] = self.one(e, scale, {id(a) for a in below(e)}, made)
         return made[id(root)]
 
     def one(self, e: Call, scale: RelayExpr, below: set[int], made: dict[int, RelayExpr]) -> RelayExpr:

@@ -12,6 +12,7 @@ from ...ir.prim import IntImm
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ...ir.type import Type
+from ...ir.visit import post_order
 from ..expr import ORIGIN, Call, Function, RelayExpr
 from ..infer import infer_module, infer_type
 
@@ -113,15 +114,7 @@ def rewrite_typed(
     def lookup(node):
         return memo[id(node)][1]
 
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in memo:
-            continue
-        if not ready:
-            stack.append((node, True))
-            stack.extend((c, False) for c in node.children() if id(c) not in memo)
-            continue
+    for node in post_order(root):
         new = node.map_children(lookup)
         if new is not node and isinstance(new, RelayExpr) and new.checked_type_ is None:
             new.checked_type_ = node.checked_type_

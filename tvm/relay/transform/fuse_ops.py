@@ -89,19 +89,11 @@ class _Node:
 
 def own_nodes(body: RelayExpr) -> list[RelayExpr]:
     """The expressions of a function, operands first, without those inside functions it holds."""
-    order: list[RelayExpr] = []
-    seen: set[int] = set()
-    stack: list[tuple[RelayExpr, bool]] = [(body, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-        elif id(e) not in seen and not isinstance(e, Op):
-            seen.add(id(e))
-            stack.append((e, True))
-            if not isinstance(e, Function):
-                stack.extend((c, False) for c in reversed(e.children()) if id(c) not in seen)
-    return order
+    return list(post_order(body, operands=_own_operands))
+
+
+def _own_operands(e: RelayExpr) -> list[RelayExpr]:
+    return [] if isinstance(e, Function) else [c for c in e.children() if not isinstance(c, Op)]
 
 
 def _is_scalar(e: RelayExpr) -> bool:

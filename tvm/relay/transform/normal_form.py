@@ -6,6 +6,7 @@ from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
+from ...ir.visit import post_order
 from ..adt import Clause, Match
 from ..expr import Function, If, Let, RelayExpr, Var
 from ..scopes import ATOMS, Block, Placement
@@ -91,33 +92,26 @@ def to_graph_normal_form(root: RelayExpr) -> RelayExpr:
     for node in Placement(root, Block(None)).order:
         if type(node) is Let and not _mentions(node.value, node.var):
             values[node.var] = node.value
-    memo: dict[int, Any] = {}
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    held: list[Any] = []
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in memo:
-            continue
-        gone = type(node) is Let and node.var in values
-        if gone:
-            parts = [node.body]
-        elif type(node) is Var and node in values:
-            parts = [values[node]]
-        else:
-            parts = node.children()
-        if not ready:
-            stack.append((node, True))
-            stack.extend((c, False) for c in parts if id(c) not in memo)
-            continue
-        held.append(node)
-        memo[id(node)] = memo[id(parts[0])] if gone or type(node) is Var and node in values else node.map_children(
-            lambda c: memo[id(c)])
-    return memo[id(root)]
+
+    def stand_in(node: RelayExpr) -> RelayExpr | None:
+        """What a let or a variable that goes away stands for."""
+        if type(node) is Let and node.var in values:
+            return node.body
+        return values.get(node) if type(node) is Var else None
+
+    def parts(node: RelayExpr) -> Any:
+        found = stand_in(node)
+        return node.children() if found is None else [found]
+
+    memo: dict[int, tuple[RelayExpr, Any]] = {}
+    for node in post_order(root, operands=parts):
+        found = stand_in(node)
+        new = node.map_children(lambda c: memo[id(c)][1]) if found is None else memo[id(found)][1]
+        memo[id(node)] = (node, new)
+    return memo[id(root)][1]
 
 
 def _mentions(value: RelayExpr, var: Var) -> bool:
-    from ...ir.visit import post_order
-
     return isinstance(value, Function) and any(n is var for n in post_order(value))
 
 

@@ -38,7 +38,8 @@ def widened(e: PrimExpr) -> PrimExpr:
 
 def compute_in_float32(node: Any):
     if isinstance(node, BinaryOpExpr) and is_bfloat(node.a.dtype):
-        got = type(node)(widened(node.a), widened(node.b))
+        kind: Any = type(node)
+        got = kind(widened(node.a), widened(node.b))
         return got if isinstance(node, CmpExpr) else Cast(node.dtype, got)
     if type(node) is Call and is_bfloat(node.dtype) and op_name(node).removeprefix("tir.") in ELEMENTWISE:
         wide = like(node.dtype, "float", 32)

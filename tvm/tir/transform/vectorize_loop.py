@@ -329,7 +329,7 @@ class Vectorizer(StmtRewriter):
 
     def pair(self, node: PrimExpr) -> PrimExpr:
         a, b = self.new(node.a), self.new(node.b)
-        kind = type(node)
+        kind: Any = type(node)
         if lanes_of(a) == 1 and lanes_of(b) == 1:
             return kind(a, b)
         if kind in (Add, Sub, Mul):

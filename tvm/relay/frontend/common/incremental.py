@@ -15,6 +15,7 @@ from ....error import DiagnosticError, TVMError
 from ....ir.op import Op
 from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType
+from ....ir.visit import post_order
 from ...evaluate import evaluate_call
 from ...expr import Call, Constant, RelayExpr, Tuple, TupleGetItem, TupleWrapper, Var
 from ...infer import infer_type
@@ -41,7 +42,7 @@ class IncrementalTyper:
     def infer(self, value) -> RelayExpr:
         """The value with a type, its small constant parts computed."""
         root = as_tensor(value)
-        for node in self._new(root, self.done):
+        for node in post_order(root, self.done, _operands):
             new = node.map_children(lambda c: self.done[id(c)][1] if id(c) in self.done else c)
             set_type(new)
             new = self._folded(new)
@@ -52,7 +53,7 @@ class IncrementalTyper:
     def typed(self, e: RelayExpr) -> RelayExpr:
         """The expression with types on all its nodes."""
         if e.checked_type_ is None:
-            for node in self._untyped(e):
+            for node in post_order(e, operands=_untyped_operands):
                 set_type(node)
         return e
 
@@ -61,7 +62,7 @@ class IncrementalTyper:
         if isinstance(e, Constant):
             return e.data.numpy()
         self.typed(e)
-        for node in self._new(e, self.arrays):
+        for node in post_order(e, self.arrays, _operands):
             got = self._value(node)
             if got is None:
                 return None
@@ -85,30 +86,6 @@ class IncrementalTyper:
             got = self.arrays[id(a)][1]
             arrays += got if isinstance(got, list) else [got]
         return evaluate_call(node, arrays)
-
-    def _new(self, root: RelayExpr, known: dict):
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if id(node) in known:
-                continue
-            if ready:
-                yield node
-                continue
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(_operands(node)))
-
-    def _untyped(self, root: RelayExpr):
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if node.checked_type_ is not None:
-                continue
-            if ready:
-                yield node
-                continue
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(_operands(node)))
 
     def _folded(self, node: RelayExpr) -> RelayExpr:
         if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
@@ -135,6 +112,10 @@ def _operands(node: RelayExpr) -> list:
     if isinstance(node, (Tuple, TupleGetItem)):
         return node.children()
     return []
+
+
+def _untyped_operands(node: RelayExpr) -> list:
+    return [operand for operand in _operands(node) if operand.checked_type_ is None]
 
 
 def _computable(node: RelayExpr) -> bool:

@@ -1,0 +1,68 @@
+"""Calls from a layer to one above it go through hooks: one class, all of them listed in the map."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tvm.hooks import HOOKS, Hook
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_map_lists_every_hook():
+    # A process of its own: modules that other tests make may give functions too.
+    done = subprocess.run([sys.executable, "tools/hooks.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def cells(tree: ast.AST) -> list[str]:
+    """Assignments to the first item or the whole of a public constant list, which make it a cell for one function."""
+    found = []
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if not isinstance(target, ast.Subscript):
+                continue
+            owner = target.value
+            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+            whole = isinstance(target.slice, ast.Slice) and target.slice.lower is target.slice.upper is None
+            first = isinstance(target.slice, ast.Constant) and target.slice.value == 0
+            if name.isupper() and name[0] != "_" and (whole or first):
+                found.append(f"{name} in line {node.lineno}")
+    return found
+
+
+def test_no_list_stands_in_for_a_hook():
+    found = []
+    for path in sorted((ROOT / "tvm").rglob("*.py")):
+        found += [f"{path.relative_to(ROOT)}: {cell}" for cell in cells(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not found, "use tvm.hooks.Hook: " + "; ".join(found)
+
+
+def test_the_search_for_cells_finds_them():
+    assert cells(ast.parse("x.PRINTERS[0] = f")) == ["PRINTERS in line 1"]
+    assert cells(ast.parse("CALL[:] = [f]")) == ["CALL in line 1"]
+    assert not cells(ast.parse("table[0] = f\nROWS['a'] = 1\n_STATE[0] = 1"))
+
+
+@pytest.fixture
+def hook():
+    made = Hook("tests.HOOK", "twice a number")
+    yield made
+    del HOOKS["tests.HOOK"]
+
+
+def test_a_hook_calls_what_was_given_last_and_says_what_it_lacks(hook):
+    assert not hook
+    with pytest.raises(RuntimeError, match="nothing is given for hook tests.HOOK: twice a number"):
+        hook(1)
+    hook.give(lambda x: 2 * x)
+    assert hook and hook(3) == 6
+    before = hook.give(lambda x: before(x) + 1)
+    assert hook(3) == 7 and hook.givers == [__name__, __name__]
+    with pytest.raises(ValueError, match="hook 'tests.HOOK' is there already"):
+        Hook("tests.HOOK", "another")
