@@ -240,7 +240,8 @@ def processor_of(target: Target) -> str:
 
 def recorded_processor(inp: Any) -> str:
     """The processor a record was made for; "" where it does not say."""
-    if inp.target.features.is_gpu:
+    # Features are not asked: the target of a record may name a CPU that is not known for this machine.
+    if inp.target.kind.family == "gpu":
         return processor_of(inp.target)
     return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
 
@@ -263,7 +264,7 @@ def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, u
     others = {recorded_processor(i) for i in used} - {"", processor}
     versions = {i.tvm_version for i in used} - {"", __version__}
     foreign = sum(recorded_processor(i) in others for i in used)
-    kind = "GPU" if any(i.target.features.is_gpu for i in used) else "CPU"
+    kind = "GPU" if any(i.target.kind.family == "gpu" for i in used) else "CPU"
     older = sum(i.tvm_version in versions for i in used)
     if not (misfits or foreign or older or unread.describe() or uses and not used):
         return ""
