@@ -84,3 +84,14 @@ def test_a_module_function_as_a_value_becomes_a_function_that_calls_it():
     new = transform.EtaExpand(expand_global_var=True)(mod)
     body = new["main"].body
     assert isinstance(body, relay.Function) and body.body.op.name_hint == "aux" and len(body.params) == 1
+
+
+@pytest.mark.parametrize("text, lets", [
+    ("let %f = fn (%n: int32) -> int32 { if (%n == 0) { %n } else { %f(%n - 1) } }; 5", 0),
+    ("let %f = fn (%n: int32) -> int32 { %n + 1 }; let %a = %f(3); 5", 0),
+    ("let %f = fn (%n: int32) -> int32 { if (%n == 0) { %n } else { %f(%n - 1) } }; let %a = %f(3); 5", 2),
+    ("let %r = ref(0); let %f = fn (%n: int32) -> () { ref_write(%r, %n) }; let %a = %f(3); ref_read(%r)", 3),
+])  # fmt: skip
+def test_local_functions_and_their_calls_go_where_nobody_uses_them(text, lets):
+    mod = transform.DeadCodeElimination()(relay.parse(f"def @main() {{ {text} }}"))
+    assert sum(isinstance(n, relay.Let) for n in post_order(mod["main"].body)) == lets
