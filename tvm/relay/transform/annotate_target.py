@@ -11,6 +11,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
+from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function
 from ..op import annotation
@@ -36,19 +37,8 @@ def _is_whole(e: Any) -> bool:
 
 def _order(body: RelayExpr) -> list[RelayExpr]:
     """Every expression once, operands first; functions that are not looked into have none."""
-    order: list[RelayExpr] = []
-    seen: set[int] = set()
-    stack: list[tuple[Any, bool]] = [(body, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-        elif id(e) not in seen and not isinstance(e, Op):
-            seen.add(id(e))
-            stack.append((e, True))
-            if not _is_whole(e):
-                stack.extend((c, False) for c in reversed(e.children()) if id(c) not in seen)
-    return order
+    return list(post_order(body, operands=lambda e: () if _is_whole(e) else [
+        c for c in e.children() if not isinstance(c, Op)]))
 
 
 class _Marks:

@@ -13,7 +13,7 @@ from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TupleType
-from ...ir.visit import rewrite
+from ...ir.visit import post_order, rewrite
 from ...runtime.registry import get_global_func
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_module
