@@ -160,3 +160,53 @@ def test_inlining_keeps_kernels_whole():
     mod = transform.Inline()(transform.PartitionGraph()(tvm.IRModule.from_expr(relay.Function([x], body))))
     assert [v.name_hint for v in mod.functions] == ["main"]
     assert mod["main"].body.op.attrs["Compiler"] == "toy"
+
+
+def marks(mod) -> list[tuple[str, str]]:
+    """(mark, compiler) in the order of the graph."""
+    return [(n.op.name.rsplit("_", 1)[-1], n.attrs.compiler) for n in tvm.ir.visit.post_order(mod["main"].body)
+            if isinstance(n, relay.Call) and hasattr(n.op, "name") and n.op.name.startswith("annotation.compiler")]
+
+
+def test_what_no_compiler_takes_is_marked_default_and_every_use_has_its_own_end(toy):
+    x = relay.var("x", shape=(3,))
+    r = relay.nn.relu(x)
+    mod = transform.AnnotateTarget(toy)(module(relay.exp(r) * relay.abs(r)))
+    found = marks(mod)
+    assert found.count(("end", toy)) == 2 and found.count(("begin", toy)) == 1
+    assert found.count(("end", "default")) == 3
+    assert [v.name_hint for v in transform.PartitionGraph()(mod).functions] == ["main", "tvmgen_default_toy_main_0"]
+
+
+def test_marks_of_an_earlier_run_stay(toy):
+    relay.op.get("exp").attrs["target.other"] = lambda e: True
+    try:
+        x = relay.var("x", shape=(3,))
+        mod = module(relay.exp(relay.nn.relu(x)) + x)
+        once = transform.AnnotateTarget(toy)(mod)
+        assert tvm.ir.structural_equal(transform.AnnotateTarget(toy)(once), once)
+        both = transform.AnnotateTarget([toy, "other"])(mod)
+        assert tvm.ir.structural_equal(transform.AnnotateTarget("other")(once), both)
+    finally:
+        relay.op.get("exp").reset_attr("target.other")
+
+
+def test_rules_see_types_and_inner_functions_are_marked():
+    relay.op.get("tanh").attrs["target.typed"] = lambda e: e.args[0].checked_type.dtype == "float32"
+    try:
+        x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+        inner = relay.Function([y], relay.tanh(relay.tanh(y)))
+        f = relay.var("f")
+        mod = transform.AnnotateTarget("typed", False)(module(relay.Let(f, inner, f(x))))
+        assert marks(mod).count(("begin", "typed")) == 2 and ("begin", "default") not in marks(mod)
+    finally:
+        relay.op.get("tanh").reset_attr("target.typed")
+
+
+def test_a_value_that_leaves_a_region_twice_is_one_result(toy, rng):
+    x = relay.var("x", shape=(3,))
+    r = relay.nn.relu(x)
+    mod = module(relay.Tuple([relay.exp(r), relay.abs(r)]))
+    new = partition(mod, toy)
+    assert isinstance(new["tvmgen_default_toy_main_0"].ret_type, relay.TensorType)
+    check_same(mod, new, rng)

@@ -37,6 +37,9 @@ def pairs():
     yield "from blocks to blocks", lt(lt(lt(X, "NCHW", "NCHW8c"), "NCHW8c", "NCHW"), "NCHW", "NCHW4c"), lt(
         X, "NCHW", "NCHW4c")
     yield "three letters", lt(lt(X, "NCHW", "NHWC"), "NHWC", "CHWN"), t(X, [1, 2, 3, 0])
+    yield "a sum of one value", V + V, V * relay.const(2.0)
+    yield "clipped twice", relay.clip(relay.cast(relay.clip(I, 10, 200), "uint8"), 0, 99), relay.cast(
+        relay.clip(I, 10, 99), "uint8")
     yield "no change", lt(t(X, [0, 1, 2, 3]), "NCHW", "NCHW"), X
     yield "backwards twice", t(t(X)), X
     yield "reshapes", relay.reverse_reshape(relay.reshape(X, (4, -1, 5)), (-1, 6, 0)), relay.reshape(X, (16, 6, 5))

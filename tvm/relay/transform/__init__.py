@@ -2,6 +2,7 @@
 
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
 from .annotate_spans import AnnotateSpans
+from .annotate_target import AnnotateTarget
 from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
@@ -25,7 +26,7 @@ from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalFor
 from .plan_devices import PlanDevices
 from .recast import recast
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
-from .external import AnnotateTarget, MergeCompilerRegions, MergeComposite, PartitionGraph
+from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
 from ...not_built import name_of as _name_of
 
 

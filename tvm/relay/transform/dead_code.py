@@ -13,12 +13,14 @@ from .function_pass import RelayFunctionPass, function_pass
 _EFFECTS = (RefCreate, RefRead, RefWrite)
 
 
-def is_pure(e: RelayExpr) -> bool:
-    """Whether computing an expression can be left out when nobody uses its value."""
+def is_pure(e: RelayExpr, functions: frozenset[Var] | set[Var] = frozenset()) -> bool:
+    """Whether computing an expression can be left out when nobody uses its value; ``functions`` are local ones that
+    may be called."""
     for node in post_order(e):
         if isinstance(node, _EFFECTS):
             return False
-        if type(node) is Call and not isinstance(node.op, Op) and type(node.op).__name__ != "Constructor":
+        if type(node) is Call and not isinstance(node.op, (Op, Function)) and node.op not in functions \
+                and type(node.op).__name__ != "Constructor":
             # What is called may write references.
             return False
         if type(node) is Call and isinstance(node.op, Op) and node.op.attrs.get("TOpIsStateful"):
@@ -37,19 +39,31 @@ def _uses(root: RelayExpr) -> dict[Var, int]:
     return counts
 
 
+def _pure_functions(root: RelayExpr) -> set[Var]:
+    """Local functions whose calls can be left out. One that calls itself may not end, and stays."""
+    found: set[Var] = set()
+    for node in post_order(root):
+        if type(node) is Let and isinstance(node.value, Function) and is_pure(node.value.body, found):
+            found.add(node.var)
+    return found
+
+
 def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
     """Without lets that are not used; with ``inline_once`` also without those used once. Repeats until nothing goes."""
     while True:
-        counts = _uses(root)
+        counts, functions = _uses(root), _pure_functions(root)
         gone: dict[Var, RelayExpr] = {}
         drop: set[Var] = set()
         for node in post_order(root):
             if type(node) is Let:
                 uses = counts.get(node.var, 0)
-                pure = ignore_impurity or is_pure(node.value)
+                local = isinstance(node.value, Function)
+                if local and uses:
+                    uses -= _uses(node.value).get(node.var, 0)
+                pure = ignore_impurity or local or is_pure(node.value, functions)
                 if uses == 0 and pure:
                     drop.add(node.var)
-                elif inline_once and uses == 1 and pure and not isinstance(node.value, Function):
+                elif inline_once and uses == 1 and pure and not local:
                     gone[node.var] = node.value
         if not drop and not gone:
             return root

@@ -17,10 +17,8 @@ from ...ir.visit import post_order, rewrite
 from ...runtime.registry import get_global_func
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_module
-from ..op import annotation
+from .annotate_target import BEGIN, DEFAULT, END
 from .function_pass import RelayFunctionPass, function_pass, is_call, typed_module
-
-BEGIN, END = "annotation.compiler_begin", "annotation.compiler_end"
 
 
 def MergeComposite(pattern_table) -> RelayFunctionPass:
@@ -37,52 +35,6 @@ def MergeComposite(pattern_table) -> RelayFunctionPass:
         return func
 
     return merge
-
-
-def _supported(node: Call, target: str) -> bool:
-    if isinstance(node.op, Op):
-        rule = node.op.attrs.get(f"target.{target}")
-        return bool(rule(node) if callable(rule) else rule)
-    if isinstance(node.op, Function):
-        return str(node.op.attrs.get("Composite", "")).split(".")[0] == target
-    return False
-
-
-def AnnotateTarget(targets, include_non_call_ops: bool = True) -> RelayFunctionPass:
-    """Put marks around the calls that a target takes; the first target that does gets it."""
-    names = [targets] if isinstance(targets, str) else list(targets)
-
-    @function_pass(opt_level=0, name="AnnotateTargetFunc", required=["InferType"])
-    def annotate(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        chosen: dict[int, str] = {}
-        inner = {id(n) for f in post_order(func) if type(f) is Function and f is not func for n in post_order(f.body)}
-
-        def mark(node: RelayExpr, target: str) -> RelayExpr:
-            new = node.map_children(
-                lambda c: c if isinstance(c, (Op, Function)) else annotation.compiler_begin(c, target))
-            return annotation.compiler_end(new, target)
-
-        held: list[RelayExpr] = []
-
-        def post(node):
-            if type(node) is Call and not is_call(node, BEGIN, END):
-                target = next((t for t in names if _supported(node, t)), None)
-            elif include_non_call_ops and type(node) in (Tuple, TupleGetItem):
-                below = [chosen.get(id(c)) for c in node.children()]
-                target = below[0] if below and all(b == below[0] for b in below) else None
-            else:
-                target = None
-            if target is None:
-                return None
-            made = mark(node, target)
-            chosen[id(made)] = target
-            held.append(made)
-            return made
-
-        body = rewrite(func.body, post, lambda n: n if id(n) in inner or type(n) is Function else None)
-        return infer_function(Function(func.params, body, func.ret_type, func.type_params, func.attrs, func.span), mod)
-
-    return annotate
 
 
 class Regions:
@@ -157,8 +109,11 @@ def merge_regions(func: Function) -> Function:
         own = regions.of(node)
         if own is not None:
             inputs.setdefault(own, set()).update(below[id(node)])
-    for node in regions.nodes:
-        if is_call(node, BEGIN) and is_call(node.args[0], END) and node.attrs.compiler == node.args[0].attrs.compiler:
+    borders = [n for n in regions.nodes
+               if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler]
+    # What no compiler takes is joined last, so that it does not come between parts of one that does.
+    for wanted in (False, True):
+        for node in [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted]:
             a, b = top(regions.of(node.args[0])), top(regions.of(node))
             if a == b:
                 merged.add(id(node))
@@ -217,7 +172,10 @@ class _Partition:
     def run(self) -> tuple[Function, dict[GlobalVar, Function]]:
         for node in self.regions.nodes:
             if is_call(node, END):
-                self.ends.setdefault(self.regions.of(node), []).append(node)
+                ends = self.ends.setdefault(self.regions.of(node), [])
+                # A value that leaves the region in several places is one result of it.
+                if all(e.args[0] is not node.args[0] for e in ends):
+                    ends.append(node)
         for node in self.regions.nodes:
             self.node(node)
         body = self.outside(self.func.body)
@@ -269,7 +227,7 @@ class _Partition:
         first = 0
         for e in ends:
             count = _width(e)
-            if e is node:
+            if e.args[0] is node.args[0]:
                 parts = [TupleGetItem(call, first + i) for i in range(count)]
                 return Tuple(parts) if isinstance(e.checked_type_, TupleType) else parts[0]
             first += count
@@ -316,11 +274,20 @@ def _optimized(function: Function, compiler: str) -> Function:
     return function if own is None else own(infer_module(IRModule.from_expr(function)))["main"]
 
 
+def _unmarked(func: Function) -> Function:
+    """The function without the marks of what no compiler takes."""
+
+    def post(node: RelayExpr) -> RelayExpr | None:
+        return node.args[0] if is_call(node, BEGIN, END) and node.attrs.compiler == DEFAULT else None
+
+    return rewrite(func, post)
+
+
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:
     """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false."""
 
     def partition(mod: IRModule, ctx: PassContext) -> IRModule:
-        mod = typed_module(mod)
+        mod = typed_module(mod.map_functions(lambda _, f: _unmarked(f) if isinstance(f, Function) else f))
         new = mod.clone()
         taken: set[str] = set()
         for var, func in mod.functions.items():
@@ -335,4 +302,4 @@ def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> Mo
     return ModulePass(partition, PassInfo(0, "PartitionGraph", ["InferType"]))
 
 
-__all__ = ["AnnotateTarget", "MergeCompilerRegions", "MergeComposite", "PartitionGraph"]
+__all__ = ["MergeCompilerRegions", "MergeComposite", "PartitionGraph"]

@@ -20,7 +20,7 @@ from ..infer import infer_module, infer_type
 def typed_module(mod: IRModule) -> IRModule:
     """The module with types, inferred where functions have none."""
     functions = [f for f in mod.functions.values() if isinstance(f, Function)]
-    untyped = any(f.checked_type_ is None or f.body.checked_type_ is None for f in functions)
+    untyped = any(f.checked_type_ is None or getattr(f.body, "checked_type_", None) is None for f in functions)
     return infer_module(mod) if untyped else mod
 
 

@@ -48,14 +48,23 @@ def inline_function(func: Function, mod: IRModule) -> Function:
         if isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, v.name_hint)
     }
 
+    def taken(e) -> bool:
+        return type(e) is GlobalVar and e.name_hint in chosen
+
+    def literal(e):
+        """A function that is a value and not called stands there itself."""
+        return rewrite(fresh(mod[e]), post) if taken(e) else e
+
     def post(node):
-        if type(node) is Call and type(node.op) is GlobalVar and node.op.name_hint in chosen:
-            callee = fresh(mod[node.op])
-            if callee.attrs.get("Primitive") or "Compiler" in callee.attrs:
-                return Call(callee, node.args, node.attrs, node.type_args, node.span)
-            body = rewrite(callee.body, post)
-            return substitute_vars(body, dict(zip(callee.params, node.args)))
-        return None
+        if type(node) is not Call:
+            return node.map_children(literal)
+        args = tuple(literal(a) for a in node.args)
+        if not taken(node.op):
+            return node.replace(args=args) if any(a is not b for a, b in zip(args, node.args)) else None
+        callee = fresh(mod[node.op])
+        if callee.attrs.get("Primitive") or "Compiler" in callee.attrs:
+            return Call(callee, args, node.attrs, node.type_args, node.span)
+        return substitute_vars(rewrite(callee.body, post), dict(zip(callee.params, args)))
 
     return rewrite(func, post)
 
@@ -96,55 +105,72 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
                 return e
 
             def post(node):
-                if type(node) is Call:
-                    args = tuple(operand(a) for a in node.args)
-                    changed = any(a is not b for a, b in zip(args, node.args))
-                    return Call(node.op, args, node.attrs, node.type_args, node.span) if changed else None
-                if type(node) in (Let, Tuple, Function):
-                    return (
-                        None
-                        if type(node.children()[0] if node.children() else None) is Call
-                        else node.map_children(operand)
-                    )
-                return None
+                if type(node) is not Call:
+                    return node.map_children(operand)
+                args = tuple(operand(a) for a in node.args)
+                return node.replace(args=args) if any(a is not b for a, b in zip(args, node.args)) else None
 
             return rewrite(f, post)
 
-        return mod.map_functions(lambda var, f: expand(f) if isinstance(f, Function) else f)
+        return infer_module(mod.map_functions(lambda var, f: expand(f) if isinstance(f, Function) else f))
 
     return ModulePass(run, PassInfo(1, "EtaExpand", ["InferType"]))
 
 
+class _Lifted:
+    """Inner functions on their way into the module. One that needs variables from around it becomes a function of
+    these that gives the inner one; a local function that calls itself calls the module's."""
+
+    def __init__(self) -> None:
+        self.made: dict[GlobalVar, Function] = {}
+        self.values: dict[int, tuple[Function, RelayExpr]] = {}
+
+    def lift(self, function: Function, own: Var | None = None) -> RelayExpr:
+        """What stands for a function; one that stands in several places is lifted once."""
+        key = id(function)
+        if key not in self.values:
+            self.values[key] = (function, self.value(function, own))
+        return self.values[key][1]
+
+    def value(self, function: Function, own: Var | None) -> RelayExpr:
+        needs = [v for v in free_vars(function) if v is not own]
+        name = GlobalVar(f"lifted_name{len(self.made)}")
+        value = Call(name, tuple(needs)) if needs else name
+        if own is not None:
+            function = substitute_vars(function, {own: value})
+        # A function that calls itself has its type from what is known of the local one.
+        whole = Function(needs, function, getattr(own, "checked_type_", None)) if needs else function
+        self.made[name] = fresh(whole).with_attr("Closure", 1)
+        return value
+
+    def post(self, node: RelayExpr) -> RelayExpr | None:
+        if type(node) is Let and _is_liftable(node.value):
+            return node.replace(value=self.lift(node.value, node.var), body=self.operand(node.body))
+        return node.map_children(self.operand)
+
+    def operand(self, e: RelayExpr) -> RelayExpr:
+        return self.lift(e) if _is_liftable(e) else e
+
+
+def _is_liftable(e: RelayExpr) -> bool:
+    return type(e) is Function and not e.attrs.get("Primitive")
+
+
 def LambdaLift() -> ModulePass:
-    """Functions without free variables inside other functions become functions of the module."""
+    """Functions inside other functions become functions of the module."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
+        lifted = _Lifted()
         new = mod.clone()
-        count = 0
         for var, f in mod.functions.items():
-            if not isinstance(f, Function) or f.attrs.get("Primitive"):
-                continue
-
-            def lift(node, outer=f):
-                nonlocal count
-                if (
-                    type(node) is Function
-                    and node is not outer
-                    and not node.attrs.get("Primitive")
-                    and not free_vars(node)
-                ):
-                    name = f"lifted_name{count}"
-                    count += 1
-                    made = GlobalVar(name)
-                    new[made] = node.with_attr("Closure", 1)
-                    return made
-                return None
-
-            body = rewrite(f.body, lift)
-            if body is not f.body:
-                new[var] = Function(f.params, body, f.ret_type, f.type_params, f.attrs, f.span)
-        return infer_module(new) if count else mod
+            if isinstance(f, Function) and not f.attrs.get("Primitive"):
+                body = lifted.operand(rewrite(f.body, lifted.post))
+                if body is not f.body:
+                    new[var] = Function(f.params, body, f.ret_type, f.type_params, f.attrs, f.span)
+        for var, f in lifted.made.items():
+            new[var] = f
+        return infer_module(new) if lifted.made else mod
 
     return ModulePass(run, PassInfo(1, "LambdaLift", ["InferType"]))
 

@@ -133,6 +133,27 @@ def clip_to_all(node: Call, counts) -> RelayExpr | None:
     return None
 
 
+def clip_of_clipped(node: Call, counts) -> RelayExpr | None:
+    """A clip of what was clipped before a cast to an integer type that holds all of it: one clip to what both leave."""
+    source = node.args[0]
+    if not is_call(source, "cast") or not is_call(source.args[0], "clip"):
+        return None
+    first, holds = source.args[0], _range(node.checked_type_.dtype)
+    low, high = max(first.attrs.a_min, node.attrs.a_min), min(first.attrs.a_max, node.attrs.a_max)
+    inside = holds is not None and holds[0] <= first.attrs.a_min and first.attrs.a_max <= holds[1]
+    if not inside or low > high or not all(float(v).is_integer() for v in (node.attrs.a_min, node.attrs.a_max)):
+        return None
+    return tensor.cast(tensor.clip(first.args[0], low, high), node.checked_type_.dtype)
+
+
+def twice(node: Call, counts) -> RelayExpr | None:
+    """x + x is x * 2, exactly."""
+    x, y = node.args
+    if x is not y or isinstance(x, Constant) or info(node.checked_type_.dtype).code not in ("int", "uint", "float"):
+        return None
+    return tensor.multiply(x, const(2, node.checked_type_.dtype))
+
+
 def _order(node: Call) -> tuple[int, ...]:
     rank = len(dims(node.args[0].checked_type_))
     axes = node.attrs.axes
