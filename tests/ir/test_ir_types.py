@@ -29,6 +29,8 @@ from tvm.ir import (
     WorkspaceMemoryPools,
     WorkspacePoolInfo,
     env_func,
+    load_json,
+    save_json,
     structural_equal,
 )
 from tvm.ir.diagnostics import Diagnostic, DiagnosticContext, DiagnosticLevel, override_renderer, render_text
@@ -127,3 +129,11 @@ def test_diagnostics_are_collected_and_raised_together():
     with pytest.raises(DiagnosticError, match=r"b is wrong \(and 1 more\)"):
         ctx.render()
     assert "1 |  a + b\n  |      ^" in render_text(ctx) and "error: more (at g:1:5)" in render_text(ctx)
+
+
+def test_a_place_may_be_of_no_source():
+    place = Span(None, 1, 2, 3, 4)
+    assert place.source_name is None and load_json(save_json(place)).source_name is None
+    context = DiagnosticContext(None)
+    context.emit(Diagnostic(DiagnosticLevel.ERROR, place, "wrong"))
+    assert "wrong" in render_text(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tvm
-from tvm import relay
+from tvm import relay, te
 from tvm.error import DiagnosticError
 from tvm.relay.testing import run_infer_type
 
@@ -89,3 +89,24 @@ def test_offsets_and_weights_of_a_deformable_convolution_are_known_from_its_attr
                                       deformable_groups=2, data_layout=layout, kernel_layout=kernel_layout)
     got = run_infer_type(relay.Function([x, o, w], body))
     assert [tuple(int(d) for d in p.type_annotation.shape) for p in got.params] == [data, offset, weight]
+
+
+def test_the_second_matrix_of_a_product_has_the_units_it_is_given():
+    n = te.size_var("n")
+    x = relay.var("x", shape=(n, 3, 4))
+    for transpose_a, transpose_b, wanted in (
+        (False, False, (4, 5)), (False, True, (5, 4)), (True, False, (3, 5)), (True, True, (5, 3))
+    ):  # fmt: skip
+        product = relay.nn.matmul(x, relay.var("w"), units=5, transpose_a=transpose_a, transpose_b=transpose_b)
+        inferred = run_infer_type(product)
+        assert inferred.args[1].checked_type == relay.TensorType(wanted)
+        assert inferred.checked_type == relay.TensorType((n, 4 if transpose_a else 3, 5))
+    with pytest.raises(tvm.TVMError, match="give units, or annotate it"):
+        run_infer_type(relay.nn.matmul(x, relay.var("w")))
+
+
+def test_sizes_of_joined_tensors_are_their_sum_as_it_is_written():
+    n, m = te.size_var("n"), te.size_var("m")
+    x, y = relay.var("x", shape=(n, 2)), relay.var("y", shape=(m, 2))
+    assert run_infer_type(relay.concatenate([x, y, x], 0)).checked_type == relay.TensorType((n + m + n, 2))
+    assert run_infer_type(relay.concatenate([x, x], 1)).checked_type == relay.TensorType((n, 4))

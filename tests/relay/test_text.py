@@ -207,3 +207,11 @@ def test_names_with_slashes_are_kept():
 def test_the_text_of_the_name_of_a_function():
     assert relay.GlobalVar("foo").astext() == "@foo"
     assert relay.parse_expr("@foo").name_hint == "foo"
+
+
+def test_windows_of_pools_and_orders_of_axes_are_always_written():
+    x = relay.var("x", shape=(1, 2, 4, 4))
+    for made, words in ((relay.nn.max_pool2d(x), "pool_size=[1, 1]"), (relay.transpose(x), "axes=None")):
+        mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], made)))
+        assert words in mod.astext()
+        assert tvm.ir.structural_equal(relay.parse(mod.astext()), mod)

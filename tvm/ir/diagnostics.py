@@ -42,7 +42,8 @@ def render_text(ctx: DiagnosticContext) -> str:
     parts = []
     for one in ctx.diagnostics:
         level = one.level.name.lower()
-        source = ctx.sources.get(one.span.source_name.name) if one.span is not None else None
+        place = None if one.span is None else one.span.source_name
+        source = None if place is None else ctx.sources.get(place.name)
         if source is not None:
             parts.append(render_place(source, one.span, one.message, level))
         else:

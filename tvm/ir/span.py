@@ -41,14 +41,15 @@ class _Place(Node):
 class Span(_Place, key="Span"):
     """Lines and columns of a source; both ends belong to it, and counting starts at one."""
 
-    source_name: SourceName
+    source_name: SourceName | None
     line: int
     end_line: int
     column: int
     end_column: int
 
     def __init__(self, source_name, line=0, end_line=0, column=0, end_column=0, span=None):
-        self.source_name = source_name if isinstance(source_name, SourceName) else SourceName(str(source_name))
+        named = source_name is None or isinstance(source_name, SourceName)
+        self.source_name = source_name if named else SourceName(str(source_name))
         self.line = int(line)
         self.end_line = int(end_line)
         self.column = int(column)

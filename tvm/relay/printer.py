@@ -162,6 +162,9 @@ def value_text(value: Any, meta: MetaTable) -> str:
 
 _DEFAULTS: dict[str, dict[str, Any]] = {}
 
+# Attributes that are written also where the builder would fill them in: what the operator does is not seen without.
+_ALWAYS_WRITTEN = {"pool_size"}
+
 
 def _defaults(op: Op) -> dict[str, Any]:
     """The attributes an operator's builder fills in by itself."""
@@ -169,7 +172,10 @@ def _defaults(op: Op) -> dict[str, Any]:
     if got is None:
         build = op.attrs.get("build")
         params = inspect.signature(build).parameters.values() if build is not None else ()
-        got = _DEFAULTS[op.name] = {p.name: p.default for p in params if p.default is not p.empty}
+        filled = {p.name: p.default for p in params if p.default is not p.empty and p.name not in _ALWAYS_WRITTEN}
+        if op.name == "transpose":
+            del filled["axes"]
+        got = _DEFAULTS[op.name] = filled
     return got
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -222,9 +223,8 @@ def concatenate(a_tuple, axis=0):
     axis = normalize_axis(axis, len(tensors[0].shape), "concatenate")
     _check_alike(tensors, axis, "concatenate")
     tensors = [t for t in tensors if not equal_const_int(t.shape[axis], 0)] or tensors[:1]
-    ends = []
-    for t in tensors:
-        ends.append(utils.simplify(ends[-1] + t.shape[axis]) if ends else t.shape[axis])
+    # A sum of sizes stands in the type of the result as it is written.
+    ends = list(itertools.accumulate(t.shape[axis] for t in tensors))
     shape = list(tensors[0].shape)
     shape[axis] = ends[-1]
 

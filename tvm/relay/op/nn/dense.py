@@ -68,11 +68,20 @@ def _matmul_type(attrs, types):
     return TensorType((*x[:-2], m, n), attrs.out_dtype or a.dtype)
 
 
+def _matmul_inputs(attrs, types):
+    data = tensor(types[0], "the data")
+    if attrs.units is None:
+        raise TypeError("the type of the second matrix is not known; give units, or annotate it")
+    k, n = dims(data)[-2 if attrs.transpose_a else -1], int(attrs.units)
+    return [data, TensorType((n, k) if attrs.transpose_b else (k, n), data.dtype)]
+
+
 @op(
     "nn.matmul",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_matmul_type,
+    infer_inputs=_matmul_inputs,
     compute=lambda attrs, inputs, out, matmul=topi.nn.matmul: matmul(
         inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b
     ),
