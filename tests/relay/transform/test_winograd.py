@@ -70,6 +70,15 @@ def test_a_dilated_window_is_done_on_every_so_many_pixels(dilation, rng):
     assert got["main"].body.checked_type == relay.transform.InferType()(mod)["main"].body.checked_type
 
 
+def test_padding_that_direct_convolution_does_not_skip_does_not_count_for_it(rng, monkeypatch):
+    seen = []
+    monkeypatch.setattr(winograd, "direct_cycles", lambda *sizes: seen.append(sizes[7]) or 1)
+    for dilation, size in ((1, 7), (2, 32), (12, 32)):
+        rewritten(convolution(rng, size=size, padding=(dilation,) * 4, dilation=(dilation, dilation)))
+    # Rows of taps are left out as often as they are dilated beyond the image, columns where whole tiles are.
+    assert seen == [1, 1, pytest.approx((32 + 2 * 20) / 96 * (32 + 2 * 24) / 96)]
+
+
 @pytest.mark.parametrize("padding, dilation", [
     ((1, 1, 1, 1), (1, 1)), ((0, 0, 0, 0), (1, 1)), ((0, 1, 2, 1), (1, 1)), ((2, 2, 2, 2), (2, 2)),
     ((0, 0, 0, 0), (2, 2)), ((3, 3, 3, 3), (3, 2)), ((1, 4, 5, 0), (4, 3)), ((7, 1, 0, 9), (1, 5)),

@@ -50,7 +50,8 @@ def convolution(channels, filters, size, kernel, dilation=1):
 
 @pytest.mark.parametrize("sizes, wanted", [
     ((2048, 512, 32, 1), True), ((512, 512, 32, 3, 2), True), ((2048, 256, 32, 3, 12), True),
-    # All of the data stays in the second cache, or all of the weights and some rows.
+    # Few pixels use the weights; all of the data stays in the second cache, or all of the weights and some rows.
+    ((4096, 1024, 14, 1), False),
     ((1024, 512, 14, 1), False), ((512, 512, 7, 3), False), ((256, 256, 56, 1), False),
     # Planes of 64 KB: the channels of a pixel meet in every 32nd line. Planes of other sizes do not.
     ((1024, 256, 32, 1), True), ((1024, 256, 31, 1), False),

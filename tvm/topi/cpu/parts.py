@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 STEPS = 128
 # Lines that the second cache holds for one place, at least, and tiles of filters from which on they are missed.
 WAYS, AGAIN = 8, 4
+# Pixels that weights must be used for: where they are fewer, weights from memory are what is waited for, and sums over
+# all channels fetch them further ahead.
+FEW_PIXELS = 256
 # Bytes a cycle that a thread gets from beyond the second cache: data that is waited for, weights that are streamed.
 DATA_BYTES, WEIGHT_BYTES = 8, 16
 
@@ -29,7 +32,7 @@ DATA_BYTES, WEIGHT_BYTES = 8, 16
 def pays(x: dict[str, int], tile: tuple[int, int, int], step: int, machine: Machine) -> bool:
     """Whether what is read again and again does not stay in the second cache: data that all filters read beside weights
     that all pixels read, or channels of a pixel that meet in too few places of it."""
-    if x["groups"] > 1 or channels_of_part(x) == x["ico"]:
+    if x["groups"] > 1 or x["h"] * x["w"] < FEW_PIXELS or channels_of_part(x) == x["ico"]:
         return False
     terms = 4 * x["ico"] * x["ici"]
     window = x["kh"] * x["kw"]

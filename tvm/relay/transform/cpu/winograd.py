@@ -20,6 +20,9 @@ from ..fold_scale_axis import whole_numbers
 from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
 from .phases import Phases, join, part
 
+# A tile of direct convolution in rows and columns, which skips what all of it reads from padding.
+DIRECT_TILE = (1, 8)
+
 
 class Winograd:
     """The rule, and the kernels it has transformed."""
@@ -60,7 +63,7 @@ class Winograd:
         channels, filters, phases = k[1] * k[4], k[0] * k[5], prod(s.count for s in sides)
         window = [Taps(s.results, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
         direct = template.direct_cycles(
-            out[0], channels, filters, out[2], out[3], k[5], self.machine, share_left(window, (1, 1))
+            out[0], channels, filters, out[2], out[3], k[5], self.machine, share_left(window, DIRECT_TILE)
         )
         if phases > 1:
             direct -= template.copy_cycles(prod(x) + prod(out))
