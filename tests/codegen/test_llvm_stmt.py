@@ -446,3 +446,19 @@ def test_import_llvm_pragma():
     array = tvm.nd.array(numpy.array([2.0], "float32"))
     packed([out], body)["f"](array)
     assert array.numpy()[0] == 6
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1"])
+@pytest.mark.parametrize("wide", ["int16", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("narrow", ["int8", "uint8"])
+def test_three_bytes_cut_from_wider_integers_are_stored(narrow, wide, target):
+    x = tvm.te.placeholder((4, 3), wide, name="x")
+    y = tvm.te.compute((4, 3), lambda i, j: (x[i, j] + x[i, j]).astype(narrow), name="y")
+    s = tvm.te.create_schedule(y.op)
+    s[y].vectorize(y.op.axis[1])
+    built = tvm.build(s, [x, y], target)
+    if target == "llvm":
+        given = numpy.arange(-6, 6).reshape(4, 3).astype(wide) * 77
+        got = tvm.nd.array(numpy.zeros((4, 3), narrow))
+        built(tvm.nd.array(given), got)
+        numpy.testing.assert_array_equal(got.numpy(), (given + given).astype(narrow))

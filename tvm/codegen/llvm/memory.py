@@ -149,6 +149,13 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
             operand = "1" if operand == "true" else "0"
         else:
             operand = "zeroinitializer" if operand == "zeroinitializer" else "splat (i8 1)"
+    if memory == "<3 x i8>" and operand[0] == "%":
+        # LLVM 22 ends the process on AArch64 where three bytes cut from wider integers are stored as a vector.
+        for lane in range(3):
+            byte = b.op(f"extractelement {memory} {operand}, i32 {lane}")
+            place = b.op(f"getelementptr i8, ptr {pointer}, i64 {lane}") if lane else pointer
+            b.out.append(f"  store i8 {byte}, ptr {place}, align 1")
+        return
     b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}")
 
 
