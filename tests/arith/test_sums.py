@@ -97,6 +97,9 @@ def test_terms_that_cancel_are_gone():
     assert combine(a, b, -1) == Sum({y: 1, z: 1}, 0)
     assert scaled(a, 0) == Sum({}, 0) and weighted(a, 3, b, 0) == scaled(a, 3)
     assert a == Sum({x: 2, y: 1}, 0)
+    gone = []
+    quotient = tir.FloorDiv(x, 3)
+    assert integer_sum(quotient + y - quotient, gone) == Sum({y: 1}, 0) and gone == [quotient]
 
 
 def test_equal_atoms_are_one_where_an_interner_says_so():

@@ -35,13 +35,10 @@ class Sum(NamedTuple):
     def without(self, atom: PrimExpr) -> Sum:
         return Sum({a: c for a, c in self.terms.items() if a is not atom}, self.constant)
 
-    def only_variables(self) -> bool:
-        return all(isinstance(atom, Var) for atom in self.terms)
 
-
-def linear_sum(root: PrimExpr, widened: bool = False) -> Sum:
+def linear_sum(root: PrimExpr, widened: bool = False, cancelled: list[PrimExpr] | None = None) -> Sum:
     """``root`` as a sum; what is no sum, difference or multiple is an atom. With ``widened`` an int32 widened to int64
-    is what it was. The cost is linear in the nodes, shared or not."""
+    is what it was. Atoms that cancel are added to ``cancelled``. The cost is linear in the nodes, shared or not."""
     terms: dict[PrimExpr, int] = {}
     constant = 0
     stack = [(root, 1)]
@@ -50,7 +47,7 @@ def linear_sum(root: PrimExpr, widened: bool = False) -> Sum:
         node, weight = stack.pop()
         budget -= 1
         if not budget:
-            return _shared_sum(root, widened)
+            return _shared_sum(root, widened, cancelled)
         cls = type(node)
         if cls is IntImm:
             constant += weight * node.value
@@ -68,7 +65,15 @@ def linear_sum(root: PrimExpr, widened: bool = False) -> Sum:
             stack.append((node.value, weight))
         else:
             terms[node] = terms.get(node, 0) + weight
-    return Sum(terms if all(terms.values()) else {a: c for a, c in terms.items() if c}, constant)
+    return _without_zeros(terms, constant, cancelled)
+
+
+def _without_zeros(terms: dict[PrimExpr, int], constant: int, cancelled: list[PrimExpr] | None) -> Sum:
+    if all(terms.values()):
+        return Sum(terms, constant)
+    if cancelled is not None:
+        cancelled += [atom for atom, c in terms.items() if not c]
+    return Sum({atom: c for atom, c in terms.items() if c}, constant)
 
 
 def _addends(node: PrimExpr, widened: bool) -> list[tuple[PrimExpr, int]]:
@@ -85,7 +90,7 @@ def _addends(node: PrimExpr, widened: bool) -> list[tuple[PrimExpr, int]]:
     return []
 
 
-def _shared_sum(root: PrimExpr, widened: bool) -> Sum:
+def _shared_sum(root: PrimExpr, widened: bool, cancelled: list[PrimExpr] | None = None) -> Sum:
     """``linear_sum`` of an expression that shares its parts: each node has the weight of all its users together."""
     nodes = list(post_order(root, operands=lambda node: [n for n, _ in _addends(node, widened)]))
     weights = {id(root): 1}
@@ -98,7 +103,7 @@ def _shared_sum(root: PrimExpr, widened: bool) -> Sum:
         for operand, factor in _addends(node, widened):
             weights[id(operand)] = weights.get(id(operand), 0) + weight * factor
     atoms = [n for n in nodes if type(n) is not IntImm and not _addends(n, widened)]
-    return Sum({n: weights[id(n)] for n in atoms if weights[id(n)]}, constant)
+    return _without_zeros({n: weights[id(n)] for n in atoms}, constant, cancelled)
 
 
 def decompose(expr: PrimExpr, interner: Interner) -> Sum:
@@ -111,12 +116,13 @@ def decompose(expr: PrimExpr, interner: Interner) -> Sum:
     return Sum({a: c for a, c in terms.items() if c}, got.constant)
 
 
-def integer_sum(e: PrimExpr) -> Sum | None:
-    """``e`` as a sum, or None when it is no scalar integer or a number in the sum is no value of its type."""
+def integer_sum(e: PrimExpr, cancelled: list[PrimExpr] | None = None) -> Sum | None:
+    """``e`` as a sum, or None when it is no scalar integer or a number in the sum is no value of its type. Atoms that
+    cancel are added to ``cancelled``."""
     kind = info(e.dtype)
     if kind.lanes != 1 or kind.code not in ("int", "uint"):
         return None
-    got = linear_sum(e)
+    got = linear_sum(e, cancelled=cancelled)
     low, high = int_range(e.dtype)
     if not low < got.constant <= high or not all(low <= c <= high and -high <= c for c in got.terms.values()):
         return None

@@ -141,6 +141,23 @@ def test_shared_values_stay_shared():
     assert len(of((Add, Mul), new.body)) == 200
 
 
+def test_indices_are_one_node_where_parts_that_cancel_are_all_that_told_them_apart():
+    """A part of an index that is used again is evaluated once, so code generators give it a name."""
+    a = decl_buffer((64,), "float32", "A")
+    i, k, lane = var("i"), var("k"), var("lane")
+
+    def index():
+        row = FloorDiv(i, 3)
+        return (row - row) * 16 + (k * 4 + lane)
+
+    body = BufferStore(a, BufferLoad(a, (index(),)) + const(1.0, "float32"), (index(),))
+    for loop, extent in ((lane, 4), (k, 4), (i, 3)):
+        body = For(loop, 0, extent, ForKind.SERIAL, body)
+    new = check(PrimFunc([a], body), zeros())
+    (store,), (load,) = of(BufferStore, new.body), of(BufferLoad, new.body)
+    assert load.indices[0] is store.indices[0]
+
+
 def test_gather_index_is_ordered_but_not_reasoned_about():
     a, ids = decl_buffer((64,), "float32", "A"), decl_buffer((8,), "int32", "ids")
     i = var("i")

@@ -132,8 +132,10 @@ class Simplifier(StmtRewriter):
             return node
         if isinstance(node, Var):
             return self.values.get(node, node)
-        total = integer_sum(node)
-        if total is not None and total.only_variables() and not any(a in self.values for a in total.terms):
+        cancelled: list[PrimExpr] = []
+        total = integer_sum(node, cancelled)
+        # A sum of variables needs no rules. Where other parts cancel, the rules also share what the rest has in common.
+        if total is not None and all(isinstance(a, Var) and a not in self.values for a in (*total.terms, *cancelled)):
             return self.ordered(node, total)
         if self.values:
             node = rewrite(node, lambda n: self.values.get(n) if isinstance(n, Var) else None)
@@ -167,8 +169,9 @@ class Simplifier(StmtRewriter):
         if type(index) is Ramp:
             base = self.index(index.base)
             return index if base is index.base else Ramp(base, index.stride, index.lanes)
-        total = integer_sum(index)
-        return index if total is None or len(total.terms) < 2 else self.ordered(index, total)
+        cancelled: list[PrimExpr] = []
+        total = integer_sum(index, cancelled)
+        return index if total is None or len(total.terms) + len(cancelled) < 2 else self.ordered(index, total)
 
     def choice(self, node: PrimExpr):
         """Select and if_then_else: each side is simplified knowing the condition."""
