@@ -147,7 +147,8 @@ def test_indices_are_one_node_where_parts_that_cancel_are_all_that_told_them_apa
     i, k, lane = var("i"), var("k"), var("lane")
 
     def index():
-        return (FloorDiv(i, 3) - FloorDiv(i, 3)) * 16 + (k * 4 + lane)
+        row = FloorDiv(i, 3)
+        return (row - row) * 16 + (k * 4 + lane)
 
     body = BufferStore(a, BufferLoad(a, (index(),)) + const(1.0, "float32"), (index(),))
     for loop, extent in ((lane, 4), (k, 4), (i, 3)):
