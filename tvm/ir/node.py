@@ -42,7 +42,7 @@ CONVERT: Hook[[Any], Any] = Hook(
 
 
 def _convert(value):
-    return CONVERT(value)
+    return (CONVERT.function or CONVERT)(value)
 
 
 def _convert_all(values) -> tuple:
