@@ -331,3 +331,15 @@ def test_numbers_are_the_same_for_ever():
     # The outputs in a folder were made from these numbers, perhaps with another version of NumPy.
     first = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # of splitmix64
     np.testing.assert_array_equal(example([3], "int32", 0), [bits % 127 for bits in first])
+
+
+@pytest.mark.parametrize("name", ["package", "filename", "outputs", "nonsense"])
+def test_a_list_says_how_to_measure_and_nothing_else(name):
+    row = {
+        "file": "x.so", "entry": "f", "args": [[[1], "float32"]], "device": 1, "measure": {"number": 2},
+        "record": {"input": ["llvm", "dense", [], {}], "config": {"entity": []}},
+    }  # fmt: skip
+    assert measure_files.read_candidate(json.dumps(row)).measure == {"number": 2}
+    row["measure"][name] = "os"
+    with pytest.raises(ValueError, match=f"its way of measuring has no '{name}'"):
+        measure_files.read_candidate(json.dumps(row))

@@ -33,6 +33,9 @@ FAILED_COST = 1e9
 # How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
 _TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
 _WORKER = "tvm.runtime.measure.worker"
+# What a line of the list may say about measuring. Other fields of a request are not a file's to set: a package is
+# imported by its name.
+MEASURE_OPTIONS = frozenset({"number", "repeat", "min_repeat_ms", "cooldown", "slow_factor", "flush"})
 _INTERRUPTED = 130
 
 
@@ -71,7 +74,7 @@ def read_candidate(line: str) -> Candidate:
     try:
         key_of(row["record"])
         args = [([int(d) for d in shape], str(dtype)) for shape, dtype in row["args"]]
-        measure = {str(name): value for name, value in row.get("measure", {}).items()}
+        measure = dict(row.get("measure", {}))
         outputs, flop = row.get("outputs"), float(row.get("flop") or 0)
         compared = [int(i) for i in row.get("compared", range(len(args)))]
         device = int(row["device"])
@@ -80,6 +83,9 @@ def read_candidate(line: str) -> Candidate:
     for name in (row["file"], *([outputs] if outputs is not None else [])):
         if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
             raise ValueError(f"{name!r} is no name of a file in the folder")
+    unknown = sorted(set(measure) - MEASURE_OPTIONS)
+    if unknown:
+        raise ValueError(f"its way of measuring has no '{unknown[0]}'")
     if any(not 0 <= i < len(args) for i in compared):
         raise ValueError(f"it has {len(args)} arguments and compares {compared}")
     return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop)
