@@ -19,14 +19,14 @@ PRODUCTS = (
     "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense nn.matmul "
     "nn.batch_matmul"
 ).split()
-HALVES = ("float16", "bfloat16")
+HALF_PRECISION = ("float16", "bfloat16")
 
 
 def _widened(node: RelayExpr) -> RelayExpr | None:
     if not isinstance(node, Call) or not is_call(node, *PRODUCTS):
         return None
     t = type_of(node)
-    if not isinstance(t, TensorType) or t.dtype not in HALVES:
+    if not isinstance(t, TensorType) or t.dtype not in HALF_PRECISION:
         return None
     attrs = CallAttrs({**node.attrs.entries, "out_dtype": "float32"})
     return tensor.cast(Call(node.op, node.args, attrs, (), node.span), t.dtype)
