@@ -11,6 +11,7 @@ import pytest
 from compiled import check_all, run
 from test_tensor import BINARY, EDGES, UNARY
 
+from tests import on_target
 from tvm import relay
 from tvm.ir.op import OPS
 
@@ -159,8 +160,6 @@ def moving(x):
         ("nn.dropout", lambda a: relay.nn.dropout(a, 0.5), [x], x),
         ("annotation.stop_fusion", relay.annotation.stop_fusion, [x], x),
         ("annotation.checkpoint", relay.annotation.checkpoint, [x], x),
-        ("on_device", lambda a: relay.op.annotation.on_device(a, "cpu"), [x], x),
-        ("device_copy", lambda a: relay.op.device_copy(a, "cpu", "cpu"), [x], x),
         (
             "nn.fifo_buffer",
             lambda a, b: relay.nn.fifo_buffer(a, b, 0),
@@ -174,6 +173,17 @@ def moving(x):
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "int64"])
 def test_operators_that_move_elements_keep_every_bit(dtype):
     same(moving(extremes(dtype)))
+
+
+@pytest.mark.skipif(not on_target.is_cpu(), reason="the model has a target for one device, and the CPU is a second one")
+def test_operators_that_name_the_cpu_keep_every_bit():
+    x = extremes("float32")
+    same(
+        [
+            ("on_device", lambda a: relay.op.annotation.on_device(a, "cpu"), [x], x),
+            ("device_copy", lambda a: relay.op.device_copy(a, "cpu", "cpu"), [x], x),
+        ]
+    )
 
 
 def test_sizes_and_places():

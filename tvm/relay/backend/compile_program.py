@@ -49,7 +49,7 @@ def _target_of(kind: int, by_device: dict[int, Target]) -> Target:
     if kind not in by_device:
         name = str(Device(kind, 0)).partition("(")[0]
         raise TVMError(f"relay.build: the model is marked to run on {name} (on_device), and no target is for it; give "
-                       f"one for each kind of device, as in target={{'cpu': 'llvm', '{name}': ...}}")  # fmt: skip
+                       "one for each kind of device, as in target=['llvm', 'cuda']")  # fmt: skip
     return by_device[kind]
 
 
