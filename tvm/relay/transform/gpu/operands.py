@@ -57,8 +57,8 @@ class Reader:
         made = [op for op in post_order_ops([t.op for t in outputs]) if op.tag in TAGS]
         if len(made) != 1:
             return False
-        side = made[0].attrs["sides"][place]
-        return side.lanes * info(kernel.params[place].type_annotation.dtype).bytes == tensor_cores.COPY
+        operand = made[0].attrs["operands"][place]
+        return operand.vector_width * info(kernel.params[place].type_annotation.dtype).bytes == tensor_cores.COPY_BYTES
 
 
 def _is_known(e: RelayExpr) -> bool:
