@@ -11,7 +11,7 @@ from ....ir.module import IRModule
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu import winograd as template
-from ....topi.cpu.taps import Taps, share_left
+from ....topi.cpu.taps import Taps, computed_share
 from ....topi.nn.winograd import transform_filters
 from ....topi.schedule.cpu import Machine
 from ...expr import Call, Constant, Function
@@ -63,7 +63,7 @@ class Winograd:
         channels, filters, phases = k[1] * k[4], k[0] * k[5], prod(s.count for s in sides)
         window = [Taps(s.results, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
         direct = template.direct_cycles(
-            out[0], channels, filters, out[2], out[3], k[5], self.machine, share_left(window, DIRECT_TILE)
+            out[0], channels, filters, out[2], out[3], k[5], self.machine, computed_share(window, DIRECT_TILE)
         )
         if phases > 1:
             direct -= template.copy_cycles(prod(x) + prod(out))
