@@ -50,13 +50,13 @@ def build_graph(shape: dict[str, Any], lanes: int):
 
     if shape["kind"] == "dense":
         from tvm.target import Target
-        from tvm.topi.cpu import matmul, products
+        from tvm.topi.cpu import matmul, matmuls
         from tvm.topi.schedule.cpu import Machine
 
         width = matmul.panel_width(shape["m"], shape["n"], Machine(Target.current()), "float32")
         x = te.placeholder((shape["m"], shape["k"]), name="x")
         w = te.placeholder((-(-shape["n"] // width), shape["k"], width), name="w")
-        out = products.dense_pack(x, w, target=Target.current())
+        out = matmuls.dense_pack(x, w, target=Target.current())
         b = te.placeholder((out.shape[1],), name="b")
         return [x, w, b], topi.nn.relu(topi.add(out, b)), out
     c, f, k, s, size = (shape[n] for n in ("channels", "filters", "kernel", "stride", "size"))

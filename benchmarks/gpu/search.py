@@ -4,8 +4,8 @@
         [--target "cuda -arch=sm_90"] [--seconds 55] [--records search.json] [--graph] [--only warpgroup=True stages=4]
         [--change OLD NEW]
 
-A size is that of all sides, or rows x columns x terms. Each size begins with what the template picks; then the
-configuration of the least estimated cost of each tile and number of threads (and of parts of the sum, where a side is
+A size is that of all sides, or m x n x k. Each size begins with what the template picks; then the
+configuration of the least estimated cost of each tile and number of threads (and of split-k, where a side is
 short) comes, then the second of each, and so on until the time is over. Products that differ from double precision are
 listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to. ``--graph`` times
 products as they are in a model: many in a captured CUDA graph, each with another right operand, so that none is in the
@@ -38,7 +38,7 @@ KINDS = {
 }
 # Parts of the sum that are worth a try for products of large sides, and of others.
 LARGE = 1024
-MOST_PARTS = {True: 4, False: 16}
+MAX_SPLIT_K = {True: 4, False: 16}
 # Estimates above this many times the least one are not worth a try.
 WORST = 3.0
 # Lines of the table of one size.
@@ -47,7 +47,7 @@ SHOWN = 25
 COLD = 192 << 20
 NODES = 64
 
-# Rows, columns and terms.
+# m, n and k.
 Size = tuple[int, int, int]
 
 
@@ -82,10 +82,10 @@ def written(value: Any) -> str:
 
 
 def size_of(text: str) -> Size:
-    """Of "4096" (all sides) or "197x768x3072" (rows, columns, terms)."""
+    """The size that "4096" (m, n and k) or "197x768x3072" stands for."""
     numbers = [int(x) if x.isdigit() else 0 for x in text.split("x")]
     if len(numbers) not in (1, 3) or min(numbers) < 1:
-        raise ValueError(f"size '{text}': expected one number, or rows, columns and terms such as 197x768x3072")
+        raise ValueError(f"size '{text}': expected one number, or m, n and k such as 197x768x3072")
     return (numbers[0], numbers[0], numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1], numbers[2])
 
 
@@ -110,13 +110,13 @@ def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()
     copies = (1, 4 if KINDS[kind][2] == "gemm" and size[1] % 4 == 0 else 1)
     sizes = Sizes(1, *size, info(KINDS[kind][0]).bytes, copies)
     is_large = min(size) >= LARGE
-    most = MOST_PARTS[is_large]
+    most = MAX_SPLIT_K[is_large]
     table = template.space(sizes, machine)
     groups: dict[tuple[Any, ...], list[Candidate]] = {}
     for values in itertools.product(*table.values()):
         config = dict(zip(table, values))
-        if has_values(config, only) and template.valid(sizes, machine, config) and config["parts"] <= most:
-            shape = config["tile"], config.get("threads") or config["warps"], 1 if is_large else config["parts"]
+        if has_values(config, only) and template.valid(sizes, machine, config) and config["split_k"] <= most:
+            shape = config["tile"], config.get("threads") or config["warps"], 1 if is_large else config["split_k"]
             groups.setdefault(shape, []).append(Candidate(size, template.cost(sizes, machine, config), config))
     least = min((c.cost for some in groups.values() for c in some), default=0.0)
     groups = {shape: [c for c in some if c.cost <= WORST * least] for shape, some in groups.items()}

@@ -25,7 +25,7 @@ def test_candidates_are_all_different_and_begin_with_the_pick_and_different_tile
     picked = search.template_of(kind).choose(sizes, Machine(tvm.target.Target(TARGET)))
     assert made[0].config == picked
     assert len({repr(sorted(c.config.items())) for c in made}) == len(made)
-    shapes = [(c.config["tile"], c.config.get("threads") or c.config["warps"], c.config["parts"]) for c in made[1:]]
+    shapes = [(c.config["tile"], c.config.get("threads") or c.config["warps"], c.config["split_k"]) for c in made[1:]]
     different = len(set(shapes))
     assert different > 20 and len(set(shapes[:different])) >= different - 1
 
@@ -41,7 +41,7 @@ def test_a_size_is_of_all_sides_or_of_rows_columns_and_terms():
 
 def test_products_of_few_rows_are_also_tried_with_many_parts():
     wide, large = (search.candidates(size, "float16", TARGET) for size in ((128, 768, 3072), (1024, 1024, 3072)))
-    assert max(c.config["parts"] for c in wide) > 4 >= max(c.config["parts"] for c in large)
+    assert max(c.config["split_k"] for c in wide) > 4 >= max(c.config["split_k"] for c in large)
 
 
 def test_a_product_that_is_no_square_is_built(tmp_path):
@@ -95,12 +95,13 @@ def test_nothing_is_built_when_the_time_is_over(tmp_path):
 
 def test_the_table_has_the_fastest_first_and_the_ratio_to_the_library():
     def row(cost, milliseconds, note="", size=1000):
-        return search.Timed(search.Candidate((size, size, size), cost, {"tile": (8, 4), "step": 8}), milliseconds, note)
+        config = {"tile": (8, 4), "block_k": 8}
+        return search.Timed(search.Candidate((size, size, size), cost, config), milliseconds, note)
 
     rows = [row(5e3, 4.0), row(3e3, 2.0), row(4e3, None, "wrong: 1.0e+00"), row(1e3, 0.1, size=10)]
     lines = search.table(rows, (1000, 1000, 1000), 1.0)
     assert "2000 GFLOP/s" in lines[0] and "2 of 3" in lines[0]
-    assert lines[2].split() == ["1", "3", "2.0000", "1000", "0.50", "tile=8x4", "step=8"]
+    assert lines[2].split() == ["1", "3", "2.0000", "1000", "0.50", "tile=8x4", "block_k=8"]
     assert lines[3].split()[:5] == ["3", "5", "4.0000", "500", "0.25"]
     assert lines[4] == "  1 x wrong: 1.0e+00" and len(lines) == 5
 

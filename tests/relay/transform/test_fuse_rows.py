@@ -199,7 +199,7 @@ def test_a_kernel_of_rows_takes_few_steps():
     for _ in range(20):
         y = y * relay.tanh(y)
     found = groups(relay.nn.softmax(y), x)
-    assert "nn.softmax" in found[-1] and len(found[-1]) <= fuse_ops.MAX_NODES_OF_ROWS
+    assert "nn.softmax" in found[-1] and len(found[-1]) <= fuse_ops.MAX_ROWWISE_NODES
     assert sum(map(len, found)) == 41
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import tvm
 from tvm import relay
-from tvm.relay.transform.cpu.phases import Phases, join, part
+from tvm.relay.transform.cpu.phases import Phases, merge_phases, split_phases
 
 
 def evaluate(data, function):
@@ -28,17 +28,18 @@ def test_a_window_on_each_phase_reads_what_the_dilated_one_reads(draw, rng):
     (rows, below), (columns, right) = random_side(rng), random_side(rng)
     print(rows, below, columns, right)
     data = rng.integers(0, 100, (2, 1, rows.size, columns.size, 3)).astype("float32")
-    images = evaluate(data, lambda x: part(x, data.shape, (rows, columns)))
+    images = evaluate(data, lambda x: split_phases(x, data.shape, (rows, columns)))
     assert images.shape == (2 * rows.count * columns.count, 1, rows.length, columns.length, 3)
     assert rows.after(3) >= 0 and columns.after(3) >= 0
     around = ((0, 0), (0, 0), *((s.before, s.after(3)) for s in (rows, columns)), (0, 0))
     images = np.pad(images, around)
-    sums = sum(images[:, :, y : y + rows.made, x : x + columns.made] for y in range(3) for x in range(3))
-    shape = (2, 1, rows.results, columns.results, 3)
-    got = evaluate(sums, lambda x: join(x, shape, (rows, columns)))
+    height, width = rows.phase_outputs, columns.phase_outputs
+    sums = sum(images[:, :, y : y + height, x : x + width] for y in range(3) for x in range(3))
+    shape = (2, 1, rows.output_size, columns.output_size, 3)
+    got = evaluate(sums, lambda x: merge_phases(x, shape, (rows, columns)))
     padded = np.pad(data, ((0, 0), (0, 0), (rows.padding, below), (columns.padding, right), (0, 0)))
     want = sum(
-        padded[:, :, y * rows.count : y * rows.count + rows.results, x * columns.count :][..., : columns.results, :]
+        padded[:, :, y * rows.count :, x * columns.count :][:, :, : rows.output_size, : columns.output_size]
         for y in range(3) for x in range(3)
     )  # fmt: skip
     np.testing.assert_array_equal(got, want)
@@ -47,4 +48,4 @@ def test_a_window_on_each_phase_reads_what_the_dilated_one_reads(draw, rng):
 def test_a_convolution_without_dilation_stays_as_it_is():
     x = relay.var("x", shape=(1, 2, 8, 9, 16))
     sides = (Phases(8, 8, 1, 1), Phases(9, 7, 0, 1))
-    assert part(x, (1, 2, 8, 9, 16), sides) is x and join(x, (1, 2, 8, 7, 16), sides) is x
+    assert split_phases(x, (1, 2, 8, 9, 16), sides) is x and merge_phases(x, (1, 2, 8, 7, 16), sides) is x

@@ -169,7 +169,7 @@ def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_seco
     machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     machine.threads, machine.l2_bytes = 2, 1 << 21
     config = conv2d.TEMPLATE.choose(packed_convolution(256, 256, 56, 1).op, machine)
-    assert config["outer"] == "rows" and config["tile"][2] >= conv2d.WIDE
+    assert config["outer"] == "rows" and config["tile"][2] >= conv2d.MIN_VECTORS_OF_ROWS
     assert config["rows"] * 56 * 256 * 4 <= machine.l2_bytes // 4
 
 
@@ -197,11 +197,11 @@ def test_the_cost_of_a_tile_counts_the_taps_that_are_left():
     x, w = te.placeholder((1, 8, 32, 32, 16)), te.placeholder((16, 8, 3, 3, 16, 16))
     out = topi.nn.conv2d_NCHWc(x, w, 1, 24, 24, "NCHW16c", "NCHW16c", "float32")
     # Of rows a third and an eighth of the others meet data; columns are the same in tiles of eight.
-    assert conv2d.taps_left(out.op, (1, 8, 1), 0) == ((32 + 2 * 8) / 96) ** 2
-    assert conv2d.taps_left(out.op, (1, 8, 1), 1) == (32 + 2 * 8) / 96
-    assert conv2d.taps_left(out.op, (1, 32, 1), 0) == (32 + 2 * 8) / 96
+    assert conv2d.computed_taps_share(out.op, (1, 8, 1), 0) == ((32 + 2 * 8) / 96) ** 2
+    assert conv2d.computed_taps_share(out.op, (1, 8, 1), 1) == (32 + 2 * 8) / 96
+    assert conv2d.computed_taps_share(out.op, (1, 32, 1), 0) == (32 + 2 * 8) / 96
     near = topi.nn.conv2d_NCHWc(x, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
-    assert conv2d.taps_left(near.op, (1, 8, 1), 0) == 1
+    assert conv2d.computed_taps_share(near.op, (1, 8, 1), 0) == 1
 
 
 def machine_of(**facts) -> cpu.Machine:

@@ -89,9 +89,9 @@ def test_on_tensor_cores(kind, dtype, rng, monkeypatch):
 
 
 @needs_emulator
-@pytest.mark.parametrize("parts", [1, 3])
-def test_by_warpgroups(parts, rng, monkeypatch):
-    config = test_warpgroup.a_configuration(parts=parts, stages=3)
+@pytest.mark.parametrize("split_k", [1, 3])
+def test_by_warpgroups(split_k, rng, monkeypatch):
+    config = test_warpgroup.a_configuration(split_k=split_k, stages=3)
     monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", lambda sizes, machine: dict(config))
     case = Case("residual", (70, 72, 400), "float16", rng)
     with emulator.building():
@@ -130,8 +130,8 @@ def test_of_single_precision_on_opencl(kind, free, rng, monkeypatch):
 def test_parts_of_many_sums(kind, dtype, rows, columns, rng, monkeypatch):
     """Neighbours are added up together where whole vectors are."""
     for template, config in (
-        (tensor_cores, {"tile": (32, 32), "warps": (2, 2), "step": 16, "stages": 2, "parts": 3}),
-        (gemm, {"tile": (8, 8), "threads": (8, 8), "step": 8, "parts": 3}),
+        (tensor_cores, {"tile": (32, 32), "warps": (2, 2), "block_k": 16, "stages": 2, "split_k": 3}),
+        (gemm, {"tile": (8, 8), "threads": (8, 8), "block_k": 8, "split_k": 3}),
     ):
         monkeypatch.setattr(template.TEMPLATE, "choose", lambda sizes, machine, config=config: dict(config))
     case = Case(kind, (rows, columns, 48), dtype, rng)
@@ -159,7 +159,7 @@ def test_residuals_are_read_as_vectors_by_tensor_cores(rng, monkeypatch):
 
 @pytest.mark.parametrize("tile, columns, vector", [((8, 8), 64, "float4"), ((4, 2), 64, "float2"), ((8, 8), 66, None)])
 def test_residuals_are_read_as_vectors_in_single_precision(tile, columns, vector, rng, monkeypatch):
-    config = {"tile": tile, "threads": (8, 8), "step": 8, "parts": 1}
+    config = {"tile": tile, "threads": (8, 8), "block_k": 8, "split_k": 1}
     monkeypatch.setattr(gemm.TEMPLATE, "choose", lambda sizes, machine: dict(config))
     (kernel,) = kernels(Case("residual", (70, columns, 40), F, rng).built(cuda()).imported_modules[0].get_source())
     for kind, name in (("const (float[24])", "z"), ("(float[24])", "T_add")):

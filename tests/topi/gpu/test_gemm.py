@@ -1,4 +1,4 @@
-"""Products of matrices on GPUs: tiles in shared memory and registers, sums in parts, convolutions as products."""
+"""Matmuls on GPUs: tiles in shared memory and registers, split-k, convolutions as implicit GEMM."""
 
 from __future__ import annotations
 
@@ -113,15 +113,15 @@ def test_the_pick_divides_the_sum_where_tiles_are_few():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     sizes = gemm.Sizes(1, 512, 49, 4608, 4)
     config = gemm.TEMPLATE.choose(sizes, machine)
-    assert config["parts"] > 1 and gemm.TEMPLATE.valid(sizes, machine, config)
+    assert config["split_k"] > 1 and gemm.TEMPLATE.valid(sizes, machine, config)
 
 
-def test_strips_larger_than_the_shared_memory_are_not_valid():
+def test_operand_tiles_larger_than_the_shared_memory_are_not_valid():
     machine = Machine(tvm.target.Target("opencl"))
     sizes = gemm.Sizes(1, 512, 512, 512, 4)
-    config = {"tile": (8, 4), "threads": (8, 16), "step": 32, "parts": 1}
-    assert not gemm.TEMPLATE.valid(sizes, machine, {**config, "step": 1024})
-    assert gemm.TEMPLATE.valid(sizes, machine, {**config, "step": 8})
+    config = {"tile": (8, 4), "threads": (8, 16), "block_k": 32, "split_k": 1}
+    assert not gemm.TEMPLATE.valid(sizes, machine, {**config, "block_k": 1024})
+    assert gemm.TEMPLATE.valid(sizes, machine, {**config, "block_k": 8})
 
 
 @tvm.testing.requires_opencl
@@ -162,7 +162,7 @@ def test_a_large_product_has_large_tiles_and_one_kernel():
     machine = Machine(tvm.target.Target("cuda -arch=sm_90"))
     for n in (2048, 4096, 8192):
         config = gemm.TEMPLATE.choose(gemm.Sizes(1, n, n, n, 4, (1, 4)), machine)
-        assert config["tile"] == max(gemm.THREAD_TILES) and config["parts"] == 1
+        assert config["tile"] == max(gemm.THREAD_TILES) and config["split_k"] == 1
 
 
 def test_an_operand_of_wide_copies_has_the_longer_side_of_a_block():
@@ -186,10 +186,10 @@ def values_in_a_warp(expression: str, width: int) -> list[int]:
             for i in range(32)]
 
 
-@pytest.mark.parametrize("threads, step", [((16, 16), 8), ((16, 16), 16), ((8, 8), 32), ((8, 16), 8)])
-def test_threads_of_a_warp_want_different_banks(threads, step, monkeypatch):
-    """Fetching a strip that lies along the sum, and reading strips four numbers at a time, eight threads at once."""
-    config = {"tile": (8, 8), "threads": threads, "step": step, "parts": 1}
+@pytest.mark.parametrize("threads, block_k", [((16, 16), 8), ((16, 16), 16), ((8, 8), 32), ((8, 16), 8)])
+def test_threads_of_a_warp_want_different_banks(threads, block_k, monkeypatch):
+    """Copies of an operand that is contiguous along k, and vector reads of operand tiles by eight threads."""
+    config = {"tile": (8, 8), "threads": threads, "block_k": block_k, "split_k": 1}
     monkeypatch.setattr(gemm.TEMPLATE, "choose", lambda sizes, machine: config)
     source = cuda_source(256)
     fetched = re.findall(r"tvm_copy_async_4\(T_matmul_left \+ (.*), a \+", source)[0]

@@ -29,7 +29,7 @@ def source_of(outs, args, target) -> str:
 
 
 def a_configuration(**given):
-    config = {"tile": (32, 32), "warps": (2, 2), "step": 32, "stages": 3, "parts": 1, **given}
+    config = {"tile": (32, 32), "warps": (2, 2), "block_k": 32, "stages": 3, "split_k": 1, **given}
     return lambda sizes, machine: config
 
 
@@ -61,7 +61,7 @@ def test_operands_are_copied_along_the_way_they_lie():
     odd = te.placeholder((64, 20), "float16")
     assert sides(lambda k, i: odd(i, k), (), 64, 20) == (True, 4)
     prime = te.placeholder((64, 7), "float16")
-    assert sides(lambda k, i: prime(i, k), (), 64, 7).lanes == 1
+    assert sides(lambda k, i: prime(i, k), (), 64, 7).vector_width == 1
     wide = te.placeholder((64, 48), "float32")
     assert sides(lambda k, i: wide(i, k), (), 64, 48) == (True, 4)
 
@@ -75,7 +75,7 @@ def test_padding_around_channels_leaves_copies_whole():
 
     assert sides(image, (), 196, 288) == (True, 8)
     first = topi.nn.pad(te.placeholder((1, 32, 14, 14), "float16"), (0, 0, 1, 1), (0, 0, 1, 1))
-    assert sides(lambda k, p: first(0, k % 32, p // 14 + k // 96, p % 14 + k // 32 % 3), (), 196, 288).lanes == 1
+    assert sides(lambda k, p: first(0, k % 32, p // 14 + k // 96, p % 14 + k // 32 % 3), (), 196, 288).vector_width == 1
 
 
 @pytest.mark.parametrize("sizes", [
@@ -94,15 +94,15 @@ def test_the_pick_is_one_of_the_space(sizes):
 def test_large_products_have_large_tiles_and_small_ones_are_divided():
     machine = Machine(cuda())
     large = tensor_cores.TEMPLATE.choose(Sizes(1, 4096, 4096, 4096, 2), machine)
-    assert large["tile"] == (64, 64) and large["parts"] == 1
+    assert large["tile"] == (64, 64) and large["split_k"] == 1
     small = tensor_cores.TEMPLATE.choose(Sizes(1, 49, 512, 4608, 2), machine)
-    assert small["parts"] > 1
+    assert small["split_k"] > 1
 
 
-def test_strips_larger_than_the_shared_memory_are_not_valid():
+def test_operand_tiles_larger_than_the_shared_memory_are_not_valid():
     machine = Machine(cuda("sm_75"))
     sizes = Sizes(1, 512, 512, 512, 2)
-    config = {"tile": (64, 64), "warps": (2, 2), "step": 64, "stages": 4, "parts": 1}
+    config = {"tile": (64, 64), "warps": (2, 2), "block_k": 64, "stages": 4, "split_k": 1}
     assert not tensor_cores.TEMPLATE.valid(sizes, machine, config)
     assert tensor_cores.TEMPLATE.valid(sizes, machine, {**config, "tile": (32, 32), "stages": 2})
 
@@ -180,8 +180,8 @@ def drawn(rng, shape, dtype="float16"):
 @pytest.mark.parametrize("most", [0, 8, 32])
 def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch):
     """Rows of an odd length, by threads that hold as many numbers as they bring or store them one by one."""
-    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", a_configuration(tile=(32, 16), step=64, stages=2))
-    monkeypatch.setattr(tensor_cores, "MOST_HELD", most)
+    monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", a_configuration(tile=(32, 16), block_k=64, stages=2))
+    monkeypatch.setattr(tensor_cores, "MAX_STAGED", most)
     a, b = drawn(rng, (2, 75, 197)), drawn(rng, (2, 197, 40))
     with cuda("sm_80"):
         left, right = (te.placeholder(x.shape, "float16") for x in (a, b))
@@ -198,7 +198,7 @@ def test_numbers_that_lie_apart_are_held_and_then_stored(most, rng, monkeypatch)
 def test_products(transpose_a, transpose_b, dtype, out, arch, rng, monkeypatch):
     monkeypatch.setattr(tensor_cores.TEMPLATE, "choose", any_configuration(rng))
     m, n, k = (int(x) for x in rng.integers(1, 80, 3))
-    n = max(n, gemm.FEW_COLUMNS)
+    n = max(n, gemm.MIN_N)
     x, y = drawn(rng, (k, m) if transpose_a else (m, k), dtype), drawn(rng, (n, k) if transpose_b else (k, n), dtype)
     with cuda(arch), tvm.transform.PassContext(config={"topi.allow_tf32": True}):
         a, b = te.placeholder(x.shape, dtype), te.placeholder(y.shape, dtype)

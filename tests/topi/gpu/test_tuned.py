@@ -122,8 +122,8 @@ def test_records_change_code_not_results(model, tmp_path):
 def test_a_record_that_the_machine_has_no_room_for_is_left_out(model, caplog):
     mod, params, tasks = model
     task = next(t for t in tasks if t.name == "conv2d_nchw.cuda")
-    knobs = {"tile": (8, 8), "threads": (16, 16), "step": 32, "parts": 1}
-    # 2 strips of 2 operands of 128 numbers for 32 terms: 64 KiB, which OpenCL's 16 are less than.
+    knobs = {"tile": (8, 8), "threads": (16, 16), "block_k": 32, "split_k": 1}
+    # Two tiles of two operands of 128 x 32 elements: 64 KiB, which OpenCL's 16 are less than.
     large = autotvm.ConfigEntity(0, None, {name: OtherOptionEntity(value) for name, value in knobs.items()})
     result = autotvm.MeasureResult((1e-6,), 0, 1.0, 1.0)
     with caplog.at_level(logging.WARNING, "autotvm"):

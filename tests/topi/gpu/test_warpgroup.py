@@ -28,15 +28,15 @@ LARGE = Sizes(1, 4096, 4096, 4096, 2)
 
 
 def configurations(sizes: Sizes = LARGE) -> list[dict]:
-    """All of warpgroups that are valid, but for parts of the sum."""
+    """All valid configurations of warpgroups without split-k."""
     machine = Machine(cuda("sm_90a"))
     rows = itertools.product(warpgroup.TILES, warpgroup.COUNTS, warpgroup.STAGES)
-    found = [{"warpgroup": True, "tile": t, "warps": w, "step": 64, "stages": s, "parts": 1} for t, w, s in rows]
+    found = [{"warpgroup": True, "tile": t, "warps": w, "block_k": 64, "stages": s, "split_k": 1} for t, w, s in rows]
     return [c for c in found if tensor_cores.TEMPLATE.valid(sizes, machine, c)]
 
 
 def a_configuration(**given) -> dict:
-    return {"warpgroup": True, "tile": (64, 64), "warps": (2, 1), "step": 64, "stages": 4, "parts": 1, **given}
+    return {"warpgroup": True, "tile": (64, 64), "warps": (2, 1), "block_k": 64, "stages": 4, "split_k": 1, **given}
 
 
 def built(monkeypatch, config: dict, shapes, dtype: str, out: str, turned=(False, False)):
@@ -95,13 +95,13 @@ def test_products(turned, dtype, out, rng, monkeypatch):
 
 @needs_emulator
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])
-def test_a_sum_in_parts(turned, rng, monkeypatch):
-    compare(monkeypatch, rng, a_configuration(parts=3, stages=3), (70, 72, 400), "float16", "float32", turned)
+def test_split_k(turned, rng, monkeypatch):
+    compare(monkeypatch, rng, a_configuration(split_k=3, stages=3), (70, 72, 400), "float16", "float32", turned)
 
 
 @needs_emulator
 def test_after_a_kernel_of_more_threads_that_needs_no_fence(rng, monkeypatch):
-    warps = {"warpgroup": False, "tile": (32, 32), "warps": (2, 4), "step": 64, "stages": 3, "parts": 1}
+    warps = {"warpgroup": False, "tile": (32, 32), "warps": (2, 4), "block_k": 64, "stages": 3, "split_k": 1}
     x, y = drawn(rng, (64, 128), "float16"), drawn(rng, (128, 128), "float16")
     with building():
         made = built(monkeypatch, warps, (x.shape, y.shape), "float16", "float32")
@@ -110,18 +110,18 @@ def test_after_a_kernel_of_more_threads_that_needs_no_fence(rng, monkeypatch):
 
 
 @needs_emulator
-def test_many_strips_under_way(rng, monkeypatch):
+def test_many_pipeline_stages(rng, monkeypatch):
     compare(monkeypatch, rng, a_configuration(stages=8, warps=(1, 1)), (70, 72, 700))
 
 
 @needs_emulator
-def test_fewer_terms_than_a_step_has(rng, monkeypatch):
+def test_k_smaller_than_block_k(rng, monkeypatch):
     compare(monkeypatch, rng, a_configuration(), (20, 40, 9))
 
 
 @needs_emulator
 def test_float32_along_the_sum_as_tf32(rng, monkeypatch):
-    compare(monkeypatch, rng, a_configuration(step=32), (70, 100, 132), "float32", "float32", (False, True))
+    compare(monkeypatch, rng, a_configuration(block_k=32), (70, 100, 132), "float32", "float32", (False, True))
 
 
 def scheduled(outs, args):

@@ -1,7 +1,7 @@
 """Several layers that read the same data become one wider layer whose result is sliced.
 
-What follows each of them in the same way and works on each column by itself (a bias, a cast) may follow the combined
-layer once: its constants are concatenated too.
+Elementwise operators that follow all of them alike (a bias, a cast) may follow the combined layer once: their constants
+are concatenated too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _matmul_key(node: Call) -> Any:
 
 
 class _Kind:
-    """What combining one operator needs: when, along which axis of the weight and of the result."""
+    """How one operator is combined: the key of those that go together, and the axes of weight and output along which
+    they are concatenated."""
 
     def __init__(self, name: str, key: Callable, weight_axis: int, out_axis: int, count: str | None):
         self.name, self.key, self.weight_axis, self.out_axis, self.count = name, key, weight_axis, out_axis, count
@@ -67,19 +68,19 @@ class _Kind:
 
 CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels")
 DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units")
-# With weights as GPUs read them, in columns.
+# The weight is not transposed: the layout that GPUs read.
 MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units")
 BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None)
 
 
 def _groups(func: Function, kind: _Kind) -> list[list[Call]]:
-    found: dict[Any, list[Call]] = {}
+    groups: dict[Any, list[Call]] = {}
     for node in post_order(func):
         if type(node) is Call and type(node.op) is Op and node.op.name == kind.name:
             key = kind.key(node)
             if key is not None:
-                found.setdefault((id(node.args[0]), key), []).append(node)
-    return list(found.values())
+                groups.setdefault((id(node.args[0]), key), []).append(node)
+    return list(groups.values())
 
 
 def _depends(node: RelayExpr, on: set[int]) -> bool:
@@ -88,7 +89,7 @@ def _depends(node: RelayExpr, on: set[int]) -> bool:
 
 def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int, tails: bool = False) -> Function:
     """The weights of a group are concatenated; each branch becomes a slice of the combined result. With ``tails`` the
-    slices are taken after what follows all branches alike."""
+    slices are taken after the operators that follow all branches alike."""
     groups = []
     for members in _groups(func, kind):
         ids = {id(n) for n in members}
@@ -113,7 +114,7 @@ def _users(func: Function) -> dict[int, list[Any]]:
 
 
 class _Group:
-    """Branches that become one: each is a layer with what follows it."""
+    """Branches that become one: each is a layer with the operators that follow it."""
 
     def __init__(self, kind: _Kind, branches: list[list[Call]]):
         self.kind = kind
@@ -127,32 +128,32 @@ class _Group:
         while True:
             last = [branch[-1] for branch in self.branches]
             used = [users.get(id(node), []) for node in last]
-            following = [found[0] if len(found) == 1 else None for found in used]
+            following = [nodes[0] if len(nodes) == 1 else None for nodes in used]
             if not _are_alike(last, following):
                 return
             for branch, node in zip(self.branches, following):
                 branch.append(node)
 
     def operands(self) -> tuple[RelayExpr, ...]:
-        """What has to be made before the combined layer."""
+        """The operands of the combined layer: the data and all weights."""
         return (self.layers[0].args[0], *(n.args[1] for n in self.layers))
 
-    def slice(self, place: int, made: dict[int, Any]) -> Call:
+    def slice(self, branch_index: int, rewritten: dict[int, Any]) -> Call:
         if self.combined is None:
-            self.combined = self.combine(made)
-        begin = sum(self.sizes[:place])
-        axis = self.kind.out_axis % len(dims(self.branches[place][-1].checked_type_))
-        return transform.strided_slice(self.combined, [begin], [begin + self.sizes[place]], [1], [axis])
+            self.combined = self.combine(rewritten)
+        begin = sum(self.sizes[:branch_index])
+        axis = self.kind.out_axis % len(dims(self.branches[branch_index][-1].checked_type_))
+        return transform.strided_slice(self.combined, [begin], [begin + self.sizes[branch_index]], [1], [axis])
 
-    def combine(self, made: dict[int, Any]) -> Call:
+    def combine(self, rewritten: dict[int, Any]) -> Call:
         first, kind = self.layers[0], self.kind
-        weight = _concatenate([made[id(n.args[1])] for n in self.layers], kind.weight_axis)
+        weight = _concatenate([rewritten[id(n.args[1])] for n in self.layers], kind.weight_axis)
         attrs = first.attrs
         if kind.count is not None:
             attrs = CallAttrs({**attrs.entries, kind.count: sum(self.sizes)})
-        value = Call(first.op, (made[id(first.args[0])], weight), attrs, (), first.span)
-        steps = list(zip(*self.branches))
-        for before, now in zip(steps, steps[1:]):
+        value = Call(first.op, (rewritten[id(first.args[0])], weight), attrs, (), first.span)
+        levels = list(zip(*self.branches))
+        for before, now in zip(levels, levels[1:]):
             args = [value if now[0].args[i] is before[0] else _column_constant([n.args[i] for n in now], before)
                     for i in range(len(now[0].args))]  # fmt: skip
             value = Call(now[0].op, tuple(args), now[0].attrs, (), now[0].span)
@@ -160,7 +161,7 @@ class _Group:
 
 
 def _are_alike(last: list[Call], following: list[Any]) -> bool:
-    """Whether the same operator follows all, and works on each column by itself."""
+    """Whether the same elementwise operator follows all branches."""
     first = following[0]
     if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
         return False
@@ -173,8 +174,8 @@ def _are_alike(last: list[Call], following: list[Any]) -> bool:
             return False
         if [arg is node for arg in after.args] != [arg is last[0] for arg in first.args]:
             return False
-    places = [i for i, arg in enumerate(first.args) if arg is not last[0]]
-    return all(_column_constant([f.args[i] for f in following], last) is not None for i in places)
+    others = [i for i, arg in enumerate(first.args) if arg is not last[0]]
+    return all(_column_constant([f.args[i] for f in following], last) is not None for i in others)
 
 
 def _attrs_but(node: Call, name: str) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def _concatenate(weights: list[RelayExpr], axis: int) -> RelayExpr:
 
 
 def _column_constant(constants: list[RelayExpr], columns: Sequence[Call]) -> Constant | None:
-    """One constant that does to the combined columns what each of these does to its own; None where there is none."""
+    """The constant for the combined columns whose slices are these constants; None where there is none."""
     arrays = [c.data.numpy() for c in constants if isinstance(c, Constant)]
     if len(arrays) != len(constants) or any(a.dtype != arrays[0].dtype or a.ndim != arrays[0].ndim for a in arrays):
         return None
@@ -203,21 +204,21 @@ def _column_constant(constants: list[RelayExpr], columns: Sequence[Call]) -> Con
 
 def _replace(func: Function, mod, groups: list[_Group]) -> Function:
     """Operands first, every node once: a combined layer waits for the data and for the weights of all its branches."""
-    ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
-    made: dict[int, Any] = {}
+    ends = {id(branch[-1]): (group, i) for group in groups for i, branch in enumerate(group.branches)}
+    rewritten: dict[int, Any] = {}
 
     def operands(node: Any) -> tuple:
         return ends[id(node)][0].operands() if id(node) in ends else node.children()
 
     def build(node: Any) -> Any:
         if id(node) in ends:
-            group, place = ends[id(node)]
-            return group.slice(place, made)
-        return node.map_children(lambda child: made[id(child)])
+            group, branch_index = ends[id(node)]
+            return group.slice(branch_index, rewritten)
+        return node.map_children(lambda child: rewritten[id(child)])
 
     for node in post_order(func, operands=operands):
-        made[id(node)] = replacement(build, node)
-    return infer_function(made[id(func)], mod)
+        rewritten[id(node)] = replacement(build, node)
+    return infer_function(rewritten[id(func)], mod)
 
 
 def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4, tails: bool = False) -> RelayFunctionPass:
@@ -240,13 +241,13 @@ def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Re
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Combine batched matmuls with the same left operand."""
+    """Combine batched matmuls with the same lhs."""
     return _pass(BATCH_MATMUL, "CombineParallelBatchMatmul", min_num_branches)
 
 
 def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
-    """Combine matmuls of the same left operand with constant weights, and what follows them. A small matmul leaves most
-    of a GPU idle: one of three times the width takes little longer than one of the three."""
+    """Combine matmuls of the same lhs with constant weights, and their epilogues. A small matmul leaves most of a GPU
+    idle: one of three times the n takes little longer than one of the three."""
     return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3, tails=True)
 
 

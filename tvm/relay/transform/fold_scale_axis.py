@@ -54,7 +54,7 @@ def _as_type(array: Any, like: Constant) -> Constant:
     return Constant(array.astype(like.data.dtype))
 
 
-def whole_numbers(weight: Constant) -> bool:
+def has_integer_values(weight: Constant) -> bool:
     """Weights of a quantized layer, integers written as floats. They stay as they are: sums of whole numbers lose
     nothing, so that results round as those of integer arithmetic do."""
     import numpy as np
@@ -66,7 +66,7 @@ def whole_numbers(weight: Constant) -> bool:
 def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
     """A convolution or dense layer with the factors of its outputs in its weight."""
     weight = node.args[1]
-    if not isinstance(weight, Constant) or whole_numbers(weight):
+    if not isinstance(weight, Constant) or has_integer_values(weight):
         return None
     if is_call(node, "nn.dense"):
         axis = 0
@@ -89,7 +89,7 @@ def scale_inputs(node: Call, s: Any) -> Constant | None:
     import numpy as np
 
     weight = node.args[1]
-    if not isinstance(weight, Constant) or whole_numbers(weight):
+    if not isinstance(weight, Constant) or has_integer_values(weight):
         return None
     array = weight.data.numpy()
     if is_call(node, "nn.dense"):

@@ -1,14 +1,14 @@
 """Fusion: groups of operators that become one kernel.
 
 A node may join the node that every path from it leads to (its post-dominator) when the kinds of the nodes on those
-paths allow it. Convolutions and the like take following element-by-element operators along; injective chains melt
-together; reductions end a group. Operators that work row by row (softmax, layer normalization) take along what is done
-to the rows before and after: element by element, in another shape that leaves the rows whole. They do so where a
-target's kernels keep rows at hand. Each group becomes a function marked ``Primitive``.
+paths allow it. Convolutions and matmuls take the elementwise operators that follow them as their epilogue; injective
+chains are fused; reductions end a group. Row-wise operators (softmax, layer normalization) take a prologue and an
+epilogue of elementwise operators and of reshapes that leave the rows whole, on targets whose kernels keep rows in
+registers. Each group becomes a function marked ``Primitive``.
 
-Where a target reads the operands of a product through operators that only move data (``moves_only`` in their records),
-such a chain joins the product, if the product is all it is for. What comes before the chain does not: it would be
-computed again with every reading.
+Where a target reads the operands of a matmul through operators that only move data (``moves_only`` in their records),
+such a chain joins the matmul if it has no other user. What comes before the chain does not: it would be recomputed with
+every load.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from ..op.record import (
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover
 
 STOP = "annotation.stop_fusion"
-# With an operator that works row by row: each node is a step of its kernel.
-MAX_NODES_OF_ROWS = 18
-# Whether a product reads its operand at a place through operators that move data, the first of them first.
+# The most nodes of a row-wise kernel: each is an operation on the rows that it keeps.
+MAX_ROWWISE_NODES = 18
+# (matmul, index of an operand, the operators that move it in order) -> whether the kernel reads the operand through
+# them.
 OperandRule = Callable[[Call, int, Sequence[Call]], bool]
 
 
@@ -83,7 +84,7 @@ class _Node:
         self.dominator: _Node | None = None
         self.dominator_pattern = OPAQUE
         self.depth = 0
-        # Nodes from here to the dominator at least, without it; and to the last of all dominators.
+        # The least number of nodes from here to the dominator, exclusive; and to the last of all dominators.
         self.span = self.way = 1
 
 
@@ -111,7 +112,7 @@ def _row_length(e: RelayExpr) -> int | None:
 
 
 def _works_along_rows(e: Call) -> bool:
-    """Whether an operator that has an axis to work along works along the last one, and all sizes are known."""
+    """Whether the axis of a row-wise operator is the last one, and all sizes are known."""
     shape, axis = dims(e.checked_type_), e.attrs.axis
     axes = (axis,) if isinstance(axis, int) else tuple(axis or ())
     return [a % len(shape) for a in axes] == [len(shape) - 1] and all(isinstance(d, int) for d in shape)
@@ -123,7 +124,7 @@ def _outputs(e: RelayExpr) -> int:
 
 
 class Limits(NamedTuple):
-    """The most operators in a kernel, and the most arguments it may have; 0: as many as there are."""
+    """The most operators in a kernel, and the most arguments of one; 0 for no limit."""
 
     nodes: int = 256
     arguments: int = 0
@@ -132,11 +133,11 @@ class Limits(NamedTuple):
 class FusionRules(NamedTuple):
     """How a back end wants operators grouped."""
 
-    # (matmul, place of an operand, what moves it) -> whether the kernel reads the operand through that.
+    # Whether kernels of matmuls read an operand through the operators that move it.
     reads_through: OperandRule | None = None
-    # Whether kernels of operators that work row by row take along what is done to the rows.
+    # Whether row-wise kernels take a prologue and an epilogue.
     rowwise: bool = False
-    # Call -> its pattern (relay.op.OpPattern) in place of the operator's own; None leaves it.
+    # Call -> its pattern (relay.op.OpPattern) in place of that of the operator; None leaves it.
     pattern: Callable[[Call], int | None] | None = None
 
 
@@ -163,8 +164,8 @@ class FusionGraph:
 
     def _pattern(self, e: RelayExpr) -> int:
         if isinstance(e, Call) and isinstance(e.op, Op):
-            own = self.rules.pattern(e) if self.rules.pattern is not None else None
-            pattern = pattern_of(e.op) if own is None else own
+            override = self.rules.pattern(e) if self.rules.pattern is not None else None
+            pattern = pattern_of(e.op) if override is None else override
             return pattern if pattern != ROWS or self.rules.rowwise and _works_along_rows(e) else OPAQUE
         if isinstance(e, Tuple):
             return TUPLE
@@ -243,8 +244,8 @@ _OUTSIDE = _Node(Tuple(()), -1, OPAQUE)
 
 
 def widens_for_rows(node: _Node) -> bool:
-    """Whether a cast to a wider type is for an operator that works row by row, which does it when it reads: what is
-    stored in between stays narrow."""
+    """Whether a cast to a wider type is for a row-wise operator, which computes it in its prologue: the tensor in
+    memory stays narrow."""
     e = node.expr
     if not is_call(e, "cast") or info(e.attrs.dtype).bits <= info(e.args[0].checked_type_.dtype).bits:
         return False
@@ -262,7 +263,7 @@ class Fusion:
         self.graph = graph
         self.limits = limits
         self.reads_through = reads_through
-        # Nodes that move the operand of a product.
+        # Nodes that move the operand of a matmul.
         self.moving: set[_Node] = set()
 
     def run(self) -> None:
@@ -275,20 +276,20 @@ class Fusion:
                 self.visit(node, phase)
 
     def operands(self, node: _Node, reads_through: OperandRule) -> None:
-        """Join a product with what moves its operands, as far as it reads through it."""
-        for place, arg in enumerate(node.expr.args):
+        """Merge the operators that move the operands of a matmul into its group, as far as it reads through them."""
+        for index, arg in enumerate(node.expr.args):
             chain: list[_Node] = []
             while self.moves_for_one(arg):
                 chain.insert(0, self.graph.by_expr[id(arg)])
                 arg = arg.args[0]
-            while chain and not reads_through(node.expr, place, [n.expr for n in chain]):
+            while chain and not reads_through(node.expr, index, [n.expr for n in chain]):
                 del chain[0]
             for mover in chain:
                 self.merge(mover.group, node.group)
             self.moving.update(chain)
 
     def moves_for_one(self, e: RelayExpr) -> bool:
-        """Whether an expression moves data, and one operand is all it is."""
+        """Whether an expression only moves data, and has one user."""
         return is_mover(e) and len(self.graph.by_expr[id(e)].users) == 1
 
     def visit(self, node: _Node, phase: int) -> None:
@@ -326,7 +327,7 @@ class Fusion:
         groups.add(target)
         most = self.limits.nodes
         if any(g.pattern == ROWS for g in groups):
-            most = min(most, MAX_NODES_OF_ROWS)
+            most = min(most, MAX_ROWWISE_NODES)
         if sum(g.size for g in groups) > most or sum(g.anchor is not None for g in groups) > 1:
             return
         if self.limits.arguments and self.arguments(groups, sink) > self.limits.arguments:

@@ -1,4 +1,4 @@
-"""Half precision where it pays: convolutions and matrix products, and what follows them."""
+"""Half precision where it pays: convolutions and matmuls, and the operators that follow them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..infer import infer_function, infer_type
 from ..op import tensor
 from ..op.record import ELEMWISE, CallAttrs, pattern_of
 from .function_pass import RelayFunctionPass, function_pass
-from .wide_sums import PRODUCTS
+from .wide_sums import MATMULS_AND_CONVOLUTIONS
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 
-# What operators do; everything not named here follows its inputs if it is element by element, else stays as it was.
+# The category of each operator; one not named here follows its inputs if it is elementwise, else keeps its type.
 CATEGORY = {
-    **dict.fromkeys(PRODUCTS, ALWAYS),
+    **dict.fromkeys(MATMULS_AND_CONVOLUTIONS, ALWAYS),
     **dict.fromkeys(
         (
             "add subtract multiply divide maximum minimum where clip concatenate stack split reshape "
@@ -51,10 +51,10 @@ CATEGORY = {
     ),
 }
 
-# They follow values that are narrow already; an input is not made narrow for their sake, because they add up
-# many numbers.
+# Reductions follow inputs that are in half precision already; an input is not cast for their sake, because they add
+# many elements.
 SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
-# The largest number of types that have a smaller one than float32.
+# The largest finite value of each type whose range is smaller than that of float32.
 LARGEST = {"float16": 65504.0}
 
 if "relay.ToMixedPrecision.keep_orig_output_dtype" not in CONFIGS:
@@ -196,8 +196,8 @@ class _Conversion:
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> RelayFunctionPass:
-    """Compute convolutions and matrix products in half precision, and what can follow them. ``missing_op_mode`` says
-    what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent."""
+    """Compute convolutions and matmuls in half precision, and the operators that can follow them. ``missing_op_mode``
+    says what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent."""
     if mixed_precision_type not in ("float16", "bfloat16", "float64"):
         raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")
 

@@ -1,5 +1,5 @@
-"""Simplifications that are shorter graphs, whatever they are compiled for: fills, numbers beside numbers, casts of what
-is clipped, changes of layout one after the other."""
+"""Simplifications that shorten graphs, whatever the target: full tensors, adjacent constants, casts after clips,
+adjacent layout transforms."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def static_shape(e: RelayExpr) -> tuple[int, ...] | None:
 
 
 def filled_with(e: RelayExpr) -> Constant | None:
-    """The number a tensor is filled with."""
+    """The scalar a tensor is filled with."""
     fill = e.args[0] if is_call(e, "full") else None
     return fill if isinstance(fill, Constant) and fill.data.shape == () else None
 
 
-def fill_beside(node: Call, counts) -> RelayExpr | None:
-    """A tensor filled with one number, beside one that has the shape of the result, is that number."""
+def full_to_scalar(node: Call, counts) -> RelayExpr | None:
+    """A full tensor beside an operand that has the shape of the result becomes its scalar."""
     for side in (0, 1):
         fill, other = filled_with(node.args[side]), node.args[1 - side]
         if fill is not None and filled_with(other) is None and other.checked_type_ == node.checked_type_:
-            number = const(fill.data.numpy().item(), node.args[side].checked_type_.dtype)
-            args = (number, other) if side == 0 else (other, number)
+            scalar = const(fill.data.numpy().item(), node.args[side].checked_type_.dtype)
+            args = (scalar, other) if side == 0 else (other, scalar)
             return Call(node.op, args, node.attrs, (), node.span)
     return None
 
@@ -46,7 +46,7 @@ def _exact(c: RelayExpr) -> bool:
 
 
 def split_constant(node: RelayExpr, name: str, counts) -> tuple[RelayExpr, Constant] | None:
-    """(x, c) of x + c or c + x (or of a product), if nobody else uses it."""
+    """(x, c) of x + c or c + x (or x * c), if it has no other user."""
     if not is_call(node, name) or counts.get(id(node), 1) > 1:
         return None
     for x, c in (node.args, tuple(reversed(node.args))):
@@ -55,8 +55,8 @@ def split_constant(node: RelayExpr, name: str, counts) -> tuple[RelayExpr, Const
     return None
 
 
-def joined_numbers(node: Call, counts) -> RelayExpr | None:
-    """(x + c) + d is x + (c + d), and the same for products, wherever the constants stand."""
+def combine_constants(node: Call, counts) -> RelayExpr | None:
+    """(x + c) + d is x + (c + d), and the same for multiplications, on whichever side the constants are."""
     name = node.op.name
     outer = split_constant(node, name, {})
     inner = None if outer is None else split_constant(outer[0], name, counts)
@@ -66,7 +66,7 @@ def joined_numbers(node: Call, counts) -> RelayExpr | None:
     return OPS[name].attrs["build"](inner[0], Constant((a + b if name == "add" else a * b).astype(a.dtype)))
 
 
-def product_of_sum(node: Call, counts) -> RelayExpr | None:
+def distribute_scale(node: Call, counts) -> RelayExpr | None:
     """(x + c) * d is x * d + (c * d)."""
     outer = split_constant(node, "multiply", {})
     inner = None if outer is None else split_constant(outer[0], "add", counts)
@@ -74,24 +74,24 @@ def product_of_sum(node: Call, counts) -> RelayExpr | None:
         return None
     product = tensor.multiply(inner[0], outer[1])
     type_of(product)
-    joined = joined_numbers(product, counts)
-    product = product if joined is None else joined
+    combined = combine_constants(product, counts)
+    product = product if combined is None else combined
     a, b = inner[1].data.numpy(), outer[1].data.numpy()
     return tensor.add(product, Constant((a * b).astype(a.dtype)))
 
 
-def over_root(node: Call, counts) -> RelayExpr | None:
+def divide_by_sqrt(node: Call, counts) -> RelayExpr | None:
     """c / sqrt(x) is c * rsqrt(x)."""
     c, root = node.args
     if not isinstance(c, Constant) or not is_call(root, "sqrt") or root.checked_type_ != node.checked_type_:
         return None
-    made = tensor.rsqrt(root.args[0])
+    reciprocal = tensor.rsqrt(root.args[0])
     array = c.data.numpy()
-    return made if array.size == 1 and array.reshape(()) == 1 else tensor.multiply(c, made)
+    return reciprocal if array.size == 1 and array.reshape(()) == 1 else tensor.multiply(c, reciprocal)
 
 
-def order_of_quantized(node: Call, counts) -> RelayExpr | None:
-    """Numbers are in the same order before they are dequantized, if there is one scale for all."""
+def order_before_dequantize(node: Call, counts) -> RelayExpr | None:
+    """Values are in the same order before they are dequantized, if there is one scale for all."""
     data = node.args[0]
     if not is_call(data, "qnn.dequantize") or data.args[0].checked_type_.dtype not in ("int8", "uint8", "int16"):
         return None
@@ -108,33 +108,34 @@ def _range(dtype: str) -> tuple[int, int] | None:
     return (-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1) if kind.code == "int" and dtype != "bool" else None
 
 
-def cast_of_clipped(node: Call, counts) -> RelayExpr | None:
-    """What is clipped to the range of an integer type may skip that type on its way to another."""
+def skip_cast_after_clip(node: Call, counts) -> RelayExpr | None:
+    """A cast to an integer type that holds the range of the clip before it may be skipped before another cast."""
     middle = node.args[0]
     if not is_call(middle, "cast") or not is_call(middle.args[0], "clip"):
         return None
     source, holds = middle.args[0], _range(middle.attrs.dtype)
     if holds is None or not holds[0] <= source.attrs.a_min <= source.attrs.a_max <= holds[1]:
         return None
-    whole = _range(source.checked_type_.dtype) is not None
+    is_integer = _range(source.checked_type_.dtype) is not None
     wide = _range(node.attrs.dtype)
     fits = wide is not None and wide[0] <= source.attrs.a_min and source.attrs.a_max <= wide[1]
-    if not whole and not fits:
+    if not is_integer and not fits:
         return None
     same = source.checked_type_.dtype == node.attrs.dtype
     return source if same else tensor.cast(source, node.attrs.dtype)
 
 
-def clip_to_all(node: Call, counts) -> RelayExpr | None:
-    """A clip to all that an integer type holds is none."""
+def drop_full_range_clip(node: Call, counts) -> RelayExpr | None:
+    """A clip to the whole range of an integer type goes."""
     holds = _range(node.checked_type_.dtype)
     if holds is not None and node.attrs.a_min <= holds[0] and node.attrs.a_max >= holds[1]:
         return node.args[0]
     return None
 
 
-def clip_of_clipped(node: Call, counts) -> RelayExpr | None:
-    """A clip of what was clipped before a cast to an integer type that holds all of it: one clip to what both leave."""
+def merge_clips(node: Call, counts) -> RelayExpr | None:
+    """Two clips with a cast between them to an integer type that holds the first range: one clip to the common
+    range."""
     source = node.args[0]
     if not is_call(source, "cast") or not is_call(source.args[0], "clip"):
         return None
@@ -146,7 +147,7 @@ def clip_of_clipped(node: Call, counts) -> RelayExpr | None:
     return tensor.cast(tensor.clip(first.args[0], low, high), node.checked_type_.dtype)
 
 
-def twice(node: Call, counts) -> RelayExpr | None:
+def double_to_scale(node: Call, counts) -> RelayExpr | None:
     """x + x is x * 2, exactly."""
     x, y = node.args
     if x is not y or isinstance(x, Constant) or info(node.checked_type_.dtype).code not in ("int", "uint", "float"):
@@ -161,7 +162,7 @@ def _order(node: Call) -> tuple[int, ...]:
 
 
 def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str]] | None:
-    """The dimensions before and after a change of places; ``named`` gives a transpose the names of its result."""
+    """The axes before and after a transpose or layout transform; ``named`` are the axes of a transpose's output."""
     if is_call(node, "layout_transform"):
         return tuple([f"{n or ''}{c}" for c, n in parts(x)] for x in (node.attrs.src_layout, node.attrs.dst_layout))
     axes = _order(node)
@@ -173,8 +174,8 @@ def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str
     return before, named
 
 
-def moves_in_a_row(node: Call, counts) -> RelayExpr | None:
-    """Transposes and changes of layout one after the other are one; there and back they are none."""
+def merge_transposes(node: Call, counts) -> RelayExpr | None:
+    """Adjacent transposes and layout transforms are one; inverse ones cancel."""
     inner = node.args[0]
     if is_call(node, "layout_transform") and node.attrs.src_layout == node.attrs.dst_layout:
         return inner
@@ -188,9 +189,9 @@ def moves_in_a_row(node: Call, counts) -> RelayExpr | None:
         middle = first[1] if first is not None else []
         last = [middle[a] for a in _order(node)] if len(middle) == len(_order(node)) else None
     else:
-        own = _as_layouts(node, None)
-        first, last = _as_layouts(inner, own[0]), own[1]
-        if first is not None and first[1] != own[0]:
+        source, last = _as_layouts(node, None)
+        first = _as_layouts(inner, source)
+        if first is not None and first[1] != source:
             return None
     return None if first is None or last is None else _moved(inner.args[0], first[0], last, node)
 
@@ -206,7 +207,7 @@ def _transposed(source: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:
 def _moved(source: RelayExpr, before: list[str], after: list[str], node: Call) -> RelayExpr | None:
     shape, wanted = static_shape(source), static_shape(node)
     if shape is None or wanted is None or math.prod(shape) != math.prod(wanted):
-        # Blocks that are filled up are cut off on the way back.
+        # The padding of blocks is removed on the way back, so that the two do not cancel.
         return None
     if sorted(before) == sorted(after):
         return _transposed(source, tuple(before.index(name) for name in after))
@@ -215,5 +216,7 @@ def _moved(source: RelayExpr, before: list[str], after: list[str], node: Call) -
     return transform.layout_transform(source, "".join(before), "".join(after))
 
 
-__all__ = ["cast_of_clipped", "clip_to_all", "fill_beside", "filled_with", "joined_numbers", "moves_in_a_row",
-           "order_of_quantized", "over_root", "product_of_sum", "static_shape"]
+__all__ = [
+    "combine_constants", "distribute_scale", "divide_by_sqrt", "drop_full_range_clip", "filled_with", "full_to_scalar",
+    "merge_transposes", "order_before_dequantize", "skip_cast_after_clip", "static_shape",
+]

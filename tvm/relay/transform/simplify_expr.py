@@ -22,12 +22,12 @@ from .simplify_algebra import filled_with, static_shape
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten", "contrib_reverse_reshape")
 Rule = Callable[[Call, dict], "RelayExpr | None"]
 Table = dict[str, tuple[Rule, ...]]
-# Sums of products may be so many times as large, or as small, before they are multiplied by a number as after it.
+# A scalar is hoisted past a matmul if it, or its reciprocal, is at most this: accumulators grow or shrink as much.
 MODERATE = 1024.0
 
 
 def reshape_chain(node: Call, counts) -> RelayExpr | None:
-    """Reshapes of reshapes are one; a reshape to the same shape is none."""
+    """Adjacent reshapes are one; a reshape to the same shape goes."""
     shape = static_shape(node)
     if shape is None:
         return None
@@ -47,7 +47,7 @@ def axes_of(node: Call) -> tuple[int, ...]:
 
 
 def transpose_chain(node: Call, counts) -> RelayExpr | None:
-    """Transposes of transposes are one; the identity is none."""
+    """Adjacent transposes are one; the identity goes."""
     axes, source = axes_of(node), node.args[0]
     while is_call(source, "transpose"):
         inner = axes_of(source)
@@ -58,27 +58,27 @@ def transpose_chain(node: Call, counts) -> RelayExpr | None:
     if shape is not None:
         order = [a for a in axes if shape[a] != 1]
         if order == sorted(order):
-            # Only dimensions of one element change their places: the memory stays as it is.
+            # Only axes of one element are permuted: the elements stay in place.
             return transform.reshape(source, [shape[a] for a in axes], True)
     return transform.transpose(source, axes) if source is not node.args[0] else None
 
 
-def taken_slice(node: Call, counts) -> RelayExpr | None:
-    """Taking one place that is known is cutting it out, which moves data only."""
-    data, place = node.args
+def take_to_slice(node: Call, counts) -> RelayExpr | None:
+    """A take of one constant index is a slice, which only moves data."""
+    data, indices = node.args
     shape, wanted = static_shape(data), static_shape(node)
-    if shape is None or wanted is None or not isinstance(place, Constant) or place.data.shape != ():
+    if shape is None or wanted is None or not isinstance(indices, Constant) or indices.data.shape != ():
         return None
     if node.attrs.axis is None or node.attrs.batch_dims:
         return None
-    axis, index = node.attrs.axis % len(shape), int(place.data.numpy())
+    axis, index = node.attrs.axis % len(shape), int(indices.data.numpy())
     if not 0 <= index < shape[axis]:
         return None
     return transform.reshape(transform.strided_slice(data, [index], [index + 1], [1], [axis]), wanted, True)
 
 
 def layout_chain(node: Call, counts) -> RelayExpr | None:
-    """A layout change there and back is none; two in a row of the same letters are one."""
+    """A layout transform to the same layout goes, and so does a pair of inverse ones."""
     inner, source = node.args[0], None
     if node.attrs.src_layout == node.attrs.dst_layout:
         return inner
@@ -90,7 +90,7 @@ def layout_chain(node: Call, counts) -> RelayExpr | None:
 
 
 def _holds_all(wide: str, narrow: str) -> bool:
-    """Whether every number of ``narrow`` is one of ``wide``."""
+    """Whether type ``wide`` represents every value of type ``narrow``."""
     w, n = info(wide), info(narrow)
     if narrow == "bool":
         return True
@@ -103,7 +103,7 @@ def _holds_all(wide: str, narrow: str) -> bool:
 
 
 def cast_chain(node: Call, counts) -> RelayExpr | None:
-    """A cast to the type a tensor has is none; a lossless cast before another cast is skipped."""
+    """A cast to the type a tensor has goes; a lossless cast before another cast is skipped."""
     source = node.args[0]
     dtype = node.attrs.dtype
     if getattr(source.checked_type_, "dtype", "") == dtype:
@@ -128,7 +128,7 @@ def _uniform(e: RelayExpr) -> Any:
     return first if (array == first).all() else None
 
 
-# Operators with a neutral element: name -> (it, on which sides).
+# Operators with a neutral element: name -> (the element, the operands that may be it).
 NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,))}
 
 
@@ -137,14 +137,14 @@ def neutral(node: Call, counts) -> RelayExpr | None:
     value, sides = NEUTRAL[node.op.name]
     for side in sides:
         other = node.args[1 - side]
-        found = _uniform(node.args[side])
-        if found is not None and found == value and other.checked_type_ == node.checked_type_:
+        uniform = _uniform(node.args[side])
+        if uniform is not None and uniform == value and other.checked_type_ == node.checked_type_:
             return other
     return None
 
 
-def joined_constants(node: Call, counts) -> RelayExpr | None:
-    """(x + c) + d is x + (c + d), and the same for products."""
+def fold_constants_right(node: Call, counts) -> RelayExpr | None:
+    """(x + c) + d is x + (c + d), and the same for multiplications."""
     name = node.op.name
     inner, outer = node.args
     if not isinstance(outer, Constant) or not is_call(inner, name) or counts.get(id(inner), 1) > 1:
@@ -160,7 +160,7 @@ def joined_constants(node: Call, counts) -> RelayExpr | None:
 
 
 def constant_right(node: Call, counts) -> RelayExpr | None:
-    """A constant stands on the right of an operator that does not mind."""
+    """Constants are the right operand of commutative operators."""
     a, b = node.args
     if isinstance(a, Constant) and not isinstance(b, Constant):
         return Call(node.op, (b, a), node.attrs, (), node.span)
@@ -168,16 +168,16 @@ def constant_right(node: Call, counts) -> RelayExpr | None:
 
 
 def rsqrt(node: Call, counts) -> RelayExpr | None:
-    """1 / sqrt(x)"""
+    """1 / sqrt(x) is rsqrt(x)."""
     one, root = node.args
-    found = _uniform(one)
-    if is_call(root, "sqrt") and found is not None and found == 1 and root.checked_type_ == node.checked_type_:
+    numerator = _uniform(one)
+    if is_call(root, "sqrt") and numerator is not None and numerator == 1 and root.checked_type_ == node.checked_type_:
         return tensor.rsqrt(root.args[0])
     return None
 
 
-def pad_into_window(node: Call, counts) -> RelayExpr | None:
-    """Zeros put around the data of a convolution are its padding."""
+def absorb_padding(node: Call, counts) -> RelayExpr | None:
+    """A zero padding of the data of a convolution becomes its padding attribute."""
     data = node.args[0]
     layout = node.attrs.data_layout
     if not is_call(data, "nn.pad") or data.attrs.pad_mode != "constant" or not layout.isupper():
@@ -199,7 +199,7 @@ def pad_into_window(node: Call, counts) -> RelayExpr | None:
 
 
 def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
-    """a . transpose(b) is a product with the rows of b."""
+    """a . transpose(b) is a matmul with the other ``transpose_b``."""
     a, b = node.args
     if not is_call(b, "transpose") or axes_of(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
         return None
@@ -208,7 +208,7 @@ def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
 
 
 def _is_moved(e: RelayExpr) -> bool:
-    """Whether an expression is data in another order."""
+    """Whether an expression reorders data."""
     while is_mover(e):
         if not e.op.attrs.get("reshape_only"):
             return True
@@ -217,20 +217,20 @@ def _is_moved(e: RelayExpr) -> bool:
 
 
 def _strip_scalar(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
-    """(x, c) of moved data x * c with one number c, if it is all for one product."""
+    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user."""
     chain: list[Call] = []
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
         if is_call(e, "multiply"):
             x, c = e.args
             if not isinstance(c, Constant) or c.data.numpy().size != 1 or x.checked_type_ != e.checked_type_:
                 return None
-            number = float(c.data.numpy().reshape(()))
-            if not 1 / MODERATE <= abs(number) <= MODERATE or not _is_moved(x):
-                # The number keeps sums from overflowing, or is a part of what computes x.
+            scalar = float(c.data.numpy().reshape(()))
+            if not 1 / MODERATE <= abs(scalar) <= MODERATE or not _is_moved(x):
+                # The scalar keeps accumulators from overflowing, or belongs to the kernel that computes x.
                 return None
             for mover in reversed(chain):
                 x = Call(mover.op, (x,), mover.attrs, (), mover.span)
-            return x, number
+            return x, scalar
         if not is_mover(e):
             return None
         chain.append(e)
@@ -239,9 +239,9 @@ def _strip_scalar(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
 
 
 def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayExpr | None:
-    """(a * c) . b is (a . b) * c: what moves the operand can then be a part of reading it. Not where results are of
-    half precision, which might not hold the unscaled sums, and where operands are of another type than results only if
-    ``mixed``: such operands are then not rounded after they are scaled."""
+    """(a * c) . b is (a . b) * c: the matmul can then read the operand through the operators that move it. Not where
+    the output is in half precision, which might not hold the unscaled sums, and where operands have another type than
+    the output only if ``mixed``: such operands are then not rounded after they are scaled."""
     dtype = node.checked_type_.dtype
     if dtype not in ("float32", "float64") or not mixed and any(a.checked_type_.dtype != dtype for a in node.args):
         return None
@@ -265,7 +265,7 @@ def filled_like(value: int) -> Rule:
 
 
 def concrete_like(node: Call, counts) -> RelayExpr | None:
-    """Operators that take a shape or type from another tensor, with the shape or type itself."""
+    """Operators that take a shape or type from another tensor take the shape or type itself."""
     data, shape, name = node.args[0], static_shape(node), node.op.name
     if name == "cast_like":
         return tensor.cast(data, node.args[1].checked_type_.dtype)
@@ -285,37 +285,37 @@ _LIKE = {
                     (concrete_like,)),
 }
 
-# Shorter graphs, as those who read them expect.
+# Rules that shorten graphs, applied by the public pass.
 RULES: Table = {
     **dict.fromkeys(RESHAPES, (reshape_chain,)),
-    **dict.fromkeys(("transpose", "layout_transform"), (algebra.moves_in_a_row,)),
-    "cast": (cast_chain, algebra.cast_of_clipped),
-    "clip": (algebra.clip_to_all, algebra.clip_of_clipped),
-    "add": (neutral, algebra.fill_beside, algebra.joined_numbers, algebra.twice),
-    "multiply": (neutral, algebra.fill_beside, algebra.joined_numbers, algebra.product_of_sum),
-    "subtract": (neutral, algebra.fill_beside),
-    "divide": (neutral, algebra.fill_beside, algebra.over_root),
-    **dict.fromkeys(("argmax", "argmin", "argsort"), (algebra.order_of_quantized,)),
+    **dict.fromkeys(("transpose", "layout_transform"), (algebra.merge_transposes,)),
+    "cast": (cast_chain, algebra.skip_cast_after_clip),
+    "clip": (algebra.drop_full_range_clip, algebra.merge_clips),
+    "add": (neutral, algebra.full_to_scalar, algebra.combine_constants, algebra.double_to_scale),
+    "multiply": (neutral, algebra.full_to_scalar, algebra.combine_constants, algebra.distribute_scale),
+    "subtract": (neutral, algebra.full_to_scalar),
+    "divide": (neutral, algebra.full_to_scalar, algebra.divide_by_sqrt),
+    **dict.fromkeys(("argmax", "argmin", "argsort"), (algebra.order_before_dequantize,)),
     **_LIKE,
 }
 
-# Graphs that make better kernels.
+# Rules that bring graphs into the form that makes better kernels.
 KERNEL_RULES: Table = {
     **dict.fromkeys(RESHAPES, (reshape_chain,)),
     "transpose": (transpose_chain,),
     "layout_transform": (layout_chain,),
     "cast": (cast_chain,),
-    "add": (neutral, constant_right, joined_constants, recognize.shifted),
-    "multiply": (neutral, constant_right, joined_constants, recognize.normalized, recognize.scaled),
+    "add": (neutral, constant_right, fold_constants_right, recognize.shifted),
+    "multiply": (neutral, constant_right, fold_constants_right, recognize.normalized, recognize.scaled),
     "subtract": (neutral,),
     "divide": (neutral, rsqrt, recognize.normalized),
-    "take": (taken_slice,),
+    "take": (take_to_slice,),
     "nn.batch_matmul": (absorb_rhs_transpose, hoist_scalar_past_matmul),
     "nn.matmul": (hoist_scalar_past_matmul,),
     "nn.dense": (hoist_scalar_past_matmul,),
-    "nn.conv1d": (pad_into_window, live_window),
-    "nn.conv2d": (pad_into_window, live_window),
-    "nn.conv3d": (pad_into_window, live_window),
+    "nn.conv1d": (absorb_padding, live_window),
+    "nn.conv2d": (absorb_padding, live_window),
+    "nn.conv3d": (absorb_padding, live_window),
     **_LIKE,
 }
 
@@ -331,11 +331,11 @@ def simplify_function(func: Function, mod: IRModule | None = None, table: Table 
         while changed and type(node) is Call and type(node.op) is Op:
             changed = False
             for row in table.get(node.op.name, ()):
-                got = row(node, counts)
-                if got is not None:
-                    if got.checked_type_ is None:
-                        type_of(got, mod)
-                    result, node, changed = got, got, True
+                simplified = row(node, counts)
+                if simplified is not None:
+                    if simplified.checked_type_ is None:
+                        type_of(simplified, mod)
+                    result, node, changed = simplified, simplified, True
                     break
         return result
 
@@ -344,10 +344,10 @@ def simplify_function(func: Function, mod: IRModule | None = None, table: Table 
 
 def SimplifyExpr(kernels: bool = False, rules: Table | None = None) -> RelayFunctionPass:
     """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation. ``rules``
-    are a back end's own, which come after those of the table."""
+    are those of a back end, which come after those of the table."""
     table = dict(KERNEL_RULES if kernels else RULES)
-    for name, own in (rules or {}).items():
-        table[name] = (*table.get(name, ()), *own)
+    for name, extra in (rules or {}).items():
+        table[name] = (*table.get(name, ()), *extra)
 
     @function_pass(opt_level=0, name="SimplifyExpr", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:

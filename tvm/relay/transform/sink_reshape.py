@@ -1,9 +1,9 @@
-"""Reshapes moved below what follows a product element by element.
+"""Reshapes move below the epilogue of a matmul or convolution.
 
-``reshape(x . w) + y`` is ``reshape(x . w + reshape(y))``: a reshape between a product and the operators that its kernel
-could do ends the kernel's group. Put off until an operator needs the shape, it is left as another view of the result.
-The other operands take the shape of the product instead, where they have or repeat whole groups of the dimensions that
-the reshape joins or divides.
+``reshape(x . w) + y`` is ``reshape(x . w + reshape(y))``: a reshape between an anchor and its elementwise consumers
+ends the anchor's fused function. Deferred until an operator needs the shape, it remains as a view of the result. The
+other operands take the shape of the anchor instead, where they have or broadcast whole groups of the dimensions that
+the reshape fuses or splits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .fuse_ops import is_reshape, own_nodes
 
 Shape = tuple[int, ...]
 
-# Attributes that speak of dimensions: their operators are not the same in another shape.
-OF_DIMENSIONS = {"axis", "axes", "shape", "reps", "repeats", "depth"}
-# Operators above an operand that are given the shape of the product, one above the other.
-DEEPEST = 8
+# Attributes that name dimensions: operators with one of them are not the same in another shape.
+DIMENSION_ATTRIBUTES = {"axis", "axes", "shape", "reps", "repeats", "depth"}
+# The longest chain of operators above an operand that is computed in the shape of the anchor.
+MAX_DEPTH = 8
 
 
-class Late(NamedTuple):
-    """A reshape that was put off: what it is of, and the shape it gives."""
+class DeferredReshape(NamedTuple):
+    """A deferred reshape: its input and the shape of its output."""
 
     source: RelayExpr
     shape: Shape
@@ -46,8 +46,8 @@ def shape_of(e: RelayExpr) -> Shape | None:
 
 
 def groups_of(shape: Shape, other: Shape) -> list[tuple[Shape, Shape]]:
-    """Two shapes of the same elements, cut into the shortest groups of dimensions that have the same elements; a
-    dimension of one belongs to the group before it, or to the first."""
+    """Two shapes with as many elements, cut into the shortest groups of dimensions with as many elements; a dimension
+    of size one belongs to the group before it, or to the first."""
     groups: list[tuple[Shape, Shape]] = []
     i = j = 0
     while i < len(shape) or j < len(other):
@@ -66,17 +66,17 @@ def groups_of(shape: Shape, other: Shape) -> list[tuple[Shape, Shape]]:
 
 
 def moved_shape(shape: Shape, out: Shape, flat: Shape) -> Shape | None:
-    """The shape in which an operand of ``shape`` takes part in an operation on ``flat`` as it does in one on ``out``;
-    None if it repeats a part of a group of dimensions only."""
+    """The shape with which an operand of ``shape`` broadcasts to ``flat`` as it does to ``out``; None if it broadcasts
+    along part of a group of dimensions only."""
     if len(shape) > len(out):
         return None
     rest = (1,) * (len(out) - len(shape)) + shape
     moved: list[int] = []
-    for own, new in groups_of(out, flat):
-        here, rest = rest[: len(own)], rest[len(own) :]
+    for old, new in groups_of(out, flat):
+        here, rest = rest[: len(old)], rest[len(old) :]
         if all(d == 1 for d in here):
             moved += [1] * len(new)
-        elif here == own:
+        elif here == old:
             moved += new
         else:
             return None
@@ -84,29 +84,29 @@ def moved_shape(shape: Shape, out: Shape, flat: Shape) -> Shape | None:
 
 
 def without_ones(shape: Shape) -> Shape:
-    """A shape without the dimensions of one at its beginning."""
+    """A shape without its leading dimensions of size one."""
     while shape and shape[0] == 1:
         shape = shape[1:]
     return shape
 
 
-def is_free(e: RelayExpr) -> bool:
-    """Whether an operator works element by element in any shape."""
+def is_shape_free(e: RelayExpr) -> bool:
+    """Whether an operator is elementwise in any shape."""
     if not isinstance(e, Call) or not isinstance(e.op, Op) or is_reshape(e) or pattern_of(e.op) > BROADCAST:
         return False
-    return e.attrs is None or OF_DIMENSIONS.isdisjoint(e.attrs.entries)
+    return e.attrs is None or DIMENSION_ATTRIBUTES.isdisjoint(e.attrs.entries)
 
 
 class Sinking:
-    """Rewrites one function. An expression of the old one has its new value in ``made``, or in ``late`` while its
-    reshape is put off; ``following`` are those that follow a product element by element."""
+    """Rewrites one function. An expression of the old one has its new value in ``rewritten``, or in ``deferred`` while
+    its reshape is deferred; ``epilogue`` are anchors and the elementwise operators that follow them."""
 
     def __init__(self, func: Function, mod: IRModule | None):
         self.mod = mod
         self.counts = use_counts(func)
-        self.made: dict[int, RelayExpr] = {}
-        self.late: dict[int, Late] = {}
-        self.following: set[int] = set()
+        self.rewritten: dict[int, RelayExpr] = {}
+        self.deferred: dict[int, DeferredReshape] = {}
+        self.epilogue: set[int] = set()
         self.views: dict[tuple[int, Shape], RelayExpr] = {}
 
     def run(self, func: Function) -> Function:
@@ -116,19 +116,19 @@ class Sinking:
 
     def node(self, node: RelayExpr) -> None:
         if isinstance(node, Function):
-            self.made[id(node)] = node
-        elif not (self.put_off(node) if is_reshape(node) else self.sink(node)):
+            self.rewritten[id(node)] = node
+        elif not (self.defer(node) if is_reshape(node) else self.sink(node)):
             new = node.map_children(lambda c: c if isinstance(c, Op) else self.value(c))
             if new is not node and new.checked_type_ is None:
                 new.checked_type_ = node.checked_type_
-            self.made[id(node)] = new
+            self.rewritten[id(node)] = new
 
     def value(self, old: RelayExpr) -> RelayExpr:
         """The new value of an old expression, in its shape."""
-        got = self.made.get(id(old))
-        if got is None:
-            got = self.made[id(old)] = self.view(*self.late[id(old)])
-        return got
+        new = self.rewritten.get(id(old))
+        if new is None:
+            new = self.rewritten[id(old)] = self.view(*self.deferred[id(old)])
+        return new
 
     def view(self, new: RelayExpr, shape: Shape) -> RelayExpr:
         """A new value in another shape."""
@@ -143,40 +143,40 @@ class Sinking:
         type_of(new, self.mod)
         return new
 
-    def put_off(self, node: Call) -> bool:
-        """Put off a reshape of what follows a product."""
+    def defer(self, node: Call) -> bool:
+        """Defer a reshape of an anchor or its epilogue."""
         source, shape = node.args[0], shape_of(node)
-        if id(source) not in self.following or shape is None:
+        if id(source) not in self.epilogue or shape is None:
             return False
-        late = self.late.get(id(source)) or Late(self.made[id(source)], shape)
-        self.following.add(id(node))
-        if shape_of(late.source) == shape:
-            self.made[id(node)] = late.source
+        deferred = self.deferred.get(id(source)) or DeferredReshape(self.rewritten[id(source)], shape)
+        self.epilogue.add(id(node))
+        if shape_of(deferred.source) == shape:
+            self.rewritten[id(node)] = deferred.source
         else:
-            self.late[id(node)] = Late(late.source, shape)
+            self.deferred[id(node)] = DeferredReshape(deferred.source, shape)
         return True
 
     def sink(self, node: RelayExpr) -> bool:
-        """Do an operator before the reshape of one of its operands."""
+        """Compute an operator before the deferred reshape of one of its operands."""
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return False
         out = shape_of(node)
-        if out is None or not is_free(node):
+        if out is None or not is_shape_free(node):
             if out is not None and pattern_of(node.op) == OUT_ELEMWISE_FUSABLE:
-                self.following.add(id(node))
+                self.epilogue.add(id(node))
             return False
-        leading = [a for a in node.args if id(a) in self.following and shape_of(a) == out]
+        leading = [a for a in node.args if id(a) in self.epilogue and shape_of(a) == out]
         if not leading:
             return False
-        self.following.add(id(node))
-        late = next((self.late[id(a)] for a in leading if id(a) in self.late), None)
-        if late is None or any(id(a) not in self.late and self.counts[id(a)] == 1 for a in leading):
-            # Nothing is reshaped, or the operator is done by the kernel of a product that has its shape.
+        self.epilogue.add(id(node))
+        deferred = next((self.deferred[id(a)] for a in leading if id(a) in self.deferred), None)
+        if deferred is None or any(id(a) not in self.deferred and self.counts[id(a)] == 1 for a in leading):
+            # Nothing is reshaped, or the operator is the epilogue of an anchor that has its shape.
             return False
-        flat = shape_of(late.source)
+        flat = shape_of(deferred.source)
         new = None if flat is None else self.moved_call(node, out, flat, 0)
         if new is not None:
-            self.late[id(node)] = Late(new, out)
+            self.deferred[id(node)] = DeferredReshape(new, out)
         return new is not None
 
     def moved_call(self, node: Call, out: Shape, flat: Shape, depth: int) -> RelayExpr | None:
@@ -190,16 +190,16 @@ class Sinking:
         return self.typed(Call(node.op, tuple(args), node.attrs, (), node.span))
 
     def moved(self, arg: RelayExpr, out: Shape, flat: Shape, depth: int) -> RelayExpr | None:
-        """An operand as it takes part in the operation on ``flat``."""
+        """The operand of the operation on ``flat``."""
         shape = shape_of(arg)
         if shape is None:
             return None
         if shape == out:
-            late = self.late.get(id(arg))
-            if late is not None:
-                return self.view(late.source, flat)
-            if isinstance(arg, Call) and is_free(arg) and self.counts.get(id(arg), 1) == 1 and depth < DEEPEST:
-                # Otherwise its kernel would end at the reshape: nothing else asks for the shape it has.
+            deferred = self.deferred.get(id(arg))
+            if deferred is not None:
+                return self.view(deferred.source, flat)
+            if isinstance(arg, Call) and is_shape_free(arg) and self.counts.get(id(arg), 1) == 1 and depth < MAX_DEPTH:
+                # Otherwise its kernel would end at the reshape; it has no other user that needs its shape.
                 new = self.moved_call(arg, out, flat, depth + 1)
                 if new is not None:
                     return new
@@ -210,14 +210,14 @@ class Sinking:
                 return None
             if wanted == without_ones(shape) and len(shape) <= len(flat):
                 return self.value(arg)
-        while is_reshape(arg) and id(arg) not in self.late:
+        while is_reshape(arg) and id(arg) not in self.deferred:
             arg = arg.args[0]
-        late = self.late.get(id(arg))
-        return self.view(self.value(arg) if late is None else late.source, wanted)
+        deferred = self.deferred.get(id(arg))
+        return self.view(self.value(arg) if deferred is None else deferred.source, wanted)
 
 
 def SinkReshape() -> RelayFunctionPass:
-    """Put reshapes of products off until after the operators that the products' kernels can do."""
+    """Defer reshapes of matmuls and convolutions until after their epilogues."""
 
     @function_pass(opt_level=1, name="SinkReshape", required=["InferType"])
     def sink(func: Function, mod: IRModule, ctx: PassContext) -> Function:

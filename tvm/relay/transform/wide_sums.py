@@ -1,8 +1,8 @@
-"""Products of half-precision values are summed in single precision and rounded once, at the end.
+"""Half-precision matmuls and convolutions accumulate in fp32 and round once, at the end.
 
-A graph says which type a product has (``out_dtype="float16"``); a sum of many numbers in that type would lose most of
-their digits, and processors without half-precision arithmetic would convert at every step. The cast that follows is
-fused into the kernel of the product.
+A graph says which type the output of a matmul has (``out_dtype="float16"``); accumulating in that type would lose most
+of the digits, and processors without half-precision arithmetic would convert at every step. The cast that follows is
+fused into the epilogue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..op import tensor
 from ..op.record import CallAttrs
 from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 
-PRODUCTS = (
+MATMULS_AND_CONVOLUTIONS = (
     "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense nn.matmul "
     "nn.batch_matmul"
 ).split()
@@ -23,7 +23,7 @@ HALF_PRECISION = ("float16", "bfloat16")
 
 
 def _widened(node: RelayExpr) -> RelayExpr | None:
-    if not isinstance(node, Call) or not is_call(node, *PRODUCTS):
+    if not isinstance(node, Call) or not is_call(node, *MATMULS_AND_CONVOLUTIONS):
         return None
     t = type_of(node)
     if not isinstance(t, TensorType) or t.dtype not in HALF_PRECISION:
@@ -33,7 +33,7 @@ def _widened(node: RelayExpr) -> RelayExpr | None:
 
 
 def WideSums() -> RelayFunctionPass:
-    """Sum products in single precision where their result is in half precision."""
+    """Accumulate in fp32 where the output of a matmul or convolution is in half precision."""
 
     @function_pass(opt_level=0, name="WideSums", required=["InferType"])
     def widen(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -42,4 +42,4 @@ def WideSums() -> RelayFunctionPass:
     return widen
 
 
-__all__ = ["PRODUCTS", "WideSums"]
+__all__ = ["MATMULS_AND_CONVOLUTIONS", "WideSums"]

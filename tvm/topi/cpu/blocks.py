@@ -1,27 +1,27 @@
-"""Blocks that channels are stored in."""
+"""The channel blocks of blocked layouts (NCHWc)."""
 
 from __future__ import annotations
 
-# So few channels are one block of their own: there is nothing to fill a vector with.
-FEW = 4
+# Up to so many channels are a single block: they do not fill a vector.
+MAX_UNBLOCKED_CHANNELS = 4
 
 
 def block_of(channels: int, lanes: int) -> int:
     """The block that needs the fewest vectors; of those the smallest."""
-    if channels <= FEW:
+    if channels <= MAX_UNBLOCKED_CHANNELS:
         return channels
     sizes = [b for b in (4, 8, 16, 32, 64) if b <= lanes]
     return min(sizes, key=lambda b: (-(-channels // b), b))
 
 
 def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, int] | None:
-    """(block, groups to merge) for groups of ``inside`` channels that make ``per`` each: the most useful lanes, and of
-    equals the largest block, which neighbours have too."""
+    """(block, groups to merge) for groups of ``inside`` input and ``per`` output channels: the most useful lanes, and
+    of equals the largest block, which the layouts of neighbouring operators have too."""
     best: tuple[float, int, int] | None = None
     for block in (b for b in (4, 8, 16, 32, 64) if b <= lanes):
         for count in (d for d in range(1, groups + 1) if groups % d == 0):
             if inside * count % block == 0 and per * count % block == 0:
-                got = (block / count, block, count)
-                best = got if best is None or got > best else best
+                option = (block / count, block, count)
+                best = option if best is None or option > best else best
                 break
     return None if best is None or best[0] < 1 else (best[1], best[2])

@@ -1,7 +1,7 @@
-"""Direct convolution of one or three dimensions over channels in blocks, as the one of two dimensions.
+"""Direct convolution of one or three dimensions in a blocked layout, like that of two dimensions.
 
 The last dimension is that of the tile's columns, the one before it (where there is one) that of its rows; others are
-loops outside. Rows, or the columns of a single dimension, are cut into equal parts, so that a task has no ragged end.
+outer loops. Rows, or the columns of a single dimension, are split evenly, so that no task has a remainder.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
 from . import taps
-from .conv2d import AHEAD, pad_stage, pieces, place_padding, tile_cycles, tiles, unrollable
+from .conv2d import PREFETCH_CHANNELS, compute_padding, pad_stage, pieces, tile_cycles, tiles, unrollable
 from .machine import Machine
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# Parts that rows or columns are cut into at most.
-MOST_PARTS = 64
-# Multiplications of an unrolled body, at most.
-BODY = 112
+# The most slices that rows or columns are split into.
+MAX_SLICES = 64
+# The most multiplications of an unrolled body.
+MAX_UNROLLED = 112
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -41,16 +41,17 @@ def window_of(op: ComputeOp) -> list[taps.Taps | None]:
     return taps.window(op, op.axis[2:-1], op.reduce_axis[1:-1])
 
 
-def taps_left(window: list[taps.Taps | None], tile: tuple[int, int, int]) -> float:
-    """The share of the window's taps that are computed; the tile is one element in all dimensions but the last two."""
-    return taps.share_left(window[::-1], (tile[1], tile[0], *[1] * len(window)))
+def computed_taps_share(window: list[taps.Taps | None], tile: tuple[int, int, int]) -> float:
+    """The fraction of the window's taps that are computed; the tile is one element in all dimensions but the last
+    two."""
+    return taps.computed_share(window[::-1], (tile[1], tile[0], *[1] * len(window)))
 
 
-def part_counts(x: dict[str, int]) -> list[int]:
-    return [d for d in range(1, min(x["cut"], MOST_PARTS) + 1) if x["cut"] % d == 0]
+def slice_counts(x: dict[str, int]) -> list[int]:
+    return [d for d in range(1, min(x["cut"], MAX_SLICES) + 1) if x["cut"] % d == 0]
 
 
-def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
+def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     n, oc, *spatial, ob = stage.op.axis
     ic_outer, *window, ic_inner = stage.op.reduce_axis
     ic_inner, ic_unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
@@ -58,7 +59,7 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     for axis in (ic_unrolled, *spatial, oc):
         stage.unroll(axis)
     stage.vectorize(ob)
-    if taps_left(window_of(stage.op), config["tile"]) < 1:
+    if computed_taps_share(window_of(stage.op), config["tile"]) < 1:
         for axis in window:
             stage.skip_padding(axis)
     if ahead:
@@ -67,7 +68,7 @@ def sum_up(stage: Stage, config: dict[str, Any], ahead: int) -> None:
 
 
 class ConvNd(CPUTemplate):
-    """A convolution of one or three dimensions over channels in blocks."""
+    """A convolution of one or three dimensions in a blocked layout."""
 
     tags = ("conv1d_NCWc", "conv3d_NCDHWc")
 
@@ -79,44 +80,45 @@ class ConvNd(CPUTemplate):
         x = extents(op)
         return {
             "tile": tiles(x, machine),
-            "parts": part_counts(x),
+            "parts": slice_counts(x),
             "outer": ["filters", "pixels"],
             "pad": ["task", "once"],
             "unroll_ic": [d for d in (1, 2, 4, 8, 16) if x["ici"] % d == 0],
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The tile with the least time by count of loads and sums, tails included; parts for every thread."""
+        """The tile with the fewest estimated cycles, remainders at the edges included; slices for every thread."""
         x = extents(op)
         weights = 4 * x["oc"] * x["ob"] * x["steps"]
-        chunks, counts = x["n"] * x["lead"], part_counts(x)
+        chunks, counts = x["n"] * x["lead"], slice_counts(x)
         window = window_of(op)
         many = chunks * max(counts) >= 4 * machine.threads
         outer = "pixels" if weights <= machine.l2_bytes // 2 and many else "filters"
 
         def cost(pick: tuple[tuple[int, int, int], int]) -> float:
-            (h, w, oc), parts = pick
-            height, width = (x["h"] // parts, x["w"]) if len(op.axis) > 4 else (1, x["w"] // parts)
+            (h, w, oc), slices = pick
+            height, width = (x["h"] // slices, x["w"]) if len(op.axis) > 4 else (1, x["w"] // slices)
             cycles = sum(n * tile_cycles(a * b, oc, x["steps"]) for a, b, n in pieces(height, width, h, w))
-            tasks = chunks * parts * (x["oc"] // oc if outer == "filters" else 1)
-            # Threads wait for the last one where tasks are few; each task costs something to begin.
+            tasks = chunks * slices * (x["oc"] // oc if outer == "filters" else 1)
+            # Threads wait for the last one where tasks are few; starting a task has a cost.
             waits = 1 + machine.threads / (2 * tasks)
-            return parts * (cycles / oc * taps_left(window, (h, w, oc)) + 500) * waits
+            return slices * (cycles / oc * computed_taps_share(window, (h, w, oc)) + 500) * waits
 
         ahead = weights > machine.l2_bytes // 4
         known = [t for t in tiles(x, machine) if x["ici"] == 1 or ahead or unrollable(t, machine)]
-        tile, parts = min(((t, p) for t in known for p in counts), key=cost)
+        tile, slices = min(((t, p) for t in known for p in counts), key=cost)
         size = tile[0] * tile[1] * tile[2]
         return {
             "tile": tile,
-            "parts": parts,
+            "parts": slices,
             "outer": outer,
-            "pad": "task" if outer == "pixels" and taps_left(window, tile) == 1 else "once",
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= BODY)),
+            "pad": "task" if outer == "pixels" and computed_taps_share(window, tile) == 1 else "once",
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= MAX_UNROLLED)),
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``host`` stores the results (it may do more to them); ``stage`` sums them up on a tile of registers."""
+        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
+        tile."""
         tile_h, tile_w, tile_oc = config["tile"]
         x = extents(stage.op)
         n, oc, *lead, w, ob = host.op.axis
@@ -150,8 +152,8 @@ class ConvNd(CPUTemplate):
         padding = pad_stage(planner, stage)
         stage.compute_at(host, inside)
         weights = 4 * x["oc"] * x["ob"] * x["steps"]
-        sum_up(stage, config, AHEAD if weights > planner.machine.l2_bytes // 4 else 0)
-        place_padding(planner, padding, host, task, config)
+        reduce_channels(stage, config, PREFETCH_CHANNELS if weights > planner.machine.l2_bytes // 4 else 0)
+        compute_padding(planner, padding, host, task, config)
 
 
 TEMPLATE = ConvNd()

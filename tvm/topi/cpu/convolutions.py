@@ -1,7 +1,6 @@
-"""Convolutions over channels in blocks, as a CPU's templates have them: those of ``topi.nn``, known to tuners.
+"""Convolutions in blocked layouts on a CPU: those of ``topi.nn``, marked with the workloads of tuning.
 
-The functions take what those of ``topi.nn`` take, and how many channels and filters there were before blocks were
-filled up.
+The functions take the arguments of those of ``topi.nn``, and the channels and filters before padding to whole blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Depthwise convolution over channels in blocks: a row of pixels of one block stays in registers.
+"""Depthwise convolution in a blocked layout: a row of pixels of one block is the register tile.
 
-There is no reuse between channels, so the kernel lives on memory speed: every task pads the rows it needs into a small
-buffer, and all positions of the window are unrolled, so a vector loaded once serves every pixel of the tile that
-needs it.
+There is no reuse between channels, so the kernel is bound by memory: every task pads the rows it needs into a small
+buffer, and all taps of the window are unrolled, so that a vector loaded once serves every pixel of the tile that needs
+it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
 from . import taps
-from .conv2d import pad_stage, place_padding
+from .conv2d import compute_padding, pad_stage
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# Window positions beyond which unrolling them makes the code too long.
-WINDOW = 25
-# The share of taps that must be left for unrolling all of them to be better than skipping the others.
-MOST_LEFT = 0.75
+# The most taps that are unrolled; more make the code too long.
+MAX_UNROLLED_TAPS = 25
+# Taps are skipped where at most this fraction of them reads data; otherwise unrolling all of them is faster.
+MAX_COMPUTED = 0.75
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
@@ -33,27 +33,27 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
-    """(rows, columns) whose sums fit the registers beside the weights of a row of the window."""
+    """Register tiles (rows, columns) that fit beside the weights of a row of the window."""
     room = max(machine.registers - x["kw"] - 2, 1)
     return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
 
 
-def rows_of_task(x: dict[str, int], machine: Machine) -> int:
-    """Rows of a task: those whose padded input stays in the second cache, and no fewer than twice the window's
-    overhang. Where tasks are few, every thread gets as many of them."""
+def task_rows(x: dict[str, int], machine: Machine) -> int:
+    """Rows of a task: those whose padded input stays in the L2 cache, and no fewer than twice the window's overhang.
+    Where tasks are few, every thread gets equally many."""
     overhang = max(2 * (x["kh"] - 1), 1)
     rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), overhang)
     tasks, planes = -(-x["h"] // rows), x["n"] * x["c"]
     while planes * tasks < 4 * machine.threads and tasks < x["h"]:
         tasks += 1
     if planes * tasks < 8 * machine.threads:
-        parts = {t: -(-x["h"] // -(-x["h"] // t)) for t in range(tasks, x["h"] // overhang + 1)}
-        tasks = next((t for t, made in parts.items() if planes * made % machine.threads == 0), tasks)
+        counts = {t: -(-x["h"] // -(-x["h"] // t)) for t in range(tasks, x["h"] // overhang + 1)}
+        tasks = next((t for t, count in counts.items() if planes * count % machine.threads == 0), tasks)
     return -(-x["h"] // tasks)
 
 
 class Depthwise(CPUTemplate):
-    """A convolution of each channel by itself, channels in blocks."""
+    """A depthwise convolution in a blocked layout."""
 
     tags = ("depthwise_conv2d_NCHWc",)
 
@@ -67,15 +67,15 @@ class Depthwise(CPUTemplate):
         return {"tile": tiles(x, machine), "rows": [d for d in (1, 2, 4, 7, 8, 14, 16, 28, 56, 112) if d <= x["h"]]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """One row of the fewest, longest tiles."""
+        """The fewest, longest tiles of one row."""
         x = extents(op)
 
         def cost(tile: tuple[int, int]) -> float:
-            # Each tile loads its window's overhang; a tail is a tile of its own.
-            whole, rest = divmod(x["w"], tile[1])
-            return whole * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (whole + bool(rest)) * (x["kw"] - 1) * 0.5
+            # Each tile loads the overhang of its window, the remainder of a row as well.
+            full, rest = divmod(x["w"], tile[1])
+            return full * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (full + bool(rest)) * (x["kw"] - 1) * 0.5
 
-        return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": rows_of_task(x, machine)}
+        return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": task_rows(x, machine)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
@@ -99,19 +99,19 @@ class Depthwise(CPUTemplate):
         n, c, h, w, cb = stage.op.axis
         kh, kw = stage.op.reduce_axis
         stage.reorder(n, c, kh, kw, h, w, cb)
-        skips = taps.share_left(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MOST_LEFT) < 1
+        skips = taps.computed_share(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MAX_COMPUTED) < 1
         if skips:
             stage.skip_padding(kh)
             stage.skip_padding(kw)
-        elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= WINDOW:
+        elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= MAX_UNROLLED_TAPS:
             stage.unroll(kh)
             stage.unroll(kw)
         for axis in (h, w):
             stage.unroll(axis)
         stage.vectorize(cb)
         stage.set_scope("local")
-        # Padding that is mostly skipped is only made where something reads it, once for all.
-        place_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
+        # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
+        compute_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
 
 
 TEMPLATE = Depthwise()

@@ -1,4 +1,4 @@
-"""Blocks that a convolution template for CPUs takes for a workload of which nothing is known."""
+"""The blocks of the convolution templates for CPUs for a workload without tuning records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ...target import Target
 from ..nn.workload import Workload
 from .machine import Machine
 
-# Vectors of the output that stay in registers while a window is summed up.
-_MOST_COLUMNS = 31
+# The most vectors of the output in the register tile.
+_MAX_COLUMNS = 31
 
 
 def _largest(size: int, most: int) -> int:
@@ -28,7 +28,7 @@ def blocks_of(config: FallbackConfigEntity, workload: Workload) -> None:
     out_block = _largest(workload.out_filter, lanes)
     config["tile_ic"] = _split(workload.in_filter, _largest(workload.in_filter, out_block))
     config["tile_oc"] = _split(workload.out_filter, out_block)
-    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MOST_COLUMNS))
+    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MAX_COLUMNS))
     config["unroll_kw"] = OtherOptionEntity(False)
 
 
@@ -41,7 +41,7 @@ def int8_blocks_of(config: FallbackConfigEntity, workload: Workload, int32_lanes
             raise TVMError(f"conv2d: the {size} channels {what} are no multiple of {block}")
     config["tile_ic"] = _split(workload.in_filter, num_int8_elements)
     config["tile_oc"] = _split(workload.out_filter, int32_lanes)
-    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MOST_COLUMNS))
+    config["tile_ow"] = _split(workload.out_width, _largest(workload.out_width, _MAX_COLUMNS))
     config["unroll_kw"] = OtherOptionEntity(False)
 
 

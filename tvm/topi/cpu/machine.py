@@ -14,7 +14,7 @@ class Machine:
         features = target.features
         self.vector_bytes = max(features.vector_bits, 128) // 8
         self.registers = features.vector_registers or 16
-        # ARM loads neighbouring numbers in pairs, also where they are used one after the other.
+        # LLVM pairs the loads of neighbouring elements on ARM, also where they are used one after the other.
         self.loads_pairs = bool(features.has_asimd)
         self.threads = max(features.threads, 1)
         self.l1_bytes = features.l1_bytes or 1 << 15

@@ -1,7 +1,7 @@
-"""Matrix products: a tile of results stays in registers while it runs over all of the sum.
+"""Matmuls on a CPU: a register tile of the output is accumulated over all of k.
 
-The right operand lies in panels as wide as the tile, so each step reads a few whole vectors of it and one number from
-each row of the left one. A panel is used for all rows before the next is fetched: it comes from far away once.
+The rhs is packed into panels as wide as the register tile, so that each k reads a few vectors of it and one element of
+each row of the lhs. A panel is used for all rows before the next is read: it comes from memory once.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .machine import Machine
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# Steps of the sum written out one after the other.
+# Iterations of k that are unrolled.
 UNROLL = 8
-# The widest tile, in vectors, and the tallest, in rows, worth looking at.
-MOST_VECTORS, MOST_ROWS = 8, 16
-# Rows whose addresses fit the general registers, with some to spare for the loop.
-MOST_ADDRESSES = 9
-# Fewer independent sums than this leave the multipliers waiting for each other.
+# The largest register tile considered, in vectors and in rows.
+MAX_VECTORS, MAX_ROWS = 8, 16
+# The most rows whose addresses fit the general registers, beside those of the loop.
+MAX_ADDRESSES = 9
+# Independent accumulators that keep the multipliers busy; fewer wait for the latency of the multiplications.
 CHAINS = 8
-# Products of fewer rows do not use the columns often enough to make panels of them first.
-FEW_ROWS = 4
-# Rows that make it worth keeping the left operand near.
-SOME_ROWS = 128
-# Parts that rows are cut into at most.
-MOST_PARTS = 16
-# Bytes of a row of the right operand up to which it is read as it is.
-DIRECT_ROW = 512
+# The least m for which packing the rhs into panels pays: each element must be reused often enough.
+PACK_FROM_ROWS = 4
+# The least m for which it pays to keep the lhs in the L2 cache.
+KEEP_LHS_FROM_ROWS = 128
+# The most row blocks.
+MAX_ROW_BLOCKS = 16
+# The longest row of the rhs, in bytes, that is read without packing.
+MAX_UNPACKED_ROW_BYTES = 512
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -44,34 +44,34 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
-    """Multiplications done, those of the edges that are thrown away among them, each with its share of loads. A row
-    costs more than a vector: panels come from the second cache, so short tiles read them at a higher rate."""
+    """The multiplications, those of padding at the edges included, each with its share of loads. A row costs more than
+    a vector: panels come from the L2 cache, so that tiles of few rows read them at a higher rate."""
     done = ceil_div(m, rows) * rows * ceil_div(n, vectors * lanes) * vectors
     waiting = max(CHAINS / (rows * vectors), 1.0)
     return done * max(1.0 + 2.0 / rows + 0.8 / vectors, 1.2 * waiting)
 
 
 def tiles(m: int, registers: int) -> list[tuple[int, int]]:
-    """Rows and vectors of all tiles whose sums, a row of vectors and one number fit the registers. Where tiles do not
-    divide the rows, every row of a tile needs an address of its own."""
+    """Rows and vectors of all register tiles that fit beside a row of vectors and one broadcast. Where tiles do not
+    divide m, every row of a tile needs an address register."""
     return [
         (rows, vectors)
-        for vectors in range(1, MOST_VECTORS + 1)
-        for rows in range(1, min(m, MOST_ROWS) + 1)
-        if rows * vectors + vectors + 1 <= registers and (m % rows == 0 or rows <= MOST_ADDRESSES)
+        for vectors in range(1, MAX_VECTORS + 1)
+        for rows in range(1, min(m, MAX_ROWS) + 1)
+        if rows * vectors + vectors + 1 <= registers and (m % rows == 0 or rows <= MAX_ADDRESSES)
     ]
 
 
 def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int) -> tuple[int, int]:
-    """The tile that costs least; of equals, the largest."""
+    """The register tile with the least cost; of equals, the largest."""
     return min(choices, key=lambda t: (tile_cost(m, n, *t, lanes), -t[0] * t[1]))
 
 
 def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
-    """Columns of a panel when a right operand of ``n`` columns is packed for products with ``m`` rows."""
+    """The width of the panels into which an rhs of ``n`` columns is packed for matmuls with ``m`` rows."""
     lanes = machine.lanes(dtype)
-    if m < FEW_ROWS:
-        # Each number is used a few times only: the memory decides, and every thread should get some panels.
+    if m < PACK_FROM_ROWS:
+        # Each element is used a few times only: memory is the bound, and every thread should have some panels.
         fit = [t[1] for t in tiles(m, machine.registers) if t[0] == m and t[1] in (2, 4)]
         vectors = next((v for v in reversed(fit) if ceil_div(n, v * lanes) >= 4 * machine.threads), 1)
         return vectors * lanes
@@ -79,37 +79,37 @@ def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
 
 
 def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
-    """Rows of the tile over panels of this width."""
+    """Rows of the register tile over panels of this width."""
     lanes = gcd(machine.lanes(dtype), width)
     choices = [t for t in tiles(m, machine.registers) if width // lanes % t[1] == 0]
     return fastest(choices, m, n, lanes)[0]
 
 
-class Product(NamedTuple):
-    """How a product of two tensors is computed: the width of the panels its right operand is copied into (0 if it is
-    read as it is), and the rows and columns it is filled up to (0 where it is not)."""
+class MatmulPlan(NamedTuple):
+    """How a matmul is computed: the width of the panels its rhs is packed into (0 where it is not), and the m and n it
+    is padded to (0 where it is not)."""
 
     panel: int = 0
     rows: int = 0
     columns: int = 0
 
 
-def plan_product(batch: int, m: int, n: int, transposed: bool, dtype: str, machine: Machine) -> Product:
-    """The plan for ``batch`` products of m rows and n columns on a machine."""
-    if m < FEW_ROWS or 0 in (batch, n):
-        return Product()
+def plan_matmul(batch: int, m: int, n: int, transposed: bool, dtype: str, machine: Machine) -> MatmulPlan:
+    """The plan of a batched matmul on a machine."""
+    if m < PACK_FROM_ROWS or 0 in (batch, n):
+        return MatmulPlan()
     lanes = machine.lanes(dtype)
-    # Rows of a large matrix lie pages apart, and meet in the same places of the first cache.
-    direct = not transposed and n % lanes == 0 and n * info(dtype).bytes <= DIRECT_ROW
+    # Rows of a large matrix are pages apart and map to the same sets of the L1 cache.
+    direct = not transposed and n % lanes == 0 and n * info(dtype).bytes <= MAX_UNPACKED_ROW_BYTES
     width = 0 if direct else panel_width(m, n, machine, dtype)
     rows = row_tile(m, n, width or n, machine, dtype)
     columns = ceil_div(n, width) * width if width else n
     padded = ceil_div(m, rows) * rows
-    return Product(width, padded if padded != m else 0, columns if columns != n else 0)
+    return MatmulPlan(width, padded if padded != m else 0, columns if columns != n else 0)
 
 
 def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
-    """Rows, columns and terms of a product, None where one is not known."""
+    """m, n and k, None where one of them is not known."""
     if len(op.axis) < 2 or not op.reduce_axis:
         return None
     m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
@@ -117,40 +117,40 @@ def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
 
 
 def _width(op: ComputeOp) -> int:
-    """The columns that lie side by side: the width of a panel, or all there are."""
+    """The columns that are contiguous: the width of a panel, or all of n."""
     sizes = _sizes(op)
     return op.attrs.get("panel") or (sizes[1] if sizes else 1)
 
 
 def _lanes(op: ComputeOp, machine: Machine) -> int:
-    """Lanes of the vectors: panels hold whole ones."""
+    """The vector width, which divides the panels."""
     return gcd(machine.lanes(op.output(0).dtype), _width(op))
 
 
 def _cache_blocks(op: ComputeOp, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
-    """Parts of the sum and of the rows with room in the second cache for the left operand and two panels, the one in
-    use and the one that is fetched."""
+    """The block_k and the number of row blocks for which the L2 cache holds a block of the lhs and two panels, the one
+    in use and the one that is prefetched."""
     panels, size = 2 * _width(op), info(op.output(0).dtype).bytes
     room = machine.l2_bytes * 3 // 4
     if (m + panels) * k * size <= room:
         return {}
     k_block = k
-    if (min(m, SOME_ROWS) + panels) * k * size > room:
-        limit = machine.l2_bytes // 4 // ((min(m, 2 * SOME_ROWS) + panels) * size)
+    if (min(m, KEEP_LHS_FROM_ROWS) + panels) * k * size > room:
+        limit = machine.l2_bytes // 4 // ((min(m, 2 * KEEP_LHS_FROM_ROWS) + panels) * size)
         k_block = max((d for d in range(64, limit + 1, UNROLL) if k % d == 0), default=k)
-    parts = ceil_div(m, max(room // (k_block * size) - panels, 4 * rows))
-    return {"k_block": k_block, "row_parts": min(parts, MOST_PARTS)}
+    blocks = ceil_div(m, max(room // (k_block * size) - panels, 4 * rows))
+    return {"k_block": k_block, "row_parts": min(blocks, MAX_ROW_BLOCKS)}
 
 
 def _row_block(m: int, config: dict[str, Any]) -> int:
-    """Rows of a part: whole tiles."""
+    """Rows of a row block: whole register tiles."""
     rows = config["tile"][0]
     return ceil_div(ceil_div(m, config["row_parts"]), rows) * rows
 
 
-def _apply_in_parts(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
-    """For long sums: a task finishes one part of the sum for all rows of a panel before it begins the next, and adds
-    the parts up in a buffer of its own."""
+def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
+    """For large k: a task finishes one block of k for all rows of a panel before it begins the next, and accumulates
+    the blocks in a buffer."""
     op = stage.op
     lanes = _lanes(op, planner.machine)
     rows, _ = config["tile"]
@@ -177,12 +177,12 @@ def _apply_in_parts(planner: Planner, stage: Stage, consumer: Stage, config: dic
     stage.unroll(j_vector)
     tile.compute_at(stage, i_outer)
     steps = _accumulate(tile, lanes, config["unroll"])
-    _fetch_ahead(tile, op, steps, config, config["k_block"])
+    _prefetch(tile, op, steps, config, config["k_block"])
 
 
-def _fetch_ahead(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any], k: int) -> None:
-    """While a part of a panel is used tile by tile, bring what comes after it nearer, each tile its share. Without this
-    the first tile waits for the memory. Parts and panels follow each other in memory."""
+def _prefetch(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any], k: int) -> None:
+    """While a block of a panel is used tile by tile, prefetch the block after it, each tile its share. Without this the
+    first tile waits for memory. Blocks and panels follow each other in memory."""
     rows = _row_block(access.extent_of(op.axis[-2]) or 1, config)
     runs, rounds = rows // config["tile"][0], k // config["unroll"]
     if runs < 4 or k % config["unroll"]:
@@ -207,29 +207,29 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
 
 
 def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
-    """The copy of the right operand into panels."""
-    found = [planner.s[t] for t in op.input_tensors if (t.op.tag or "") == "panels"]
-    return found[0] if found else None
+    """The stage that packs the rhs into panels."""
+    stages = [planner.s[t] for t in op.input_tensors if (t.op.tag or "") == "panels"]
+    return stages[0] if stages else None
 
 
-def _spread_with_panels(
+def _parallelize_with_panels(
     planner: Planner, consumer: Stage, panels: Stage, outer: list[IterVar], lanes: int, points: int
 ) -> IterVar:
-    """Each task copies the panels it needs: those of a matrix, or a single one where there are few matrices."""
+    """Each task packs the panels it needs: those of a matrix, or a single one where the batch is small."""
     *lead, j_outer, i_outer = outer
     count = 1
     for axis in lead:
         count *= planner.extent_now(consumer, axis)
-    whole = count >= planner.machine.threads or points < planner.parallel_points
-    task = consumer.fuse(*lead, *([] if whole else [j_outer]))
+    is_matrix = count >= planner.machine.threads or points < planner.parallel_points
+    task = consumer.fuse(*lead, *([] if is_matrix else [j_outer]))
     if points >= planner.parallel_points:
         consumer.parallel(task)
-    if whole:
+    if is_matrix:
         # The last panel may not be full.
         consumer.pragma(j_outer, "loop_partition_hint", True)
     *others, k, column = panels.op.axis
     column_outer, lane = panels.split(column, factor=lanes)
-    # Where lanes are far apart in memory, neighbours along the sum come from the same lines.
+    # Where lanes are far apart in memory, neighbours along k come from the same cache lines.
     panels.reorder(*others, column_outer, k, lane)
     panels.vectorize(lane)
     panels.compute_at(consumer, task)
@@ -237,8 +237,8 @@ def _spread_with_panels(
     return i_outer
 
 
-def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:
-    """Share panels out between threads; with few of them, blocks of rows as well. Gives the loop that holds a tile."""
+def _parallelize(planner: Planner, consumer: Stage, outer: list[IterVar], points: int) -> IterVar:
+    """Distribute panels among threads; where they are few, row blocks as well. Returns the loop that holds a tile."""
     if points < planner.parallel_points:
         return outer[-1]
     threads = planner.machine.threads
@@ -248,40 +248,40 @@ def _spread(planner: Planner, consumer: Stage, outer: list[IterVar], points: int
         taken += 1
         if count >= 8 * threads:
             break
-    shared_out = consumer.fuse(*outer[:taken])
-    consumer.parallel(shared_out)
-    return outer[-1] if taken < len(outer) else shared_out
+    task = consumer.fuse(*outer[:taken])
+    consumer.parallel(task)
+    return outer[-1] if taken < len(outer) else task
 
 
 class Matmul(CPUTemplate):
-    """A matmul over panels of the right operand."""
+    """A matmul over panels of the rhs."""
 
     tags = ("batch_matmul", "dense_pack")
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether this schedule fits: known sizes and one sum."""
+        """Whether sizes are known and there is one reduction."""
         is_one_sum = op.num_outputs == 1 and len(op.reduce_axis) == 1
         return is_one_sum and _sizes(op) is not None and op.attrs.get("panel") != 0
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """What may be chosen: the tile, the steps of the sum written out, and the parts of the sum and of the rows that
-        are finished before the next ones are begun."""
+        """The register tile, the unrolled iterations of k, and the blocks of k and of rows that are finished before the
+        next ones are begun."""
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         m, _, k = sizes
         lanes = _lanes(op, machine)
-        whole = _width(op) // lanes
-        fit = [t for t in tiles(m, machine.registers) if whole % t[1] == 0 and m % t[0] == 0]
+        vectors = _width(op) // lanes
+        fit = [t for t in tiles(m, machine.registers) if vectors % t[1] == 0 and m % t[0] == 0]
         blocked = op.tag == "dense_pack"
         return {
             "tile": fit,
             "unroll": [u for u in (1, 2, 4, 8) if u <= k],
             "k_block": [d for d in range(64, k, 8) if k % d == 0] * blocked + [k],
-            "row_parts": list(range(1, MOST_PARTS + 1 if blocked else 2)),
+            "row_parts": list(range(1, MAX_ROW_BLOCKS + 1 if blocked else 2)),
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The pick without measuring."""
+        """The analytic choice."""
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
@@ -292,12 +292,12 @@ class Matmul(CPUTemplate):
         return config
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
-        """Panels outside, then rows; the tile of sums in registers, and what follows element by element done on it."""
+        """Panels outside, then rows; the register tile, and the epilogue on it."""
         op = stage.op
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         if config["k_block"] < sizes[2]:
-            _apply_in_parts(planner, stage, consumer, config)
+            _apply_k_blocked(planner, stage, consumer, config)
             return
         lanes = _lanes(op, planner.machine)
         rows, vectors = config["tile"]
@@ -317,13 +317,13 @@ class Matmul(CPUTemplate):
         consumer.unroll(j_vector)
         panels = None if shared else _panels_stage(planner, op)
         if panels is None:
-            inside = _spread(planner, consumer, outer, access.work(op))
+            inside = _parallelize(planner, consumer, outer, access.work(op))
         else:
-            inside = _spread_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
+            inside = _parallelize_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
         stage.compute_at(consumer, inside)
         steps = _accumulate(stage, lanes, config["unroll"])
         if shared and inside is i_outer:
-            _fetch_ahead(stage, op, steps, config, sizes[2])
+            _prefetch(stage, op, steps, config, sizes[2])
 
 
 TEMPLATE = Matmul()

@@ -1,4 +1,4 @@
-"""Pooling windows over channels in blocks: as a depthwise convolution, without weights."""
+"""Pooling in a blocked layout: scheduled like a depthwise convolution, without weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import depthwise
 
 
 class Pool(depthwise.Depthwise):
-    """Windows that are unrolled; larger ones are reductions like any other."""
+    """Pooling over windows that are unrolled; larger ones are ordinary reductions."""
 
     tags = ("pool_max", "pool_sum")
 
@@ -16,7 +16,7 @@ class Pool(depthwise.Depthwise):
         if not super().applies(op):
             return False
         kh, kw = (access.extent_of(a) or 1 for a in op.reduce_axis)
-        return kh * kw <= depthwise.WINDOW
+        return kh * kw <= depthwise.MAX_UNROLLED_TAPS
 
 
 TEMPLATE = Pool()

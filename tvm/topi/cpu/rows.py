@@ -1,8 +1,8 @@
-"""Kernels that work row by row: softmax, layer normalization, and whatever else is made of sums or maxima over rows and
-element-by-element steps on the same rows.
+"""Row-wise kernels: softmax, layer normalization, and whatever else consists of reductions over rows and elementwise
+operations on the same rows.
 
-All of it is done on one row before the next, in one parallel loop over the rows: the row is read from memory once and
-stays in the first cache between the steps.
+All operations are computed on one row before the next, in one parallel loop over the rows: the row is read from memory
+once and stays in the L1 cache between the operations.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .. import access
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
 
-# Longer rows than this do not stay in the first cache with what is made of them.
-LONGEST_ROW = 1 << 15
+# The longest row that stays in the L1 cache with the results of the operations on it.
+MAX_ROW = 1 << 15
 
 
 def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
-    """Schedule all of ``live`` row by row if that is what it is; says whether it was."""
+    """Schedule all of ``live`` as one row-wise kernel if they are one; says whether they are."""
     outputs = [x for x in live if x.is_output]
     if len(outputs) != 1 or len(live) < 2 or outputs[0].op.reduce_axis:
         return False
@@ -32,10 +32,10 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
         return False
     lanes = planner.machine.lanes(last.op.output(0).dtype)
     rows = access.elements([a.dom.extent for a in last.op.axis[:-1]])
-    if not lanes <= shape[-1] <= LONGEST_ROW or rows < 4 * planner.machine.threads < shape[-1] // lanes:
+    if not lanes <= shape[-1] <= MAX_ROW or rows < 4 * planner.machine.threads < shape[-1] // lanes:
         return False
     members = [x for x in live if x is not last]
-    if not any(x.op.reduce_axis for x in members) or not all(_is_row_step(x.op, shape) for x in members):
+    if not any(x.op.reduce_axis for x in members) or not all(_is_row_operation(x.op, shape) for x in members):
         return False
     if not _rows_match(live, plain, len(shape) - 1):
         return False
@@ -44,20 +44,20 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
     return True
 
 
-def _is_row_step(op: ComputeOp, shape: list[int]) -> bool:
-    """A value for each row, or for each element; sums run over the row."""
-    own = [access.extent_of(a) for a in op.axis]
+def _is_row_operation(op: ComputeOp, shape: list[int]) -> bool:
+    """Whether an operation has a value for each row, or for each element; reductions are over the row."""
+    extents = [access.extent_of(a) for a in op.axis]
     if op.num_outputs != 1:
         return False
     if not op.reduce_axis:
-        return own == shape or own in (shape[:-1], [*shape[:-1], 1])
+        return extents == shape or extents in (shape[:-1], [*shape[:-1], 1])
     if len(op.reduce_axis) != 1 or access.extent_of(op.reduce_axis[0]) != shape[-1]:
         return False
-    return own in (shape[:-1], [*shape[:-1], 1])
+    return extents in (shape[:-1], [*shape[:-1], 1])
 
 
 def _rows_match(live: list[Stage], plain: Schedule, lead: int) -> bool:
-    """Whether steps read each other on their own row only, and inputs along the row."""
+    """Whether operations read each other at the same row only, and inputs along the row."""
     ops = [plain.stage_map[x.op].op for x in live]
     for op in ops:
         for load in access.loads(op.body):
@@ -92,8 +92,8 @@ def _schedule(planner: Planner, last: Stage, members: list[Stage], lanes: int) -
         if stage.op.reduce_axis:
             _reduce(planner, stage, last, row, lanes)
             continue
-        own = access.extent_of(stage.op.axis[-1]) if stage.op.axis else 1
-        if own == access.extent_of(along) and len(stage.op.axis) == len(last.op.axis):
+        length = access.extent_of(stage.op.axis[-1]) if stage.op.axis else 1
+        if length == access.extent_of(along) and len(stage.op.axis) == len(last.op.axis):
             _vectors(stage, stage.op.axis[-1], lanes)
         _attach(stage, last, row)
 
@@ -109,24 +109,24 @@ def _vectors(stage: Stage, axis: IterVar, lanes: int) -> None:
 
 
 def _reduce(planner: Planner, stage: Stage, last: Stage, row: IterVar | None, lanes: int) -> None:
-    """Several vectors of partial results, then fewer and fewer lanes."""
+    """Reduce into several vectors of partial results, then those into fewer and fewer lanes."""
     n = access.extent_of(stage.op.reduce_axis[0]) or 0
-    together = next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
-    widths = [w for w in dict.fromkeys((lanes * together, lanes, min(4, lanes))) if w > 1]
-    for number, width in enumerate(widths):
+    vectors = next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
+    widths = [w for w in dict.fromkeys((lanes * vectors, lanes, min(4, lanes))) if w > 1]
+    for level, width in enumerate(widths):
         (k,) = stage.op.reduce_axis
         _, inner = stage.split(k, factor=width)
-        part = planner.s[planner.s.rfactor(stage.op.output(0), inner, -1)]
-        _attach(part, last, row)
-        part.set_scope("local")
-        outer = part.op.reduce_axis[0]
-        *others, own = part.op.axis
-        piece, vector = part.split(own, factor=min(lanes, width))
-        part.reorder(*others, outer, piece, vector)
-        part.vectorize(vector)
-        part.unroll(piece)
-        if number:
-            part.unroll(outer)
+        partial = planner.s[planner.s.rfactor(stage.op.output(0), inner, -1)]
+        _attach(partial, last, row)
+        partial.set_scope("local")
+        outer = partial.op.reduce_axis[0]
+        *others, last_axis = partial.op.axis
+        piece, vector = partial.split(last_axis, factor=min(lanes, width))
+        partial.reorder(*others, outer, piece, vector)
+        partial.vectorize(vector)
+        partial.unroll(piece)
+        if level:
+            partial.unroll(outer)
     (k,) = stage.op.reduce_axis
     stage.unroll(k)
     _attach(stage, last, row)

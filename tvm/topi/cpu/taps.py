@@ -1,4 +1,4 @@
-"""Taps of a window that tiles of results read from the data; those that a whole tile reads from padding are skipped."""
+"""Taps of a window that read data for a tile of the output; those that read padding for all of a tile are skipped."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...te.padding import idle_loads
 from ...te.tensor import ComputeOp
 from .. import access
 
-# The share of taps that must be left for tests and smaller tiles to cost more than they save.
-MOST_LEFT = 0.875
+# Taps are skipped where at most this fraction of them reads data; otherwise the checks cost more than they save.
+MAX_COMPUTED = 0.875
 
 
 class Taps(NamedTuple):
-    """One dimension of a window: result ``i`` reads element ``i * step + k * dilation`` with tap ``k``; those from
+    """One dimension of a window: output ``i`` reads element ``i * step + k * dilation`` with tap ``k``; those from
     ``first`` to ``last`` are data."""
 
-    results: int
+    outputs: int
     count: int
     step: int
     dilation: int
@@ -34,10 +34,10 @@ class Taps(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def left(taps: Taps, tile: int) -> float:
-    """The share of its taps that remains of a row of tiles, each counted by its size."""
-    sizes = [(begin, min(tile, taps.results - begin)) for begin in range(0, taps.results, tile)]
-    return sum(size * taps.read(begin, size) for begin, size in sizes) / (taps.results * taps.count)
+def computed(taps: Taps, tile: int) -> float:
+    """The fraction of the taps of a row of tiles that is computed, each tile weighted by its size."""
+    sizes = [(begin, min(tile, taps.outputs - begin)) for begin in range(0, taps.outputs, tile)]
+    return sum(size * taps.read(begin, size) for begin, size in sizes) / (taps.outputs * taps.count)
 
 
 def along(op: ComputeOp, axis: IterVar, window: IterVar) -> Taps | None:
@@ -52,16 +52,16 @@ def along(op: ComputeOp, axis: IterVar, window: IterVar) -> Taps | None:
 
 
 def window(op: ComputeOp, axes: Sequence[IterVar], window: Sequence[IterVar]) -> list[Taps | None]:
-    """The taps along each of these axes of results and of the window."""
+    """The taps along each of these axes of the output and of the window."""
     return [along(op, *pair) for pair in zip(axes, window)]
 
 
-def share_left(sides: Iterable[Taps | None], tile: Iterable[int], most: float = MOST_LEFT) -> float:
-    """The share of all taps that remains with tiles of a size; 1.0 where it is so large that none is skipped."""
+def computed_share(sides: Iterable[Taps | None], tile: Iterable[int], most: float = MAX_COMPUTED) -> float:
+    """The fraction of all taps that is computed with tiles of a size; 1.0 where it is so large that none is skipped."""
     share = 1.0
     for side, size in zip(sides, tile):
-        share *= 1.0 if side is None else left(side, size)
+        share *= 1.0 if side is None else computed(side, size)
     return share if share < most else 1.0
 
 
-__all__ = ["Taps", "along", "left", "share_left", "window"]
+__all__ = ["Taps", "along", "computed", "computed_share", "window"]

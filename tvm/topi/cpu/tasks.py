@@ -11,8 +11,8 @@ from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
 from ..schedule.cpu import schedule_for
-from . import convolutions, products
-from .blocks import FEW, block_of, group_choice
+from . import convolutions, matmuls
+from .blocks import MAX_UNBLOCKED_CHANNELS, block_of, group_choice
 from .machine import Machine
 from .matmul import panel_width
 from .winograd import group as winograd_group
@@ -35,16 +35,17 @@ def _scheduled(out: Tensor, inputs: list[Tensor], flop: int) -> tuple[Any, list[
     return schedule_for([out], _target()), [*inputs, out]
 
 
-def _convolved(out: Tensor, inputs: list[Tensor], filters: int, products: int) -> tuple[Any, list[Tensor]]:
-    """``products`` are those of each element of the result; what fills up its last block does not count."""
+def _convolved(out: Tensor, inputs: list[Tensor], filters: int, multiplies: int) -> tuple[Any, list[Tensor]]:
+    """``multiplies`` are those of each element of the output; padding of its last block does not count."""
     n, _, *spatial, _ = _shape(out)
-    return _scheduled(out, inputs, 2 * n * prod(spatial) * filters * products)
+    return _scheduled(out, inputs, 2 * n * prod(spatial) * filters * multiplies)
 
 
 def _blocked(
     data: Tensor, kernel: Tensor, inner: int, taken: int, outer: int, groups: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Placeholders for data in blocks of ``inner`` and a kernel that takes ``taken`` and makes ``outer`` at once."""
+    """Placeholders of data in blocks of ``inner`` channels and of a kernel in blocks of ``taken`` input and ``outer``
+    output channels."""
     n, c, h, w = _shape(data)
     o, _, kh, kw = _shape(kernel)
     blocks = -(-c // inner)
@@ -58,9 +59,10 @@ def _blocked(
 def conv2d(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
 ) -> tuple[Any, list[Tensor]]:
-    """A convolution over all channels. Few of them are those of an image, which is read as it lies."""
+    """A convolution over all channels. Few channels are those of an image, which has no blocks."""
     channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
-    inner, outer = 1 if channels <= FEW else block_of(channels, _lanes()), block_of(filters, _lanes())
+    inner = 1 if channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, _lanes())
+    outer = block_of(filters, _lanes())
     args = _blocked(data, kernel, inner, inner, outer)
     layouts = f"NCHW{inner}c", f"NCHW{outer}c"
     out = convolutions.conv2d_NCHWc(*args, strides, padding, dilation, *layouts, dtype, (channels, filters, 1))
@@ -70,13 +72,13 @@ def conv2d(
 def group_conv2d(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
 ) -> tuple[Any, list[Tensor]]:
-    """A convolution in groups, some of them merged where that fills vectors."""
+    """A grouped convolution, with groups merged where that fills vectors."""
     channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
     choice = group_choice(inside, filters // groups, groups, _lanes())
     if choice is None:
         raise TVMError(
-            f"group_conv2d: {groups} groups of {inside} channels that make {filters // groups} fit no block of a "
-            "vector; there is nothing to tune"
+            f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels fit no vector "
+            "block; there is nothing to tune"
         )
     block, merged = choice
     args = _blocked(data, kernel, block, block, block, groups // merged)
@@ -89,7 +91,7 @@ def group_conv2d(
 def depthwise(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
 ) -> tuple[Any, list[Tensor]]:
-    """A convolution of each channel by itself."""
+    """A depthwise convolution."""
     filters, _, kh, kw = _shape(kernel)
     block = block_of(filters, _lanes())
     args = _blocked(data, kernel, block, 1, block)
@@ -115,20 +117,20 @@ def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) 
 
 
 def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, list[Tensor]]:
-    """A matrix product with constant weights."""
+    """A matmul with constant weights."""
     *lead, features = _shape(data)
     units = _shape(weight)[0]
     width = panel_width(prod(lead), units, Machine(_target()), data.dtype)
     panels = te.placeholder((-(-units // width), features, width), weight.dtype, name="weight")
-    out = products.dense_pack(data, panels, None, dtype, units, target=_target())
+    out = matmuls.dense_pack(data, panels, None, dtype, units, target=_target())
     return _scheduled(out, [data, panels], 2 * prod(lead) * units * features)
 
 
 def batch_matmul(
     a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> tuple[Any, list[Tensor]]:
-    """Products of matrices along the first dimension, neither of them constant."""
-    out = products.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=_target())
+    """A batched matmul of two inputs that are not constant."""
+    out = matmuls.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=_target())
     return _scheduled(out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
 
 
@@ -156,8 +158,8 @@ def conv3d(
 def conv2d_transpose(
     data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
 ) -> tuple[Any, list[Tensor]]:
-    """A transposed convolution as plain ones, one for each place between two elements of the data; operations are those
-    without the zeros that fill up windows."""
+    """A transposed convolution as ordinary ones, one for each phase of the strides; operations are those without the
+    zeros that pad windows."""
     n, channels, h, w = _shape(data)
     _, filters, *window = _shape(kernel)
     lanes = _lanes()

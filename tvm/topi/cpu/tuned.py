@@ -1,7 +1,7 @@
-"""What tuners call the operators of a CPU, and the knobs their templates get.
+"""The workloads of the operators of a CPU, and the knobs of their templates.
 
-Workloads are logical: shapes as a model has them, without blocks, so that a record means the same for vectors of every
-width. ``logical`` are the channels and filters (and groups) there were before blocks were filled up and groups merged.
+Workloads are logical: shapes as a model has them, without blocks, so that a record means the same for every vector
+width. ``logical`` are the channels and filters (and groups) before padding to whole blocks and merging of groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCKED = {1: "conv1d_ncw.x86", 3: "conv3d_ncdhw.x86"}
 
 
 def configuration(template: CPUTemplate, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-    """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
+    """The knobs of an operator: those of a tuning record where they are valid, else the template's analytic choice."""
     picked = template.choose(op, machine)
     keep = None if not template.is_vectorized else lambda values: template.valid(op, machine, values)
     workload = (op.attrs or {}).get("workload")
@@ -33,7 +33,7 @@ def packed_workload(
     name: str, data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int],
     dtype: str, logical: Sequence[int] | None,
 ) -> Workload:
-    """Of a convolution NCHWc, over all channels of a group or of each by itself."""
+    """The workload of an NCHWc convolution, grouped or depthwise as well."""
     n, co, h, w, ci = (get_const_int(d) for d in data.shape)
     oo, io, kh, kw, ii, oi = (get_const_int(d) for d in kernel.shape)
     sizes = [(k - 1) * d + 1 for k, d in zip((kh, kw), dilations)]
@@ -48,21 +48,21 @@ def packed_workload(
 
 
 def dense_workload(data: Tensor, weight: Tensor, units: Any, dtype: str) -> Workload:
-    """Of a dense layer whose weight lies in panels."""
+    """The workload of a dense layer whose weight is packed into panels."""
     shapes = tensor(data.shape, data.dtype), tensor((units, weight.shape[1]), weight.dtype)
     return ("dense_pack.x86", *shapes, None, dtype)
 
 
 def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> Workload:
-    sides = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
-    return ("batch_matmul.x86", *sides, None, dtype, bool(transpose_a), bool(transpose_b))
+    inputs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    return ("batch_matmul.x86", *inputs, None, dtype, bool(transpose_a), bool(transpose_b))
 
 
 def blocked_workload(
     data: Tensor, kernel: Tensor, padding: Any, strides: Sequence[int], dilations: Sequence[int], dtype: str,
     channels: int | None, filters: int | None,
 ) -> Workload:
-    """Of a convolution of one or three dimensions."""
+    """The workload of a convolution of one or three dimensions."""
     x, k = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     n = len(x) - 3
     spans = [(size - 1) * d + 1 for size, d in zip(k[2:-2], dilations)]
@@ -77,7 +77,7 @@ def transposed_workload(
     data: Tensor, kernel: Tensor, window: Sequence[int], padding: Any, strides: Sequence[int], extra: Sequence[int],
     dtype: str, channels: int | None, filters: int | None,
 ) -> Workload:
-    """Of a transposed convolution whose kernel is that of all phases."""
+    """The workload of a transposed convolution whose kernel has all phases."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     before, after = pads(padding, window, 2, "conv2d_transpose_nchw.x86")
     phases = strides[0] * strides[1]
@@ -91,7 +91,7 @@ def transposed_workload(
 def winograd_workload(
     data: Tensor, kernel: Tensor, padding: Any, dtype: str, logical: Sequence[int] | None
 ) -> Workload:
-    """Of a 3x3 convolution by transforms of tiles."""
+    """The workload of a 3x3 convolution by Winograd's algorithm."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = get_const_tuple(kernel.shape)
     before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")

@@ -1,8 +1,8 @@
 """Winograd convolution: a task transforms a block of tiles, multiplies and transforms back while all of it is in cache.
 
 A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of
-filters that share a register tile). It transforms its data once; then, group after group, it sums products for
-``tiles`` tiles at a time in registers and transforms the sums back into pixels, which whatever follows is done on.
+filters that share a register tile). It transforms its data once; then, group after group, it accumulates
+``tiles`` tiles at a time in registers and transforms the sums back into pixels, on which the epilogue is computed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 # Cycles to transform a vector of one tile: of its data (with padding), of its results.
 TRANSFORM_CYCLES = {2: (80, 45), 4: (280, 130)}
-# Bytes a cycle that come from memory (for all threads together), and from the third cache (for each thread).
-MEMORY_BYTES, THIRD_CACHE_BYTES = 8, 16
-# Bytes from the second cache that cost a cycle beside the products.
-SECOND_CACHE_BYTES = 40
-# How far in front of their use filters are fetched: each is used once in a task, and too soon for hardware to guess.
-AHEAD_BYTES = 8192
-# Direct convolution must take this much longer than the estimate before Winograd's is used.
+# Bytes per cycle from memory (for all threads), and from the L3 cache (for each thread).
+MEMORY_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 8, 16
+# Bytes from the L2 cache that cost a cycle beside the multiplications.
+L2_BYTES_PER_CYCLE = 40
+# The distance at which filters are prefetched: each is used once in a task, and too early for the hardware prefetcher.
+PREFETCH_BYTES = 8192
+# Direct convolution must be estimated to take this much longer before Winograd is used.
 MARGIN = 1.15
 
 
 class Problem(NamedTuple):
-    """A convolution in tiles; channels and filters are counted in vectors, ``vectors`` of filters make a group."""
+    """The sizes of a convolution in tiles; channels and filters are counted in vectors, ``vectors`` of filters make a
+    group."""
 
     batch: int
     rows: int
@@ -64,8 +65,8 @@ def plan(
     batch: int, channels: int, filters: int, height: int, width: int, blocks: tuple[int, int], machine: Machine,
     direct: float | None = None,
 ) -> tuple[int, int] | None:
-    """The size of a tile and the vectors of filters in a group that a convolution 3x3 to ``height`` x ``width`` pixels
-    wants; None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters,
+    """The size of a tile and the vectors of filters in a group for a convolution 3x3 to ``height`` x ``width`` pixels;
+    None where direct convolution is estimated to be about as fast. ``blocks`` are of channels and filters,
     ``direct`` are the cycles of a direct convolution that is not that of these sizes."""
     sizes = (batch, channels, filters, height, width)
     (cycles, vectors), tile = min((group(sizes, blocks, tile, machine), tile) for tile in TRANSFORM_CYCLES)
@@ -80,16 +81,16 @@ def group(
     """The estimated cycles, and the vectors of filters in a group, with tiles of a size; arguments as ``plan`` has."""
     batch, channels, filters, height, width = sizes
     in_block, out_block = blocks
-    found = []
+    options = []
     for vectors in group_sizes(filters // out_block):
         p = Problem(batch, -(-height // tile), -(-width // tile), tile, channels // in_block, in_block,
                     filters // out_block // vectors, vectors, out_block)  # fmt: skip
-        found.append((best(p, machine)[0], vectors))
-    return min(found)
+        options.append((best(p, machine)[0], vectors))
+    return min(options)
 
 
 def group_sizes(vectors: int) -> list[int]:
-    """Vectors of filters that are multiplied together. Data used for one vector alone keeps the loads too busy."""
+    """Vectors of filters in a group. Data that is used for one vector alone makes loads the bound."""
     return [n for n in (2, 3) if vectors % n == 0] or [1]
 
 
@@ -97,60 +98,61 @@ def direct_cycles(
     batch: int, channels: int, filters: int, height: int, width: int, out_block: int, machine: Machine,
     share: float = 1.0,
 ) -> float:
-    """Direct convolution: two vectors of products a cycle most of the time, and its weights once from memory; ``share``
-    are the products that meet data."""
-    products = batch * height * width * 9 * channels * (filters // out_block) * share
+    """Cycles of direct convolution: two vector multiplications per cycle most of the time, and its weights once from
+    memory; ``share`` is the fraction of multiplications that read data rather than padding."""
+    multiplies = batch * height * width * 9 * channels * (filters // out_block) * share
     weights = 36 * channels * filters
-    traffic = weights / MEMORY_BYTES + weights / machine.threads / THIRD_CACHE_BYTES
-    return _overlapped(products / 2 / 0.9 / machine.threads, traffic)
+    traffic = weights / MEMORY_BYTES_PER_CYCLE + weights / machine.threads / L3_BYTES_PER_CYCLE
+    return _overlapped(multiplies / 2 / 0.9 / machine.threads, traffic)
 
 
 def copy_cycles(elements: int) -> float:
-    """Elements that are read and written once more."""
-    return 8 * elements / MEMORY_BYTES
+    """Cycles to read and write so many elements once more."""
+    return 8 * elements / MEMORY_BYTES_PER_CYCLE
 
 
 def _overlapped(work: float, traffic: float) -> float:
-    """Filters are fetched while others are multiplied; the start of each run of them is not."""
+    """Filters are prefetched while others are multiplied, except at the start of each run of them."""
     return max(work, traffic) + 0.15 * min(work, traffic)
 
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
-    found: tuple[float, dict[str, Any]] | None = None
+    """The configuration with the fewest estimated cycles, and those cycles."""
+    least: tuple[float, dict[str, Any]] | None = None
     for images, rows, columns in blocks_of_tiles(p, machine):
         tiles, each = register_tile((images, rows, columns), p, machine)
         for groups in divisors(p.groups):
             config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
             cycles = task_cycles(p, config, each, machine)
-            if found is None or cycles < found[0] - 1e-9:
-                found = (cycles, config)
-    assert found is not None
-    config = found[1]
-    # Short bodies are unrolled until the loop's own instructions are few beside them.
+            if least is None or cycles < least[0] - 1e-9:
+                least = (cycles, config)
+    assert least is not None
+    config = least[1]
+    # Short bodies are unrolled until the instructions of the loop are few beside them.
     fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
-    ahead = max(AHEAD_BYTES // (4 * p.vectors * p.out_block), 1)
-    return found[0], {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
+    ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
+    return least[0], {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
 
 
 def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
-    """Images, rows and columns: parts of a row, rows, or whole images, as long as the transformed data stays in the
-    second cache (the smallest block always)."""
-    part = [(1, 1, c) for c in range(1, p.columns)]
-    whole = [(1, r, p.columns) for r in range(1, p.rows + 1)]
-    several = [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
-    least = part[:1] or whole[:1]
-    return least + [b for b in (*part[1:], *whole, *several) if held_bytes(p, b[0] * b[1] * b[2]) <= machine.l2_bytes]
+    """Images, rows and columns of the block of a task: a slice of a row, rows, or images, as long as the transformed
+    data stays in the L2 cache (the smallest block always)."""
+    slices = [(1, 1, c) for c in range(1, p.columns)]
+    rows = [(1, r, p.columns) for r in range(1, p.rows + 1)]
+    images = [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
+    least = slices[:1] or rows[:1]
+    return least + [b for b in (*slices[1:], *rows, *images) if held_bytes(p, b[0] * b[1] * b[2]) <= machine.l2_bytes]
 
 
 def held_bytes(p: Problem, tiles: int) -> int:
-    """Transformed data of a block and the sums of one group."""
+    """Bytes of the transformed data of a block and of the accumulators of one group."""
     return 4 * p.matrices * tiles * (p.channels + p.vectors * p.out_block)
 
 
 def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> tuple[int, float]:
-    """Tiles summed at once, and the cycles each takes for one of the matrices."""
+    """The tiles of a register tile, and the cycles each takes for one of the matrices."""
     images, rows, columns = block
-    # Part of a row, whole rows or whole images: other numbers of tiles are no box, and a larger box would be summed.
+    # A slice of a row, rows or images: other numbers of tiles are no box, and a larger box would be computed.
     boxes = divisors(columns) + [columns * d for d in divisors(rows)] + [rows * columns * d for d in divisors(images)]
     fits = [t for t in boxes if t == 1 or t * p.vectors + p.vectors + 1 <= machine.registers]
     cost = {t: sum_cycles(t, p, machine) / t for t in fits}
@@ -159,20 +161,20 @@ def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> 
 
 
 def sum_cycles(tiles: int, p: Problem, machine: Machine) -> float:
-    """Cycles of a register tile for one of the matrices: as in direct convolution, the prefetch of each step, and more
-    where the filters of a matrix are too many for the first cache."""
+    """Cycles of a register tile for one of the matrices: those of direct convolution, of the prefetches, and more where
+    the filters of a matrix do not fit the L1 cache."""
     filters = 4 * p.vectors * p.out_block
     stay = filters * p.channels <= machine.l1_bytes * 3 // 4
-    extra = 1.25 + (0 if stay else filters / SECOND_CACHE_BYTES)
+    extra = 1.25 + (0 if stay else filters / L2_BYTES_PER_CYCLE)
     return tile_cycles(tiles, p.vectors, p.channels) + p.channels * extra
 
 
 def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
-    """Cycles of the whole convolution: the tasks of the thread that has most, and the filters' way to the products."""
+    """Cycles of the convolution: the tasks of the thread with most of them, and the traffic of the filters."""
     block = config["images"] * config["rows"] * config["columns"]
-    parts = p.batch // config["images"] * -(-p.rows // config["rows"]) * -(-p.columns // config["columns"])
+    blocks = p.batch // config["images"] * -(-p.rows // config["rows"]) * -(-p.columns // config["columns"])
     shares = p.groups // config["groups"]
-    turns = -(-parts * shares // machine.threads)
+    turns = -(-blocks * shares // machine.threads)
     data, result = TRANSFORM_CYCLES[p.tile]
     work = block * (
         p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
@@ -181,9 +183,9 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
     # All filters come from memory once, and to each thread that uses them; again for each block unless they stay.
     held = held_bytes(p, block)
     times = turns if held + share > machine.l2_bytes else min(turns, shares)
-    traffic = share * shares / MEMORY_BYTES + times * share / THIRD_CACHE_BYTES
-    # Filters that stream through the second cache push data out of it that every group reads.
-    lost = max(held - machine.l2_bytes // 4, 0) * config["groups"] / THIRD_CACHE_BYTES
+    traffic = share * shares / MEMORY_BYTES_PER_CYCLE + times * share / L3_BYTES_PER_CYCLE
+    # Filters that stream through the L2 cache evict data that every group reads.
+    lost = max(held - machine.l2_bytes // 4, 0) * config["groups"] / L3_BYTES_PER_CYCLE
     return _overlapped(turns * (work + lost), traffic)
 
 
@@ -195,8 +197,8 @@ def divisors(n: int) -> list[int]:
 
 
 def _reader(planner: Planner, stage: Stage) -> Stage:
-    (found,) = planner.s.consumers(stage)
-    return found
+    (consumer,) = planner.s.consumers(stage)
+    return consumer
 
 
 def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple:
@@ -217,7 +219,7 @@ def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tup
 
 
 def _in_registers(stage: Stage, order: tuple[int, ...]) -> None:
-    """All of a small transform unrolled; the last axis is the vector."""
+    """Compute a small transform in registers, unrolled; the last axis is the vector."""
     axes = [stage.op.axis[i] for i in order]
     stage.reorder(*axes)
     for axis in axes[-3:-1]:
@@ -226,7 +228,7 @@ def _in_registers(stage: Stage, order: tuple[int, ...]) -> None:
     stage.set_scope("local")
 
 
-def _sum_up(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     o, a, b, n, row, column, vector, lane = host.op.axis
     outer, inner = host.split(host.fuse(n, row, column), factor=config["tiles"])
     host.reorder(o, a, b, outer, inner, vector, lane)
@@ -248,7 +250,7 @@ def _sum_up(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
 
 
 class Winograd(CPUTemplate):
-    """All of Winograd's algorithm, around its matmuls."""
+    """Winograd's algorithm: its transforms and its matmuls."""
 
     tags = ("winograd_products",)
     is_vectorized = True
@@ -257,7 +259,7 @@ class Winograd(CPUTemplate):
         return len(op.axis) == 8 and all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values; ``tiles`` is best a part of a row, some rows or some images of the block."""
+        """Every knob and its values; ``tiles`` is best a slice of a row, rows or images of the block."""
         p = problem_of(op)
         return {
             "images": divisors(p.batch),
@@ -270,8 +272,8 @@ class Winograd(CPUTemplate):
         }
 
     def valid(self, op: ComputeOp, machine: Machine, config: dict[str, Any]) -> Any:
-        """Whether blocks are whole numbers of tiles whose sums fit the registers; the values may be arrays, one element
-        for a configuration."""
+        """Whether blocks are divided evenly into register tiles that fit; the values may be arrays, one element for a
+        configuration."""
         p = problem_of(op)
         block = config["images"] * config["rows"] * config["columns"]
         tiles, unrolled = config["tiles"], config["unroll_ic"]
@@ -283,7 +285,7 @@ class Winograd(CPUTemplate):
         return best(problem_of(op), machine)[1]
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """``stage`` sums the products in registers, ``host`` keeps the sums of a block of tiles."""
+        """``stage`` accumulates in registers, ``host`` keeps the results of a block of tiles."""
         s = planner.s
         result_down = _reader(planner, host)
         result_across = _reader(planner, result_down)
@@ -305,7 +307,7 @@ class Winograd(CPUTemplate):
             part.compute_at(final, tile)
             _in_registers(part, order)
         host.compute_at(final, group)
-        _sum_up(stage, host, config)
+        _reduce_channels(stage, host, config)
         across.compute_at(final, task)
         a, b, block, n, row, column, lane = across.op.axis
         across.reorder(block, n, row, column, a, b, lane)

@@ -1,4 +1,4 @@
-"""Convolutions on a GPU: as matrix products in tiles, and of each channel by itself."""
+"""Convolutions on a GPU: as implicit GEMM in tiles, and depthwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def conv(
     inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: Any, data_layout: str,
     kernel_layout: str = "", out_dtype: str | None = None, name: str = "conv", *, target: Target,
 ) -> Tensor:
-    """``topi.nn.conv`` as a matmul, or channel by channel; as it is where sizes are not known."""
+    """``topi.nn.conv`` as implicit GEMM, or depthwise; as it is where sizes are not known."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
     layouts = known.data_layout, known.kernel_layout
     around = (*known.before, *known.after)
@@ -32,8 +32,8 @@ def conv(
         workload = tuned.conv_workload(task, inp, filt, layouts, known.strides, around, known.dilations, known.groups,
                                        known.dtype)
         return _as_matmul(source, filt, known, name, workload, Machine(target))
-    alone = not several and data_layout in ("NCHW", "NHWC") and getattr(known.weight["I"], "value", 0) == 1
-    if not alone or not gemm.is_tiled((inp, filt)):
+    is_depthwise = not several and data_layout in ("NCHW", "NHWC") and getattr(known.weight["I"], "value", 0) == 1
+    if not is_depthwise or not gemm.is_tiled((inp, filt)):
         return nn.conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
 
     def one_filter(c, y, x):
@@ -52,7 +52,7 @@ def depthwise_conv2d_nchw(
     """``topi.nn.depthwise_conv2d_nchw`` by the template of GPUs."""
     if not gemm.is_tiled((Input, Filter)):
         return nn.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype)
-    return _alone(Input, Filter, stride, padding, dilation, ("NCHW", "OIHW"), out_dtype, target)
+    return _depthwise_of(Input, Filter, stride, padding, dilation, ("NCHW", "OIHW"), out_dtype, target)
 
 
 def depthwise_conv2d_nhwc(
@@ -62,10 +62,10 @@ def depthwise_conv2d_nhwc(
     """``topi.nn.depthwise_conv2d_nhwc`` by the template of GPUs."""
     if not gemm.is_tiled((Input, Filter)) or kernel_layout not in ("HWOI", "HWIO"):
         return nn.depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout, out_dtype)
-    return _alone(Input, Filter, stride, padding, dilation, ("NHWC", kernel_layout), out_dtype, target)
+    return _depthwise_of(Input, Filter, stride, padding, dilation, ("NHWC", kernel_layout), out_dtype, target)
 
 
-def _alone(
+def _depthwise_of(
     data: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, layouts: tuple[str, str],
     out_dtype: str | None, target: Target,
 ) -> Tensor:
@@ -81,8 +81,7 @@ def _depthwise(
     data: Tensor, weight: Callable[..., Any], window: Any, out: dict[str, Any], around: Any, strides: Any,
     dilations: Any, layout: str, dtype: str, name: str, machine: Machine,
 ) -> Tensor:
-    """``weight(channel, y, x)`` reads the filter of a channel of the result, ``around`` is the padding before and
-    after."""
+    """``weight(channel, y, x)`` reads the filter of an output channel, ``around`` is the padding before and after."""
     images, channels, rows, columns = (get_const_int(out[c]) for c in "NCHW")
     multiplier = channels // get_const_int(data.shape[layout.index("C")])
     sizes = depthwise.Sizes(images, channels, rows, columns, tuple(map(get_const_int, window)), tuple(strides),
@@ -92,70 +91,70 @@ def _depthwise(
     return depthwise.conv(data, weight, sizes, around[0], dilations, layout, dtype, name, machine, workload)
 
 
-def _term(k: Any, channels: int, window: list[int]) -> tuple[Any, list[Any]]:
-    """The channel and the place in the window of a term of the sum; channels go fastest, so that the place is the same
-    for whole steps."""
+def _channel_and_tap(k: Any, channels: int, window: list[int]) -> tuple[Any, list[Any]]:
+    """The channel and the tap of an index along k; channels go fastest, so that the tap is the same for a whole
+    block_k slice."""
     if prod(window) == 1:
         return k, [0] * len(window)
-    at, places = k // channels, []
+    at, tap = k // channels, []
     for w in reversed(window):
-        places.append(at % w)
+        tap.append(at % w)
         at = at // w
-    return k % channels, places[::-1]
+    return k % channels, tap[::-1]
 
 
 def _as_matmul(
     source: Tensor, filt: Tensor, known: Convolution, name: str, workload: tuple[Any, ...] | None, machine: Machine
 ) -> Tensor:
-    """A convolution of ``source`` (padded) as a product: filters by terms and terms by places, for each of the
-    groups."""
+    """A convolution of ``source`` (padded) as implicit GEMM, one of the batch for each group: k covers input channels
+    and taps, m and n are filters and pixels."""
     data_layout, kernel_layout, dtype, groups = known.data_layout, known.kernel_layout, known.dtype, known.groups
     strides, dilations, out = known.strides, known.dilations, {c: get_const_int(v) for c, v in known.out.items()}
     channels, window = get_const_int(known.weight["I"]), [get_const_int(known.weight[c]) for c in known.spatial]
     spatial = [c for c in data_layout if c not in "NC"]
     area = prod(out[c] for c in spatial)
     filters, images = out["C"] // groups, out["N"]
-    terms = channels * prod(window)
-    last = data_layout.endswith("C")
+    reduction = channels * prod(window)
+    channels_last = data_layout.endswith("C")
 
     def weights(*index):
         *group, k, o = index
-        channel, places = _term(k, channels, window)
-        at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, places))}
+        channel, tap = _channel_and_tap(k, channels, window)
+        at = {"O": group[0] * filters + o if group else o, "I": channel, **dict(zip(spatial, tap))}
         return filt(*[at[c] for c in kernel_layout])
 
     def image(*index):
         *group, k, p = index
-        channel, places = _term(k, channels, window)
+        channel, tap = _channel_and_tap(k, channels, window)
         channel = group[0] * channels + channel if group else channel
         at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
         rest = p % area if images > 1 else p
-        for c, w, s, d in reversed(list(zip(spatial, places, strides, dilations))):
+        for c, w, s, d in reversed(list(zip(spatial, tap, strides, dilations))):
             at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
             rest = rest // out[c]
         return source(*[at[c] for c in data_layout])
 
-    channel_place = data_layout.index("C")
-    others = tuple(i for i in range(len(data_layout)) if i != channel_place)
-    batch, group_place, filter_place = (), (), (channel_place,)
+    channel_axis = data_layout.index("C")
+    others = tuple(i for i in range(len(data_layout)) if i != channel_axis)
+    batch, group_role, filter_role = (), (), (channel_axis,)
     if groups > 1:
-        batch, group_place = (groups,), (gemm.Part(channel_place, filters, False),)
-        filter_place = (gemm.Part(channel_place, filters, True),)
-    if last:
-        made = gemm.product(image, weights, batch, (images * area, filters, terms), dtype, name,
-                       {"batch": group_place, "rows": others, "columns": filter_place}, machine, workload)
+        batch, group_role = (groups,), (gemm.AxisPiece(channel_axis, filters, False),)
+        filter_role = (gemm.AxisPiece(channel_axis, filters, True),)
+    if channels_last:
+        result = gemm.matmul(image, weights, batch, (images * area, filters, reduction), dtype, name,
+                             {"batch": group_role, "m": others, "n": filter_role}, machine, workload)
     else:
-        made = gemm.product(weights, image, batch, (filters, images * area, terms), dtype, name,
-                       {"batch": group_place, "rows": filter_place, "columns": others}, machine, workload)
+        result = gemm.matmul(weights, image, batch, (filters, images * area, reduction), dtype, name,
+                             {"batch": group_role, "m": filter_role, "n": others}, machine, workload)
 
     def unfold(*at):
-        place: Any = 0
+        pixel: Any = 0
         for i in others:
-            place = place * out[data_layout[i]] + at[i]
-        group, o = (), at[channel_place]
+            pixel = pixel * out[data_layout[i]] + at[i]
+        group, o = (), at[channel_axis]
         if groups > 1:
             group, o = (o // filters,), o % filters
-        return (made(*group, place, o) if last else made(*group, o, place)).astype(dtype)
+        return (result(*group, pixel, o) if channels_last else result(*group, o, pixel)).astype(dtype)
 
     return te.compute([out[c] for c in data_layout], unfold, name=name, tag=f"{name}_{data_layout.lower()}")
 

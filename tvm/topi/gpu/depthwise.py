@@ -1,9 +1,9 @@
-"""Depthwise convolution on a GPU: a thread holds a tile of neighbouring results, so that a pixel it has loaded serves
-all of them.
+"""Depthwise convolution on a GPU: a thread computes a tile of neighbouring output pixels, so that an input pixel it has
+loaded serves all of them.
 
-Threads are numbered along the memory of the result, whatever its layout; where channels are last a thread does several
-of them and loads them at once. Pixels come through the cache into registers, or, where windows are large beside the
-tiles, a block fetches its part of the image into shared memory first: padding is then asked about once for each pixel.
+Threads are numbered along the memory of the output, whatever its layout; where channels are last a thread computes
+several of them with vector loads. Pixels come through the cache into registers, or, where windows are large beside the
+tiles, a block copies its patch of the image into shared memory first: padding is then checked once for each pixel.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
 TAG = "gpu_depthwise"
-# Rows and columns of results of a thread.
+# Thread tiles: rows and columns of output pixels.
 TILES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4), (7, 1), (1, 7), (4, 4), (8, 1), (8, 2))
-# Threads along rows and columns of a block with its part of the image in shared memory; (0, 0) for one without.
+# Threads along rows and columns of a block whose patch of the image is in shared memory; (0, 0) for one without.
 PATCHES = ((0, 0), (1, 8), (2, 8), (4, 8), (8, 8), (4, 16), (8, 16), (2, 32), (4, 32), (8, 32), (2, 4), (4, 4))
 THREADS = (128, 256)
 LANES = (1, 2, 4)
-# Products of a thread that are written one by one; tiles in registers have no other way.
-UNROLLED = 1024
+# The most multiplications of a thread that are unrolled; tiles in registers must be.
+MAX_UNROLLED = 1024
 
 
 class Sizes(NamedTuple):
-    """Of a depthwise convolution: results, window and strides along rows and columns, filters for each channel of the
-    image, whether channels are last, bytes of a pixel, and steps between the places of the window."""
+    """The sizes of a depthwise convolution: its output, window and strides along rows and columns, filters for each
+    input channel, whether channels are last, bytes of an element, and the dilation of the window."""
 
     images: int
     channels: int
@@ -47,24 +47,25 @@ class Sizes(NamedTuple):
     strides: tuple[int, int]
     multiplier: int
     channels_last: bool
-    bytes: int
+    element_bytes: int
     dilations: tuple[int, int] = (1, 1)
 
 
 def _patch(sizes: Sizes, config: dict[str, Any]) -> tuple[int, int]:
-    """Threads of a block along rows and columns: no more than there are tiles, so that each has one."""
+    """Threads of a block along rows and columns: no more than there are tiles, so that each thread has one."""
     (th, tw), (ph, pw) = config["tile"], config["patch"]
     return min(ph, -(-sizes.rows // th)), min(pw, -(-sizes.columns // tw))
 
 
 def _block_channels(sizes: Sizes, config: dict[str, Any]) -> int:
-    """Threads of a block along channels: as many as are left, and whole blocks."""
+    """Threads of a block along channels: the most that remain and divide the channels evenly."""
     ph, pw = _patch(sizes, config)
     groups, most = sizes.channels // config["lanes"], config["threads"] // (ph * pw)
     return max((d for d in range(1, max(most, 1) + 1) if groups % d == 0), default=1)
 
 
 def _patch_pixels(sizes: Sizes, config: dict[str, Any]) -> int:
+    """Pixels of the patch of the image that a block reads."""
     (th, tw), (ph, pw) = config["tile"], _patch(sizes, config)
     rows, columns = ((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in
                      zip((th * ph, tw * pw), sizes.strides, sizes.window, sizes.dilations))
@@ -77,7 +78,7 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     (th, tw), lanes, threads = (config[x] for x in ("tile", "lanes", "threads"))
     ph, pw = _patch(sizes, config)
     window = sizes.window[0] * sizes.window[1]
-    products = th * tw * lanes * window
+    multiplies = th * tw * lanes * window
     pixels = ((th - 1) * sizes.strides[0] + sizes.window[0]) * ((tw - 1) * sizes.strides[1] + sizes.window[1])
     if sizes.dilations != (1, 1):
         pixels = th * tw * window
@@ -87,16 +88,16 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     if ph:
         channels = _block_channels(sizes, config)
         threads = channels * ph * pw
-        bytes_ = channels * lanes * _patch_pixels(sizes, config) * sizes.bytes
+        bytes_ = channels * lanes * _patch_pixels(sizes, config) * sizes.element_bytes
         fetched = channels * _patch_pixels(sizes, config) * (1 if lanes > 1 else lanes) / threads
         fetches = cost.start_instructions + cost.fetch_instructions * fetched
-        each = fetches + cost.shared_read_instructions * pixels * lanes + filters + products
+        each = fetches + cost.shared_read_instructions * pixels * lanes + filters + multiplies
         blocks = sizes.channels // (lanes * channels) * -(-sizes.rows // (th * ph)) * -(-sizes.columns // (tw * pw))
         blocks *= sizes.images
         fit = machine.multiprocessor_shared // (bytes_ + 1024)
         waiting += cost.barrier_cycles
     else:
-        each = cost.start_instructions + cost.load_instructions * pixels + filters + products
+        each = cost.start_instructions + cost.load_instructions * pixels + filters + multiplies
         count = sizes.images * (sizes.channels // lanes) * -(-sizes.rows // th) * -(-sizes.columns // tw)
         blocks, fit = -(-count // threads), 32
     fit = max(min(fit, machine.multiprocessor_threads // threads, SM_REGISTERS // (threads * registers), 32), 1)
@@ -107,9 +108,9 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
         busy = each * -(-rest // machine.multiprocessors) * warps / cost.issues_per_cycle
         cycles += max(waiting + each * cost.dependent_cycles, busy)
     results = sizes.images * sizes.channels * sizes.rows * sizes.columns
-    moved = results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.bytes
+    moved = results * (1 + sizes.strides[0] * sizes.strides[1]) * sizes.element_bytes
     memory = cost.memory_latency_cycles + moved / cost.memory_bytes_per_cycle
-    # Neither is hidden behind the other altogether.
+    # Computation and memory traffic overlap, but not entirely.
     return max(cycles, memory) + 0.2 * min(cycles, memory)
 
 
@@ -120,17 +121,17 @@ def conv(
     data: Tensor, weight: Callable[..., Any], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
     layout: str, dtype: str, name: str, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the result. ``before``
-    is the padding in front of rows and columns; what follows them is padding too. ``workload`` is what tuning records
-    call the operator."""
+    """The convolution of ``data`` with ``weight(channel, y, x)``, the channels being those of the output. ``before``
+    is the padding in front of rows and columns; pixels past their ends are padding too. ``workload`` is the operator's
+    name in tuning records."""
     config = tuned.configuration(TEMPLATE, sizes, machine, workload)
     exact = {"N": sizes.images, "C": sizes.channels, "H": sizes.rows, "W": sizes.columns}
-    # Tiles are whole ones, so that no loop inside of them has to ask where it is.
-    whole = dict(exact)
+    # The output is rounded up to full tiles, so that the loops inside of them need no guards.
+    rounded = dict(exact)
     for letter, tile, patch in zip("HW", config["tile"], _patch(sizes, config)):
         step = tile * max(patch, 1)
-        whole[letter] = -(-exact[letter] // step) * step
-    image = _padded(data, whole, sizes, before, dilations, layout, name)
+        rounded[letter] = -(-exact[letter] // step) * step
+    image = _padded(data, rounded, sizes, before, dilations, layout, name)
     filters = te.compute((*sizes.window, sizes.channels), lambda y, x, c: weight(c, y, x), name=f"{name}_filters",
                          tag=f"{TAG},step")
     dy, dx = (te.reduce_axis((0, k), name=n) for k, n in zip(sizes.window, ("dy", "dx")))
@@ -145,17 +146,17 @@ def conv(
 
     attrs = {"layout": layout, "config": config, "sizes": sizes}
     attrs |= {"workload": workload} if workload is not None else {}
-    sums = te.compute([whole[c] for c in layout], body, name=f"{name}_sum", tag=TAG, attrs=attrs)
+    sums = te.compute([rounded[c] for c in layout], body, name=f"{name}_sum", tag=TAG, attrs=attrs)
     tag = f"depthwise_conv2d_{layout.lower()}"
     return te.compute([exact[c] for c in layout], lambda *at: sums(*at), name=name, tag=tag)
 
 
-def _padded(data: Tensor, whole: dict[str, int], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
+def _padded(data: Tensor, rounded: dict[str, int], sizes: Sizes, before: Sequence[int], dilations: Sequence[int],
             layout: str, name: str) -> Tensor:
-    """The image with nothing around it, as far as whole tiles reach."""
-    reach = {"N": whole["N"], "C": whole["C"] // sizes.multiplier}
+    """The image padded with zeros, as far as full tiles reach."""
+    reach = {"N": rounded["N"], "C": rounded["C"] // sizes.multiplier}
     for letter, s, k, d in zip("HW", sizes.strides, sizes.window, dilations):
-        reach[letter] = (whole[letter] - 1) * s + (k - 1) * d + 1
+        reach[letter] = (rounded[letter] - 1) * s + (k - 1) * d + 1
     lead = dict(zip("HW", before))
 
     def pixel(*at):
@@ -176,39 +177,39 @@ def _padded(data: Tensor, whole: dict[str, int], sizes: Sizes, before: Sequence[
 # -- the schedule ------------------------------------------------------------------------------------------------------
 
 
-def _products(sizes: Sizes, config: dict[str, Any]) -> int:
+def _multiplies(sizes: Sizes, config: dict[str, Any]) -> int:
     (th, tw), lanes = config["tile"], config["lanes"]
     return th * tw * lanes * sizes.window[0] * sizes.window[1]
 
 
 def _patches(host: Stage, axes: dict[str, IterVar], inner: list[IterVar], layout: str, sizes: Sizes,
              config: dict[str, Any]) -> tuple[IterVar, IterVar, int]:
-    """Blocks of threads along channels, rows and columns; gives the loops of both and the threads of a block."""
+    """Thread blocks along channels, rows and columns: the loop over blocks, the loop over threads, and their number."""
     rows, columns = _patch(sizes, config)
     counts = {"N": 1, "C": _block_channels(sizes, config), "H": rows, "W": columns}
     blocks, threads = [], []
     for c in layout:
-        outer, own = host.split(axes[c], factor=counts[c])
+        outer, inner_thread = host.split(axes[c], factor=counts[c])
         blocks.append(outer)
-        threads.append(own)
+        threads.append(inner_thread)
     host.reorder(*blocks, *threads, *inner)
     return host.fuse(*blocks), host.fuse(*threads), counts["C"] * counts["H"] * counts["W"]
 
 
 def _sum(stage: Stage, host: Stage, thread: IterVar) -> None:
-    """The tile of a thread in registers, one place of the window after the other."""
+    """The thread tile in registers, one tap of the window after the other."""
     stage.compute_at(host, thread)
     stage.set_scope("local")
     config, sizes = (stage.op.attrs[x] for x in ("config", "sizes"))
     dy, dx = stage.op.reduce_axis
     axes = list(stage.op.axis)
     stage.reorder(dy, dx, *axes)
-    for axis in (dy, dx, *axes) if _products(sizes, config) <= UNROLLED else axes:
+    for axis in (dy, dx, *axes) if _multiplies(sizes, config) <= MAX_UNROLLED else axes:
         stage.unroll(axis)
 
 
 def _filters(filters: Stage, host: Stage, thread: IterVar, lanes: int) -> None:
-    """Weights are read where they are used; those of neighbouring channels at once."""
+    """Weights are read where they are used; those of neighbouring channels as one vector."""
     axes, loads = list(filters.op.axis), access.loads(filters.op.body)
     if lanes == 1 or any(access.first_step(x, axes, axes[-1]) != 1 for x in loads):
         filters.compute_inline()
@@ -228,8 +229,8 @@ def _in_registers(stage: Stage, lanes: int) -> None:
         stage.unroll(last)
 
 
-def _fetch(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
-    """The part of a block, by all of its threads, neighbours by neighbours."""
+def _copy_to_shared(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
+    """Copy the patch of a block by all of its threads, neighbouring threads taking neighbouring vectors."""
     fused = image.fuse(*image.op.axis)
     if lanes > 1:
         fused, vector = image.split(fused, factor=lanes)
@@ -239,12 +240,12 @@ def _fetch(image: Stage, count: int, threads: IterVar, lanes: int) -> None:
 
 
 class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
-    """A convolution of each channel by itself."""
+    """A depthwise convolution."""
 
     tags = (TAG,)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """What may be chosen: results of a thread, channels of it, threads of a block, and its part of the image."""
+        """The thread tile, channels of a thread, threads of a block, and its patch of the image."""
         return {
             "tile": [t for t in TILES if t[0] < 2 * sizes.rows and t[1] < 2 * sizes.columns] or [TILES[0]],
             "lanes": [n for n in LANES if n == 1 or sizes.channels_last],
@@ -253,36 +254,36 @@ class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
         }
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether channels are whole vectors, and all of a thread's products can be written one by one; whether a block
-        with its part of the image has as many threads as were asked for, and enough shared memory."""
+        """Whether channels are whole vectors, and all of a thread's multiplications can be unrolled; whether a block
+        with a patch of the image has as many threads as are asked for, and enough shared memory."""
         (th, tw), lanes, (ph, pw) = config["tile"], config["lanes"], _patch(sizes, config)
         if sizes.channels % lanes or (lanes > 1 and sizes.multiplier > 1):
             return False
-        products = th * tw * lanes * sizes.window[0] * sizes.window[1]
-        if products > UNROLLED and (th, tw, lanes) != (1, 1, 1):
+        multiplies = th * tw * lanes * sizes.window[0] * sizes.window[1]
+        if multiplies > MAX_UNROLLED and (th, tw, lanes) != (1, 1, 1):
             return False
         if not ph:
             return True
         channels = _block_channels(sizes, config)
         if channels * ph * pw < min(config["threads"], 128):
             return False
-        return channels * lanes * _patch_pixels(sizes, config) * sizes.bytes <= machine.shared_bytes
+        return channels * lanes * _patch_pixels(sizes, config) * sizes.element_bytes <= machine.shared_bytes
 
     def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
         return _cost(sizes, config, machine)
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The pick without measuring: the fewest cycles by estimate."""
+        """The analytic choice: the fewest estimated cycles."""
         return tuned.cheapest(
             self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
         )
 
     def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-        """The one operation that reads the sums element for element."""
+        """The only consumer of the sums, if it is elementwise."""
         return access.own_consumer(planner.s, stage, plain)
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Blocks, threads, tiles, and what follows element by element done on the tile."""
+        """Blocks, threads and thread tiles, and the epilogue on the tile."""
         s, attrs = planner.s, stage.op.attrs
         config, layout, sizes = (attrs[x] for x in ("config", "layout", "sizes"))
         host = consumer
@@ -309,15 +310,15 @@ class Depthwise(Knobs[Sizes, Machine], GPUTemplate):
         host.bind(thread, threads)
         for axis in inner:
             host.unroll(axis)
-        if last in tiles and planner.stores_together(host.op, steps[last]):
+        if last in tiles and planner.can_vectorize(host.op, steps[last]):
             host.vectorize(tiles[last])
         _sum(stage, host, thread)
         _filters(filters, host, thread, lanes)
-        unrolled = _products(sizes, config) <= UNROLLED
+        unrolled = _multiplies(sizes, config) <= MAX_UNROLLED
         if config["patch"][0]:
             image.set_scope("shared")
             image.compute_at(host, block)
-            _fetch(image, count, threads, lanes)
+            _copy_to_shared(image, count, threads, lanes)
         elif unrolled and sizes.dilations == (1, 1):
             image.set_scope("local")
             image.compute_at(host, thread)

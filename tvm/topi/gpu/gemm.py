@@ -1,9 +1,9 @@
-"""Products of matrices on a GPU, and convolutions as such products.
+"""Matmuls on a GPU, and convolutions as implicit GEMM.
 
-A block of threads computes a tile of results. For each part of the sum it fetches a strip of both operands into shared
-memory, where every thread finds what its own smaller tile, held in registers, needs. Convolutions do the same with a
-right operand that is never stored: its strips are gathered from the image as they are needed. Where tiles are too few
-to occupy the machine, the sum is divided among blocks too, and the parts are added up afterwards.
+A thread block computes a block tile of the output. For each block_k slice of k it copies a tile of both operands into
+shared memory, from which every thread reads what its thread tile, held in registers, needs. Convolutions do the same
+with an operand that is never stored: its tiles are gathered from the image as they are needed. Where block tiles are
+too few to occupy the machine, k is split among blocks too (split-k), and the partial sums are added afterwards.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
-from . import operands, tuned
+from . import tuned
 from .machine import Machine
+from .operands import read_through
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
     from .tensor_cores import Operand
 
 TAG = "gpu_gemm"
-# Tiles of a thread, and how many threads a block has along rows and columns.
+# Thread tiles (m, n), and how many threads a block has along m and n.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
 # Of equal estimates the first is taken: wide blocks were measured to be a little faster.
 THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (16, 8), (8, 8), (2, 32), (4, 16), (4, 8), (1, 64), (1, 128))
-STEPS = (16, 32, 8)
-# Where nothing is fetched ahead a step only makes the loop longer, and the code.
-SHORT_STEPS = (2, 4, 8)
-PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64)
-# Numbers of one load. A thread's rows and columns are groups of so many, apart from each other, so that neighbours read
-# next to each other.
-LANES = 4
-# Numbers that memory gives at once at least, and bytes that are worth going along for.
-ALONG, PIECE = 8, 16
-# Threads of a warp, and how many of them lie side by side in a tile.
+BLOCK_KS = (16, 32, 8)
+# Without shared memory nothing is copied ahead: a larger block_k only unrolls the loop over k further.
+REGISTER_BLOCK_KS = (2, 4, 8)
+SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32, 36, 48, 64)
+# Elements of one vector load. A thread tile consists of groups of this many elements, interleaved with those of the
+# other threads, so that neighbouring threads read contiguous memory.
+VECTOR_WIDTH = 4
+# Threads that copy along k where it is contiguous: the elements of one memory transaction. Runs along k of at least so
+# many bytes are copied in that order too.
+K_THREADS, MIN_RUN_BYTES = 8, 16
+# Threads of a warp, and how many of them are side by side along n.
 WARP, WARP_COLUMNS = 32, 8
-# Columns below which a product is many sums rather than tiles.
-FEW_COLUMNS = 4
+# Below this n a matmul is computed as plain reductions rather than in tiles.
+MIN_N = 4
 
 
-def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) -> bool:
-    """Whether a product of these tensors is computed in tiles: all sizes are known, there are columns enough for tiles,
-    and the batch is not larger than a grid."""
-    if columns is not None and getattr(columns, "value", 0) < FEW_COLUMNS:
+def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> bool:
+    """Whether a matmul of these tensors is computed in tiles: all sizes are known, n is large enough for tiles, and the
+    batch is not larger than a grid."""
+    if n is not None and getattr(n, "value", 0) < MIN_N:
         return False
     if batch is not None and getattr(batch, "value", 0) > MAX_GRID_BLOCKS:
         return False
@@ -60,90 +62,88 @@ def is_tiled(tensors: Sequence[Tensor], columns: Any = None, batch: Any = None) 
 
 
 class Sizes(NamedTuple):
-    """Of a product: results of the batch, rows, columns, terms, and bytes of a number; and how many numbers of the left
-    and of the right operand are copied at once."""
+    """The sizes of a batched matmul, the bytes of an element, and the vector widths with which lhs and rhs are copied
+    into shared memory."""
 
     batch: int
-    rows: int
-    columns: int
-    terms: int
-    bytes: int
-    copies: tuple[int, int] = (1, 1)
+    m: int
+    n: int
+    k: int
+    element_bytes: int
+    vector_widths: tuple[int, int] = (1, 1)
 
 
-class Part(NamedTuple):
-    """A part of a dimension of an operator's result that is divided by ``size``: the quotient, or the rest."""
+class AxisPiece(NamedTuple):
+    """A piece of an axis of an operator's output that is divided by ``size``: the quotient, or the remainder."""
 
     axis: int
     size: int
-    rest: bool
+    is_remainder: bool
 
 
-# Which dimensions of an operator's result, or parts of them, are the batch, the rows and the columns of a product.
-Places = dict[str, tuple["int | Part", ...]]
+# Which axes of an operator's output, or pieces of them, are the "batch", the "m" and the "n" of a matmul.
+AxisRoles = dict[str, tuple["int | AxisPiece", ...]]
 
 
-def product(
-    left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    dtype: str, name: str, places: Places | None, machine: Machine, workload: tuple[Any, ...] | None = None,
+def matmul(
+    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """The sums over k of ``left(*batch, k, row) * right(*batch, k, column)`` for ``sizes`` (rows, columns, terms) on a
-    machine.
+    """The sums over k of ``lhs(*batch, k, i) * rhs(*batch, k, j)`` for ``sizes`` (m, n, k) on a machine.
 
-    ``places`` says which dimensions of the operator's own result are batch, rows and columns, None if they are not
-    such: the operator is then a kernel of its own after the product. ``workload`` is what tuning records call the
-    operator. Tiles are whole ones: past the edges the operands are nothing, so that the inner loops need not ask where
-    they are."""
+    ``axis_roles`` says which axes of the operator's output are batch, m and n; None if they are not such, and the
+    operator is then a separate kernel after the matmul. ``workload`` is the operator's name in tuning records. Operands
+    are padded with zeros to full block tiles, so that the inner loops need no guards."""
     from . import tensor_cores
 
-    left, right = (operands.through(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
+    lhs, rhs = (read_through(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
     start = [0] * (len(batch) + 2)
-    if tensor_cores.fits({left(*start).dtype, right(*start).dtype}, dtype, machine.target):
-        return tensor_cores.product(left, right, batch, sizes, name, places, machine, workload)
+    if tensor_cores.fits({lhs(*start).dtype, rhs(*start).dtype}, dtype, machine.target):
+        return tensor_cores.matmul(lhs, rhs, batch, sizes, name, axis_roles, machine, workload)
     count = 1
     for d in batch:
         count *= d
-    sides = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((left, right), sizes))
-    copies = _lanes(sides[0], LANES, machine), _lanes(sides[1], LANES, machine)
-    known = Sizes(count, *sizes, info(dtype).bytes, copies)
+    operands = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
+    widths = _vector_width(operands[0], VECTOR_WIDTH, machine), _vector_width(operands[1], VECTOR_WIDTH, machine)
+    known = Sizes(count, *sizes, info(dtype).bytes, widths)
     config = tuned.configuration(TEMPLATE, known, machine, workload)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
-    whole = [-(-n // block) * block for n, block in zip(sizes, (tm * ty, tn * tx, config["step"] * config["parts"]))]
+    blocks = tm * ty, tn * tx, config["block_k"] * config["split_k"]
+    m, n, k = (-(-size // block) * block for size, block in zip(sizes, blocks))
+    widths = _vector_width(operands[0], blocks[0], machine), _vector_width(operands[1], blocks[1], machine)
 
-    lanes = _lanes(sides[0], tm * ty, machine), _lanes(sides[1], tn * tx, machine)
-
-    def filled(read: Callable[..., Any], size: int, padded: int, together: int) -> Callable[..., Any]:
-        terms = sizes[2]
-        if padded == size and whole[2] == terms:
+    def zero_padded(read: Callable[..., Any], size: int, padded: int, width: int) -> Callable[..., Any]:
+        if padded == size and k == sizes[2]:
             return read
 
-        def inside(*at):
-            *_, k, i = at
+        def guarded(*at):
+            *_, r, i = at
             value = read(*at)
-            here = te.all(k < terms, tensor_cores.below(i, size, together))
-            return te.if_then_else(here, value, te.const(0, value.dtype))
+            inside = te.all(r < sizes[2], tensor_cores.below(i, size, width))
+            return te.if_then_else(inside, value, te.const(0, value.dtype))
 
-        return inside
+        return guarded
 
-    m, n, k = whole
-    a, b = (te.compute((*batch, k, padded), filled(read, size, padded, together), name=f"{name}_{word}",
+    a, b = (te.compute((*batch, k, padded), zero_padded(read, size, padded, width), name=f"{name}_{word}",
                        tag=f"{TAG},step")
-            for read, size, padded, together, word in zip((left, right), sizes, (m, n), lanes, ("left", "right")))
+            for read, size, padded, width, word in zip((lhs, rhs), sizes, (m, n), widths, ("left", "right")))
     r = te.reduce_axis((0, k), name="k")
 
     def body(*at):
         *lead, i, j = at
         return te.sum(a(*lead, r, i).astype(dtype) * b(*lead, r, j).astype(dtype), axis=r)
 
-    attrs = {"places": places, "config": config, "sides": sides, "lanes": lanes}
+    attrs = {"axis_roles": axis_roles, "config": config, "operands": operands, "vector_widths": widths}
     if workload is not None:
         attrs["workload"] = workload
     return te.compute((*batch, m, n), body, name=f"{name}_product", tag=TAG, attrs=attrs)
 
 
-def _lanes(found: Operand, block: int, machine: Machine) -> int:
-    """Numbers of an operand that are fetched at once: neighbours across the sum that are all there or all not."""
-    return LANES if machine.has_shared and not found.along and found.lanes >= LANES and block % LANES == 0 else 1
+def _vector_width(operand: Operand, block: int, machine: Machine) -> int:
+    """Elements of an operand that one copy takes: contiguous along m or n, and all of them inside or all outside."""
+    if not machine.has_shared or operand.k_contiguous or operand.vector_width < VECTOR_WIDTH or block % VECTOR_WIDTH:
+        return 1
+    return VECTOR_WIDTH
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
@@ -151,124 +151,126 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     cost = machine.cost.tiled_matmul
     if not machine.has_shared:
         return _cost_from_memory(sizes, config, machine)
-    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
+    (tm, tn), (ty, tx), block_k, split_k = (config[x] for x in ("tile", "threads", "block_k", "split_k"))
     bm, bn, threads = tm * ty, tn * tx, ty * tx
-    blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
+    blocks = sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k
     registers = tm * tn + tm + tn + cost.other_registers
     fit = min(machine.multiprocessor_threads // threads, SM_REGISTERS // (threads * registers), 32)
-    fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * step * sizes.bytes + 1024)), 1)
-    reads = threads * (-(-tm // LANES) / 2 + -(-tn // LANES))
-    copies = bm / sizes.copies[0] + bn / sizes.copies[1]
+    fit = max(min(fit, machine.multiprocessor_shared // (2 * (bm + bn) * block_k * sizes.element_bytes + 1024)), 1)
+    reads = threads * (-(-tm // VECTOR_WIDTH) / 2 + -(-tn // VECTOR_WIDTH))
+    copies = bm / sizes.vector_widths[0] + bn / sizes.vector_widths[1]
     shared = cost.shared_read_cycles * reads + cost.shared_copy_cycles * copies
-    work = bm * bn * step / cost.multiplies_per_cycle + shared * step / machine.warp
-    alone = step * tm * tn * cost.lone_multiply_cycles * max(1.0, threads / cost.multiplies_per_cycle)
-    if tm * tn * step > cost.cached_multiplies:
+    work = bm * bn * block_k / cost.multiplies_per_cycle + shared * block_k / machine.warp
+    alone = block_k * tm * tn * cost.lone_multiply_cycles * max(1.0, threads / cost.multiplies_per_cycle)
+    if tm * tn * block_k > cost.cached_multiplies:
         work, alone = work * cost.long_code_factor, alone * cost.long_code_factor
-    # What a block waits for is hidden behind the others' work for the most part.
+    # The latency of a block is hidden behind the work of the others for the most part.
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
     cycles = rounds * math.hypot(work * fit, cost.memory_latency_cycles + alone)
     if rest:
         cycles += math.hypot(work * -(-rest // machine.multiprocessors), cost.memory_latency_cycles + alone)
-    cycles *= -(-sizes.terms // (step * parts)) * _spilling(config, machine)
-    if parts > 1:
-        # Parts are written and read again.
-        moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * sizes.bytes
-        cycles += cost.launch_cycles + cost.partial_sum_cycles * parts + moved / cost.partial_bytes_per_cycle
+    cycles *= -(-sizes.k // (block_k * split_k)) * _spilling(config, machine)
+    if split_k > 1:
+        # Partial sums are written and read again.
+        moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * sizes.element_bytes
+        cycles += cost.launch_cycles + cost.partial_sum_cycles * split_k + moved / cost.partial_bytes_per_cycle
     return cycles
 
 
 def _spilling(config: dict[str, Any], machine: Machine) -> float:
-    """How much longer it takes where a tile is larger than the registers: it goes to memory and back."""
+    """The factor on the time of a thread tile that does not fit the registers and is spilled to memory."""
     cost = machine.cost.tiled_matmul
     tm, tn = config["tile"]
     return cost.spill_factor if tm * tn + tm + tn + cost.least_other_registers > machine.registers else 1.0
 
 
 def _cost_from_memory(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
-    """Cycles where each thread reads what it multiplies: loads of four numbers count as much as the multiplications
-    they stand beside."""
+    """Cycles where threads read global memory themselves: a vector load counts as much as the multiplications it is
+    issued with."""
     cost = machine.cost.tiled_matmul
-    (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-    threads = sizes.batch * -(-sizes.rows // (tm * ty)) * -(-sizes.columns // (tn * tx)) * parts * ty * tx
-    loads = cost.global_load_cycles * (-(-tm // LANES) + -(-tn // LANES))
-    term = (tm * tn + loads + cost.loop_cycles / step) * _spilling(config, machine)
-    cycles = -(-threads // machine.enough_threads) * term * -(-sizes.terms // (step * parts)) * step
-    return cycles + (cost.launch_cycles + parts * sizes.batch * sizes.rows * sizes.columns / 16 if parts > 1 else 0)
+    (tm, tn), (ty, tx), block_k, split_k = (config[x] for x in ("tile", "threads", "block_k", "split_k"))
+    threads = sizes.batch * -(-sizes.m // (tm * ty)) * -(-sizes.n // (tn * tx)) * split_k * ty * tx
+    loads = cost.global_load_cycles * (-(-tm // VECTOR_WIDTH) + -(-tn // VECTOR_WIDTH))
+    term = (tm * tn + loads + cost.loop_cycles / block_k) * _spilling(config, machine)
+    cycles = -(-threads // machine.enough_threads) * term * -(-sizes.k // (block_k * split_k)) * block_k
+    return cycles + (cost.launch_cycles + split_k * sizes.batch * sizes.m * sizes.n / 16 if split_k > 1 else 0)
 
 
 def estimate(sizes: Sizes, machine: Machine) -> float:
-    """Estimated cycles of a product as it is picked."""
+    """Estimated cycles of a matmul with the analytic choice of its config."""
     return _cost(sizes, TEMPLATE.choose(sizes, machine), machine)
 
 
 def tile_consumer(planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-    """The one operation that reads the product, if it is the operator's result element for element."""
+    """The only consumer of the matmul, if it reads the output elementwise."""
     twin = plain.stage_map[stage.op]
     users = plain.consumers(twin)
     if stage.is_output or len(users) != 1 or not isinstance(users[0].op, ComputeOp) or users[0].op.reduce_axis:
         return None
     user = users[0].op
-    places = stage.op.attrs["places"]
-    if places is None:
+    axis_roles = stage.op.attrs["axis_roles"]
+    if axis_roles is None:
         return None
-    if len(user.axis) != len({p.axis if isinstance(p, Part) else p for some in places.values() for p in some}):
+    axes = {p.axis if isinstance(p, AxisPiece) else p for role in axis_roles.values() for p in role}
+    if len(user.axis) != len(axes):
         return None
     config = stage.op.attrs["config"]
     blocks = [tile * count for tile, count in zip(config["tile"], config.get("threads") or config["warps"])]
-    for which, block in zip(("rows", "columns"), blocks):
-        # A tile that reaches past its part of a dimension would be taken for one of two parts.
-        if any(isinstance(p, Part) and p.rest and p.size % block for p in places[which]):
+    for which, block in zip(("m", "n"), blocks):
+        # A block tile that crosses the boundary of a piece of an axis would belong to two pieces.
+        if any(isinstance(p, AxisPiece) and p.is_remainder and p.size % block for p in axis_roles[which]):
             return None
     analyzer = Analyzer()
     for axis in user.axis:
         analyzer.bind(axis.var, axis.dom)
-    wanted = [_joined(user, (i,)) for i in places["batch"]]
-    wanted += [_joined(user, places["rows"]), _joined(user, places["columns"])]
+    expected = [_linear_index(user, (i,)) for i in axis_roles["batch"]]
+    expected += [_linear_index(user, axis_roles["m"]), _linear_index(user, axis_roles["n"])]
     for load in access.loads(user.body):
-        if load.producer.op is twin.op and not _reads(load, wanted, analyzer):
+        if load.producer.op is twin.op and not _reads(load, expected, analyzer):
             return None
     return next(x for x in planner.s.stages if x.uid == users[0].uid)
 
 
-def _joined(op: ComputeOp, places: tuple[int | Part, ...]):
+def _linear_index(op: ComputeOp, role: tuple[int | AxisPiece, ...]):
+    """The index along m or n as an expression of the axes that make it up."""
     value: Any = None
-    for place in places:
-        here = op.axis[place.axis if isinstance(place, Part) else place].var
-        if isinstance(place, Part):
-            here = here % place.size if place.rest else here // place.size
-        value = here if value is None else value * _extent(op, place) + here
+    for axis in role:
+        here = op.axis[axis.axis if isinstance(axis, AxisPiece) else axis].var
+        if isinstance(axis, AxisPiece):
+            here = here % axis.size if axis.is_remainder else here // axis.size
+        value = here if value is None else value * _extent(op, axis) + here
     return 0 if value is None else value
 
 
-def _extent(op: ComputeOp, place: int | Part) -> Any:
-    if not isinstance(place, Part):
-        return op.axis[place].dom.extent
-    return place.size if place.rest else (op.axis[place.axis].dom.extent + place.size - 1) // place.size
+def _extent(op: ComputeOp, axis: int | AxisPiece) -> Any:
+    if not isinstance(axis, AxisPiece):
+        return op.axis[axis].dom.extent
+    return axis.size if axis.is_remainder else (op.axis[axis.axis].dom.extent + axis.size - 1) // axis.size
 
 
-def extent_at(op: ComputeOp, places: tuple[int | Part, ...]) -> int:
-    """Iterations of the loops that are the rows, or the columns, of a matmul."""
-    return math.prod(int(_extent(op, place)) for place in places)
+def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int:
+    """Iterations of the loops that are the m, or the n, of a matmul."""
+    return math.prod(int(_extent(op, axis)) for axis in role)
 
 
-def _reads(load: ProducerLoad, wanted: list, analyzer: Analyzer) -> bool:
-    return len(load.indices) == len(wanted) and all(map(analyzer.can_prove_equal, load.indices, wanted))
+def _reads(load: ProducerLoad, expected: list, analyzer: Analyzer) -> bool:
+    return len(load.indices) == len(expected) and all(map(analyzer.can_prove_equal, load.indices, expected))
 
 
-def sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-    """Add up the parts, and do what follows: each element by a thread of its own, or a few neighbours where there are
-    many."""
+def reduce_split_k(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
+    """Add the partial sums of split-k and compute the epilogue: one element per thread, or a vector of them where there
+    are many."""
     s = planner.s
     host = consumer or stage
     planner.placed.update((stage, host))
-    lanes = LANES if access.work(host.op) >= planner.machine.enough_threads else 1
-    if not planner.machine.has_shared or not planner.stores_together(host.op, lanes):
+    width = VECTOR_WIDTH if access.work(host.op) >= planner.machine.enough_threads else 1
+    if not planner.machine.has_shared or not planner.can_vectorize(host.op, width):
         planner.serial(stage, consumer)
         return
     if host is stage:
         stage = s[s.cache_write(stage.op.output(0), "local")]
     *axes, last = host.op.axis
-    last, lane = host.split(last, factor=lanes)
+    last, lane = host.split(last, factor=width)
     host.vectorize(lane)
     _, thread = planner.spread(host, planner.fused(host, [*axes, last]))
     stage.compute_at(host, thread)
@@ -280,30 +282,30 @@ def sum_parts(planner: Planner, stage: Stage, consumer: Stage | None) -> None:
     stage.vectorize(column)
 
 
-def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: dict[str, Any]) -> None:
-    (tm, tn), (ty, tx), step = (attrs["config"][x] for x in ("tile", "threads", "step"))
+def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, attrs: dict[str, Any]) -> None:
+    (tm, tn), (ty, tx), block_k = (attrs["config"][x] for x in ("tile", "threads", "block_k"))
     s, machine = planner.s, planner.machine
     shared = machine.has_shared
-    together = _stored_together(planner, host, places["columns"], min(tn, LANES))
-    batch, rows, columns = loops_of(host, places)
+    width = _store_width(planner, host, axis_roles["n"], min(tn, VECTOR_WIDTH))
+    batch, rows, columns = loops_of(host, axis_roles)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     row_block, row = host.split(row, factor=tm * ty)
     neighbours = []
-    if together > 1:
-        column, lane = host.split(column, factor=together)
+    if width > 1:
+        column, lane = host.split(column, factor=width)
         host.vectorize(lane)
         neighbours.append(lane)
-    column_block, column = host.split(column, factor=tn * tx // together)
+    column_block, column = host.split(column, factor=tn * tx // width)
     apart = []
-    if tm > LANES and shared:
-        group, row = host.split(row, factor=ty * LANES)
+    if tm > VECTOR_WIDTH and shared:
+        group, row = host.split(row, factor=ty * VECTOR_WIDTH)
         apart.append(group)
-    if tn > LANES and shared:
-        group, column = host.split(column, factor=tx * LANES // together)
+    if tn > VECTOR_WIDTH and shared:
+        group, column = host.split(column, factor=tx * VECTOR_WIDTH // width)
         apart.append(group)
-    row_thread, row = host.split(row, factor=min(tm, LANES) if shared else tm)
-    column_thread, column = host.split(column, factor=(min(tn, LANES) if shared else tn) // together)
+    row_thread, row = host.split(row, factor=min(tm, VECTOR_WIDTH) if shared else tm)
+    column_thread, column = host.split(column, factor=(min(tn, VECTOR_WIDTH) if shared else tn) // width)
     host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column, *neighbours)
     for group in apart:
         host.bind(group, te.thread_axis("vthread"))
@@ -316,7 +318,7 @@ def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: di
     host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
     threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
     if shared and machine.warp == WARP and tx > WARP_COLUMNS and ty % (WARP // WARP_COLUMNS) == 0:
-        # Threads of a warp are those of a square rather than of a row: together they read less of the strips.
+        # The threads of a warp cover a square rather than a row of the block tile, which needs less of the operands.
         threads = [te.thread_axis((0, n), f"threadIdx.{x}")
                    for n, x in ((WARP_COLUMNS, "x"), (ty, "y"), (tx // WARP_COLUMNS, "z"))]
         across, column_thread = host.split(column_thread, factor=WARP_COLUMNS)
@@ -330,81 +332,81 @@ def _tile(planner: Planner, host: Stage, stage: Stage, places: Places, attrs: di
     stage.set_scope("local")
     *lead, i, j = stage.op.axis
     (k,) = stage.op.reduce_axis
-    outer, inner = stage.split(k, factor=step)
+    outer, inner = stage.split(k, factor=block_k)
     stage.reorder(outer, inner, *lead, i, j)
     for axis in (inner, i, j):
         stage.unroll(axis)
-    blocks, sides, lanes = (tm * ty, tn * tx), attrs["sides"], attrs["lanes"]
-    for operand, width, block, side, wide in zip(stage.op.input_tensors, (tm, tn), blocks, sides, lanes):
-        strip = s[operand]
+    blocks, operands, widths = (tm * ty, tn * tx), attrs["operands"], attrs["vector_widths"]
+    for tensor, extent, block, operand, width in zip(stage.op.input_tensors, (tm, tn), blocks, operands, widths):
+        tile = s[tensor]
         if not shared:
-            strip.set_scope("local")
-            strip.compute_at(stage, inner)
-            _read(strip, min(width, LANES))
+            tile.set_scope("local")
+            tile.compute_at(stage, inner)
+            _read(tile, min(extent, VECTOR_WIDTH))
             continue
-        strip.set_scope("shared")
-        strip.compute_at(stage, outer)
-        # The next strip is on its way while this one is used.
-        strip.double_buffer()
-        _fetch(strip, block, side, wide, threads)
+        tile.set_scope("shared")
+        tile.compute_at(stage, outer)
+        # The next operand tile is copied while this one is used.
+        tile.double_buffer()
+        _copy_to_shared(tile, block, operand, width, threads)
 
 
-def _stored_together(planner: Planner, host: Stage, columns: tuple[int | Part, ...], lanes: int) -> int:
-    """Neighbours along a row that a thread stores, and reads of what is read with them, at once."""
-    is_last = columns == (len(host.op.axis) - 1,)
-    return lanes if planner.machine.has_shared and is_last and planner.stores_together(host.op, lanes) else 1
+def _store_width(planner: Planner, host: Stage, n_role: tuple[int | AxisPiece, ...], width: int) -> int:
+    """Elements along n that a thread stores as one vector, and loads so of the other inputs of the epilogue."""
+    is_last = n_role == (len(host.op.axis) - 1,)
+    return width if planner.machine.has_shared and is_last and planner.can_vectorize(host.op, width) else 1
 
 
-def _read(strip: Stage, lanes: int) -> None:
-    """Read what one thread needs of an operand for one term, ``lanes`` numbers at a time where they lie together."""
-    last = strip.op.axis[-1]
-    together = all(access.runs_along(x, last.var) == "next" for x in access.loads(strip.op.body))
-    chooses = any(access.is_choosing(n) for b in strip.op.body for n in post_order(b))
-    if together and not chooses and lanes > 1:
-        last, inner = strip.split(last, factor=lanes)
-        strip.vectorize(inner)
-    strip.unroll(last)
+def _read(tile: Stage, width: int) -> None:
+    """Read what one thread needs of an operand for one k, in vectors of ``width`` where elements are contiguous."""
+    last = tile.op.axis[-1]
+    contiguous = all(access.runs_along(x, last.var) == "next" for x in access.loads(tile.op.body))
+    chooses = any(access.is_choosing(n) for b in tile.op.body for n in post_order(b))
+    if contiguous and not chooses and width > 1:
+        last, inner = tile.split(last, factor=width)
+        tile.vectorize(inner)
+    tile.unroll(last)
 
 
-def loops_of(host: Stage, places: Places) -> tuple[list[IterVar], ...]:
-    """The loops of the batch, the rows and the columns, those of divided dimensions among them."""
-    divided = {p.axis: p.size for some in places.values() for p in some if isinstance(p, Part)}
-    parts = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}
-    return tuple([parts[p.axis][p.rest] if isinstance(p, Part) else host.op.axis[p] for p in places[x]]
-                 for x in ("batch", "rows", "columns"))
+def loops_of(host: Stage, axis_roles: AxisRoles) -> tuple[list[IterVar], ...]:
+    """The loops of the batch, of m and of n, those of divided axes among them."""
+    divided = {p.axis: p.size for role in axis_roles.values() for p in role if isinstance(p, AxisPiece)}
+    pieces = {i: host.split(host.op.axis[i], factor=size) for i, size in divided.items()}
+    return tuple([pieces[p.axis][p.is_remainder] if isinstance(p, AxisPiece) else host.op.axis[p] for p in role]
+                 for role in (axis_roles["batch"], axis_roles["m"], axis_roles["n"]))
 
 
-def _fetch(strip: Stage, block: int, side: Operand, together: int, threads: list[IterVar]) -> None:
-    """Fetch a strip of ``block`` rows or columns by all threads of the block, neighbours by neighbours, so many numbers
-    ``together``."""
-    axes = list(strip.op.axis)
-    loads = access.loads(strip.op.body)
-    along = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
-    # Terms may lie together in pieces, with others in between.
-    in_pieces = side.along and side.lanes * info(strip.op.output(0).dtype).bytes >= PIECE
-    if (along[0] or in_pieces) and not along[1]:
-        # The operand lies along the sum. Eight threads go along it, as far as memory is fetched at once, and the others
-        # of a warp across it: a gap of one load keeps all of them in different banks, and threads still read several
-        # neighbours at a time. Where there are fewer than that, terms lie together.
-        strip.storage_align(axes[-2], 2 * LANES, LANES if block >= LANES else 1)
-        outer, inner = strip.split(axes[-2], factor=ALONG)
+def _copy_to_shared(tile: Stage, block: int, operand: Operand, width: int, threads: list[IterVar]) -> None:
+    """Copy a tile of an operand, ``block`` elements along m or n, by all threads of the block in vectors of ``width``,
+    neighbouring threads taking neighbouring vectors."""
+    axes = list(tile.op.axis)
+    loads = access.loads(tile.op.body)
+    contiguous = [all(access.runs_along(x, a.var) == "next" for x in loads) for a in axes[-2:]]
+    # Elements may be contiguous along k in runs, with others in between.
+    in_runs = operand.k_contiguous and operand.vector_width * info(tile.op.output(0).dtype).bytes >= MIN_RUN_BYTES
+    if (contiguous[0] or in_runs) and not contiguous[1]:
+        # The operand is contiguous along k. Eight threads go along k, as far as one memory transaction reaches, and the
+        # others of a warp across it: padding rows by one vector keeps all of them in different banks, and threads still
+        # read vectors. Blocks narrower than a vector are padded by one element.
+        tile.storage_align(axes[-2], 2 * VECTOR_WIDTH, VECTOR_WIDTH if block >= VECTOR_WIDTH else 1)
+        outer, inner = tile.split(axes[-2], factor=K_THREADS)
         axes[-2:] = outer, axes[-1], inner
-        strip.reorder(*axes)
-    chooses = any(access.is_choosing(n) for b in strip.op.body for n in post_order(b))
-    if along[1] and not chooses and access.extent_of(axes[-1]) % LANES == 0:
-        together = LANES
-    fused = strip.fuse(*axes)
-    if together > 1:
-        fused, lanes = strip.split(fused, factor=together)
-        strip.vectorize(lanes)
+        tile.reorder(*axes)
+    chooses = any(access.is_choosing(n) for b in tile.op.body for n in post_order(b))
+    if contiguous[1] and not chooses and access.extent_of(axes[-1]) % VECTOR_WIDTH == 0:
+        width = VECTOR_WIDTH
+    fused = tile.fuse(*axes)
+    if width > 1:
+        fused, lanes = tile.split(fused, factor=width)
+        tile.vectorize(lanes)
     for thread in threads:
-        fused, inner = strip.split(fused, factor=int(thread.dom.extent))
-        strip.bind(inner, thread)
-    strip.unroll(fused)
+        fused, inner = tile.split(fused, factor=int(thread.dom.extent))
+        tile.bind(inner, thread)
+    tile.unroll(fused)
 
 
 class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
-    """A matmul in tiles of threads."""
+    """A matmul in thread tiles."""
 
     tags = (TAG,)
 
@@ -412,56 +414,56 @@ class TiledMatmul(Knobs[Sizes, Machine], GPUTemplate):
         return tile_consumer(planner, stage, plain)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """What may be chosen: the tile and the threads of a block, terms fetched at a time, parts of the sum."""
-        k = sizes.terms
-        steps = STEPS if machine.has_shared else SHORT_STEPS
+        """The thread tile, the threads of a block along m and n, block_k and split_k."""
+        k = sizes.k
+        block_ks = BLOCK_KS if machine.has_shared else REGISTER_BLOCK_KS
         return {
             "tile": list(THREAD_TILES),
             "threads": [t for t in THREADS if t[0] * t[1] <= machine.max_threads],
-            "step": [s for s in steps if s <= k] or [min(steps)],
-            "parts": [p for p in PARTS if p * min(STEPS) <= max(k, min(STEPS))],
+            "block_k": [x for x in block_ks if x <= k] or [min(block_ks)],
+            "split_k": [x for x in SPLIT_KS if x * min(BLOCK_KS) <= max(k, min(BLOCK_KS))],
         }
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether two strips of each operand fit the shared memory, and parts are not mostly filling."""
-        (tm, tn), (ty, tx), step, parts = (config[x] for x in ("tile", "threads", "step", "parts"))
-        if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * step * sizes.bytes > machine.shared_bytes:
+        """Whether two tiles of each operand fit the shared memory, and split-k does not mostly sum padding."""
+        (tm, tn), (ty, tx), block_k, split_k = (config[x] for x in ("tile", "threads", "block_k", "split_k"))
+        if machine.has_shared and 2 * (tm * ty + tn * tx + 8) * block_k * sizes.element_bytes > machine.shared_bytes:
             return False
-        if sizes.batch * parts > MAX_GRID_BLOCKS:
+        if sizes.batch * split_k > MAX_GRID_BLOCKS:
             return False
-        return parts == 1 or -(-sizes.terms // (step * parts)) * step * parts <= sizes.terms * 5 // 4
+        return split_k == 1 or -(-sizes.k // (block_k * split_k)) * block_k * split_k <= sizes.k * 5 // 4
 
     def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
         return _cost(sizes, config, machine)
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The pick without measuring: the fewest cycles by estimate."""
+        """The analytic choice: the fewest estimated cycles."""
         return tuned.cheapest(
             self.space(sizes, machine), lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine)
         )
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Blocks, threads, shared strips, and what follows element by element done on the tile."""
+        """Block and thread tiles, copies of operands to shared memory, and the epilogue on the output tile."""
         s = planner.s
         attrs = stage.op.attrs
-        places, config = attrs["places"], attrs["config"]
-        if config["parts"] > 1:
+        axis_roles, config = attrs["axis_roles"], attrs["config"]
+        if config["split_k"] > 1:
             (k,) = stage.op.reduce_axis
-            part, _ = stage.split(k, nparts=config["parts"])
+            part, _ = stage.split(k, nparts=config["split_k"])
             partial = s[s.rfactor(stage.op.output(0), part, 0)]
-            sum_parts(planner, stage, consumer)
+            reduce_split_k(planner, stage, consumer)
             count = len(partial.op.axis)
-            places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+            axis_roles = {"batch": tuple(range(count - 2)), "m": (count - 2,), "n": (count - 1,)}
             host, stage = partial, s[s.cache_write(partial.op.output(0), "local")]
         elif consumer is None:
             count = len(stage.op.axis)
-            places = {"batch": tuple(range(count - 2)), "rows": (count - 2,), "columns": (count - 1,)}
+            axis_roles = {"batch": tuple(range(count - 2)), "m": (count - 2,), "n": (count - 1,)}
             host, stage = stage, s[s.cache_write(stage.op.output(0), "local")]
         else:
             host = consumer
         planner.placed.update((host, stage))
         planner.placed.update(s[t] for t in stage.op.input_tensors)
-        _tile(planner, host, stage, places, attrs)
+        _tile(planner, host, stage, axis_roles, attrs)
 
 
 TEMPLATE = TiledMatmul()

@@ -1,4 +1,4 @@
-"""Matrix products on a GPU: the computations of ``topi.nn`` in the tiles of its templates."""
+"""Matmuls on a GPU: the computations of ``topi.nn`` in the tiles of its templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def matmul(
     tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: str | None = None,
     transpose_a: bool = False, transpose_b: bool = False, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.matmul`` in tiles, where it has columns enough for them."""
+    """``topi.nn.matmul`` in tiles, where its n is large enough for them."""
     _, n, _ = matmul_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     if not gemm.is_tiled((tensor_a, tensor_b), n):
         return nn.matmul(tensor_a, tensor_b, bias, out_dtype, transpose_a, transpose_b)
@@ -33,7 +33,7 @@ def dense(
 
 
 def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool, machine: Machine) -> Tensor:
-    """The product of a stack of matrices and one matrix; all rows of the stack are rows of one product."""
+    """The product of a stack of matrices and one matrix: one matmul whose m covers the rows of all of them."""
     lead = [int(d) for d in a.shape[:-2]]
     m, k = (int(d) for d in (a.shape[-2:] if not transpose_a else a.shape[:-3:-1]))
     n = int(b.shape[0] if transpose_b else b.shape[1])
@@ -41,7 +41,7 @@ def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bo
     for d in lead:
         rows *= d
 
-    def left(r, i):
+    def lhs(r, i):
         at = [i % m if lead else i]
         rest = i // m
         for d in reversed(lead):
@@ -49,19 +49,19 @@ def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bo
             rest = rest // d
         return a(*at[:-1], *((r, at[-1]) if transpose_a else (at[-1], r)))
 
-    def right(r, j):
+    def rhs(r, j):
         return b(j, r) if transpose_b else b(r, j)
 
     dims = [*lead, m]
-    places = {"batch": (), "rows": tuple(range(len(dims))), "columns": (len(dims),)}
+    axis_roles = {"batch": (), "m": tuple(range(len(dims))), "n": (len(dims),)}
     workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    made = gemm.product(left, right, (), (rows, n, k), dtype, "T_matmul", places, machine, workload)
+    out = gemm.matmul(lhs, rhs, (), (rows, n, k), dtype, "T_matmul", axis_roles, machine, workload)
 
     def unfold(*at):
         row: Any = 0
         for i, d in zip(at, dims):
             row = row * d + i
-        return made(row, at[-1]).astype(dtype)
+        return out(row, at[-1]).astype(dtype)
 
     return te.compute((*dims, n), unfold, name="T_matmul", tag="matmul")
 
@@ -70,23 +70,23 @@ def batch_matmul(
     tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
     transpose_b: bool = True, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.batch_matmul`` in tiles, where it has columns enough for them."""
+    """``topi.nn.batch_matmul`` in tiles, where its n is large enough for them."""
     a, b, dtype = tensor_a, tensor_b, out_dtype or tensor_a.dtype
     sizes = batch_sizes(a, b, transpose_a, transpose_b)
     if not gemm.is_tiled((a, b), sizes.n, sizes.count):
         return nn.batch_matmul(a, b, oshape, out_dtype, transpose_a, transpose_b)
     batch, m, n, k = (int(x) for x in sizes[:4])
 
-    def left(z, r, i):
+    def lhs(z, r, i):
         return a(0 if sizes.one_a else z, *((r, i) if transpose_a else (i, r)))
 
-    def right(z, r, j):
+    def rhs(z, r, j):
         return b(0 if sizes.one_b else z, *((j, r) if transpose_b else (r, j)))
 
-    places = {"batch": (0,), "rows": (1,), "columns": (2,)}
+    axis_roles = {"batch": (0,), "m": (1,), "n": (2,)}
     workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    made = gemm.product(left, right, (batch,), (m, n, k), dtype, "T_batch_matmul", places, Machine(target), workload)
-    return te.compute((batch, m, n), lambda *at: made(*at).astype(dtype), name="T_batch_matmul", tag="batch_matmul")
+    out = gemm.matmul(lhs, rhs, (batch,), (m, n, k), dtype, "T_batch_matmul", axis_roles, Machine(target), workload)
+    return te.compute((batch, m, n), lambda *at: out(*at).astype(dtype), name="T_batch_matmul", tag="batch_matmul")
 
 
 __all__ = ["batch_matmul", "dense", "matmul"]

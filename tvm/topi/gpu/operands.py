@@ -1,7 +1,7 @@
-"""Operands of products that are read where they lie: through the reshapes, transpositions and slices before a product.
+"""Operands of matmuls that are read in place: through the reshapes, transposes and slices before a matmul.
 
-Such operators give every element from one place of their input. What a product asks of the last of them is asked of the
-input of the first, at places made simple for the rows, columns and terms there are.
+Each element of the output of such an operator is one element of its input. The load from the last of them becomes a
+load from the input of the first, with indices simplified for the extents of m, n and k.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from ...te.tensor import ComputeOp
 from ..tag import is_injective
 
 
-def through(read: Callable[..., Any], batch: Sequence[int], size: int, terms: int) -> Callable[..., Any]:
-    """``read(*batch, k, i)`` as a reading of what the operand is made of by moving alone."""
-    extents = (*batch, terms, size)
+def read_through(read: Callable[..., Any], batch: Sequence[int], size: int, reduction: int) -> Callable[..., Any]:
+    """``read(*batch, k, i)`` as a load from the tensor before the data movement operators, for i below ``size`` and k
+    below ``reduction``."""
+    extents = (*batch, reduction, size)
     variables = [Var(f"v{n}", "int32") for n in range(len(extents))]
-    asked = read(*variables)
-    found = _source(asked)
-    if found is asked:
+    load = read(*variables)
+    source = _source(load)
+    if source is load:
         return read
     analyzer = Analyzer()
     for var, extent in zip(variables, extents):
         analyzer.bind(var, Range(min=const(0, "int32"), extent=const(extent, "int32")))
-    value = found.producer(*[analyzer.simplify(i) for i in found.indices])
+    value = source.producer(*[analyzer.simplify(i) for i in source.indices])
 
     def moved(*at: Any) -> PrimExpr:
         here = [const(x, "int32") if isinstance(x, int) else x for x in at]
@@ -37,7 +38,7 @@ def through(read: Callable[..., Any], batch: Sequence[int], size: int, terms: in
 
 
 def _source(value: Any) -> Any:
-    """The element that a chain of operators which only move data gives."""
+    """The load from the input of a chain of operators that only move data."""
     while type(value) is ProducerLoad:
         op = value.producer.op
         if not isinstance(op, ComputeOp) or not is_injective(op.tag or "") or (op.tag or "").endswith(",step"):
@@ -48,4 +49,4 @@ def _source(value: Any) -> Any:
     return value
 
 
-__all__ = ["through"]
+__all__ = ["read_through"]

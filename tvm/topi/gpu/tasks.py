@@ -41,8 +41,8 @@ def _scheduled(target: Target, out: Tensor, inputs: list[Tensor], flop: int) -> 
 
 
 def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
-    """A convolution; the filters of two dimensions lie as constant ones do in a model, the last dimension those of
-    neighbouring threads."""
+    """A convolution; the filters of a conv2d are laid out as constant ones are in a model: output channels, which
+    neighbouring threads read, are the last axis."""
 
     def convolution(
         data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, *rest: Any
@@ -54,8 +54,8 @@ def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
         filt = te.placeholder([sizes[c] for c in stored], kernel.dtype, name="kernel")
         target = _target(task)
         out = conv(data, filt, strides, padding, dilation, groups, layout, stored, dtype, name, target=target)
-        terms = prod(sizes[c] for c in logical if c != "O")
-        return _scheduled(target, out, [data, filt], 2 * prod(_shape(out)) * terms)
+        reduction = prod(sizes[c] for c in logical if c != "O")
+        return _scheduled(target, out, [data, filt], 2 * prod(_shape(out)) * reduction)
 
     return convolution
 
@@ -64,7 +64,7 @@ def _depthwise(task: str, layout: str) -> Callable[..., Scheduled]:
     compute = {"NCHW": depthwise_conv2d_nchw, "NHWC": depthwise_conv2d_nhwc}[layout]
 
     def depthwise(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> Scheduled:
-        """A convolution of each channel by itself."""
+        """A depthwise convolution."""
         target = _target(task)
         out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype, target=target)
         window = _shape(kernel)[2:] if layout == "NCHW" else _shape(kernel)[:2]
@@ -98,18 +98,18 @@ def _transposed(task: str, name: str) -> Callable[..., Scheduled]:
 
 def _dense(task: str) -> Callable[..., Scheduled]:
     def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
-        """A matrix product with constant weights, which lie with the units last."""
+        """A matmul with constant weights, whose last axis is the units."""
         units, features = _shape(weight)
-        right = te.placeholder((features, units), weight.dtype, name="weight")
+        rhs = te.placeholder((features, units), weight.dtype, name="weight")
         target = _target(task)
-        out = matmul_compute(data, right, None, dtype, False, False, target=target)
-        return _scheduled(target, out, [data, right], 2 * prod(_shape(out)) * features)
+        out = matmul_compute(data, rhs, None, dtype, False, False, target=target)
+        return _scheduled(target, out, [data, rhs], 2 * prod(_shape(out)) * features)
 
     return dense
 
 
 def matmul(a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool) -> Scheduled:
-    """A matrix product whose operands lie as they are."""
+    """A matmul of operands in their given layouts."""
     target = _target("matmul_default.gpu")
     out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[1 if transpose_b else 0])
@@ -118,7 +118,7 @@ def matmul(a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, trans
 def batch_matmul(
     a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> Scheduled:
-    """Products of matrices along the first dimension."""
+    """A batched matmul."""
     target = _target("batch_matmul.cuda")
     out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[2 if transpose_b else 1])

@@ -1,13 +1,13 @@
-"""Products of matrices on the tensor cores of NVIDIA GPUs, and convolutions as such products.
+"""Matmuls on the tensor cores of NVIDIA GPUs, and convolutions as implicit GEMM.
 
-A block of warps computes a tile of results. Strips of both operands come into shared memory by asynchronous copies,
-several steps ahead of their use; each warp loads fragments of them and multiplies them into accumulators, which hold
-its part of the tile as float32. On sm_90a four warps may multiply together, straight from shared memory: a warpgroup
-then stands wherever a warp does below. At the end the tile goes through shared memory, so that what follows element by
-element reads and writes rows. Where tiles are too few to occupy the machine, the sum is divided among blocks, and the
-parts are added up afterwards.
+A thread block computes a block tile of the output. Tiles of both operands come into shared memory by asynchronous
+copies, several pipeline stages ahead of their use; each warp loads fragments of them and multiplies them into
+accumulators, which hold its warp tile in fp32. On sm_90a four warps may multiply as one warpgroup, straight from shared
+memory: a warpgroup then takes the place of a warp in what follows. At the end the block tile goes through shared
+memory, so that the epilogue reads and writes whole rows. Where block tiles are too few to occupy the machine, k is
+split among blocks (split-k), and the partial sums are added afterwards.
 
-Halves (float16, bfloat16) are always multiplied so; float32 only where ``topi.allow_tf32`` of the PassContext is set.
+Half precision (fp16, bf16) is always multiplied so; fp32 only where ``topi.allow_tf32`` of the PassContext is set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
-from .gemm import Part, Places, Sizes
+from .gemm import AxisPiece, AxisRoles, Sizes
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 
 TAG = "gpu_tensor_cores"
 SUM_TAG = "gpu_tensor_cores_sum"
-# Results of a warp, and how many warps a block has along rows and columns.
+# Warp tiles (m, n), and how many warps a block has along m and n.
 TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
-STEPS = (64, 32, 16)
-# Of equal estimates the first is taken: two steps ahead forgive a memory that is slow for once.
+BLOCK_KS = (64, 32, 16)
+# Of equal estimates the first is taken: copying two block_k slices ahead tolerates a slow memory access.
 STAGES = (3, 4, 2)
-PARTS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
-# Bytes of one copy, and the least that are copied beside the program; numbers a thread holds that are less.
-COPY, LEAST_COPY, MOST_HELD = 16, 4, 32
-# Registers of a thread at most.
+SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
+# Bytes of one asynchronous copy, at most and at least. Narrower elements pass through registers, at most so many of a
+# thread.
+COPY_BYTES, MIN_COPY_BYTES, MAX_STAGED = 16, 4, 32
+# The most registers a thread may have.
 THREAD_REGISTERS = 255
 
 
@@ -62,173 +63,186 @@ def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
 
 
 class Operand(NamedTuple):
-    """How an operand lies in memory: whether its neighbours go along the sum, and how many of them one copy takes."""
+    """How an operand is laid out in memory: whether it is contiguous along k rather than along m or n, and how many
+    contiguous elements one copy takes."""
 
-    along: bool
-    lanes: int
+    k_contiguous: bool
+    vector_width: int
 
 
-def operand(read: Callable[..., Any], batch: Sequence[int], size: int, terms: int) -> Operand:
+def operand(read: Callable[..., Any], batch: Sequence[int], size: int, reduction: int) -> Operand:
+    """The memory layout of the operand ``read(*batch, k, i)`` for i below ``size`` and k below ``reduction``."""
     lead = [Var(f"b{i}", "int32") for i in range(len(batch))]
     k, i = Var("k", "int32"), Var("i", "int32")
     analyzer = Analyzer()
-    for var, extent in zip([*lead, k, i], [*batch, terms, size]):
+    for var, extent in zip([*lead, k, i], [*batch, reduction, size]):
         analyzer.bind(var, Range(min=const(0, "int32"), extent=const(extent, "int32")))
     value = _through_padding(read(*lead, k, i))
-    most = COPY // info(value.dtype).bytes
-    rows, columns = (_lanes(value, var, extent, most, analyzer) for var, extent in ((k, terms), (i, size)))
-    return Operand(rows >= columns, max(rows, columns))
+    most = COPY_BYTES // info(value.dtype).bytes
+    along_k, across_k = (_vector_width(value, *axis, most, analyzer) for axis in ((k, reduction), (i, size)))
+    return Operand(along_k >= across_k, max(along_k, across_k))
 
 
 def _through_padding(value: PrimExpr) -> PrimExpr:
-    """What is read, with the padding around it."""
+    """The load with the padding before it inlined."""
     while True:
-        made = value.producer.op if type(value) is ProducerLoad else None
-        if not isinstance(made, ComputeOp) or not (made.tag or "").endswith(",pad"):
+        op = value.producer.op if type(value) is ProducerLoad else None
+        if not isinstance(op, ComputeOp) or not (op.tag or "").endswith(",pad"):
             return value
-        value = substitute(made.body[0], {a.var: x for a, x in zip(made.axis, value.indices)})
+        value = substitute(op.body[0], {a.var: x for a, x in zip(op.axis, value.indices)})
 
 
-def _lanes(value: PrimExpr, var: Var, extent: int, most: int, analyzer: Analyzer) -> int:
-    """How many neighbours along ``var`` lie side by side, aligned, and are all there or all not."""
+def _vector_width(value: PrimExpr, var: Var, extent: int, most: int, analyzer: Analyzer) -> int:
+    """How many elements along ``var`` are contiguous and aligned, and all inside or all outside of the padding."""
     for lanes in (x for x in (8, 4, 2) if x <= most and extent % x == 0):
         group, lane = Var("group", "int32"), Var("lane", "int32")
         analyzer.bind(group, Range(min=const(0, "int32"), extent=const(extent // lanes, "int32")))
         analyzer.bind(lane, Range(min=const(0, "int32"), extent=const(lanes, "int32")))
-        if _runs(substitute(value, {var: group * lanes + lane}), lane, lanes, analyzer):
+        if _is_contiguous(substitute(value, {var: group * lanes + lane}), lane, lanes, analyzer):
             return lanes
     return 1
 
 
-def _runs(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
+def _is_contiguous(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
     if access.is_choosing(value):
         condition = analyzer.simplify(value.args[0])
-        return not any(n is lane for n in post_order(condition)) and _runs(value.args[1], lane, lanes, analyzer)
+        if any(n is lane for n in post_order(condition)):
+            return False
+        return _is_contiguous(value.args[1], lane, lanes, analyzer)
     if type(value) is not ProducerLoad:
         return False
-    place: Any = const(0, "int32")
+    offset: Any = const(0, "int32")
     for index, size in zip(value.indices, value.producer.shape):
-        place = place * size + index
-    place = analyzer.simplify(place)
-    if access.stride_along(place, lane) != 1:
+        offset = offset * size + index
+    offset = analyzer.simplify(offset)
+    if access.stride_along(offset, lane) != 1:
         return False
-    start = analyzer.modular_set(analyzer.simplify(substitute(place, {lane: const(0, "int32")})))
+    start = analyzer.modular_set(analyzer.simplify(substitute(offset, {lane: const(0, "int32")})))
     return start.coeff % lanes == 0 and start.base % lanes == 0
 
 
-def product(
-    left: Callable[..., Any], right: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
-    name: str, places: Places | None, machine: Machine, workload: tuple[Any, ...] | None = None,
+def matmul(
+    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """As ``gemm.product``; sums are float32."""
-    rows, columns, terms = sizes
-    sides = operand(left, batch, rows, terms), operand(right, batch, columns, terms)
-    dtype = left(*[0] * (len(batch) + 2)).dtype
+    """Like ``gemm.matmul``; the accumulators are fp32."""
+    m, n, reduction = sizes
+    operands = operand(lhs, batch, m, reduction), operand(rhs, batch, n, reduction)
+    dtype = lhs(*[0] * (len(batch) + 2)).dtype
     count = 1
     for d in batch:
         count *= d
-    # Records of float32 are of products that are exact.
+    # Tuning records of fp32 are of matmuls in fp32, not in tf32.
     workload = None if dtype == "float32" else workload
     known = Sizes(count, *sizes, info(dtype).bytes)
     config = tuned.configuration(TEMPLATE, known, machine, workload)
-    parts = config["parts"]
+    split_k = config["split_k"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
-    whole = [-(-n // block) * block for n, block in zip(sizes, (*blocks, config["step"] * parts))]
-    lies = _IN_BLOCKS if config.get("warpgroup") else _IN_ROWS
+    padded = [-(-size // block) * block for size, block in zip(sizes, (*blocks, config["block_k"] * split_k))]
+    layout = _WARPGROUP_LAYOUT if config.get("warpgroup") else _ROW_LAYOUT
 
-    def strips(read: Callable[..., Any], side: Operand, size: int, padded: int, word: str) -> Tensor:
+    def zero_padded(read: Callable[..., Any], side: Operand, size: int, full: int, word: str) -> Tensor:
         def body(*at):
-            lead, (i, k) = at[: len(batch)], lies.element(side.along, at[len(batch) :], dtype)
+            lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
             value = read(*lead, k, i)
-            inside = [below(x, n, side.lanes if (x is k) == side.along else 1)
-                      for x, n, all_of in ((k, terms, whole[2]), (i, size, padded)) if n != all_of]
+            inside = [below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
+                      for x, limit, end in ((k, reduction, padded[2]), (i, size, full)) if limit != end]
             return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
 
-        shape = lies.shape(side.along, padded, whole[2], dtype)
+        shape = layout.shape(side.k_contiguous, full, padded[2], dtype)
         return te.compute((*batch, *shape), body, name=f"{name}_{word}", tag=f"{TAG},step")
 
-    a = strips(left, sides[0], rows, whole[0], "left")
-    b = strips(right, sides[1], columns, whole[1], "right")
-    share = whole[2] // parts
+    a = zero_padded(lhs, operands[0], m, padded[0], "left")
+    b = zero_padded(rhs, operands[1], n, padded[1], "right")
+    share = padded[2] // split_k
     r = te.reduce_axis((0, share), name="k")
 
-    def term(lead, k, i, j):
-        x = a(*lead, *lies.place(sides[0].along, i, k, dtype))
-        y = b(*lead, *lies.place(sides[1].along, j, k, dtype))
-        return te.sum(x.astype(fragments.SUM) * y.astype(fragments.SUM), axis=r)
+    def inner_product(lead, k, i, j):
+        x = a(*lead, *layout.index(operands[0].k_contiguous, i, k, dtype))
+        y = b(*lead, *layout.index(operands[1].k_contiguous, j, k, dtype))
+        return te.sum(x.astype(fragments.ACCUMULATOR) * y.astype(fragments.ACCUMULATOR), axis=r)
 
-    attrs = {"places": places, "config": {**config, "dtype": dtype}, "sides": sides}
+    attrs = {"axis_roles": axis_roles, "config": {**config, "dtype": dtype}, "operands": operands}
     if workload is not None:
         attrs["workload"] = workload
-    shape = (*batch, *whole[:2])
-    if parts == 1:
-        return te.compute(shape, lambda *at: term(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG, attrs=attrs)
-    partial = te.compute((parts, *shape), lambda p, *at: term(at[:-2], p * share + r, *at[-2:]),
+    shape = (*batch, *padded[:2])
+    if split_k == 1:
+        return te.compute(shape, lambda *at: inner_product(at[:-2], r, *at[-2:]), name=f"{name}_product", tag=TAG,
+                          attrs=attrs)
+    partial = te.compute((split_k, *shape), lambda p, *at: inner_product(at[:-2], p * share + r, *at[-2:]),
                          name=f"{name}_part", tag=TAG, attrs=attrs)
-    p = te.reduce_axis((0, parts), name="p")
+    p = te.reduce_axis((0, split_k), name="p")
     return te.compute(shape, lambda *at: te.sum(partial(p, *at), axis=p), name=f"{name}_product", tag=SUM_TAG,
-                      attrs={"places": places, "config": config})
+                      attrs={"axis_roles": axis_roles, "config": config})
 
 
 class Layout(NamedTuple):
-    """How strips lie: their shape, where a term of a row is, and the row and the term of a place."""
+    """How an operand tile is laid out in shared memory: its shape, the index of element (i, k), and (i, k) of an index;
+    i is along m or n."""
 
     shape: Callable[..., tuple[int, ...]]
-    place: Callable[..., tuple[Any, ...]]
-    element: Callable[..., tuple[Any, Any]]
+    index: Callable[..., tuple[Any, ...]]
+    coordinates: Callable[..., tuple[Any, Any]]
 
 
-def _turned(along: bool, pair: Sequence[Any], *_: Any) -> tuple[Any, ...]:
-    return tuple(pair) if along else tuple(pair[::-1])
+def _k_last(k_contiguous: bool, pair: Sequence[Any], *_: Any) -> tuple[Any, ...]:
+    """The pair (i, k), or (k, i) where k is not contiguous; its own inverse."""
+    return tuple(pair) if k_contiguous else tuple(pair[::-1])
 
 
-_IN_ROWS = Layout(lambda along, *pair: _turned(along, pair[:2]), lambda along, *pair: _turned(along, pair[:2]), _turned)
-_IN_BLOCKS = Layout(warpgroup.shape, warpgroup.place, warpgroup.element)
+def _row_index(k_contiguous: bool, *pair: Any) -> tuple[Any, ...]:
+    return _k_last(k_contiguous, pair[:2])
+
+
+_ROW_LAYOUT = Layout(_row_index, _row_index, _k_last)
+_WARPGROUP_LAYOUT = Layout(warpgroup.shape, warpgroup.index, warpgroup.coordinates)
 
 
 def below(x: Any, limit: int, lanes: int) -> PrimExpr:
-    """x < limit, the same for all lanes of a copy."""
+    """``x < limit``, written so that it is the same for all lanes of a copy."""
     return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
 
 
-# What may be chosen
+# The space
 
 
 def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
-    """The choices of warps, and of warpgroups where there are any."""
-    k = max(sizes.terms, STEPS[-1])
+    """The spaces of kernels with warps, and of those with warpgroups where the machine has any."""
+    k = max(sizes.k, BLOCK_KS[-1])
     table: dict[str, list] = {
         "tile": list(TILES),
         "warps": [w for w in WARPS if w[0] * w[1] * machine.warp <= machine.max_threads],
-        "step": [s for s in STEPS if s <= k and s * sizes.bytes <= 128],
+        "block_k": [x for x in BLOCK_KS if x <= k and x * sizes.element_bytes <= 128],
         "stages": list(STAGES),
-        "parts": [p for p in PARTS if p * STEPS[-1] <= k],
+        "split_k": [x for x in SPLIT_KS if x * BLOCK_KS[-1] <= k],
     }
-    if not machine.has_warpgroups or sizes.bytes != 2 or min(sizes.rows, sizes.columns) < warpgroup.FEWEST:
+    if not machine.has_warpgroups or sizes.element_bytes != 2 or min(sizes.m, sizes.n) < warpgroup.MIN_GROUP_TILE:
         return [table]
-    step = warpgroup.ROW // sizes.bytes
+    block_k = warpgroup.ROW_BYTES // sizes.element_bytes
     groups = {
         "warpgroup": [True],
         "tile": list(warpgroup.TILES),
         "warps": list(warpgroup.COUNTS),
-        "step": [step],
+        "block_k": [block_k],
         "stages": list(warpgroup.STAGES),
-        "parts": [p for p in PARTS if p == 1 or p * step <= k],
+        "split_k": [x for x in SPLIT_KS if x == 1 or x * block_k <= k],
     }
     return [table, groups]
 
 
 def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
-    """Of the strips, or of the tile of results that takes their place."""
+    """Shared memory of the operand tiles, or of the output tile that reuses it."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     if config.get("warpgroup"):
-        return max(warpgroup.strip_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
-    gap = 32 // sizes.bytes
-    strips = config["stages"] * sum(max((x + gap) * config["step"], x * (config["step"] + gap)) for x in (bm, bn))
-    return max(strips * sizes.bytes, bm * (bn + 32) * 4)
+        return max(warpgroup.operand_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
+    gap = 32 // sizes.element_bytes
+    block_k = config["block_k"]
+    elements = sum(max((x + gap) * block_k, x * (block_k + gap)) for x in (bm, bn))
+    return max(config["stages"] * elements * sizes.element_bytes, bm * (bn + 32) * 4)
 
 
 def registers(config: dict[str, Any], machine: Machine) -> int:
+    """Estimated registers of a thread."""
     tm, tn = config["tile"]
     if config.get("warpgroup"):
         return tm * tn // warpgroup.THREADS + machine.cost.tensor_core.other_registers
@@ -236,7 +250,7 @@ def registers(config: dict[str, Any], machine: Machine) -> int:
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-    """Whether tile, warps and stages are those of warps, or those of warpgroups as asked."""
+    """Whether tile, warps and stages are all of the space of warps, or all of that of warpgroups."""
     (wm, wn), tile, stages = config["warps"], config["tile"], config["stages"]
     if not config.get("warpgroup"):
         return tile in TILES and (wm, wn) in WARPS and stages in STAGES
@@ -244,45 +258,48 @@ def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
         return False
     threads = wm * wn * warpgroup.THREADS
     fits = threads <= machine.max_threads and registers(config, machine) * threads <= warpgroup.REGISTERS
-    return fits and config["step"] * sizes.bytes == warpgroup.ROW and stages in warpgroup.STAGES
+    return fits and config["block_k"] * sizes.element_bytes == warpgroup.ROW_BYTES and stages in warpgroup.STAGES
 
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     """Cycles until the last block is done."""
     cost = machine.cost.tensor_core
-    (tm, tn), (wm, wn), step, stages, parts = (config[x] for x in ("tile", "warps", "step", "stages", "parts"))
+    (tm, tn), (wm, wn), block_k = (config[x] for x in ("tile", "warps", "block_k"))
+    stages, split_k = config["stages"], config["split_k"]
     by_group = bool(config.get("warpgroup"))
     bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
-    blocks = sizes.batch * -(-sizes.rows // bm) * -(-sizes.columns // bn) * parts
+    blocks = sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k
     used = -(-registers(config, machine) // 8) * 8 * warps * machine.warp
     fit = min(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
     fit = max(min(fit, machine.multiprocessor_threads // (warps * machine.warp)), 1)
-    rate = (cost.group_multiplies_per_cycle if by_group else cost.multiplies_per_cycle) * 2 / sizes.bytes
-    strips = (bm + bn) * step * sizes.bytes
-    # Elements of both operands that the units read in a step, for each of its terms.
+    rate = (cost.group_multiplies_per_cycle if by_group else cost.multiplies_per_cycle) * 2 / sizes.element_bytes
+    tile_bytes = (bm + bn) * block_k * sizes.element_bytes
+    # Elements of both operands that the tensor cores read from shared memory for each k.
     read = wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn)
-    # Busy cycles of a step of one block, and how long it takes when it is alone.
-    fetch = strips / (cost.group_fetch_bytes_per_cycle if by_group else cost.fetch_bytes_per_cycle)
-    busy = max(bm * bn * step / rate, (read * step * sizes.bytes + strips) / cost.shared_bytes_per_cycle, fetch)
+    # Cycles in which one block_k slice of a block keeps the units busy, and how long it takes when the block is alone.
+    fetch = tile_bytes / (cost.group_fetch_bytes_per_cycle if by_group else cost.fetch_bytes_per_cycle)
+    multiply = bm * bn * block_k / rate
+    shared = (read * block_k * sizes.element_bytes + tile_bytes) / cost.shared_bytes_per_cycle
+    busy = max(multiply, shared, fetch)
     if by_group:
-        # Products stand still while groups wait for each other, ask for the next strips and begin again.
+        # The tensor cores are idle while warpgroups wait for each other, issue the next copies and begin again.
         pause = cost.group_step_cycles * (2 + wm * wn)
-        alone = max(pause + bm * bn * step / rate, cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
+        alone = max(pause + multiply, cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
     else:
-        products = tm * tn * step / (rate / 4) * -(-warps // 4)
-        loads = cost.step_cycles + step * sizes.bytes / 32 * cost.fragment_load_cycles
-        alone = max(loads + products, cost.memory_latency_cycles / (stages - 1), busy)
+        multiplies = tm * tn * block_k / (rate / 4) * -(-warps // 4)
+        loads = cost.step_cycles + block_k * sizes.element_bytes / 32 * cost.fragment_load_cycles
+        alone = max(loads + multiplies, cost.memory_latency_cycles / (stages - 1), busy)
     ends = cost.block_cycles + bm * bn * 12 / cost.shared_bytes_per_cycle
-    steps = -(-sizes.terms // (step * parts))
+    steps = -(-sizes.k // (block_k * split_k))
     rounds, rest = divmod(blocks, machine.multiprocessors * fit)
-    # What a block waits for is hidden behind the others' work: wholly by warpgroups, which work beside the program.
-    together = max if by_group else math.hypot
-    cycles = rounds * (together(busy * fit, alone) * steps + ends)
+    # The latency of a block is hidden behind the work of the others: entirely where warpgroups multiply asynchronously.
+    overlap = max if by_group else math.hypot
+    cycles = rounds * (overlap(busy * fit, alone) * steps + ends)
     if rest:
-        cycles += together(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
-    if parts > 1:
-        # Parts are written and read again.
-        moved = 2 * parts * sizes.batch * sizes.rows * sizes.columns * 4
+        cycles += overlap(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
+    if split_k > 1:
+        # Partial sums are written and read again.
+        moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
         cycles += cost.launch_cycles + moved / cost.partial_bytes_per_cycle
     return cycles
 
@@ -291,10 +308,10 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
 
 
 class Threads(NamedTuple):
-    """The threads of a block: warps along rows, warps along columns, and the threads of a warp."""
+    """The threads of a block: warps along m, warps along n, and the lanes of a warp."""
 
-    rows: IterVar
-    columns: IterVar
+    warps_m: IterVar
+    warps_n: IterVar
     lanes: IterVar
     counts: tuple[int, int, int]
 
@@ -308,8 +325,8 @@ def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, ro
     host.bind(column, te.thread_axis(f"blockIdx.{column_tag}"))
 
 
-def _whole_tiles(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:
-    """Sums go to memory as they are."""
+def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:
+    """Store the accumulators to memory as they are; the loop around what a warp does."""
     *batch, i, j = stage.op.axis
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     row, i = stage.split(i, factor=bm)
@@ -321,7 +338,7 @@ def _whole_tiles(stage: Stage, config: dict[str, Any], threads: Threads) -> Iter
 
 
 def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threads: Threads) -> IterVar:
-    """Divide a tile among warps, which store their fragments; the loop around what a warp does."""
+    """Divide a block tile among warps, which store their fragments; the loop around what a warp does."""
     (tm, tn), (i, j) = config["tile"], axes
     by_group = bool(config.get("warpgroup"))
     sides = (tm, tn) if by_group else (fragments.SIDE, fragments.SIDE)
@@ -330,8 +347,8 @@ def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threa
     io, ii = stage.split(i, factor=sides[0])
     jo, ji = stage.split(j, factor=sides[1])
     stage.reorder(wi, wj, io, jo, ii, ji)
-    stage.bind(wi, threads.rows)
-    stage.bind(wj, threads.columns)
+    stage.bind(wi, threads.warps_m)
+    stage.bind(wj, threads.warps_n)
     stage.unroll(io)
     stage.unroll(jo)
     dtype = config["dtype"]
@@ -339,13 +356,13 @@ def _warp_tiles(stage: Stage, axes: list[IterVar], config: dict[str, Any], threa
     return wj
 
 
-def _elements(
-    planner: Planner, stage: Stage, host: Stage, places: Places, config: dict[str, Any], threads: Threads
+def _epilogue(
+    planner: Planner, stage: Stage, host: Stage, axis_roles: AxisRoles, config: dict[str, Any], threads: Threads
 ) -> IterVar:
-    """Divide what follows the product among blocks, and a block's tile among its threads; the loop around a tile."""
+    """Divide the epilogue among blocks, and a block tile among its threads; the loop around a block tile."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
-    lanes = _host_lanes(planner, host, places["columns"])
-    batch, rows, columns = gemm.loops_of(host, places)
+    lanes = _epilogue_vector_width(planner, host, axis_roles["n"])
+    batch, rows, columns = gemm.loops_of(host, axis_roles)
     host.reorder(*batch, *rows, *columns)
     row, column = host.fuse(*rows), host.fuse(*columns)
     column, lane = host.split(column, factor=lanes)
@@ -353,138 +370,141 @@ def _elements(
     column_block, column = host.split(column, factor=bn // lanes)
     host.reorder(*batch, row_block, column_block, row, column, lane)
     _blocks(host, batch, row_block, column_block, access.extent_of(stage.op.axis[-2]) or 1, bm)
-    # A matrix smaller than the tile leaves fewer elements to a block.
-    within = min(bm, gemm.extent_at(host.op, places["rows"]))
-    across = min(bn // lanes, -(-gemm.extent_at(host.op, places["columns"]) // lanes))
-    _spread(host, host.fuse(row, column), threads, within * across)
+    # A matrix smaller than the block tile leaves fewer elements to a block.
+    within = min(bm, gemm.extent_of_role(host.op, axis_roles["m"]))
+    across = min(bn // lanes, -(-gemm.extent_of_role(host.op, axis_roles["n"]) // lanes))
+    _distribute(host, host.fuse(row, column), threads, within * across)
     host.vectorize(lane)
     return column_block
 
 
-def _spread(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
-    """Carry a loop of ``count`` iterations by the threads of a block, neighbours by neighbours. As many threads take
-    part as divide the loop: one that is split unevenly would reach past the tile."""
-    for thread, n in zip((threads.lanes, threads.columns, threads.rows), reversed(threads.counts)):
-        part = max(d for d in range(1, n + 1) if count % d == 0)
-        axis, inner = stage.split(axis, factor=part)
+def _distribute(stage: Stage, axis: IterVar, threads: Threads, count: int) -> None:
+    """Bind a loop of ``count`` iterations to the threads of a block, neighbouring iterations to neighbouring threads.
+    Only as many threads as divide the loop take part: an uneven split would reach past the tile."""
+    for thread, n in zip((threads.lanes, threads.warps_n, threads.warps_m), reversed(threads.counts)):
+        used = max(d for d in range(1, n + 1) if count % d == 0)
+        axis, inner = stage.split(axis, factor=used)
         stage.bind(inner, thread)
-        count //= part
+        count //= used
     if count > 4 and count % 4 == 0:
         _, axis = stage.split(axis, factor=4)
     stage.unroll(axis)
 
 
-def _host_lanes(planner: Planner, host: Stage, columns: tuple[int | Part, ...]) -> int:
-    """Elements a thread takes at once: they lie side by side in the result and in what is read with it."""
-    op, last = planner.plain_op(host.op), columns[-1]
-    is_part = isinstance(last, Part)
-    extent = last.size if is_part else access.extent_of(host.op.axis[last])
-    if (last.axis if is_part else last) != len(host.op.axis) - 1 or extent is None or host.op.num_outputs != 1:
+def _epilogue_vector_width(planner: Planner, host: Stage, n_role: tuple[int | AxisPiece, ...]) -> int:
+    """Elements a thread of the epilogue takes as one vector: contiguous in the output and in what is read with it."""
+    op, last = planner.plain_op(host.op), n_role[-1]
+    is_piece = isinstance(last, AxisPiece)
+    extent = last.size if is_piece else access.extent_of(host.op.axis[last])
+    if (last.axis if is_piece else last) != len(host.op.axis) - 1 or extent is None or host.op.num_outputs != 1:
         return 1
-    loads = [x for x in access.loads(op.body) if "sides" not in (x.producer.op.attrs or {})]
+    loads = [x for x in access.loads(op.body) if "operands" not in (x.producer.op.attrs or {})]
     if any(access.is_choosing(n) for b in op.body for n in post_order(b)):
         return 1
     if any(access.runs_along(x, op.axis[-1].var) == "far" for x in loads):
         return 1
     kinds = [op.body[0].dtype, *(x.dtype for x in loads)]
-    lanes = min(COPY // max(info(kind).bytes, 1) for kind in kinds)
+    lanes = min(COPY_BYTES // max(info(kind).bytes, 1) for kind in kinds)
     while extent % lanes:
         lanes //= 2
     return 1 if "bool" in kinds else min(lanes, 8)
 
 
-def _multiply(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
-    """The loop over the sum: strips for several steps ahead, fragments, products."""
-    config, sides = attrs["config"], attrs["sides"]
-    dtype, step = config["dtype"], config["step"]
-    terms = fragments.TERMS[dtype]
+def _main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
+    """The loop over k: copies several pipeline stages ahead, loads of fragments, multiplications."""
+    config, operands = attrs["config"], attrs["operands"]
+    dtype, block_k = config["dtype"], config["block_k"]
+    depth = fragments.K[dtype]
     *lead, i, j = sums.op.axis
     (k,) = sums.op.reduce_axis
-    operands = list(sums.op.input_tensors)
+    tensors = list(sums.op.input_tensors)
     io, ii = sums.split(i, factor=fragments.SIDE)
     jo, ji = sums.split(j, factor=fragments.SIDE)
-    ko, ki = sums.split(k, factor=step)
-    ki, kk = sums.split(ki, factor=terms)
+    ko, ki = sums.split(k, factor=block_k)
+    ki, kk = sums.split(ki, factor=depth)
     sums.reorder(ko, ki, *lead, io, jo, ii, ji, kk)
     for axis in (ki, io, jo):
         sums.unroll(axis)
-    sums.tensorize(ii, fragments.multiply(sides[0].along, sides[1].along, dtype))
-    for tensor, side, use, tile, warps in zip(operands, sides, "ab", config["tile"], config["warps"]):
+    sums.tensorize(ii, fragments.multiply(operands[0].k_contiguous, operands[1].k_contiguous, dtype))
+    for tensor, side, use, tile, warps in zip(tensors, operands, "ab", config["tile"], config["warps"]):
         held = s[s.cache_read(tensor, f"wmma.matrix_{use}", [sums.op.output(0)])]
         held.compute_at(sums, ki)
         *_, r, c = held.op.axis
-        ro, ri = held.split(r, factor=fragments.SIDE if side.along else terms)
-        co, ci = held.split(c, factor=terms if side.along else fragments.SIDE)
+        ro, ri = held.split(r, factor=fragments.SIDE if side.k_contiguous else depth)
+        co, ci = held.split(c, factor=depth if side.k_contiguous else fragments.SIDE)
         held.reorder(ro, co, ri, ci)
         held.unroll(ro)
         held.unroll(co)
-        held.tensorize(ri, fragments.load(use, side.along, dtype))
-        if not (side.lanes * info(dtype).bytes < LEAST_COPY and _fetch_narrow(s, tensor, threads, tile * warps, step)):
-            _fetch(s[tensor], side, threads, tile * warps * step)
+        held.tensorize(ri, fragments.load(use, side.k_contiguous, dtype))
+        narrow = side.vector_width * info(dtype).bytes < MIN_COPY_BYTES
+        if not (narrow and _copy_through_registers(s, tensor, threads, tile * warps, block_k)):
+            _copy_to_shared(s[tensor], side, threads, tile * warps * block_k)
         s[tensor].compute_at(sums, ko)
         s[tensor].double_buffer(config["stages"])
 
 
-def _multiply_by_group(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
-    """The loop over the sum: strips for several steps ahead, and products of a whole step."""
-    config, sides = attrs["config"], attrs["sides"]
+def _warpgroup_main_loop(s: Schedule, sums: Stage, attrs: dict[str, Any], threads: Threads) -> None:
+    """The loop over k: copies several pipeline stages ahead, and the multiplications of a whole block_k slice."""
+    config, operands = attrs["config"], attrs["operands"]
     *lead, i, j = sums.op.axis
     (k,) = sums.op.reduce_axis
-    operands = list(sums.op.input_tensors)
-    ko, kk = sums.split(k, factor=config["step"])
+    tensors = list(sums.op.input_tensors)
+    ko, kk = sums.split(k, factor=config["block_k"])
     sums.reorder(ko, *lead, i, j, kk)
-    sums.tensorize(i, warpgroup.multiply(config["tile"], sides[0].along, sides[1].along, config["dtype"]))
-    for tensor, side, tile, groups in zip(operands, sides, config["tile"], config["warps"]):
-        strip = s[tensor]
-        strip.set_scope("shared.dyn")
-        *rows, c = strip.op.axis
-        co, lanes = strip.split(c, factor=side.lanes)
-        strip.vectorize(lanes)
-        _spread(strip, strip.fuse(*rows, co), threads, tile * groups * config["step"] // side.lanes)
-        strip.compute_at(sums, ko)
-        strip.double_buffer(config["stages"])
+    lhs, rhs = operands
+    sums.tensorize(i, warpgroup.multiply(config["tile"], lhs.k_contiguous, rhs.k_contiguous, config["dtype"]))
+    for tensor, side, tile, groups in zip(tensors, operands, config["tile"], config["warps"]):
+        copy = s[tensor]
+        copy.set_scope("shared.dyn")
+        *lead, c = copy.op.axis
+        co, lanes = copy.split(c, factor=side.vector_width)
+        copy.vectorize(lanes)
+        _distribute(copy, copy.fuse(*lead, co), threads, tile * groups * config["block_k"] // side.vector_width)
+        copy.compute_at(sums, ko)
+        copy.double_buffer(config["stages"])
 
 
-def _fetch_narrow(s: Schedule, tensor: Tensor, threads: Threads, rows: int, step: int) -> bool:
-    """As ``_fetch`` where numbers are too narrow for copies beside the program: a thread first asks for all it brings,
-    then stores it, and so waits once. Says whether that goes with the threads there are, and into registers."""
-    strip, count = s[tensor], math.prod(threads.counts)
-    if count % step or rows % (count // step) or rows * step // count > MOST_HELD:
+def _copy_through_registers(s: Schedule, tensor: Tensor, threads: Threads, rows: int, block_k: int) -> bool:
+    """Like ``_copy_to_shared`` where vectors are too narrow for asynchronous copies: a thread first loads all its
+    elements into registers, then stores them, and so waits once. Says whether the threads divide the tile evenly and
+    the elements fit the registers; nothing is scheduled otherwise."""
+    copy, count = s[tensor], math.prod(threads.counts)
+    if count % block_k or rows % (count // block_k) or rows * block_k // count > MAX_STAGED:
         return False
-    strip.set_scope("shared.dyn")
+    copy.set_scope("shared.dyn")
     held = s[s.cache_write(tensor, "local")]
-    *lead, r, c = strip.op.axis
-    strip.storage_align(r, 16, 8)
-    r, turn = strip.split(r, factor=rows * step // count)
-    strip.reorder(*lead, r, c, turn)
-    axis, last = strip.split(strip.fuse(*lead, r, c), factor=threads.counts[2])
-    strip.bind(last, threads.lanes)
-    for thread, n in ((threads.columns, threads.counts[1]), (threads.rows, threads.counts[0])):
-        axis, inner = strip.split(axis, factor=n)
-        strip.bind(inner, thread)
-    strip.unroll(turn)
-    held.compute_at(strip, last)
+    *lead, r, c = copy.op.axis
+    copy.storage_align(r, 16, 8)
+    r, turn = copy.split(r, factor=rows * block_k // count)
+    copy.reorder(*lead, r, c, turn)
+    axis, last = copy.split(copy.fuse(*lead, r, c), factor=threads.counts[2])
+    copy.bind(last, threads.lanes)
+    for thread, n in ((threads.warps_n, threads.counts[1]), (threads.warps_m, threads.counts[0])):
+        axis, inner = copy.split(axis, factor=n)
+        copy.bind(inner, thread)
+    copy.unroll(turn)
+    held.compute_at(copy, last)
     for axis in held.op.axis:
         held.unroll(axis)
     return True
 
 
-def _fetch(strip: Stage, side: Operand, threads: Threads, elements: int) -> None:
-    """Bring a strip into shared memory by all threads of the block. A gap of 16 bytes between its rows keeps the eight
-    rows that ldmatrix reads at once in different banks."""
-    strip.set_scope("shared.dyn")
-    *lead, r, c = strip.op.axis
-    if info(strip.op.output(0).dtype).bytes == 2:
-        strip.storage_align(r, 16, 8)
+def _copy_to_shared(copy: Stage, side: Operand, threads: Threads, elements: int) -> None:
+    """Copy an operand tile into shared memory by all threads of the block. Padding rows by 16 bytes keeps the eight
+    rows that one ldmatrix reads in different banks."""
+    copy.set_scope("shared.dyn")
+    *lead, r, c = copy.op.axis
+    if info(copy.op.output(0).dtype).bytes == 2:
+        copy.storage_align(r, 16, 8)
     else:
-        strip.storage_align(r, *((8, 4) if side.along else (32, 8)))
-    co, lanes = strip.split(c, factor=side.lanes)
-    strip.vectorize(lanes)
-    _spread(strip, strip.fuse(*lead, r, co), threads, elements // side.lanes)
+        copy.storage_align(r, *((8, 4) if side.k_contiguous else (32, 8)))
+    co, lanes = copy.split(c, factor=side.vector_width)
+    copy.vectorize(lanes)
+    _distribute(copy, copy.fuse(*lead, r, co), threads, elements // side.vector_width)
 
 
 class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
-    """A matmul on tensor cores, and the sum of its parts."""
+    """A matmul on tensor cores, and the reduction of its split-k."""
 
     tags = (TAG, SUM_TAG)
 
@@ -492,62 +512,63 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
         return gemm.tile_consumer(planner, stage, plain)
 
     def space(self, sizes: Sizes, machine: Machine) -> dict[str, list]:
-        """The tile of a warp and the warps of a block, terms fetched at a time and how many of them, parts of the sum;
-        and those of warpgroups where there are any."""
-        own, *others = _tables(sizes, machine)
+        """The warp tile and the warps of a block, block_k, pipeline stages and split_k; and those of warpgroups where
+        the machine has any."""
+        table, *others = _tables(sizes, machine)
         for other in others:
-            own = {name: list(dict.fromkeys([*other[name], *own.get(name, [False])])) for name in other}
-        return own
+            table = {name: list(dict.fromkeys([*other[name], *table.get(name, [False])])) for name in other}
+        return table
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether the strips fit the shared memory, the grid is not too large, and parts are not mostly filling."""
-        step, parts = config["step"], config["parts"]
-        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * parts > MAX_GRID_BLOCKS:
+        """Whether the operand tiles fit the shared memory, the grid is not too large, and split-k does not mostly sum
+        padding."""
+        block_k, split_k = config["block_k"], config["split_k"]
+        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * split_k > MAX_GRID_BLOCKS:
             return False
         if registers(config, machine) > THREAD_REGISTERS or not _is_known(sizes, machine, config):
             return False
-        steps = -(-sizes.terms // (step * parts))
+        steps = -(-sizes.k // (block_k * split_k))
         if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):
             return False
-        return parts == 1 or steps * step * parts <= sizes.terms * 5 // 4
+        return split_k == 1 or steps * block_k * split_k <= sizes.k * 5 // 4
 
     def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
         return _cost(sizes, config, machine)
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
-        """The pick without measuring: the fewest cycles by estimate."""
+        """The analytic choice: the fewest estimated cycles."""
         picks = [tuned.cheapest(table, lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
                  for table in _tables(sizes, machine)]
         best = min(picks, key=lambda c: _cost(sizes, c, machine))
         return best if len(picks) == 1 else {"warpgroup": False, **best}
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:
-        """Blocks, warps, strips and fragments; what follows element by element is done on the tile."""
+        """Block and warp tiles, copies to shared memory and fragments; the epilogue on the block tile."""
         s = planner.s
         if stage.op.tag == SUM_TAG:
-            gemm.sum_parts(planner, stage, consumer)
+            gemm.reduce_split_k(planner, stage, consumer)
             return
         attrs = stage.op.attrs
-        config, places = attrs["config"], attrs["places"]
+        config, axis_roles = attrs["config"], attrs["axis_roles"]
         counts = (*config["warps"], warpgroup.THREADS if config.get("warpgroup") else planner.machine.warp)
-        rows, columns, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
-        threads = Threads(rows, columns, lanes, counts)
+        warps_m, warps_n, lanes = (te.thread_axis((0, n), f"threadIdx.{x}") for x, n in zip("zyx", counts))
+        threads = Threads(warps_m, warps_n, lanes, counts)
         sums = s[s.cache_write(stage.op.output(0), "wmma.accumulator")]
         planner.placed.update((stage, sums))
         for axis, tile, warps in zip(stage.op.axis[-2:], config["tile"], config["warps"]):
             stage.align_bounds(axis, tile * warps)
         if consumer is None:
-            warp = _whole_tiles(stage, config, threads)
+            warp = _without_epilogue(stage, config, threads)
         else:
             planner.placed.add(consumer)
-            stage.compute_at(consumer, _elements(planner, stage, consumer, places, config, threads))
+            stage.compute_at(consumer, _epilogue(planner, stage, consumer, axis_roles, config, threads))
             stage.set_scope("shared.dyn")
-            # Rows of neighbouring threads are in different banks.
+            # The rows that neighbouring threads store are in different banks.
             stage.storage_align(stage.op.axis[-2], 32, 8)
             warp = _warp_tiles(stage, list(stage.op.axis[-2:]), config, threads)
         sums.compute_at(stage, warp)
         planner.placed.update(s[t] for t in sums.op.input_tensors)
-        (_multiply_by_group if config.get("warpgroup") else _multiply)(s, sums, attrs, threads)
+        (_warpgroup_main_loop if config.get("warpgroup") else _main_loop)(s, sums, attrs, threads)
 
 
 TEMPLATE = TensorCores()

@@ -1,7 +1,7 @@
-"""Operations on a GPU that read an input across its memory: transpositions, and what is done with transposed data.
+"""Operations on a GPU that read an input with a transposed layout: transposes, and elementwise operations on them.
 
-A block reads a square of the input along its rows into shared memory and writes it along the rows of the result, so
-that neighbouring threads read and write neighbours.
+A block copies a square tile of the input along its rows into shared memory and writes it along the rows of the output,
+so that both the loads and the stores of neighbouring threads are contiguous.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from .. import access
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
 
-# The side of a square, and the rows of it that threads read at once.
+# The side of a square tile, and the rows of it that the threads of a block read at a time.
 SIDE, ROWS = 32, 8
-# Dimensions shorter than this fill too little of a square.
-SHORT = 16
-# Squares below which caches do as well.
-FEW_SQUARES = 4
+# Axes shorter than this fill too little of a tile.
+MIN_EXTENT = 16
+# Below this number of tiles caches serve as well.
+MIN_TILES = 4
 
 
-class Across(NamedTuple):
-    """A tensor that is read across its memory: which axis of the reader runs along it, and which of its dimensions the
-    reader's last axis runs along."""
+class TransposedRead(NamedTuple):
+    """A tensor that is read with a transposed layout: the axis of the reader along which it is contiguous, and the
+    dimension of the tensor that the reader's last axis runs along."""
 
     tensor: Tensor
-    along: int
+    contiguous_axis: int
     dimension: int
 
 
 def plan(planner: Planner, stage: Stage) -> bool:
-    """Schedule an operation that reads across, if it does; says whether it did. It must be all there is to do."""
+    """Schedule an operation with transposed reads, if it has any; says whether it does. It must be the only one."""
     op = stage.op
     sizes = [access.extent_of(a) for a in op.axis]
     if not planner.machine.has_shared or op.num_outputs != 1 or None in sizes or len(sizes) < 2:
         return False
-    if (sizes[-1] or 0) < SHORT or access.work(op) < SIDE * SIDE * FEW_SQUARES:
+    if (sizes[-1] or 0) < MIN_EXTENT or access.work(op) < SIDE * SIDE * MIN_TILES:
         return False
     twin = planner.plain_op(op)
     if any(access.is_choosing(node) for b in twin.body for node in post_order(b)):
         return False
-    reads = [(load.producer, _across(load, twin)) for load in access.loads(twin.body)]
-    # A tensor that is read in two ways would need more than a square.
-    apart = {t for t, x in reads if any(t == other and x != y for other, y in reads)}
-    found = [x for x in dict.fromkeys(x for t, x in reads if t not in apart) if x is not None]
-    found = [x for x in found if x.along == found[0].along]
-    if not found or len(found) * SIDE * (SIDE + 1) * 8 > planner.machine.shared_bytes:
+    reads = [(load.producer, _transposed_read(load, twin)) for load in access.loads(twin.body)]
+    # A tensor that is read in two ways would need more than one tile.
+    ambiguous = {t for t, x in reads if any(t == other and x != y for other, y in reads)}
+    transposed = [x for x in dict.fromkeys(x for t, x in reads if t not in ambiguous) if x is not None]
+    transposed = [x for x in transposed if x.contiguous_axis == transposed[0].contiguous_axis]
+    if not transposed or len(transposed) * SIDE * (SIDE + 1) * 8 > planner.machine.shared_bytes:
         return False
-    _schedule(planner, stage, found)
+    _schedule(planner, stage, transposed)
     return True
 
 
-def _across(load: ProducerLoad, op: ComputeOp) -> Across | None:
-    """How a load reads across its tensor: along the last axis it goes from row to row."""
+def _transposed_read(load: ProducerLoad, op: ComputeOp) -> TransposedRead | None:
+    """The transposed read of a load whose index along the last axis goes from row to row of its tensor."""
     tensor = load.producer
     if not isinstance(tensor.op, PlaceholderOp) or not all(isinstance(d, IntImm) for d in tensor.shape):
         return None
@@ -72,16 +72,16 @@ def _across(load: ProducerLoad, op: ComputeOp) -> Across | None:
     dimension, axis = last[0], along[0]
     alone = [n for n, row in enumerate(steps) if row[axis]] == [len(steps) - 1]
     straight = steps[dimension][-1] == 1 and steps[-1][axis] == 1
-    if not alone or not straight or (access.extent_of(op.axis[axis]) or 0) < SHORT:
+    if not alone or not straight or (access.extent_of(op.axis[axis]) or 0) < MIN_EXTENT:
         return None
-    return Across(tensor, axis, dimension)
+    return TransposedRead(tensor, axis, dimension)
 
 
-def _schedule(planner: Planner, stage: Stage, found: list[Across]) -> None:
+def _schedule(planner: Planner, stage: Stage, transposed: list[TransposedRead]) -> None:
     s, axes = planner.s, list(stage.op.axis)
     rows = max(min(ROWS, planner.machine.max_threads // SIDE), 1)
     threads = thread_axis((0, rows), "threadIdx.y"), thread_axis((0, SIDE), "threadIdx.x")
-    down = found[0].along
+    down = transposed[0].contiguous_axis
     axes[down], row = stage.split(axes[down], factor=SIDE)
     axes[-1], column = stage.split(axes[-1], factor=SIDE)
     turn, row = stage.split(row, factor=rows)
@@ -91,24 +91,24 @@ def _schedule(planner: Planner, stage: Stage, found: list[Across]) -> None:
     stage.bind(row, threads[0])
     stage.bind(column, threads[1])
     stage.unroll(turn)
-    for x in found:
+    for x in transposed:
         readers = [r.op for r in s.stages if x.tensor in r.op.input_tensors]
-        square = s[s.cache_read(x.tensor, "shared", readers)]
-        square.compute_at(stage, block)
-        _fetch(square, x.dimension, rows, threads)
+        tile = s[s.cache_read(x.tensor, "shared", readers)]
+        tile.compute_at(stage, block)
+        _copy_to_shared(tile, x.dimension, rows, threads)
 
 
-def _fetch(square: Stage, dimension: int, rows: int, threads: tuple[IterVar, IterVar]) -> None:
-    """A square by all threads of the block; a gap after each row keeps columns out of each other's banks."""
-    axes = list(square.op.axis)
-    square.storage_align(axes[dimension], SIDE, 1)
-    turn, row = square.split(axes[dimension], factor=rows)
-    across, column = square.split(axes[-1], factor=SIDE)
+def _copy_to_shared(tile: Stage, dimension: int, rows: int, threads: tuple[IterVar, IterVar]) -> None:
+    """Copy a tile by all threads of the block; padding each row by one element keeps columns in different banks."""
+    axes = list(tile.op.axis)
+    tile.storage_align(axes[dimension], SIDE, 1)
+    turn, row = tile.split(axes[dimension], factor=rows)
+    across, column = tile.split(axes[-1], factor=SIDE)
     others = [a for n, a in enumerate(axes) if n not in (dimension, len(axes) - 1)]
-    square.reorder(*others, across, turn, row, column)
-    square.bind(row, threads[0])
-    square.bind(column, threads[1])
-    square.unroll(turn)
+    tile.reorder(*others, across, turn, row, column)
+    tile.bind(row, threads[0])
+    tile.bind(column, threads[1])
+    tile.unroll(turn)
 
 
 __all__ = ["plan"]

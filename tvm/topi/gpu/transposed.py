@@ -1,8 +1,8 @@
-"""Transposed convolutions on a GPU, as products.
+"""Transposed convolutions on a GPU, as implicit GEMM.
 
-Results whose places have the same rest by the strides see the same part of the window, and they see it densely: for
-each such phase the result is a convolution of the data as it is. The phases are a batch of products; what a phase lacks
-of the window is filled with nothing.
+Output pixels whose coordinates have the same remainder by the strides (a phase) see the same taps of the window, with a
+stride of one in the data: each phase is an ordinary convolution of the data. The phases are the batch of a matmul; taps
+that a phase lacks are zeros.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..nn.transposed import transposed_of
 from . import gemm, tuned
 from .machine import Machine
 
-# Terms of a sum below which a thread for each result is as fast.
-FEW_TERMS = 8
+# Below this k one thread for each output element is as fast.
+MIN_K = 8
 
 
 def conv_transpose(
@@ -29,15 +29,15 @@ def conv_transpose(
     kernel_layout: str = "", output_padding: Any = 0, out_dtype: str | None = None, name: str = "conv_transpose", *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.conv_transpose`` in tiles, where it is a matmul."""
+    """``topi.nn.conv_transpose`` as implicit GEMM, where it is one."""
     known = transposed_of(inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding,
                           out_dtype, name)
     workload = tuned.transposed_workload(name, inp, filt, (data_layout, known.kernel_layout), known.strides,
                                          (*known.before, *known.after), known.dilations, known.groups, known.dtype,
                                          known.extra)
-    made = conv(inp, filt, known.groups, known.strides, known.dilations, known.before, data_layout,
-                known.kernel_layout, known.out, known.dtype, name, Machine(target), workload)
-    return made if made is not None else nn.conv_transpose(
+    out = conv(inp, filt, known.groups, known.strides, known.dilations, known.before, data_layout,
+               known.kernel_layout, known.out, known.dtype, name, Machine(target), workload)
+    return out if out is not None else nn.conv_transpose(
         inp, filt, strides, padding, dilation, groups, data_layout, kernel_layout, output_padding, out_dtype, name)
 
 
@@ -46,8 +46,8 @@ def conv(
     data_layout: str, kernel_layout: str, out: dict[str, Any], dtype: str, name: str, machine: Machine,
     workload: tuple[Any, ...] | None = None,
 ) -> Tensor | None:
-    """The transposed convolution with ``before`` cut away in front; None where unknown sizes, short sums or dilations
-    that share a factor with their stride do not allow a product."""
+    """The transposed convolution with ``before`` cropped in front; None where unknown sizes, a small k or dilations
+    that share a factor with their stride do not allow a matmul."""
     names = [c for c in kernel_layout if c not in "OI"]
     names.sort(key=data_layout.index)
     sizes = {c: getattr(v, "value", v) for c, v in out.items()}
@@ -59,39 +59,41 @@ def conv(
     extent = {c: int(data.shape[data_layout.index(c)]) for c in data_layout}
     per_group, filters = shape["I"] // groups, shape["O"]
     axes = [_Axis(sizes[c], extent[c], shape[c], s, d, lo) for c, s, d, lo in zip(names, strides, dilations, before)]
-    terms = per_group
+    reduction = per_group
     for axis in axes:
-        terms *= axis.steps
+        reduction *= axis.taps
     batch = [groups] if groups > 1 else []
     batch += [axis.stride for axis in axes if axis.stride > 1]
     count = 1
     for n in batch:
         count *= n
-    if terms < FEW_TERMS or count > MAX_GRID_BLOCKS:
+    if reduction < MIN_K or count > MAX_GRID_BLOCKS:
         return None
-    product = _Product(data, filt, data_layout, kernel_layout, names, axes, groups, per_group, filters, sizes["N"])
-    return product.make(batch, terms, sizes, dtype, name, machine, workload)
+    matmul = _ImplicitGemm(data, filt, data_layout, kernel_layout, names, axes, groups, per_group, filters, sizes["N"])
+    return matmul.compute(batch, reduction, sizes, dtype, name, machine, workload)
 
 
 class _Axis:
-    """One spatial dimension: its sizes, and which of the data and of the window a result sees."""
+    """One spatial dimension: its sizes, and which element of the data and which tap an output pixel reads."""
 
     def __init__(self, size: int, data: int, window: int, stride: int, dilation: int, lead: int):
         self.data, self.window, self.stride, self.dilation, self.lead = data, window, stride, dilation, lead
-        # Results of a phase, and places of the window that it sees.
+        # Pixels of a phase, and the taps it sees.
         self.count = -(-size // stride)
-        self.steps = -(-window // stride)
+        self.taps = -(-window // stride)
         self.inverse = pow(dilation, -1, stride) if stride > 1 else 0
 
-    def seen(self, phase: Any, place: Any, step: Any) -> tuple[Any, Any]:
-        """Where result number ``place`` of a phase finds its term: in the data and in the window."""
+    def operands_at(self, phase: Any, pixel: Any, tap: Any) -> tuple[Any, Any]:
+        """The index in the data and the index in the window that a pixel and a tap of a phase multiply."""
         start = phase + self.lead
         first = start * self.inverse % self.stride if self.stride > 1 else 0
-        at = (start - first * self.dilation) // self.stride + place - step * self.dilation
-        return at, first + step * self.stride
+        at = (start - first * self.dilation) // self.stride + pixel - tap * self.dilation
+        return at, first + tap * self.stride
 
 
-class _Product:
+class _ImplicitGemm:
+    """The operands, sizes and axis roles of the matmul that computes a transposed convolution."""
+
     def __init__(self, data: Tensor, filt: Tensor, data_layout: str, kernel_layout: str, names: list[str],
                  axes: list[_Axis], groups: int, per_group: int, filters: int, images: int):
         self.data, self.filt, self.data_layout, self.kernel_layout = data, filt, data_layout, kernel_layout
@@ -102,28 +104,28 @@ class _Product:
             self.area *= axis.count
 
     def phases(self, lead: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """The group and the phase along each dimension that indices of the batch say."""
+        """The group, and the phase along each dimension, of the indices of the batch."""
         rest = list(lead)
         group = rest.pop(0) if self.groups > 1 else 0
         return group, [rest.pop(0) if axis.stride > 1 else 0 for axis in self.axes]
 
-    def term(self, k: Any) -> tuple[Any, list[Any]]:
-        """Channel of the group and step along each dimension; channels go fastest."""
-        steps, at = [], k // self.per_group
+    def channel_and_taps(self, k: Any) -> tuple[Any, list[Any]]:
+        """The channel of the group, and the tap along each dimension, of an index along k; channels go fastest."""
+        taps, at = [], k // self.per_group
         for axis in reversed(self.axes):
-            steps.append(at % axis.steps)
-            at = at // axis.steps
-        return k % self.per_group, steps[::-1]
+            taps.append(at % axis.taps)
+            at = at // axis.taps
+        return k % self.per_group, taps[::-1]
 
     def weights(self, *index: Any) -> Any:
         *lead, k, o = index
         group, phases = self.phases(lead)
-        channel, steps = self.term(k)
+        channel, taps = self.channel_and_taps(k)
         at = {"I": group * self.per_group + channel, "O": o}
         inside = []
-        for c, axis, phase, step in zip(self.names, self.axes, phases, steps):
-            _, at[c] = axis.seen(phase, 0, step)
-            if axis.steps * axis.stride > axis.window:
+        for c, axis, phase, tap in zip(self.names, self.axes, phases, taps):
+            _, at[c] = axis.operands_at(phase, 0, tap)
+            if axis.taps * axis.stride > axis.window:
                 inside.append(at[c] < axis.window)
         value = self.filt(*[at[c] for c in self.kernel_layout])
         return te.if_then_else(te.all(*inside), value, te.const(0, value.dtype)) if inside else value
@@ -131,52 +133,53 @@ class _Product:
     def image(self, *index: Any) -> Any:
         *lead, k, p = index
         group, phases = self.phases(lead)
-        channel, steps = self.term(k)
+        channel, taps = self.channel_and_taps(k)
         at = {"C": group * self.per_group + channel, "N": p // self.area if self.images > 1 else 0}
         rest = p % self.area if self.images > 1 else p
         inside = []
-        for number in reversed(range(len(self.axes))):
-            axis = self.axes[number]
-            place = rest % axis.count if number else rest
+        for n in reversed(range(len(self.axes))):
+            axis = self.axes[n]
+            pixel = rest % axis.count if n else rest
             rest = rest // axis.count
-            found, _ = axis.seen(phases[number], place, steps[number])
-            inside += [found >= 0, found < axis.data]
-            at[self.names[number]] = found
+            index, _ = axis.operands_at(phases[n], pixel, taps[n])
+            inside += [index >= 0, index < axis.data]
+            at[self.names[n]] = index
         value = self.data(*[at[c] for c in self.data_layout])
         return te.if_then_else(te.all(*inside), value, te.const(0, value.dtype))
 
-    def places(self, last: bool) -> gemm.Places:
-        """Which dimensions of the result are which of the products, where there are no phases."""
+    def axis_roles(self, channels_last: bool) -> gemm.AxisRoles:
+        """The axis roles of the output, where there are no phases."""
         where = {c: i for i, c in enumerate(self.data_layout)}
         pixels, channel = (where["N"], *(where[c] for c in self.names)), where["C"]
         groups, filters = (), (channel,)
         if self.groups > 1:
-            groups, filters = (gemm.Part(channel, self.filters, False),), (gemm.Part(channel, self.filters, True),)
-        rows, columns = (pixels, filters) if last else (filters, pixels)
-        return {"batch": groups, "rows": rows, "columns": columns}
+            groups = (gemm.AxisPiece(channel, self.filters, False),)
+            filters = (gemm.AxisPiece(channel, self.filters, True),)
+        m, n = (pixels, filters) if channels_last else (filters, pixels)
+        return {"batch": groups, "m": m, "n": n}
 
-    def make(self, batch: list[int], terms: int, sizes: dict[str, int], dtype: str, name: str,
-             machine: Machine, workload: tuple[Any, ...] | None) -> Tensor:
-        layout, columns = self.data_layout, self.images * self.area
-        last = layout.endswith("C")
-        of_image, of_weights = (columns, self.image), (self.filters, self.weights)
-        rows, across = (of_image, of_weights) if last else (of_weights, of_image)
+    def compute(self, batch: list[int], reduction: int, sizes: dict[str, int], dtype: str, name: str,
+                machine: Machine, workload: tuple[Any, ...] | None) -> Tensor:
+        layout, pixels = self.data_layout, self.images * self.area
+        channels_last = layout.endswith("C")
+        operands = (pixels, self.image), (self.filters, self.weights)
+        (m, lhs), (n, rhs) = operands if channels_last else operands[::-1]
         strided = any(axis.stride > 1 for axis in self.axes)
-        # Results of a phase lie apart, a tile of them is no box; they are put to their places afterwards.
-        places = None if strided else self.places(last)
-        made = gemm.product(rows[1], across[1], batch, (rows[0], across[0], terms), dtype, name, places,
-                            machine, workload)
+        # The pixels of a phase are not contiguous in the output, so that a tile of them is no box: a kernel after the
+        # matmul interleaves the phases.
+        axis_roles = None if strided else self.axis_roles(channels_last)
+        result = gemm.matmul(lhs, rhs, batch, (m, n, reduction), dtype, name, axis_roles, machine, workload)
         stride = dict(zip(self.names, (axis.stride for axis in self.axes)))
 
         def unfold(*at):
             i = dict(zip(layout, at))
             index = [i["C"] // self.filters] if self.groups > 1 else []
             index += [i[c] % s for c, s in stride.items() if s > 1]
-            place = i["N"]
+            pixel = i["N"]
             for c, axis in zip(self.names, self.axes):
-                place = place * axis.count + (i[c] // axis.stride if axis.stride > 1 else i[c])
+                pixel = pixel * axis.count + (i[c] // axis.stride if axis.stride > 1 else i[c])
             o = i["C"] % self.filters if self.groups > 1 else i["C"]
-            return (made(*index, place, o) if last else made(*index, o, place)).astype(dtype)
+            return (result(*index, pixel, o) if channels_last else result(*index, o, pixel)).astype(dtype)
 
         return te.compute([sizes[c] for c in layout], unfold, name=name, tag=f"{name}_{layout.lower()}")
 

@@ -1,8 +1,8 @@
 """The link between the templates of GPUs and the tuner.
 
-The knobs of a template follow from what it is asked to do (the sizes of a product) and a machine. A workload is the
-name of a task and the operator's logical arguments: shapes as a model has them, however its weights are laid out for
-the threads. ``tasks`` makes computations of workloads again.
+The knobs of a template follow from the sizes of the computation (those of a matmul, say) and a machine. A workload is
+the name of a task and the operator's logical arguments: shapes as a model has them, however its weights are laid out
+for the threads. ``tasks`` makes computations of workloads again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..template import Knobs
 from ..tuned import decide, is_known, tensor
 from .machine import Machine
 
-# Rows from which on a dense layer is called one of a large batch.
+# The least m of a dense layer that is called one of a large batch.
 LARGE_BATCH = 32
 # Convolutions by the operator and the layout of its data.
 CONVOLUTIONS = {
@@ -52,7 +52,7 @@ def cheapest(
 def configuration(
     template: Knobs, sizes: Any, machine: Machine, workload: tuple[Any, ...] | None
 ) -> dict[str, Any]:
-    """The knobs of an operator: those found by tuning where they fit it, else the template's own pick."""
+    """The knobs of an operator: those of a tuning record where they are valid, else the template's analytic choice."""
 
     def usable(values: dict[str, Any]) -> bool:
         return bool(template.valid(sizes, machine, values))
@@ -67,7 +67,7 @@ def configuration(
 
 @functools.lru_cache(maxsize=4096)
 def _picked(choose: Callable[[Any, Machine], dict[str, Any]], sizes: Any, target: Target) -> dict[str, Any]:
-    """The pick of a template; a tuner asks for that of the same sizes with every trial."""
+    """The analytic choice of a template; a tuner asks for that of the same sizes with every trial."""
     return choose(sizes, Machine(target))
 
 
@@ -81,14 +81,15 @@ def conv_workload(
     name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], groups: int, dtype: str,
 ) -> tuple[Any, ...] | None:
-    """Of a convolution; ``layouts`` are those of the data and of the filters. None where no task is for it."""
+    """The workload of a convolution; ``layouts`` are those of the data and of the filters. None where no task is for
+    it."""
     task = CONVOLUTIONS.get((name, layouts[0]))
     if task is None:
         return None
     shape = [filt.shape[layouts[1].index(c)] for c in kernel_layout(layouts[0])]
-    sides = tensor(data.shape, data.dtype), tensor(shape, filt.dtype)
-    numbers = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
-    return (task, *sides, *numbers, *((groups,) if has_groups(task) else ()), dtype)
+    inputs = tensor(data.shape, data.dtype), tensor(shape, filt.dtype)
+    attributes = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
+    return (task, *inputs, *attributes, *((groups,) if has_groups(task) else ()), dtype)
 
 
 def has_groups(task: str) -> bool:
@@ -100,51 +101,51 @@ def depthwise_workload(
     data: Tensor, layout: str, window: Sequence[int], multiplier: int, strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], dtype: str,
 ) -> tuple[Any, ...]:
-    """Of a convolution of each channel by itself; the filters are (channels, multiplier) and the window."""
-    left = tensor(data.shape, data.dtype)
-    of_channels = left[1][layout.index("C")], multiplier
+    """The workload of a depthwise convolution; the filters are (channels, multiplier) and the window."""
+    image = tensor(data.shape, data.dtype)
+    of_channels = image[1][layout.index("C")], multiplier
     shape = (*of_channels, *window) if layout == "NCHW" else (*window, *of_channels)
-    numbers = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
-    return (DEPTHWISE[layout], left, tensor(shape, data.dtype), *numbers, dtype)
+    attributes = tuple(tuple(int(x) for x in values) for values in (strides, padding, dilations))
+    return (DEPTHWISE[layout], image, tensor(shape, data.dtype), *attributes, dtype)
 
 
 def winograd_workload(
     data: Tensor, filters: int, kind: str, padding: Sequence[int], tile: int, dtype: str
 ) -> tuple[Any, ...]:
-    """Of a convolution 3x3 by Winograd's algorithm with tiles of a size."""
-    left = tensor(data.shape, data.dtype)
-    return (WINOGRAD, left, tensor((filters, left[1][1], 3, 3), kind), tuple(int(x) for x in padding), tile, dtype)
+    """The workload of a convolution 3x3 by Winograd's algorithm with tiles of a size."""
+    image = tensor(data.shape, data.dtype)
+    return (WINOGRAD, image, tensor((filters, image[1][1], 3, 3), kind), tuple(int(x) for x in padding), tile, dtype)
 
 
 def transposed_workload(
     name: str, data: Tensor, filt: Tensor, layouts: tuple[str, str], strides: Sequence[int], padding: Sequence[int],
     dilations: Sequence[int], groups: int, dtype: str, output_padding: Sequence[int],
 ) -> tuple[Any, ...] | None:
-    """Of a transposed convolution with channels first; None where no task is for it."""
+    """The workload of a transposed convolution with channels first; None where no task is for it."""
     is_usual = layouts[0].startswith("NC") and layouts[1].startswith("IO") and groups == 1 and set(dilations) == {1}
     if name not in TRANSPOSED or not is_usual or not is_known(data.shape, filt.shape):
         return None
-    sides = tensor(data.shape, data.dtype), tensor(filt.shape, filt.dtype)
+    inputs = tensor(data.shape, data.dtype), tensor(filt.shape, filt.dtype)
     steps, around, extra = (tuple(int(x) for x in values) for values in (strides, padding, output_padding))
-    return (TRANSPOSED[name], *sides, steps, around, dtype, extra)
+    return (TRANSPOSED[name], *inputs, steps, around, dtype, extra)
 
 
 def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
-    """Of a product of matrices. One whose right operand lies along its columns, as constant weights do, is the dense
-    layer of the units by features that a model has."""
-    left, right = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    """The workload of a matmul. One whose rhs is not transposed, as constant weights are laid out for GPUs, is the
+    dense layer with the (units, features) weights of the model."""
+    lhs, rhs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
     if transpose_a or transpose_b:
-        return ("matmul_default.gpu", left, right, None, dtype, bool(transpose_a), bool(transpose_b))
+        return ("matmul_default.gpu", lhs, rhs, None, dtype, bool(transpose_a), bool(transpose_b))
     rows = 1
-    for d in left[1][:-1]:
+    for d in lhs[1][:-1]:
         rows *= d
     name = "dense_large_batch.gpu" if rows >= LARGE_BATCH else "dense_small_batch.gpu"
-    return (name, left, tensor(right[1][::-1], b.dtype), None, dtype)
+    return (name, lhs, tensor(rhs[1][::-1], b.dtype), None, dtype)
 
 
 def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
-    sides = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
-    return ("batch_matmul.cuda", *sides, None, dtype, bool(transpose_a), bool(transpose_b))
+    inputs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
+    return ("batch_matmul.cuda", *inputs, None, dtype, bool(transpose_a), bool(transpose_b))
 
 
 __all__ = [

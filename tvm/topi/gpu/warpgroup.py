@@ -1,8 +1,8 @@
-"""Products by warpgroups (sm_90a): how operands lie, the intrinsics, and what may be chosen of tiles.
+"""Matmuls by warpgroups (sm_90a): the layout of operands, the intrinsics, and the tiles of the space.
 
-Four warps multiply matrices in shared memory together, beside the program: while the products of one step are on
-their way, those of the next are asked for. Operands come in rows of 128 bytes: as they are where rows go along the sum,
-else in blocks of as many columns as 128 bytes hold.
+Four warps multiply matrices in shared memory as one group and asynchronously: while the multiplications of one block_k
+slice run, those of the next are issued. Operand tiles have rows of 128 bytes: along k where k is contiguous, otherwise
+blocks of as many elements along m or n as 128 bytes hold.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
 THREADS = 128
-ROW = 128
-SUM = "float32"
-# Results of a warpgroup, and how many a block has along rows and columns.
+ROW_BYTES = 128
+ACCUMULATOR = "float32"
+# Tiles (m, n) of a warpgroup, and how many warpgroups a block has along m and n.
 TILES = ((64, 256), (128, 192), (128, 128), (64, 128), (128, 64), (64, 64))
 COUNTS = ((2, 1), (1, 2), (1, 1), (3, 1), (2, 2))
-# Rows and columns below which a tile would be filling for the most part.
-FEWEST = 32
-# Groups of products on their way while the program goes on.
+# The least m and n; of smaller matrices a tile would be mostly padding.
+MIN_GROUP_TILE = 32
+# Groups of multiplications that are in flight while the program goes on.
 IN_FLIGHT = 1
-# Strips under way: of small tiles more than of large ones, which shared memory limits.
+# Pipeline stages: more for small tiles than for large ones, which shared memory limits.
 STAGES = (4, 3, 5, 6, 8)
 REGISTERS = 65536
 
 
-def terms(dtype: str) -> int:
-    """Terms of one step: a row of 128 bytes."""
-    return ROW // info(dtype).bytes
+def block_k(dtype: str) -> int:
+    """The elements of a row of 128 bytes."""
+    return ROW_BYTES // info(dtype).bytes
 
 
-def shape(along: bool, size: int, total: int, dtype: str) -> tuple[int, ...]:
-    """Of an operand of ``size`` rows (or columns) and ``total`` terms as it lies."""
-    block = terms(dtype)
-    return (size, total) if along else (size // block, total, block)
+def shape(k_contiguous: bool, size: int, k: int, dtype: str) -> tuple[int, ...]:
+    """The shape of an operand tile of ``size`` along m or n."""
+    block = block_k(dtype)
+    return (size, k) if k_contiguous else (size // block, k, block)
 
 
-def place(along: bool, i: Any, k: Any, dtype: str) -> tuple[Any, ...]:
-    """Where term ``k`` of row (or column) ``i`` is."""
-    block = terms(dtype)
-    return (i, k) if along else (te.indexdiv(i, block), k, te.indexmod(i, block))
+def index(k_contiguous: bool, i: Any, k: Any, dtype: str) -> tuple[Any, ...]:
+    """The index of element (i, k) in an operand tile; i is along m or n."""
+    block = block_k(dtype)
+    return (i, k) if k_contiguous else (te.indexdiv(i, block), k, te.indexmod(i, block))
 
 
-def element(along: bool, at: tuple[Any, ...], dtype: str) -> tuple[Any, Any]:
-    """The row (or column) and the term of a place."""
-    return at if along else (at[0] * terms(dtype) + at[2], at[1])  # type: ignore[return-value]
+def coordinates(k_contiguous: bool, at: tuple[Any, ...], dtype: str) -> tuple[Any, Any]:
+    """The (i, k) of an index of an operand tile."""
+    return at if k_contiguous else (at[0] * block_k(dtype) + at[2], at[1])  # type: ignore[return-value]
 
 
-def strip_bytes(tile: tuple[int, int], stages: int) -> int:
-    """Of the shared memory for operands."""
-    return stages * sum(tile) * ROW
+def operand_bytes(tile: tuple[int, int], stages: int) -> int:
+    """Shared memory of the operand tiles of all pipeline stages."""
+    return stages * sum(tile) * ROW_BYTES
 
 
 def _buffer(tensor: Tensor, name: str, **more: Any) -> Buffer:
@@ -69,16 +69,16 @@ def _call(name: str, *args: Any) -> PrimExpr:
 
 
 @functools.cache
-def multiply(tile: tuple[int, int], left_along: bool, right_along: bool, dtype: str) -> TensorIntrin:
-    """Add the product of one step to the sums of a warpgroup, which are there only after a wait."""
-    count = terms(dtype)
-    a = te.placeholder(shape(left_along, tile[0], count, dtype), dtype, name="a")
-    b = te.placeholder(shape(right_along, tile[1], count, dtype), dtype, name="b")
+def multiply(tile: tuple[int, int], lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str) -> TensorIntrin:
+    """Accumulate the product of one block_k slice in a warpgroup; accumulators are complete only after a wait."""
+    count = block_k(dtype)
+    a = te.placeholder(shape(lhs_k_contiguous, tile[0], count, dtype), dtype, name="a")
+    b = te.placeholder(shape(rhs_k_contiguous, tile[1], count, dtype), dtype, name="b")
     k = te.reduce_axis((0, count), name="k")
 
     def term(i: Any, j: Any) -> Any:
-        x, y = a(*place(left_along, i, k, dtype)), b(*place(right_along, j, k, dtype))
-        return te.sum(x.astype(SUM) * y.astype(SUM), axis=k)
+        x, y = a(*index(lhs_k_contiguous, i, k, dtype)), b(*index(rhs_k_contiguous, j, k, dtype))
+        return te.sum(x.astype(ACCUMULATOR) * y.astype(ACCUMULATOR), axis=k)
 
     c = te.compute(tile, term, name="c")
     binds = {a: _buffer(a, "left", scope="shared.dyn"), b: _buffer(b, "right", scope="shared.dyn"),
@@ -87,9 +87,9 @@ def multiply(tile: tuple[int, int], left_along: bool, right_along: bool, dtype: 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Any:
         total = outs[0]
         sums = total.data, *tile, count
-        start = tir.call_intrin("handle", "tir.tvm_fill_fragment", *sums, 0, tir.const(0, SUM))
-        matrices = [x for buffer, along in zip(ins, (left_along, right_along))
-                    for x in (buffer.access_ptr("r"), int(along), buffer.strides[0])]
+        start = tir.call_intrin("handle", "tir.tvm_fill_fragment", *sums, 0, tir.const(0, ACCUMULATOR))
+        matrices = [x for buffer, k_contiguous in zip(ins, (lhs_k_contiguous, rhs_k_contiguous))
+                    for x in (buffer.access_ptr("r"), int(k_contiguous), buffer.strides[0])]
         step = _call("ptx_wgmma", dtype, *tile, count, total.data, 0, *matrices)
         update = tir.SeqStmt([tir.Evaluate(step), tir.Evaluate(_call("ptx_wgmma_wait", IN_FLIGHT))])
         return tir.SeqStmt([tir.Evaluate(start), update]), start, update
@@ -99,13 +99,13 @@ def multiply(tile: tuple[int, int], left_along: bool, right_along: bool, dtype: 
 
 @functools.cache
 def store(tile: tuple[int, int], dtype: str) -> TensorIntrin:
-    """Write the sums of a warpgroup to memory; ``dtype`` is that of the operands."""
-    x = te.placeholder(tile, SUM, name="x")
+    """Write the accumulators of a warpgroup to memory; ``dtype`` is that of the operands."""
+    x = te.placeholder(tile, ACCUMULATOR, name="x")
     y = te.compute(tile, lambda i, j: x[i, j], name="y")
     source, target = _buffer(x, "source", scope="wmma.accumulator"), _buffer(y, "target", data_alignment=16)
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Any:
-        sums = ins[0].data, *tile, terms(dtype), 0
+        sums = ins[0].data, *tile, block_k(dtype), 0
         memory = outs[0].access_ptr("w"), outs[0].strides[0], "row_major"
         return tir.call_intrin("handle", "tir.tvm_store_matrix_sync", *sums, *memory)
 

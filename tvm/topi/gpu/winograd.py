@@ -1,8 +1,8 @@
-"""Winograd convolution on a GPU: a thread transforms a tile of one channel, a batch of products follows, and a thread
-transforms the sums of a tile of one filter back, with whatever follows done on its pixels.
+"""Winograd convolution on a GPU: a thread transforms a tile of one channel, a batched matmul follows, and a thread
+transforms the result of a tile of one filter back and computes the epilogue on its pixels.
 
-Each of the three is a kernel; what goes between them is several times the image, so that only convolutions with many
-products pay.
+Each of the three is a kernel; the tensors between them are several times as large as the image, so that it pays only
+for convolutions with many multiplications.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ TILES = (2, 4)
 THREADS = 128
 # Bytes that all multiprocessors read or write in a cycle.
 MEMORY_RATE = 1800.0
-# The product must take this much longer than the estimate before Winograd's is used: beside ten measured layers, all of
-# which Winograd's algorithm made faster (1.3 to 2.3 times), its three kernels are underestimated by so much more.
+# Implicit GEMM must be estimated to take this much longer before Winograd is used: on ten measured layers, all of which
+# Winograd made faster (1.3 to 2.3 times), the estimate of its three kernels was too low by so much more.
 MARGIN = 1.2
 
 
 def plan(images: int, channels: int, filters: int, height: int, width: int, machine: Machine) -> int | None:
-    """The size of the tiles of a convolution 3x3 to ``height`` x ``width`` pixels; None where one product is estimated
-    to be about as fast."""
+    """The size of the tiles of a convolution 3x3 to ``height`` x ``width`` pixels; None where implicit GEMM is
+    estimated to be about as fast."""
     direct = gemm.estimate(gemm.Sizes(1, filters, images * height * width, 9 * channels, 4, (4, 1)), machine)
-    found = min((cycles(images, channels, filters, height, width, tile, machine), tile) for tile in TILES)
-    return found[1] if found[0] * MARGIN < direct else None
+    least, best = min((cycles(images, channels, filters, height, width, tile, machine), tile) for tile in TILES)
+    return best if least * MARGIN < direct else None
 
 
 def cycles(images: int, channels: int, filters: int, height: int, width: int, tile: int, machine: Machine) -> float:
     """Estimated cycles of the three kernels."""
     tiles = images * -(-height // tile) * -(-width // tile)
     matrices = (tile + 2) ** 2
-    products = gemm.estimate(gemm.Sizes(matrices, filters, tiles, channels, 4, (4, 4)), machine)
+    matmuls = gemm.estimate(gemm.Sizes(matrices, filters, tiles, channels, 4, (4, 4)), machine)
     pixels = images * height * width * (channels + filters)
     moved = 4 * (pixels + matrices * tiles * (channels + filters))
-    # Filters are used for few tiles; where there are very few they come from memory no faster than it gives them.
+    # Each filter is used for few tiles; where there are very few, reading the filters from memory is the bound.
     weights = 4 * matrices * channels * filters / MEMORY_RATE
-    return max(products, weights) + moved / MEMORY_RATE + 2 * machine.cost.tiled_matmul.launch_cycles
+    return max(matmuls, weights) + moved / MEMORY_RATE + 2 * machine.cost.tiled_matmul.launch_cycles
 
 
 def conv2d_winograd_nchw(
     data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, *, target: Target
 ) -> Tensor:
-    """``topi.nn.conv2d_winograd_nchw`` with the products in tiles."""
+    """``topi.nn.conv2d_winograd_nchw`` with the batched matmul in tiles."""
 
-    def products_of(kernel: Tensor, transformed: Tensor, dtype: str) -> Tensor:
+    def matmul(kernel: Tensor, transformed: Tensor, dtype: str) -> Tensor:
         reach, _, channels, filters = (int(d) for d in kernel.shape)
         before, after = pads(padding, (3, 3), 2, "conv2d_winograd_nchw")
         workload = tuned.winograd_workload(data, filters, kernel.dtype, (*before, *after), reach - 2, dtype)
-        return gemm.product(
+        return gemm.matmul(
             lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
             (filters, int(transformed.shape[-1]), channels), dtype, "winograd",
-            {"batch": (0, 1), "rows": (2,), "columns": (3,)}, Machine(target), workload,
+            {"batch": (0, 1), "m": (2,), "n": (3,)}, Machine(target), workload,
         )  # fmt: skip
 
-    return nn.conv2d_winograd_nchw(data, kernel, padding, out_dtype, products_of)
+    return nn.conv2d_winograd_nchw(data, kernel, padding, out_dtype, matmul)
 
 
 def _transform(planner: Planner, stage: Stage) -> None:
-    """A thread for each channel and tile; its neighbours have the neighbouring tiles."""
+    """One thread for each channel and tile; neighbouring threads take neighbouring tiles."""
     s = planner.s
     (down,) = (s[t] for t in stage.op.input_tensors)
     (image,) = (s[t] for t in down.op.input_tensors)
@@ -99,7 +99,7 @@ def _transform_back(planner: Planner, stage: Stage, consumer: Stage | None) -> N
     host.reorder(n, o, row, column, y, x)
     _, thread = planner.spread(host, host.fuse(n, o, row, column), THREADS)
     host.unroll(y)
-    if planner.stores_together(host.op, tile):
+    if planner.can_vectorize(host.op, tile):
         host.vectorize(x)
     else:
         host.unroll(x)
@@ -121,7 +121,7 @@ class WinogradTransforms(GPUTemplate):
     tags = (DATA, RESULT)
 
     def consumer(self, planner: Planner, stage: Stage, plain: Schedule) -> Stage | None:
-        """What follows the result element for element; nothing is done with transformed data but multiplying it."""
+        """The elementwise consumer of the output; the transformed data has no consumer but the matmul."""
         return None if stage.op.tag == DATA else access.own_consumer(planner.s, stage, plain)
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:

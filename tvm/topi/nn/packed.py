@@ -102,10 +102,10 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     """data . weight^T, the weight being stored as (units / block, features, block); ``units`` where the last block is
     not full"""
     out_dtype = out_dtype or data.dtype
-    return with_bias(cut_units(packed_product(data, weight, out_dtype), data, units), bias, out_dtype)
+    return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
-def packed_product(data, weight, out_dtype: str, rows: int | None = None):
+def packed_matmul(data, weight, out_dtype: str, rows: int | None = None):
     """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
     those that are missing."""
     if len(weight.shape) != 3:
@@ -125,7 +125,7 @@ def packed_product(data, weight, out_dtype: str, rows: int | None = None):
     return te.compute(shape, body, name="T_dense_pack", tag="dense_pack", attrs={"panel": getattr(block, "value", 0)})
 
 
-def cut_units(whole, data, units):
+def crop_units(whole, data, units):
     """The rows of the data and the units there are, of a product that may have more of both."""
     rows, columns = data.shape[:-1], whole.shape[-1]
     all_units = units is None or int(units) == getattr(columns, "value", None)

@@ -132,9 +132,9 @@ class Planner:
             lanes //= 2
         return lanes
 
-    def stores_together(self, op: ComputeOp, lanes: int) -> bool:
-        """Whether ``lanes`` neighbours along the last dimension can be stored at once: they are whole vectors, and all
-        that is read lies side by side or is the same for all."""
+    def can_vectorize(self, op: ComputeOp, lanes: int) -> bool:
+        """Whether ``lanes`` elements along the last axis can be computed and stored as one vector: the axis is whole
+        vectors, and every load is contiguous or the same for all lanes."""
         twin = self.plain_op(op)
         if op.num_outputs != 1 or lanes not in (2, 4) or (access.extent_of(op.axis[-1]) or 1) % lanes:
             return False

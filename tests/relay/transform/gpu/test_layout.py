@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
-from tvm.relay.transform.gpu.weights import filling
+from tvm.relay.transform.gpu.weights import channel_padding
 
 
 def model(rng) -> tvm.IRModule:
@@ -64,7 +64,7 @@ def test_single_precision_stays(rng):
 
 @pytest.mark.parametrize("channels, missing", [(1, 3), (3, 1), (4, 0), (5, 3), (6, 0), (8, 0), (9, 7), (58, 0)])
 def test_channels_that_are_missing_for_whole_copies(channels, missing):
-    assert filling(channels) == missing
+    assert channel_padding(channels) == missing
 
 
 def test_groups_of_one_filter_over_several_channels_are_no_depthwise_convolution():

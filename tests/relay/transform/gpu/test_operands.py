@@ -102,8 +102,8 @@ def test_only_whole_vectors_are_read_through():
 
 def test_products_without_a_template_take_operands_as_they_are():
     x = relay.var("x", shape=(24, 128), dtype="float16")
-    assert not alone(heads(x, 24, 2, 64), columns=gemm.FEW_COLUMNS)
-    assert alone(heads(x, 24, 2, 64), columns=gemm.FEW_COLUMNS - 1)
+    assert not alone(heads(x, 24, 2, 64), columns=gemm.MIN_N)
+    assert alone(heads(x, 24, 2, 64), columns=gemm.MIN_N - 1)
 
 
 def test_what_is_computed_is_not_computed_again():
@@ -339,7 +339,7 @@ def test_any_chain_read_through_gives_the_same_on_cuda(dtype, arch, rng, monkeyp
     drawn = {gemm: test_gemm.any_configuration(rng), tensor_cores: test_tensor_cores.any_configuration(rng)}
     if arch == "sm_90a":
         drawn[tensor_cores] = lambda sizes, machine: {
-            "warpgroup": True, "tile": (64, 64), "warps": (1, 1), "step": 64, "stages": 3, "parts": 1}  # fmt: skip
+            "warpgroup": True, "tile": (64, 64), "warps": (1, 1), "block_k": 64, "stages": 3, "split_k": 1}  # fmt: skip
     for template, choose in drawn.items():
         monkeypatch.setattr(template.TEMPLATE, "choose", choose)
     made, values, wanted = drawn_product(rng, dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.cpu.blocks import FEW, block_of, group_choice
+from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, group_choice
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
 from . import packed
@@ -26,7 +26,7 @@ def lanes_of(target: Target | None) -> int | None:
 
 def _inner(data: RelayExpr, channels: int, lanes: int) -> int:
     """The block of the channels read. An image that enters the network is read as it lies: in blocks of one."""
-    return 1 if isinstance(data, Var) and channels <= FEW else block_of(channels, lanes)
+    return 1 if isinstance(data, Var) and channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, lanes)
 
 
 def _kernel(inputs: list[RelayExpr], attrs, tinfos) -> np.ndarray | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ....topi.cpu import convolutions, products
+from ....topi.cpu import convolutions, matmuls
 from ..implementation import Row
 
 
@@ -23,8 +23,8 @@ def _blocked(function: Callable[..., Any], **logical: str) -> Row:
 
 
 ROWS: dict[str, Row] = {
-    "nn.batch_matmul": _on("batch_matmul", products.batch_matmul),
-    "nn.contrib_dense_pack": _on("dense", products.dense_pack),
+    "nn.batch_matmul": _on("batch_matmul", matmuls.batch_matmul),
+    "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
     "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, logical="logical"),
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(convolutions.depthwise_conv2d_NCHWc, logical="logical"),
     "nn.contrib_conv2d_winograd_NCHWc": _blocked(convolutions.conv2d_winograd_NCHWc, logical="logical"),

@@ -1,8 +1,8 @@
-"""Constant weights of matrix products rearranged into panels when compiling.
+"""Constant weights of matmuls are packed into panels when compiling.
 
-``data . weight^T`` with a constant weight becomes nn.contrib_dense_pack, whose weight lies as the kernel reads it:
-panels a few vectors wide, one row of a panel after the other. Where the data was only flattened into a matrix for the
-product and its result is unfolded again, both reshapes go, so that what follows can be done on the result in place.
+``data . weight^T`` with a constant weight becomes nn.contrib_dense_pack, whose weight is laid out as the kernel reads
+it: panels a few vectors wide, one row of a panel after the other. Where the data is only flattened into a matrix for
+the matmul and its result is reshaped back, both reshapes go, so that the epilogue can be fused.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ...op.nn.packed import contrib_dense_pack
 from ..function_pass import RelayFunctionPass, function_pass, is_call, replacement
 from ..fuse_ops import own_nodes
 
-# Rows below which leading dimensions are better joined with them.
-FEW_ROWS = 8
-# Products of the same data that are worth joining.
-BRANCHES = 3
+# Where the last row dimension is smaller, leading dimensions are better fused into m.
+MIN_ROWS = 8
+# The least matmuls of the same data that are combined into one.
+MIN_BRANCHES = 3
 
 
 def _shape(e: RelayExpr) -> tuple[int, ...] | None:
@@ -37,7 +37,7 @@ def _shape(e: RelayExpr) -> tuple[int, ...] | None:
 
 
 def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
-    """A weight (units, features) as panels (units / width, features, width); zeros fill the last."""
+    """A weight (units, features) as panels (units / width, features, width); zeros pad the last."""
     units, features = weight.shape
     panels = -(-units // width)
     if panels * width != units:
@@ -46,7 +46,7 @@ def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
 
 
 class Weight(NamedTuple):
-    """The constant right operand of a product: its rows are the units if ``transposed``, else its columns."""
+    """The constant rhs of a matmul: its rows are the units if ``transposed``, else its columns."""
 
     constant: Constant
     transposed: bool
@@ -59,84 +59,84 @@ class Weight(NamedTuple):
 
 
 class Packing:
-    """Rewrites one function; equal weights are packed once. Several products of the same data become one, whose result
-    is cut apart: the data is read once, and the work is easier to share out."""
+    """Rewrites one function; equal weights are packed once. Several matmuls of the same data become one, whose result
+    is sliced: the data is read once, and the work is easier to distribute."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        self.made: dict[int, RelayExpr] = {}
+        self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
-        self.together: dict[int, list[Call]] = {}
-        self.joint: dict[int, Call] = {}
+        self.groups: dict[int, list[Call]] = {}
+        self.combined: dict[int, Call] = {}
 
     def run(self, func: Function) -> Function:
         nodes = own_nodes(func.body)
         self.find_groups(nodes)
         for node in nodes:
-            self.made[id(node)] = replacement(self.node, node)
-        return func.replace(body=self.made[id(func.body)])
+            self.rewritten[id(node)] = replacement(self.node, node)
+        return func.replace(body=self.rewritten[id(func.body)])
 
     def find_groups(self, nodes: list[RelayExpr]) -> None:
-        """Products of the same data with different weights."""
+        """Find matmuls of the same data with different weights."""
         groups: dict[int, list[Call]] = {}
         for node in nodes:
             if isinstance(node, Call) and isinstance(node.op, Op) and constant_weight(node) is not None:
                 groups.setdefault(id(node.args[0]), []).append(node)
         for group in groups.values():
-            if len(group) >= BRANCHES:
-                self.together.update((id(node), group) for node in group)
+            if len(group) >= MIN_BRANCHES:
+                self.groups.update((id(node), group) for node in group)
 
     def node(self, node: RelayExpr) -> RelayExpr:
         if isinstance(node, Function):
             return node
         if isinstance(node, Call) and isinstance(node.op, Op):
-            got = self.unfolded(node) if node.op.name == "reshape" else self.product(node)
-            if got is not None:
-                return got
-        return node.map_children(lambda c: c if isinstance(c, Op) else self.made[id(c)])
+            packed = self.reshaped_matmul(node) if node.op.name == "reshape" else self.matmul(node)
+            if packed is not None:
+                return packed
+        return node.map_children(lambda c: c if isinstance(c, Op) else self.rewritten[id(c)])
 
-    def unfolded(self, node: Call) -> RelayExpr | None:
-        """reshape(x . w) as reshape(x) . w, if only the rows are unfolded: what follows can then be done by the
-        product, and a reshape of its data costs nothing."""
+    def reshaped_matmul(self, node: Call) -> RelayExpr | None:
+        """reshape(x . w) as reshape(x) . w, if the reshape splits the rows only: the epilogue can then be fused into
+        the matmul, and a reshape of its data costs nothing."""
         inner = node.args[0]
         out, flat = _shape(node), _shape(inner)
         if not (isinstance(inner, Call) and isinstance(inner.op, Op)) or out is None or flat is None:
             return None
-        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1] or id(inner) in self.together:
+        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1] or id(inner) in self.groups:
             return None
-        if out[-2] < FEW_ROWS and any(d != 1 for d in out[:-2]):
+        if out[-2] < MIN_ROWS and any(d != 1 for d in out[:-2]):
             return None
         weight = constant_weight(inner)
         features = _shape(inner.args[0])
         if weight is None or features is None:
             return None
-        data, source = self.made[id(inner.args[0])], inner.args[0]
+        data, source = self.rewritten[id(inner.args[0])], inner.args[0]
         if is_call(source, "reshape"):
-            data, source = self.made[id(source.args[0])], source.args[0]
+            data, source = self.rewritten[id(source.args[0])], source.args[0]
         wanted = (*out[:-1], features[-1])
         if _shape(source) != wanted:
             data = transform.reshape(data, wanted)
-        return self.packed_product(data, flat[0], [weight])
+        return self.packed_matmul(data, flat[0], [weight])
 
-    def product(self, node: Call) -> RelayExpr | None:
+    def matmul(self, node: Call) -> RelayExpr | None:
         weight = constant_weight(node)
         out = _shape(node)
         if weight is None or out is None:
             return None
-        data = self.made[id(node.args[0])]
+        data = self.rewritten[id(node.args[0])]
         rows = int(np.prod(out[:-1]))
-        group = self.together.get(id(node))
+        group = self.groups.get(id(node))
         if group is None:
-            return self.packed_product(data, rows, [weight])
+            return self.packed_matmul(data, rows, [weight])
         weights = [w for w in map(constant_weight, group) if w is not None]
         key = id(group[0])
-        if key not in self.joint:
-            self.joint[key] = self.packed_product(data, rows, weights)
-        place = next(i for i, member in enumerate(group) if member is node)
-        begin = sum(w.units for w in weights[:place])
-        return transform.strided_slice(self.joint[key], [begin], [begin + weight.units], axes=[len(out) - 1])
+        if key not in self.combined:
+            self.combined[key] = self.packed_matmul(data, rows, weights)
+        branch = next(i for i, member in enumerate(group) if member is node)
+        begin = sum(w.units for w in weights[:branch])
+        return transform.strided_slice(self.combined[key], [begin], [begin + weight.units], axes=[len(out) - 1])
 
-    def packed_product(self, data: RelayExpr, rows: int, weights: list[Weight]) -> Call:
+    def packed_matmul(self, data: RelayExpr, rows: int, weights: list[Weight]) -> Call:
         units = sum(w.units for w in weights)
         width = panel_width(rows, units, self.machine, "float32")
         key = (width, *((id(w.constant), w.transposed) for w in weights))
@@ -146,25 +146,27 @@ class Packing:
 
 
 def constant_weight(node: Call) -> Weight | None:
-    """The right operand of a product that can be packed."""
+    """The rhs of a matmul that can be packed."""
     name = node.op.name
     if name not in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
         return None
     data, weight = node.args
-    shape, sides = _shape(data), _shape(weight)
-    if not isinstance(weight, Constant) or shape is None or sides is None or len(shape) < 2 or 0 in shape + sides:
+    shape, weight_shape = _shape(data), _shape(weight)
+    if not isinstance(weight, Constant) or shape is None or weight_shape is None:
+        return None
+    if len(shape) < 2 or 0 in shape + weight_shape:
         return None
     attrs = node.attrs
     transposed = name == "nn.dense" or bool(attrs.transpose_b)
-    if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and sides[0] != 1:
+    if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and weight_shape[0] != 1:
         return None
     if {data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype} != {"float32"}:
         return None
-    return Weight(weight, transposed, sides[-2] if transposed else sides[-1])
+    return Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
 
 
 def PackDense(target: Target) -> RelayFunctionPass:
-    """Matrix products with constant weights read them from panels made for the target's vectors."""
+    """Pack the constant weights of matmuls into panels for the target's vector width."""
 
     @function_pass(opt_level=3, name="PackDense", required=["InferType"])
     def pack(func: Function, mod: IRModule, ctx: PassContext) -> Function:

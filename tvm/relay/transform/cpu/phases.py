@@ -1,7 +1,7 @@
-"""A dilated convolution as plain ones: results that are a multiple of the dilation apart read every such element of the
-data and no other. Each of these phases is an image of its own, so all of them are a batch.
+"""A dilated convolution as ordinary ones: outputs that are a multiple of the dilation apart read only elements of the
+data that are a multiple of it apart. Each of these phases is a separate image, so that all of them are a batch.
 
-Data and results have channels in blocks (NCHW<c>c).
+Data and output are in a blocked layout (NCHW<c>c).
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from ...op.nn import space
 
 
 class Phases(NamedTuple):
-    """One dimension: elements of the data, results, the padding in front, and the dilation, which is the number of
+    """One dimension: the sizes of data and output, the padding in front, and the dilation, which is the number of
     phases."""
 
     size: int
-    results: int
+    output_size: int
     padding: int
     count: int
 
     @property
     def front(self) -> int:
-        """Zeros that are put in front of the data where its padding is no whole number in every phase."""
+        """Zeros that are put in front of the data where the dilation does not divide its padding."""
         return self.padding if self.padding % self.count else 0
 
     @property
     def length(self) -> int:
-        """Elements of the data in a phase; those that are missing in the last ones are zeros."""
+        """Elements of the data in a phase; those that the last phases lack are zeros."""
         return -(-(self.front + self.size) // self.count)
 
     @property
-    def made(self) -> int:
-        """Results of a phase; the last ones may have one too many."""
-        return -(-self.results // self.count)
+    def phase_outputs(self) -> int:
+        """Outputs of a phase; the last phases may have one too many."""
+        return -(-self.output_size // self.count)
 
     @property
     def before(self) -> int:
@@ -45,11 +45,11 @@ class Phases(NamedTuple):
 
     def after(self, taps: int) -> int:
         """Padding behind a phase with a window of so many taps."""
-        return self.made + taps - 1 - self.length - self.before
+        return self.phase_outputs + taps - 1 - self.length - self.before
 
 
-def part(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
-    """Data of ``shape`` with its phases in the batch."""
+def split_phases(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
+    """Move the phases of data of ``shape`` into the batch."""
     if all(s.count == 1 for s in sides):
         return data
     n, c, _, _, block = shape
@@ -62,12 +62,12 @@ def part(data: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> Rela
     return transform.reshape(data, (n * h * w, c, rows, columns, block))
 
 
-def join(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
-    """The result of ``shape`` whose phases are in the batch."""
+def merge_phases(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> RelayExpr:
+    """The output of ``shape`` whose phases are in the batch."""
     if all(s.count == 1 for s in sides):
         return result
     n, c, height, width, block = shape
-    (h, w), (rows, columns) = ([s.count for s in sides], [s.made for s in sides])
+    (h, w), (rows, columns) = ([s.count for s in sides], [s.phase_outputs for s in sides])
     result = transform.reshape(result, (n, h, w, c, rows, columns, block))
     result = transform.transpose(result, (0, 3, 4, 1, 5, 2, 6))
     result = transform.reshape(result, (n, c, rows * h, columns * w, block))
@@ -76,4 +76,4 @@ def join(result: RelayExpr, shape: Sequence[int], sides: Sequence[Phases]) -> Re
     return transform.strided_slice(result, (0, 0), (height, width), axes=(2, 3))
 
 
-__all__ = ["Phases", "join", "part"]
+__all__ = ["Phases", "merge_phases", "split_phases"]

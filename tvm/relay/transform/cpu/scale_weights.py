@@ -1,7 +1,7 @@
-"""Gates of channels moved from the data to the weights of the convolution that follows.
+"""Per-channel gates move from the data to the weights of the convolution that follows.
 
-``conv(x * g, w)`` with one number of ``g`` for each channel is ``conv(x, w * g)``. Where a layer has fewer weights than
-its data has elements (the early layers of networks with squeeze and excitation), a pass over the data is saved.
+``conv(x * g, w)`` with one element of ``g`` for each channel is ``conv(x, w * g)``. Where a layer has fewer weights
+than its data has elements (the early layers of networks with squeeze and excitation), a pass over the data is saved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _elements(shape: tuple[int, ...]) -> int:
 
 
 def _gated(data: RelayExpr, counts: dict[int, int]) -> tuple[RelayExpr, RelayExpr] | None:
-    """(x, g) of a product x * g that only the convolution reads; g has one number for each channel."""
+    """(x, g) of x * g that only the convolution reads; g has one element for each channel."""
     if not is_call(data, "multiply") or counts.get(id(data), 1) > 1:
         return None
     shape = dims(type_of(data))
@@ -37,10 +37,10 @@ def scaled_weights(node: RelayExpr, counts: dict[int, int]) -> RelayExpr | None:
     if not isinstance(node, Call) or not is_call(node, "nn.contrib_conv2d_NCHWc") or node.attrs.groups != 1:
         return None
     data, weight = node.args
-    found = _gated(data, counts)
-    if found is None or not isinstance(weight, Constant):
+    gated = _gated(data, counts)
+    if gated is None or not isinstance(weight, Constant):
         return None
-    x, gate = found
+    x, gate = gated
     kernel = weight.data.shape
     shape = dims(type_of(x))
     if _elements(kernel) * 2 > _elements(shape) or (shape[1], shape[4]) != (kernel[1], kernel[4]):
@@ -50,7 +50,7 @@ def scaled_weights(node: RelayExpr, counts: dict[int, int]) -> RelayExpr | None:
 
 
 def ScaleWeights() -> RelayFunctionPass:
-    """Move gates of channels into the weights where that is less work."""
+    """Move per-channel gates into the weights where that is less work."""
 
     @function_pass(opt_level=3, name="ScaleWeights", required=["InferType"])
     def scale(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -1,6 +1,6 @@
 """Convolutions 3x3 with stride 1 over blocked channels by Winograd's algorithm, where an estimate says that it pays.
 
-The weights are constants, and are transformed here. A dilated convolution is done on its phases.
+The weights are constants, and are transformed here. A dilated convolution is computed on its phases.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from ....ir.module import IRModule
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu import winograd as template
-from ....topi.cpu.taps import Taps, share_left
+from ....topi.cpu.taps import Taps, computed_share
 from ....topi.nn.winograd import transform_filters
 from ....topi.schedule.cpu import Machine
 from ...expr import Call, Constant, Function
 from ...op.nn.winograd import contrib_conv2d_winograd_nchwc
-from ..fold_scale_axis import whole_numbers
+from ..fold_scale_axis import has_integer_values
 from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
-from .phases import Phases, join, part
+from .phases import Phases, merge_phases, split_phases
 
-# A tile of direct convolution in rows and columns, which skips what all of it reads from padding.
+# The rows and columns of a tile of direct convolution, which skips taps that read padding for all of it.
 DIRECT_TILE = (1, 8)
 
 
@@ -35,8 +35,8 @@ class Winograd:
         if not is_call(node, "nn.contrib_conv2d_NCHWc") or not isinstance(node.args[1], Constant):
             return None
         data, kernel = node.args
-        # The transform has fractions: sums of whole numbers would no longer be exact.
-        if whole_numbers(kernel):
+        # The transform has fractions, with which sums of integers are not exact.
+        if has_integer_values(kernel):
             return None
         attrs = node.attrs
         k, out = float_shape(kernel.checked_type_), float_shape(node.checked_type_)
@@ -46,28 +46,28 @@ class Winograd:
         if x is None or k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1):
             return None
         sides = [Phases(*side) for side in zip(x[2:4], out[2:4], attrs.padding, attrs.dilation)]
-        found = self.plan(k, x, out, sides)
-        if found is None:
+        plan = self.plan(k, x, out, sides)
+        if plan is None:
             return None
-        made, logical = self.transformed(kernel, *found), attrs.get("logical")
+        weights, logical = self.transformed(kernel, *plan), attrs.get("logical")
         around = [*(s.before for s in sides), *(s.after(3) for s in sides)]
         images = contrib_conv2d_winograd_nchwc(
-            part(data, x, sides), made, around, attrs.out_dtype, logical and logical[:2]
+            split_phases(data, x, sides), weights, around, attrs.out_dtype, logical and logical[:2]
         )
-        return join(images, out, sides)
+        return merge_phases(images, out, sides)
 
     def plan(
         self, k: tuple[int, ...], x: tuple[int, ...], out: tuple[int, ...], sides: list[Phases]
     ) -> tuple[int, int] | None:
         """The size of a tile and the vectors of filters in a group, for the phases of a dilated convolution as well."""
         channels, filters, phases = k[1] * k[4], k[0] * k[5], prod(s.count for s in sides)
-        window = [Taps(s.results, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
+        window = [Taps(s.output_size, 3, 1, s.count, s.padding, s.padding + s.size - 1) for s in sides]
         direct = template.direct_cycles(
-            out[0], channels, filters, out[2], out[3], k[5], self.machine, share_left(window, DIRECT_TILE)
+            out[0], channels, filters, out[2], out[3], k[5], self.machine, computed_share(window, DIRECT_TILE)
         )
         if phases > 1:
             direct -= template.copy_cycles(prod(x) + prod(out))
-        sizes = (out[0] * phases, channels, filters, *(s.made for s in sides))
+        sizes = (out[0] * phases, channels, filters, *(s.phase_outputs for s in sides))
         return template.plan(*sizes, (k[4], k[5]), self.machine, direct)
 
     def transformed(self, kernel: Constant, tile: int, vectors: int) -> Constant:

@@ -1,5 +1,5 @@
-"""Half-precision convolutions in NHWC: the image then lies along the reduction of the implicit matmul, and tiles of it
-come to the tensor cores in whole pieces of memory."""
+"""Half-precision convolutions in NHWC: the image is then contiguous along k of the implicit GEMM, and its tiles are
+copied to shared memory in whole vectors."""
 
 from __future__ import annotations
 

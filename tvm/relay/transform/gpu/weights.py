@@ -1,4 +1,4 @@
-"""Constant weights as GPU kernels read them: neighbouring threads take neighbouring filters or units."""
+"""Constant weights in the layout GPU kernels read: neighbouring threads take neighbouring filters or units."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ...op.nn.space import pad
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed
 
 
-def filling(channels: int) -> int:
-    """Channels of zeros that make copies of whole pieces of memory possible."""
+def channel_padding(channels: int) -> int:
+    """Channels of zeros that make vector copies possible."""
     return -channels % (4 if channels < 4 else 8) if channels % 2 else 0
 
 
-class Rearranged:
-    """The rule, and the weights it has turned around."""
+class WeightLayout:
+    """The rule, and the weights it has transposed."""
 
     def __init__(self):
-        self.made: dict[tuple[int, tuple[int, ...]], tuple[Constant, Constant]] = {}
+        self.weights: dict[tuple[int, tuple[int, ...]], tuple[Constant, Constant]] = {}
 
     def __call__(self, node) -> Call | None:
         if is_call(node, "nn.conv2d") and isinstance(node.args[1], Constant):
             return self.convolution(node)
         is_matrix = is_call(node, "nn.dense") and len(node.args[0].checked_type_.shape) > 1
         if is_matrix and isinstance(node.args[1], Constant):
-            return matmul(node.args[0], self.turned(node.args[1], (1, 0)), node.attrs.units, node.attrs.out_dtype)
+            return matmul(node.args[0], self.transposed(node.args[1], (1, 0)), node.attrs.units, node.attrs.out_dtype)
         return None
 
     def convolution(self, node: Call) -> Call | None:
@@ -37,27 +37,27 @@ class Rearranged:
         if attrs.groups != 1 or attrs.data_layout not in ("NCHW", "NHWC"):
             return None
         if attrs.kernel_layout == "OIHW":
-            weight = self.turned(weight, (2, 3, 1, 0))
+            weight = self.transposed(weight, (2, 3, 1, 0))
         elif attrs.kernel_layout != "HWIO":
             return None
         shape = dims(node.args[0].checked_type_)
-        missing = filling(shape[-1]) if attrs.data_layout == "NHWC" and weight.data.dtype == "float16" else 0
-        if missing:
-            data = pad(data, ((0, 0), (0, 0), (0, 0), (0, missing)))
-            weight = self.filled(weight, missing)
+        padding = channel_padding(shape[-1]) if attrs.data_layout == "NHWC" and weight.data.dtype == "float16" else 0
+        if padding:
+            data = pad(data, ((0, 0), (0, 0), (0, 0), (0, padding)))
+            weight = self.zero_padded(weight, padding)
         elif attrs.kernel_layout == "HWIO":
             return None
         return node.replace(args=(data, weight), attrs=attrs.replace(kernel_layout="HWIO"))
 
-    def filled(self, weight: Constant, missing: int) -> Constant:
-        """Filters with channels of zeros after their own."""
-        return Constant(np.pad(weight.data.numpy(), ((0, 0), (0, 0), (0, missing), (0, 0))))
+    def zero_padded(self, weight: Constant, padding: int) -> Constant:
+        """Filters with channels of zeros after theirs."""
+        return Constant(np.pad(weight.data.numpy(), ((0, 0), (0, 0), (0, padding), (0, 0))))
 
-    def turned(self, weight: Constant, order: tuple[int, ...]) -> Constant:
+    def transposed(self, weight: Constant, order: tuple[int, ...]) -> Constant:
         key = (id(weight), order)
-        if key not in self.made:
-            self.made[key] = (weight, Constant(np.ascontiguousarray(weight.data.numpy().transpose(order))))
-        return self.made[key][1]
+        if key not in self.weights:
+            self.weights[key] = (weight, Constant(np.ascontiguousarray(weight.data.numpy().transpose(order))))
+        return self.weights[key][1]
 
 
 def GPUWeights() -> RelayFunctionPass:
@@ -65,7 +65,7 @@ def GPUWeights() -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="GPUWeights", required=["InferType"])
     def lay_out(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_typed(func, Rearranged(), mod)
+        return rewrite_typed(func, WeightLayout(), mod)
 
     return lay_out
 

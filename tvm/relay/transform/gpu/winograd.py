@@ -13,7 +13,7 @@ from ....topi.gpu.machine import Machine
 from ....topi.nn.winograd import transform_filters_in_planes
 from ...expr import Call, Constant, Function
 from ...op.nn.winograd import contrib_conv2d_winograd_planes
-from ..fold_scale_axis import whole_numbers
+from ..fold_scale_axis import has_integer_values
 from ..function_pass import RelayFunctionPass, float_shape, function_pass, is_call, rewrite_typed
 
 
@@ -36,7 +36,7 @@ class WinogradInPlanes:
             return None
         if k[:2] != (3, 3) or tuple(attrs.strides) != (1, 1) or tuple(attrs.dilation) != (1, 1):
             return None
-        if whole_numbers(kernel):
+        if has_integer_values(kernel):
             return None
         tile = template.plan(out[0], x[1], out[1], out[2], out[3], self.machine)
         if tile is None:

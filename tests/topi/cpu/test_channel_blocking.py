@@ -9,7 +9,7 @@ import tvm
 from tests.topi.cpu.test_convolution_templates import machine_of, run
 from tvm import te, tir, topi
 from tvm.tir.stmt_functor import post_order_visit
-from tvm.topi.cpu import conv2d, parts
+from tvm.topi.cpu import channel_blocking, conv2d
 from tvm.topi.schedule import schedule_for
 
 CASES = {
@@ -36,7 +36,7 @@ def test_sums_in_parts_are_those_of_the_whole(case, draw, rng, monkeypatch):
         print("configuration", config)
         return config
 
-    monkeypatch.setattr(parts, "STEPS", int(rng.integers(1, 64)))
+    monkeypatch.setattr(channel_blocking, "MIN_STEPS", int(rng.integers(1, 64)))
     monkeypatch.setattr(conv2d.TEMPLATE, "choose", choose)
     run("llvm", **case)
 
@@ -62,23 +62,23 @@ def test_sums_are_done_in_parts_where_the_second_cache_is_too_small(sizes, wante
 
 
 @pytest.mark.parametrize("sizes", [(2048, 512, 32, 1), (512, 2048, 32, 1), (512, 512, 32, 3), (2048, 256, 33, 3, 12)])
-def test_what_a_part_reads_and_its_sums_fit_the_caches(sizes):
+def test_what_a_channel_block_reads_and_its_sums_fit_the_caches(sizes):
     machine = machine_of(l2_bytes=1 << 20, loads_pairs=False)
     x = conv2d.extents(convolution(*sizes)[-1].op)
     tile, size = (1, 11, 2), sizes[2]
-    rows, filters = parts.rows_and_filters(x, tile, 1, machine)
-    part = parts.channels_of_part(x)
-    steps = part * 16 * sizes[3] ** 2
+    rows, filters = channel_blocking.rows_and_filters(x, tile, 1, machine)
+    block = channel_blocking.block_channels(x)
+    steps = block * 16 * sizes[3] ** 2
     tasks = -(-size // rows) * (x["oc"] // 2 // filters)
     assert tasks >= 4 * machine.threads
-    assert parts.STEPS <= steps <= 2 * parts.STEPS
+    assert channel_blocking.MIN_STEPS <= steps <= 2 * channel_blocking.MIN_STEPS
     assert rows * size * filters * 32 * 4 <= machine.l2_bytes // 4
     # The weights of a tile beside the sums of it, or a row of the data.
     assert steps * 32 * 4 <= machine.l1_bytes // 2
-    assert sizes[3] > 1 or size * part * 16 * 4 <= machine.l1_bytes // 2
+    assert sizes[3] > 1 or size * block * 16 * 4 <= machine.l1_bytes // 2
 
 
-def test_sums_of_a_part_stay_in_registers_and_rows_of_far_channels_are_copied_together():
+def test_sums_of_a_channel_block_stay_in_registers_and_rows_of_far_channels_are_copied():
     x, w, out = convolution(2048, 512, 32, 1)
     target = tvm.target.Target("llvm")
     with target:
@@ -86,7 +86,7 @@ def test_sums_of_a_part_stay_in_registers_and_rows_of_far_channels_are_copied_to
     found = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, tir.Allocate) else None)
     sizes = {n.buffer_var.name: int(np.prod([int(e) for e in n.extents])) for n in found}
-    part = parts.channels_of_part(conv2d.extents(out.op))
-    assert sizes["x.global"] == part * 16 * 32
+    block = channel_blocking.block_channels(conv2d.extents(out.op))
+    assert sizes["x.global"] == block * 16 * 32
     scopes = {n.buffer_var.name: n.buffer_var.type_annotation.storage_scope for n in found}
     assert {scopes[name] for name in scopes if ".rf" in name} == {"local"}
