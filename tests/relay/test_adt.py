@@ -86,3 +86,15 @@ def test_wrong_types_are_refused_in_words(body, what):
 def test_a_value_no_clause_fits_is_an_error():
     with pytest.raises(tvm.TVMError, match="no clause"):
         prelude_run("@hd(Nil)")
+
+
+def test_constructors_are_numbered_when_their_type_enters_a_module():
+    box, a = relay.GlobalTypeVar("Box"), relay.TypeVar("A")
+    full, empty = relay.Constructor("Full", [a], box), relay.Constructor("Empty", [], box)
+    mod = tvm.IRModule()
+    mod[box] = relay.TypeData(box, [a], [full, empty])
+    assert (full.tag, empty.tag) == (0, 1)
+    assert tvm.ir.structural_equal(mod, relay.parse("type Box[A] { Full(A), Empty, }"))
+    with pytest.raises(ValueError, match="has a function 'f' already"):
+        mod._add("f", relay.Function([], relay.const(1)), False)
+        mod._add("f", relay.Function([], relay.const(2)), False)

@@ -219,3 +219,75 @@ def test_what_an_earlier_partition_holds_is_not_taken_again():
     a = relay.var("a", shape=(3,))
     first = is_op("exp")(is_op("tanh")(wildcard())).partition(relay.exp(relay.tanh(a)))
     assert is_op("tanh")(wildcard()).partition(first) is first
+
+
+def test_none_stands_for_any_arguments():
+    x, y = image(), image("y")
+    assert wildcard()(None).match(relay.nn.relu(x)) and is_op("add")(None).match(x + y)
+    assert not is_op("add")(None).match(x - y)
+    pair = is_tuple([wildcard(), wildcard()])
+    assert is_tuple_get_item(pair, 1).tuple is pair
+
+
+class Relu(DFPatternCallback):
+    """Puts nn.relu on what matches, once."""
+
+    def __init__(self, pattern):
+        super().__init__(rewrite_once=True)
+        self.pattern = pattern
+
+    def callback(self, pre, post, node_map):
+        return relay.nn.relu(post)
+
+
+def test_a_pattern_that_refers_to_itself_is_rewritten_at_its_largest_match():
+    x = image()
+    start = wildcard()
+    casts = is_op("cast")(start)
+    start.redirect_to(casts | is_op("tanh")(wildcard()))
+    chain = relay.tanh(x)
+    for _ in range(4):
+        chain = relay.cast(chain, "float32")
+    assert structural_equal(rewrite(Relu(casts), chain), relay.nn.relu(chain))
+
+
+def test_one_round_rewrites_every_match_that_does_not_overlap():
+    x, y = image(), image("y")
+    pattern = is_op("tanh")(is_op("sigmoid")(wildcard()))
+    out = rewrite(Relu(pattern), relay.tanh(relay.sigmoid(x)) + relay.tanh(relay.sigmoid(y)))
+    expected = relay.nn.relu(relay.tanh(relay.sigmoid(x))) + relay.nn.relu(relay.tanh(relay.sigmoid(y)))
+    assert structural_equal(out, expected)
+
+
+def test_partition_takes_a_described_function_whole():
+    x, w, b = image(), relay.var("w", shape=(4, 4, 3, 3)), image("b")
+    p, q = relay.var("p"), relay.var("q")
+    inner = relay.Function([p, q], relay.nn.conv2d(p, q))
+    for body in (is_op("nn.conv2d")(None), wildcard()):
+        pattern = FunctionPattern([wildcard(), wildcard()], body)(wildcard(), wildcard()) + wildcard()
+        got = pattern.partition(inner(x, w) + b + b)
+        args = [relay.var(name) for name in "xwb"]
+        made = relay.Function(args, inner(args[0], args[1]) + args[2])
+        made = made.with_attr("PartitionedFromPattern", "nn.conv2d_FunctionCall_add_")
+        assert structural_equal(got, made(x, w, b) + b)
+
+
+def test_partition_allows_a_side_way_that_comes_back_to_the_root():
+    x, w = image(), relay.var("w", shape=(4, 4, 3, 3))
+    product = relay.nn.conv2d(x, w)
+    pattern = is_op("multiply")(is_op("nn.conv2d")(wildcard(), wildcard()), wildcard())
+    got = pattern.partition(product * relay.sigmoid(product))
+    args = [relay.var(name) for name in "xws"]
+    made = relay.Function(args, relay.nn.conv2d(args[0], args[1]) * args[2])
+    made = made.with_attr("PartitionedFromPattern", "nn.conv2d_multiply_")
+    assert structural_equal(got, made(x, w, relay.sigmoid(relay.nn.conv2d(x, w))))
+    both = relay.Tuple([product * relay.sigmoid(product), relay.sigmoid(product)])
+    assert pattern.partition(both) is both
+
+
+def test_a_constant_is_lifted_without_a_type_where_the_pattern_does_not_ask_for_one():
+    x, one = relay.var("x"), relay.const(1)
+    got = is_op("add")(wildcard(), wildcard()).partition(x + one)
+    assert [p.type_annotation for p in got.op.params] == [None, None] and got.args[1] is one
+    kept = is_op("add")(wildcard(), is_constant()).partition(x + one)
+    assert len(kept.args) == 1 and kept.op.body.args[1] is one

@@ -110,3 +110,25 @@ def test_sizes_of_joined_tensors_are_their_sum_as_it_is_written():
     x, y = relay.var("x", shape=(n, 2)), relay.var("y", shape=(m, 2))
     assert run_infer_type(relay.concatenate([x, y, x], 0)).checked_type == relay.TensorType((n + m + n, 2))
     assert run_infer_type(relay.concatenate([x, x], 1)).checked_type == relay.TensorType((n, 4))
+
+
+def test_a_polymorphic_function_stands_where_a_plain_one_is_wanted():
+    a, b = relay.TypeVar("a"), relay.TypeVar("b")
+    x = relay.Var("x", a)
+    same = relay.Function([x], x, a, [a])
+    f, y = relay.Var("f", relay.FuncType([b], b)), relay.Var("y", b)
+    apply = relay.Function([f, y], f(y), b, [b])
+    number, unit = relay.scalar_type("int32"), relay.TupleType([])
+
+    def inferred(e):
+        return relay.transform.InferTypeLocal(e)
+
+    assert inferred(apply(same, relay.const(0))) == number
+    returned = relay.Function([], same, relay.FuncType([b], b), [b])
+    assert inferred(returned) == relay.FuncType([], relay.FuncType([b], b), [b])
+    name = relay.Var("id")
+    both = relay.Let(name, same, relay.Tuple([name(relay.const(1)), name(relay.Tuple([]))]))
+    assert inferred(both) == relay.TupleType([number, unit])
+    wrong = relay.Function([], same, relay.FuncType([b, b], b), [b])
+    with pytest.raises(tvm.error.DiagnosticError, match="annotated to return"):
+        inferred(wrong)

@@ -215,3 +215,31 @@ def test_windows_of_pools_and_orders_of_axes_are_always_written():
         mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], made)))
         assert words in mod.astext()
         assert tvm.ir.structural_equal(relay.parse(mod.astext()), mod)
+
+
+def test_a_literal_says_its_type_and_must_be_within_it():
+    assert relay.parse_expr("-42i").data.dtype == "int32"
+    assert relay.parse_expr("3.4028235e+38f").data.numpy() == np.finfo("float32").max
+    assert np.isinf(relay.parse_expr("inff").data.numpy())
+    for text in ("3.40283e+38f32", "65520f16", "2147483648i"):
+        with pytest.raises(DiagnosticError, match="is not within"):
+            relay.parse_expr(text)
+
+
+def test_a_type_is_defined_once():
+    with pytest.raises(DiagnosticError, match="type Box is defined twice"):
+        relay.parse("type Box[A] { Full(A), }\ntype Box[A] { Full(A), }\ndef @main() { () }")
+
+
+def test_constants_of_an_untyped_expression_are_bare():
+    assert relay.const(42, "int16").astext(show_meta_data=False) == "42i16"
+    call = relay.Function([], relay.const(0.0))()
+    assert "0f;" not in call.astext() and "/* ty" not in call.astext()
+    assert module(body=relay.const(1) + relay.const(2)).astext().count("/* ty=int32 */") == 3
+
+
+def test_operators_and_lone_variables_read_back():
+    assert relay.parse_expr(relay.Expr.astext(tvm.ir.Op.get("nn.relu"))) is tvm.ir.Op.get("nn.relu")
+    lone = relay.var("1", shape=(2,))
+    assert str(lone) == "%v1"
+    assert_structural_equal(relay.parse_expr(lone.astext()), lone, map_free_vars=True)

@@ -102,6 +102,8 @@ class IRModule(Node, key="IRModule"):
     def __setitem__(self, var, value) -> None:
         if isinstance(var, GlobalTypeVar):
             self.type_definitions[var] = value
+            for tag, constructor in enumerate(getattr(value, "constructors", ())):
+                constructor.tag = tag
             return
         name = var.name_hint if isinstance(var, GlobalVar) else str(var)
         for old in self.functions:
@@ -145,6 +147,12 @@ class IRModule(Node, key="IRModule"):
 
     def update_func(self, var: GlobalVar, func) -> None:
         self[var] = func
+
+    def _add(self, var, val, update: bool = True) -> None:
+        """Add a function; ``update`` says that it may replace one of that name."""
+        if not update and var in self:
+            raise ValueError(f"the module has a function '{getattr(var, 'name_hint', var)}' already")
+        self[var] = val
 
     def get_global_var(self, name: str) -> GlobalVar:
         for var in self.functions:

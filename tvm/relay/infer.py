@@ -65,6 +65,10 @@ def unify(a: Type, b: Type) -> Type | None:
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
         parts = [unify(x, y) for x, y in zip(a.fields, b.fields)]
         return None if any(p is None for p in parts) else TupleType(tuple(parts))
+    if isinstance(a, FuncType) and isinstance(b, FuncType) and bool(a.type_params) != bool(b.type_params):
+        from .infer_adt import specialize
+
+        return specialize(a, b) if a.type_params else specialize(b, a)
     if isinstance(a, FuncType) and isinstance(b, FuncType) and len(a.arg_types) == len(b.arg_types):
         parts = [unify(x, y) for x, y in zip(a.arg_types, b.arg_types)]
         result = unify(a.ret_type, b.ret_type)
@@ -150,7 +154,7 @@ class Inference:
                 # A local function may call itself; its annotations say its type then.
                 params = [p.type_annotation for p in node.value.params]
                 if all(p is not None for p in params) and node.value.ret_type is not None:
-                    self.variables[node.var] = FuncType(tuple(params), node.value.ret_type)
+                    self.variables[node.var] = FuncType(tuple(params), node.value.ret_type, node.value.type_params)
         elif type(node) is Function:
             use = self.calls.get(id(node))
             for i, p in enumerate(node.params):

@@ -57,12 +57,28 @@ def instantiate(callee: FuncType, args: list[Type], name: str) -> Type:
     """The result of a polymorphic function on arguments; what they do not say stays open."""
     table: dict[Any, Type] = {}
     variables = set(callee.type_params)
-    for i, (want, have) in enumerate(zip(callee.arg_types, args)):
+    # A polymorphic argument fits what the others leave of the parameter's type.
+    order = sorted(range(len(args)), key=lambda i: bool(isinstance(args[i], FuncType) and args[i].type_params))
+    for i in order:
+        want, have = callee.arg_types[i], args[i]
+        if isinstance(have, FuncType) and have.type_params:
+            have = unify(substitute_types(want, table), have) or have
         if not solve(want, have, table, variables):
             raise DiagnosticError(f"argument {i} of {name}: expected {substitute_types(want, table)}, got {have}")
     for v in callee.type_params:
         table.setdefault(v, IncompleteType())
     return substitute_types(callee.ret_type, table)
+
+
+def specialize(generic: FuncType, plain: FuncType) -> FuncType | None:
+    """The polymorphic type as the plain one says; itself where the plain one leaves a type variable open."""
+    table: dict[Any, Type] = {}
+    if not solve(FuncType(generic.arg_types, generic.ret_type), plain, table, set(generic.type_params)):
+        return None
+    if any(v not in table or isinstance(table[v], IncompleteType) for v in generic.type_params):
+        return generic
+    return FuncType(tuple(substitute_types(t, table) for t in generic.arg_types),
+                    substitute_types(generic.ret_type, table))
 
 
 def constructor_type(self: Inference, node: Constructor) -> FuncType:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..dtype import info, int_range
 from ..error import DiagnosticError
 from ..ir.adt import Constructor, TypeData
@@ -46,7 +48,7 @@ _TOKEN = re.compile(
     |(?P<graph>%\d+)
     |(?P<global>@[A-Za-z_][\w.]*)
     |(?P<float>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?:f\d*)?|\d+f\d*|(?:inf|nan)f\d*\b)
-    |(?P<int>\d+(?:[iu]\d+)?)
+    |(?P<int>\d+(?:[iu]\d+|i\b)?)
     |(?P<string>"(?:[^"\\]|\\.)*")
     |(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
     |(?P<mark>->|=>|==|!=|<=|>=|[-+*/()\[\]{},;:=<>.?])
@@ -222,6 +224,8 @@ class Parser:
         self.expect("type")
         name = self.need("name", "the name of a type")
         header = self.types[name]
+        if header in self.module.type_definitions:
+            raise self.fail(f"type {name} is defined twice")
         outer = dict(self.types)
         variables = [self.type_variable() for _ in [0] if self.accept("[")]
         parameters = variables[0] if variables else []
@@ -230,9 +234,7 @@ class Parser:
             constructors = self.items("}", lambda: self.constructor(header, constructors_so_far=constructors))
         else:
             self.accept(";")
-        for tag, c in enumerate(constructors):
-            c.tag = tag
-            self.constructors[c.name_hint] = c
+        self.constructors.update((c.name_hint, c) for c in constructors)
         self.types = outer
         self.module[header] = TypeData(header, tuple(parameters), tuple(constructors))
 
@@ -499,14 +501,20 @@ class Parser:
             kind = "uint" if digits[2] == "u" else "int"
             value = sign * int(digits[1])
             # Without a number of bits, it has the type that holds it.
-            for dtype in (kind + bits for bits in ([digits[3]] if digits[3] else ["32", "64"])):
+            widths = [digits[3]] if digits[3] else ["32"] if digits[2] else ["32", "64"]
+            for dtype in (kind + bits for bits in widths):
                 least, most = int_range(dtype)
                 if least <= value <= most:
                     return value, dtype
             raise self.fail(f"{value} is not within {dtype}", token.at)
         if token.kind == "float":
             m = re.fullmatch(r"(inf|nan|[^f]+)(?:f(\d*))?", token.text)
-            return sign * float(m[1]), "float" + (m[2] or "32")
+            value, dtype = sign * float(m[1]), "float" + (m[2] or "32")
+            with np.errstate(over="ignore"):
+                wide = np.isinf(const(value, dtype).data.numpy())
+            if wide and m[1] != "inf":
+                raise self.fail(f"{m[1]} is not within {dtype}", token.at)
+            return value, dtype
         raise self.fail(f"a number is expected here, found '{token.text}'", token.at)
 
     def parenthesis(self) -> RelayExpr:

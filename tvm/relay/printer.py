@@ -197,6 +197,8 @@ class TextPrinter:
         self.meta = meta or MetaTable()
         self.annotate = annotate
         self.types = types
+        # Constants know their types from the start; beside untyped expressions their types would be noise.
+        self.typed = True
         self.taken: set[str] = set()
         self.names: dict[Var, str] = {}
         self.temporary = 0
@@ -221,7 +223,7 @@ class TextPrinter:
         if self.annotate is not None:
             return self.annotate(e)
         t = getattr(e, "checked_type_", None)
-        if not self.types or t is None or isinstance(t, IncompleteType):
+        if not self.types or t is None or isinstance(t, IncompleteType) or not self.typed and isinstance(e, Constant):
             return ""
         return f" /* ty={type_text(t)} */"
 
@@ -446,8 +448,8 @@ def astext(obj: Any, show_meta_data: bool = True, annotate: Callable[[Any], str]
         body = printer.pattern(obj)
     elif isinstance(obj, Clause):
         body = _inline([f"{printer.pattern(obj.lhs)} => {{", [printer.expression(obj.rhs)[1]], "}"])
-    elif isinstance(obj, GlobalVar):
-        return "@" + obj.name_hint
+    elif isinstance(obj, (GlobalVar, Op)):
+        return TextPrinter().atom(obj)
     else:
         body = _expression_text(printer, obj)
     if not show_meta_data:
@@ -461,7 +463,8 @@ def astext(obj: Any, show_meta_data: bool = True, annotate: Callable[[Any], str]
 def _expression_text(printer: TextPrinter, e: RelayExpr) -> str:
     from .substitute import free_vars
 
-    head = [] if isinstance(e, Var) else [f"free_var {printer.definition(v)};" for v in free_vars(e)]
+    printer.typed = getattr(e, "checked_type_", None) is not None and not isinstance(e, Constant)
+    head = [f"free_var {printer.definition(v)};" for v in free_vars(e)]
     if isinstance(e, Function):
         for p in e.params:
             printer.name(p)
@@ -470,8 +473,8 @@ def _expression_text(printer: TextPrinter, e: RelayExpr) -> str:
 
 
 def pretty_print(obj: Any) -> str:
-    """The text without metadata."""
-    return astext(obj, show_meta_data=False)
+    """The text without metadata; of a variable its name."""
+    return TextPrinter().name(obj) if isinstance(obj, Var) else astext(obj, show_meta_data=False)
 
 
 _OWN = (RelayExpr, TensorType, TupleType, FuncType, RelayRefType, TypeVar, GlobalTypeVar, TypeCall, IncompleteType,
@@ -497,7 +500,7 @@ def install() -> None:
         return pretty_print(node) if is_relay(node) else before(node, **options)
 
     def as_text(node: Any, show_meta_data: bool, annotate: Any) -> str:
-        own = is_relay(node) or isinstance(node, GlobalVar)
+        own = is_relay(node) or isinstance(node, (GlobalVar, Op))
         return astext(node, show_meta_data, annotate) if own else str(node)
 
     before = PRINTER.give(text)

@@ -37,31 +37,29 @@ class Matcher:
     Depth of calls follows the pattern, not the graph.
     """
 
-    def __init__(self, root: RelayExpr):
+    def __init__(self, root: RelayExpr, users: dict[int, list[RelayExpr]] | None = None):
         self.root = root
-        self.memo: dict[int, RelayExpr] = {}
-        self.order: list[int] = []
-        self.patterns: dict[int, DFPattern] = {}
-        self._users: dict[int, list[RelayExpr]] | None = None
+        # One pattern object matches one expression, except where it refers to itself.
+        self.memo: dict[int, list[RelayExpr]] = {}
+        self.matched: list[tuple[DFPattern, RelayExpr]] = []
+        self._users = users
 
     def match(self, p: DFPattern, e: RelayExpr) -> bool:
         known = self.memo.get(id(p))
-        if known is not None:
-            return known is e
-        mark = len(self.order)
+        if known:
+            return any(k is e for k in known)
+        mark = len(self.matched)
         if self.test(p, e):
-            self.memo[id(p)] = e
-            self.patterns[id(p)] = p
-            self.order.append(id(p))
+            self.memo.setdefault(id(p), []).append(e)
+            self.matched.append((p, e))
             return True
         self.forget(mark)
         return False
 
     def forget(self, mark: int) -> None:
-        while len(self.order) > mark:
-            key = self.order.pop()
-            self.memo.pop(key, None)
-            self.patterns.pop(key, None)
+        while len(self.matched) > mark:
+            p, _ = self.matched.pop()
+            self.memo[id(p)].pop()
 
     def all(self, patterns, expressions) -> bool:
         return len(patterns) == len(expressions) and all(self.match(p, e) for p, e in zip(patterns, expressions))
@@ -101,7 +99,7 @@ class Matcher:
         return self.rotated(p, e)
 
     def operands(self, p: CallPattern, e: Call) -> bool:
-        mark = len(self.order)
+        mark = len(self.matched)
         if self.match(p.op, e.op) and (p.args is None or self.all(p.args, e.args)):
             return True
         self.forget(mark)
@@ -130,7 +128,7 @@ class Matcher:
                 # pattern (x * y) / z against x * (y / z)
                 for x, y in (q.args, q.args[::-1]):
                     for a, b in (e.args, e.args[::-1]):
-                        mark = len(self.order)
+                        mark = len(self.matched)
                         if (
                             isinstance(b, Call)
                             and isinstance(b.op, Op)
@@ -146,7 +144,7 @@ class Matcher:
                 top, x = e.args[0], p.args[1 - side]
                 if isinstance(top, Call) and isinstance(top.op, Op) and top.op.name == "multiply":
                     for a, b in (top.args, top.args[::-1]):
-                        mark = len(self.order)
+                        mark = len(self.matched)
                         if self.match(x, a) and self.match(q.args[0], b) and self.match(q.args[1], e.args[1]):
                             return True
                         self.forget(mark)
@@ -169,14 +167,14 @@ class Matcher:
         return isinstance(e, Tuple) and (p.fields is None or self.all(p.fields, e.fields))
 
     def get_item(self, p: TupleGetItemPattern, e) -> bool:
-        return isinstance(e, TupleGetItem) and p.index in (-1, e.index) and self.match(p.tuple_value, e.tuple_value)
+        return isinstance(e, TupleGetItem) and p.index in (-1, e.index) and self.match(p.tuple, e.tuple_value)
 
     def dominator(self, p: DominatorPattern, e) -> bool:
         """The child is ``e``; below it some expression matches the parent, and what lies between matches the path."""
         if not self.match(p.child, e):
             return False
         for source in self.below(p, e):
-            mark = len(self.order)
+            mark = len(self.matched)
             if self.match(p.parent, source) and self.leads(p, source, e) and self.comes_from(p, source, e):
                 return True
             self.forget(mark)

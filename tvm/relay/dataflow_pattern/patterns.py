@@ -26,7 +26,10 @@ class DFPattern:
     """Base of patterns. Operators of Python on patterns make patterns of the relay operators."""
 
     def __call__(self, *args) -> CallPattern:
-        return CallPattern(self, list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args))
+        """A call of this pattern; ``pattern(None)`` matches calls with any arguments."""
+        if len(args) == 1 and (args[0] is None or isinstance(args[0], (list, tuple))):
+            return CallPattern(self, None if args[0] is None else list(args[0]))
+        return CallPattern(self, list(args))
 
     def __or__(self, other: DFPattern) -> AltPattern:
         return AltPattern(self, other)
@@ -95,6 +98,9 @@ class WildcardPattern(DFPattern):
         """Let this pattern stand for another: for patterns that refer to themselves."""
         self.target = pat
 
+    def parts(self):
+        return [] if self.target is None else [self.target]
+
     target: DFPattern | None = None
 
 
@@ -158,10 +164,10 @@ class TuplePattern(DFPattern):
 
 class TupleGetItemPattern(DFPattern):
     def __init__(self, tuple_value: DFPattern, index: int | None = None):
-        self.tuple_value, self.index = tuple_value, -1 if index is None else index
+        self.tuple, self.index = tuple_value, -1 if index is None else index
 
     def parts(self):
-        return [self.tuple_value]
+        return [self.tuple]
 
 
 class AltPattern(DFPattern):

@@ -24,7 +24,6 @@ from .patterns import (
     IfPattern,
     TupleGetItemPattern,
     TuplePattern,
-    _type,
 )
 
 
@@ -49,10 +48,6 @@ class DFPatternCallback:
 
 class NodeMap(dict):
     """Pattern -> list of the expressions it matched."""
-
-
-def _node_map(matcher: Matcher) -> NodeMap:
-    return NodeMap({matcher.patterns[key]: [e] for key, e in matcher.memo.items()})
 
 
 def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayExpr, mod: Any = None) -> RelayExpr:
@@ -82,27 +77,18 @@ def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayE
 
 
 def _rewrite_once(callback: DFPatternCallback, root: RelayExpr) -> RelayExpr:
-    shared = Matcher(root)
-    done = False
-
-    def attempt(node):
-        nonlocal done
-        if done or not isinstance(node, RelayExpr) or isinstance(node, Op):
-            return None
-        matcher = Matcher(root)
-        matcher._users = shared._users
-        ok = matcher.match(callback.pattern, node)
-        shared._users = matcher._users
-        if not ok:
-            return None
-        done = callback.rewrite_once
-        return matcher
-
-    matches = {}
-    for node in post_order(root):
-        found = attempt(node)
-        if found is not None:
-            matches[id(node)] = (node, found)
+    """One round: matches that do not overlap, found from the root down, so that the largest of a pattern that refers to
+    itself comes first."""
+    users = Matcher(root).users()
+    matches: dict[int, tuple[RelayExpr, Matcher]] = {}
+    covered: set[int] = set()
+    for node in reversed(list(post_order(root))):
+        if id(node) in covered or not isinstance(node, RelayExpr) or isinstance(node, Op):
+            continue
+        matcher = Matcher(root, users)
+        if matcher.match(callback.pattern, node):
+            matches[id(node)] = (node, matcher)
+            covered.update(id(e) for e in _inside(matcher) if not isinstance(e, Constant))
     if not matches:
         return root
     memo: dict[int, tuple[Node, Node]] = {}
@@ -120,9 +106,9 @@ def _rebuild(root, callback: DFPatternCallback, matches, memo, renewed) -> Relay
         _keep_type(node, post)
         if id(node) in matches:
             _, matcher = matches[id(node)]
-            found = NodeMap(
-                {p: [post if e is node else renewed(e) for e in es] for p, es in _node_map(matcher).items()}
-            )
+            found = NodeMap()
+            for p, e in matcher.matched:
+                found.setdefault(p, []).append(post if e is node else renewed(e))
             got = callback.callback(node, post, found)
             post = post if got is None else got
         memo[id(node)] = (node, post)
@@ -139,12 +125,14 @@ def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
 # -- partitioning ----------------------------------------------------------------------------------------------------
 
 
-def _inside(pattern: DFPattern, matcher: Matcher) -> list[RelayExpr]:
-    """Expressions a match covers: what its patterns matched, except where the pattern says nothing of the inside."""
+def _inside(matcher: Matcher) -> list[RelayExpr]:
+    """Expressions a match covers: what its patterns matched, except where the pattern says nothing of the inside; of a
+    function that a pattern describes, all."""
     covered = {}
-    for key, e in matcher.memo.items():
-        p = matcher.patterns[key]
-        if isinstance(p, (CallPattern, TuplePattern, TupleGetItemPattern, ConstantPattern, IfPattern, FunctionPattern)):
+    for p, e in matcher.matched:
+        if isinstance(p, FunctionPattern):
+            covered.update((id(x), x) for x in post_order(e))
+        elif isinstance(p, (CallPattern, TuplePattern, TupleGetItemPattern, ConstantPattern, IfPattern)):
             covered[id(e)] = e
         elif isinstance(p, DominatorPattern):
             covered.update(_between(p, matcher))
@@ -153,7 +141,7 @@ def _inside(pattern: DFPattern, matcher: Matcher) -> list[RelayExpr]:
 
 def _between(p: DominatorPattern, matcher: Matcher) -> dict[int, RelayExpr]:
     """What lies on the ways from the parent of a dominator pattern to its child."""
-    source, end = matcher.memo[id(p.parent)], matcher.memo[id(p.child)]
+    source, end = matcher.memo[id(p.parent)][0], matcher.memo[id(p.child)][0]
     found, stack = {}, [source]
     while stack:
         for user in matcher.users().get(id(stack.pop()), []):
@@ -168,30 +156,40 @@ def partition(
 ) -> RelayExpr:
     """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``.
     Its parameters are what the leaves of the pattern matched, in the order of the pattern."""
-    # Parameters of the new functions take the types of what they stand for, where these can be told.
-    _type(expr)
-    users: dict[int, list[RelayExpr]] = {}
     order = list(post_order(expr))
-    for node in order:
-        for c in node.children():
-            users.setdefault(id(c), []).append(node)
+    users = Matcher(expr).users()
     taken: set[int] = _partitioned(order)
-    constants = {id(n) for n in order if isinstance(n, Constant)}
     groups: dict[int, _Match] = {}
     for node in reversed(order):
         if id(node) in taken or not isinstance(node, RelayExpr) or isinstance(node, Op):
             continue
-        matcher = Matcher(expr)
-        matcher._users = users
+        matcher = Matcher(expr, users)
         if not matcher.match(pattern, node):
             continue
-        inside = {id(e) for e in _inside(pattern, matcher)} | {id(node)}
-        leaks = any(u not in inside for i in inside - {id(node)} - constants for u in map(id, users.get(i, [])))
-        if inside & taken - constants or leaks or not check(node):
+        covered = _inside(matcher)
+        inside = {id(e) for e in covered} | {id(node)}
+        within = {id(e) for e in covered if not isinstance(e, (Constant, Function))} - {id(node)}
+        if within & taken or not _ends_in(node, within, inside, users) or not check(node):
             continue
-        taken |= inside
+        taken |= within | {id(node)}
         groups[id(node)] = _Match(node, inside, _inputs(pattern, matcher, inside))
     return _extract(expr, groups, attrs or {}) if groups else expr
+
+
+def _ends_in(root: RelayExpr, within: set[int], inside: set[int], users: dict[int, list[RelayExpr]]) -> bool:
+    """Whether all that uses the inside of a match leads to its root. What does so from outside is an input of the
+    match, made from a second copy of the inside."""
+    stack = [u for i in within for u in users.get(i, ()) if id(u) not in inside]
+    seen = {id(root)}
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if not users.get(id(node)):
+            return False
+        stack.extend(users[id(node)])
+    return True
 
 
 class _Match(NamedTuple):
@@ -213,13 +211,11 @@ def _inputs(pattern: DFPattern, matcher: Matcher, inside: set[int]) -> list[Rela
     ask for a constant."""
     found: dict[int, RelayExpr] = {}
     for p in _leaves(pattern):
-        e = matcher.memo.get(id(p))
-        if e is None:
-            continue
-        parts = e.args if isinstance(p, CallPattern) else e.fields if isinstance(p, TuplePattern) else (e,)
-        asked = isinstance(p, ConstantPattern) or isinstance(p, ExprPattern)
-        found.update((id(x), x) for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
-                     and not (asked and isinstance(x, Constant)))
+        asked = isinstance(p, (ConstantPattern, ExprPattern))
+        for e in matcher.memo.get(id(p), ()):
+            parts = e.args if isinstance(p, CallPattern) else e.fields if isinstance(p, TuplePattern) else (e,)
+            found.update((id(x), x) for x in parts if not isinstance(x, (Op, Function)) and id(x) not in inside
+                         and not (asked and isinstance(x, Constant)))
     return list(found.values())
 
 
@@ -230,7 +226,7 @@ def _leaves(pattern: DFPattern) -> list[DFPattern]:
     stack = [pattern]
     while stack:
         p = stack.pop()
-        if id(p) in seen:
+        if id(p) in seen or isinstance(p, FunctionPattern):
             continue
         seen.add(id(p))
         unsaid = isinstance(p, CallPattern) and p.args is None or isinstance(p, TuplePattern) and p.fields is None
@@ -242,6 +238,7 @@ def _leaves(pattern: DFPattern) -> list[DFPattern]:
 
 def _extract(expr: RelayExpr, groups: dict[int, _Match], attrs: dict) -> RelayExpr:
     memo: dict[int, tuple[Node, Node]] = {}
+    numbers = {group: number for number, group in enumerate(groups)}
 
     def moved(match: _Match) -> RelayExpr:
         params: dict[int, Var] = {}
@@ -249,7 +246,7 @@ def _extract(expr: RelayExpr, groups: dict[int, _Match], attrs: dict) -> RelayEx
         known = {id(e) for e in match.inputs}
         further = [e for e in _outside_of(match.root, match.inside) if id(e) not in known]
         for e in [*match.inputs, *[e for e in further if not isinstance(e, (Constant, Function))]]:
-            params[id(e)] = Var(f"FunctionVar_{len(pairs)}", getattr(e, "checked_type_", None))
+            params[id(e)] = Var(f"FunctionVar_{numbers[id(match.root)]}_{len(pairs)}")
             pairs.append((params[id(e)], e))
 
         def enter(e):
@@ -294,8 +291,8 @@ def _described(node: RelayExpr, inside: set[int]) -> str:
     names = []
     for e in post_order(node):
         if id(e) in inside:
-            if isinstance(e, Call) and isinstance(e.op, Op):
-                names.append(e.op.name)
+            if isinstance(e, Call):
+                names.append(e.op.name if isinstance(e.op, Op) else "FunctionCall")
             elif isinstance(e, TupleGetItem):
                 names.append(f"TupleGetItem{e.index}")
             elif isinstance(e, Tuple):
