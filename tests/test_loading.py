@@ -37,3 +37,15 @@ def test_import_tvm_loads_the_runtime_alone():
 ])
 def test_the_ir_is_joined_to_the_runtime_whichever_is_named_first(program):
     assert "tvm.ir" in loaded(program)
+
+
+def test_the_version_is_said_without_loading_the_compiler():
+    modules = loaded("from tvm.driver.tvmc.main import _main\nassert _main(['--version']) == 0")
+    assert not {name for name in ours(modules) if name.split(".")[1:2] in (["ir"], ["relay"], ["target"], ["tir"])}
+    assert "numpy" not in modules and len(ours(modules)) <= 50
+
+
+def test_a_command_loads_the_modules_it_needs():
+    program = "from tvm.driver.tvmc.main import _main\ntry: _main(['run', '--help'])\nexcept SystemExit: pass"
+    modules = loaded(program)
+    assert "tvm.driver.tvmc.runner" in modules and "tvm.ir" not in modules and "tvm.driver.tvmc.compiler" not in modules
