@@ -1,6 +1,6 @@
 """A deep-learning compiler: tensor programs, their schedules, machine code for them, and a small runtime.
 
-``import tvm`` loads the runtime and the IR; every other part is loaded when it is first named.
+``import tvm`` loads the runtime; every other part is loaded when it is first named.
 """
 
 from __future__ import annotations

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import importlib
 
-from .ir import env_func, serialize
-from .ir.node import Node
-from .ir.prim import const
-from .runtime import ndarray
-from .runtime.container import ShapeTuple
+from .hooks import IR_LOADED
 from .runtime.module import FILE_LOADERS
-from .runtime.object import Object
 from .runtime.object_generic import CONVERT_NUMBER
 from .runtime.registry import get_global_func, register_func
 
-CONVERT_NUMBER.give(const)
-serialize.register_json_codec(ShapeTuple, "runtime.ShapeTuple", list, ShapeTuple)
-Object.register(Node)
-env_func.FIND_FUNCTION.give(lambda name: get_global_func(name, allow_missing=True))
-serialize.MAKE_ARRAY.give(lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape)))
+
+def _join_ir() -> None:
+    """What needs the IR, when it has been loaded."""
+    from .ir import env_func, serialize
+    from .ir.node import Node
+    from .runtime import ndarray
+    from .runtime.container import ShapeTuple
+    from .runtime.object import Object
+
+    serialize.register_json_codec(ShapeTuple, "runtime.ShapeTuple", list, ShapeTuple)
+    Object.register(Node)
+    env_func.FIND_FUNCTION.give(lambda name: get_global_func(name, allow_missing=True))
+    serialize.MAKE_ARRAY.give(lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape)))
+
+
+def _const(*arguments):
+    """A number as an expression."""
+    return importlib.import_module("tvm.ir.prim").const(*arguments)
+
+
+IR_LOADED.give(_join_ir)
+CONVERT_NUMBER.give(_const)
 
 
 @register_func("tvm.default_trace_action")

@@ -1,5 +1,9 @@
 """Every exception the project raises on purpose. Standard library only."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class TVMError(RuntimeError):
     """Base of all errors a user can be shown."""
@@ -88,3 +92,11 @@ def error_from_text(text: str) -> Exception:
     name, colon, rest = text.partition(": ")
     kind = ERROR_TYPES.get(name) if colon else None
     return TVMError(text) if kind is None else kind(rest)
+
+
+def did_you_mean(word: str, known: Iterable[object], before: str = "", cutoff: float = 0.6) -> str:
+    """``did you mean 'a' or 'b'?``, behind ``before``, of the known names closest to a word; empty where none is close."""
+    import difflib  # only errors need it
+
+    close = difflib.get_close_matches(word, [str(name) for name in known], n=3, cutoff=cutoff)
+    return f"{before}did you mean " + " or ".join(f"'{name}'" for name in close) + "?" if close else ""

@@ -45,3 +45,7 @@ class Hook(Generic[P, R]):
         if self.function is None:
             raise RuntimeError(f"nothing is given for hook {self.name}: {self.what}")
         return self.function(*args, **keywords)
+
+
+# The face of the package gives it: the IR is loaded when it is first named, and knows nothing of what it is joined to.
+IR_LOADED = Hook[[], object]("hooks.IR_LOADED", "joins the IR, which has been loaded, to the runtime", lambda: None)

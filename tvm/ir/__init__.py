@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hooks import IR_LOADED
 from ..object_path import ObjectPath
 from . import diagnostics, instrument, primop, transform  # primop holds the operators of expressions
 from .adt import Constructor, TypeData
@@ -113,3 +114,5 @@ __all__ = [
     "structural_hash",
     "transform",
 ]
+
+IR_LOADED()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
-from ..error import TVMError
+from ..error import TVMError, did_you_mean
 from .node import _REQUIRED, CONVERT, NODE_TYPES, Node
 
 
@@ -113,13 +113,9 @@ Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue]
 
 def near_matches(name: str, known) -> str:
     """A hint for an unknown name: the closest known ones, or all when there are few."""
-    import difflib  # only errors need it
-
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if close:
-        return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
-    return "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"
+    few = "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"
+    return did_you_mean(name, known, cutoff=0.5) or few
 
 
 class NodeFieldError(TVMError, AttributeError, TypeError):

@@ -10,13 +10,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from ..error import TVMError
-from .parts import PARTS
 
 
 class FeatureNotBuilt(TVMError, NotImplementedError):
@@ -77,6 +75,8 @@ def _no(*args: Any, **kwargs: Any) -> bool:
 
 def name_of(module: str, name: str) -> Any:
     """What ``module.name`` means while its feature is not built; AttributeError where the table does not know it."""
+    from .parts import PARTS
+
     part = PARTS.get(module)
     path = f"{module}.{name}"
     if path in PARTS:
@@ -88,16 +88,23 @@ def name_of(module: str, name: str) -> Any:
     return decorator(path, part.feature) if name in part.decorators.split() else NotBuilt(path, part.feature)
 
 
-class _Parts(MetaPathFinder, Loader):
-    """Makes the modules of ``PARTS`` that no file of the tree is."""
+class _Parts:
+    """Finds and makes the modules of ``PARTS`` that no file of the tree is. The table is read when a module of ours is
+    not found; the base classes for finders and loaders would load a dozen modules with every ``import tvm``."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if not fullname.startswith("tvm."):
+            return None
+        from .parts import PARTS
+
         return ModuleSpec(fullname, self, is_package=True) if fullname in PARTS else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
+        from .parts import PARTS
+
         name = module.__name__
         module.__doc__ = _sentence(name, PARTS[name].feature)
         module.__getattr__ = lambda attribute: name_of(name, attribute)  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tvm.error import TargetError
+from tvm.error import TargetError, did_you_mean
 from tvm.target.kinds import KINDS, TargetKind
 
 _TRUE = ("1", "true", "True", "on")
@@ -17,10 +17,8 @@ _FALSE = ("0", "false", "False", "off")
 
 def near(word: str, known: Iterable[str]) -> str:
     """The " (did you mean ...?)" part of a message; empty when nothing is close."""
-    import difflib
-
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return f" (did you mean {' or '.join(repr(c) for c in close)}?)" if close else ""
+    hint = did_you_mean(word, known)
+    return f" ({hint})" if hint else ""
 
 
 def kind_named(name: str, tags: Iterable[str] = ()) -> TargetKind:

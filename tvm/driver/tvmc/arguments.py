@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from ...error import did_you_mean
+from .commands import COMMANDS
 from .errors import TVMCException
 
 REGISTERED_PARSER: list = []
@@ -15,6 +17,12 @@ def register_parser(make_subparser):
     """Decorate ``f(subparsers, main_parser, json_params)`` that adds a subcommand."""
     REGISTERED_PARSER.append(make_subparser)
     return make_subparser
+
+
+def add_command(subparsers, name: str, **keywords: Any):
+    """The parser of a subcommand."""
+    line = COMMANDS[name].help
+    return subparsers.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.", **keywords)
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +71,9 @@ def refuse_unknown(subcommands: argparse._SubParsersAction, json_params: list[di
     for entry in json_params:
         for name in entry:
             if name.replace("-", "_") not in known:
-                raise TVMCException(f"configuration: no command has an option --{name.replace('_', '-')}")
+                option = name.replace("_", "-")
+                hint = did_you_mean(option, [dest.replace("_", "-") for dest in known], "; ")
+                raise TVMCException(f"configuration: no command has an option --{option}{hint}")
 
 
 class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
@@ -76,5 +86,5 @@ class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
         pass
 
 
-__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_verbose", "apply_defaults", "refuse_unknown",
-           "register_parser"]
+__all__ = ["REGISTERED_PARSER", "TVMCSuppressedArgumentParser", "add_command", "add_verbose", "apply_defaults",
+           "refuse_unknown", "register_parser"]

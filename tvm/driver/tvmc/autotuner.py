@@ -16,12 +16,13 @@ from ...runtime import Device
 from ...target import Target
 from ...target.backend import compiled_cpu
 from . import frontends
-from .arguments import add_verbose, apply_defaults, register_parser
+from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .errors import TVMCException
 from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
+from .parser import detail_group
 from .shape_parser import parse_shape_string
-from .target import generate_target_args, reconstruct_target_args, target_from_cli
+from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .tracker import tracker_host_port_from_cli
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 
@@ -61,7 +62,7 @@ def parse_seconds(text: str) -> float:
 @register_parser
 def add_tune_parser(subparsers, _, json_params) -> None:
     """The subcommand ``tune``."""
-    parser = subparsers.add_parser("tune", help="search for the fastest code of a model on this machine.")
+    parser = add_command(subparsers, "tune", usage="tvmc tune [options] FILE")
     parser.set_defaults(func=drive_tune)
     add = parser.add_argument
     add("--early-stopping", type=int, help="stop a task after this many trials without gain")
@@ -88,14 +89,14 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--report", metavar="FILE.html", help="write a page with the progress of every task")
     add("--no-analytic-start", action="store_true", help="do not begin with what is chosen without tuning")
     generate_transform_args(parser)
-    add("--enable-autoscheduler", action="store_true", help="search without templates (not available yet)")
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
-    hardware = parser.add_argument_group("hardware, for the auto-scheduler")
+    hardware = detail_group(parser, "for the auto-scheduler, which is not available yet")
+    for name in ("enable-autoscheduler", "include-simple-tasks", "log-estimated-latency"):
+        hardware.add_argument(f"--{name}", action="store_true")
     for name in _HARDWARE:
         hardware.add_argument(f"--{name}", type=int, default=None)
-    add("--include-simple-tasks", action="store_true", help="for the auto-scheduler")
-    add("--log-estimated-latency", action="store_true", help="for the auto-scheduler")
-    add("--tuner", default="xgb", choices=TUNERS, help="how to search (default: xgb)")
+    add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
+        help="how to search: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
     add("FILE", help="the model file")
     add("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
@@ -105,7 +106,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
 @register_parser
 def add_report_parser(subparsers, _, json_params) -> None:
     """The subcommand ``report``."""
-    parser = subparsers.add_parser("report", help="make a page about a file of tuning records.")
+    parser = add_command(subparsers, "report", usage="tvmc report [options] RECORDS")
     parser.set_defaults(func=drive_report)
     parser.add_argument("-o", "--output", default="report.html", help="the page to write (default: report.html)")
     add_verbose(parser)
@@ -148,6 +149,11 @@ def _tune_as(args) -> None:
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
+    # A wrong target is said before a model is read for it.
+    target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
+    check_code(target)
+    if args.tasks not in ("list", "help") and not args.build_only:
+        _check_machine(target)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,

@@ -16,7 +16,7 @@ from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...target.detect import local_arch
 from . import frontends
-from .arguments import add_verbose, apply_defaults, register_parser
+from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
 from .errors import TVMCException
 from .files import check_records, check_writable, write_whole
@@ -27,7 +27,7 @@ from .pass_list import parse_pass_list_str
 from .progress import Progress, note
 from .registry import generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
-from .target import generate_target_args, reconstruct_target_args, target_from_cli
+from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
 
@@ -35,7 +35,7 @@ from .workspace_pools import generate_workspace_pools_args, refuse_workspace_poo
 @register_parser
 def add_compile_parser(subparsers, _, json_params) -> None:
     """The subcommand ``compile``."""
-    parser = subparsers.add_parser("compile", help="compile a model.", usage="tvmc compile [options] FILE")
+    parser = add_command(subparsers, "compile", usage="tvmc compile [options] FILE")
     parser.set_defaults(func=drive_compile)
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
     parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
@@ -79,16 +79,17 @@ def drive_compile(args) -> int:
     refuse_workspace_pools(args)
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
-    # A wrong target is said before a model is read for it.
-    target_from_cli(target, reconstruct_target_args(args))
+    # What is wrong with a target or an executor is said before a model is read for it.
+    check_code(target_from_cli(target, reconstruct_target_args(args))[0])
+    executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     compile_model(
         tvmc_model,
         target,
         opt_level=args.opt_level,
-        executor=reconstruct_registry_entity(args, "executor"),
-        runtime=reconstruct_registry_entity(args, "runtime"),
+        executor=executor,
+        runtime=runtime,
         tuning_records=args.tuning_records,
         package_path=args.output,
         cross=args.cross_compiler,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from .arguments import register_parser
+from .arguments import add_command, register_parser
+from .parser import subcommands
 
 _BASH = """\
 _tvmc() {{
@@ -31,20 +32,13 @@ complete -o default -F _tvmc tvmc tvm
 """
 
 
-def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
-
-
 def _options(parser: argparse.ArgumentParser) -> str:
     return " ".join(sorted(o for action in parser._actions for o in action.option_strings))
 
 
 def script(parser: argparse.ArgumentParser) -> str:
     """The script, made from the options of all subcommands."""
-    commands = _subcommands(parser)
+    commands = subcommands(parser)
     choices, options = [], []
     for name, sub in commands.items():
         options.append(f'      {name}:-*) words="{_options(sub)}";;')
@@ -61,10 +55,9 @@ def script(parser: argparse.ArgumentParser) -> str:
 @register_parser
 def add_completion_parser(subparsers, main_parser, json_params) -> None:
     """The subcommand ``completion``."""
-    parser = subparsers.add_parser(
-        "completion",
-        help="print a script that completes commands in bash or zsh",
-        description='Use: eval "$(tvmc completion bash)" in ~/.bashrc, or the same with zsh in ~/.zshrc.',
+    parser = add_command(
+        subparsers, "completion", usage="tvmc completion SHELL",
+        epilog='Use: eval "$(tvmc completion bash)" in ~/.bashrc, or with zsh in ~/.zshrc.',
     )
     parser.add_argument("shell", choices=["bash", "zsh"], help="the shell")
     parser.set_defaults(func=lambda args: drive_completion(args, main_parser))

@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from ...error import did_you_mean
 from .errors import TVMCException
 
 # The folder once it was looked up; scripts set it to None to have it looked up again.
@@ -34,7 +35,9 @@ def read_and_convert_json_into_dict(config_args) -> dict[str, Any]:
     name = config_args.config if config_args.config.endswith(".json") else config_args.config + ".json"
     path = name if os.path.isfile(name) else find_json_file(os.path.basename(name), get_configs_json_dir())
     if path is None:
-        raise TVMCException(f"there is no configuration file '{name}', here or in {get_configs_json_dir()}")
+        there = [file for _, _, files in os.walk(get_configs_json_dir()) for file in files]
+        hint = did_you_mean(os.path.basename(name), there, "; ")
+        raise TVMCException(f"there is no configuration file '{name}', here or in {get_configs_json_dir()}{hint}")
     try:
         with open(path, encoding="utf-8") as f:
             content = json.load(f)

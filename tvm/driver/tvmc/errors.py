@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from ...error import TVMError
+
+
+class ExitCode(IntEnum):
+    """What ``tvmc`` ends with; docs/tvmc.md explains each."""
+
+    DONE = 0
+    # A defect of tvmc, or no command was given.
+    DEFECT = 1
+    USAGE = 2
+    REFUSED = 4
+    NOT_INSTALLED = 5
+    # 128 and the number of the signal, as shells have it.
+    INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class TVMCException(TVMError):

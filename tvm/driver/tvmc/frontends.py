@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from ...error import TVMError
+from ...error import TVMError, did_you_mean
 from .errors import TVMCException, TVMCFileNotFoundError, TVMCImportError
 from .model import TVMCModel
 
@@ -159,7 +159,8 @@ def get_frontend_by_name(name: str) -> Frontend:
     for frontend in ALL_FRONTENDS:
         if frontend.name() == name:
             return frontend()
-    raise TVMCException(f"unrecognized frontend '{name}'; there are {', '.join(get_frontend_names())}")
+    hint = did_you_mean(name, get_frontend_names(), "; ")
+    raise TVMCException(f"unrecognized frontend '{name}'; there are {', '.join(get_frontend_names())}{hint}")
 
 
 def guess_frontend(path: str) -> Frontend:

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from .errors import ExitCode
+
 # What shells expect of a program that Ctrl-C ended.
-EXIT_CODE = 130
+EXIT_CODE = ExitCode.INTERRUPTED
 
 
 class Interrupts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
 import os
@@ -14,72 +13,98 @@ from typing import NoReturn
 from ... import __version__
 from ...error import TVMError
 from .arguments import REGISTERED_PARSER, refuse_unknown
+from .commands import COMMANDS
 from .config_options import convert_config_json_to_cli, read_and_convert_json_into_dict
-from .errors import TVMCException, TVMCImportError
+from .errors import ExitCode, TVMCException, TVMCImportError
+from .parser import Parser
 
 logger = logging.getLogger("TVMC")
 
 
-# Modules that register subcommands, and those of each.
-SUBCOMMANDS = {
-    "autotuner": ("tune", "report"),
-    "compiler": ("compile",),
-    "completion": ("completion",),
-    "runner": ("run",),
-}
+_EPILOG = """\
+examples:
+  tvmc compile --target llvm --output model.tar model.onnx
+  tvmc run --inputs photo.png --labels names.txt model.tar
+
+tvmc COMMAND --help shows the options of a command.
+Ends with 0 when all was done, 2 for a wrong command line, 4 for input that
+cannot be used, 5 for a missing package, 1 for a defect of tvmc, 130 by Ctrl-C.
+"""
 
 
-def _load_subcommands() -> dict[str, str]:
-    """Load the subcommands that are here; for each of the others, which the runtime alone has not, who has it."""
-    absent = {}
-    for module, names in SUBCOMMANDS.items():
-        path = f"{__package__}.{module}"
-        try:
-            importlib.import_module(path)
-        except ImportError as problem:
-            if problem.name != path:
-                raise
-            absent.update(dict.fromkeys(names, str(problem)))
-    return absent
+def _absent(name: str) -> str:
+    """Load the command; who has it where it is not here, as with the runtime alone."""
+    path = f"{__package__}.{COMMANDS[name].module}"
+    try:
+        importlib.import_module(path)
+    except ImportError as problem:
+        if problem.name != path:
+            raise
+        return str(problem)
+    return ""
+
+
+def _load(asked: str, defaults: list[dict]) -> bool:
+    """Load the commands that are needed, and whether all were.
+
+    That is the one asked for; all of them for completion, which lists all, and where a file gives defaults of more than
+    the target, of which each must be an option of some command.
+    """
+    if asked in COMMANDS and asked != "completion" and _absent(asked):
+        raise TVMCException(f"tvmc {asked}: {_absent(asked)}")
+    if asked == "completion" or any(name != "target" for entry in defaults for name in entry):
+        absent = [name for name in COMMANDS if _absent(name)]
+        return not absent
+    return False
 
 
 def _main(argv: list[str]) -> int | None:
     """Run the command line; the result is the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="tvmc", formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False,
-        description="TVM compiler driver: compile a model, run it, tune it.",
-        epilog=__doc__ and "examples:\n  tvmc compile --target llvm --output model.tar model.onnx\n"
-                           "  tvmc run --inputs photo.png --labels names.txt model.tar",
-    )
+    parser = Parser(prog="tvmc", add_help=False, usage="tvmc [options] COMMAND ...", epilog=_EPILOG,
+                    description="TVM compiler driver: compile a model, run it, measure it, tune it.")
     parser.add_argument("--config", default="default", help="JSON file with defaults of options (default: default)")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    known, _ = parser.parse_known_args(argv)
+    known, rest = parser.parse_known_args(argv)
+    asked = next((word for word in rest if not word.startswith("-")), "")
+    if known.version and not asked:
+        return _version()
     try:
         defaults = convert_config_json_to_cli(read_and_convert_json_into_dict(known))
-        subparser = parser.add_subparsers(title="commands")
-        absent = _load_subcommands()
-        asked = next((word for word in argv if not word.startswith("-")), "")
-        if asked in absent:
-            raise TVMCException(f"tvmc {asked}: {absent[asked]}")
+        commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog="tvmc")
+        has_all = _load(asked, defaults)
         for make in REGISTERED_PARSER:
-            make(subparser, parser, defaults)
+            make(commands, parser, defaults)
         # An option of a command that is not here is no mistake.
-        if not absent:
-            refuse_unknown(subparser, defaults)
+        if has_all:
+            refuse_unknown(commands, defaults)
+        _add_others(commands)
     except TVMCException as problem:
         sys.stderr.write(f"Error: {problem}\n")
-        return 4
+        return ExitCode.REFUSED
     parser.add_argument("-h", "--help", action="help", help="show this text and exit")
     args = parser.parse_args(argv)
     _logging(args)
     if args.version:
-        sys.stdout.write(f"{__version__}\n")
-        return 0
+        return _version()
     if not hasattr(args, "func"):
         parser.print_help(sys.stderr)
-        return 1
+        return ExitCode.DEFECT
     return _run(args)
+
+
+def _add_others(commands) -> None:
+    """Name the commands that were not loaded, and put all into the order of the table."""
+    for name, command in COMMANDS.items():
+        if name not in commands.choices:
+            commands.add_parser(name, help=command.help)
+    order = list(COMMANDS)
+    commands._choices_actions.sort(key=lambda action: order.index(action.dest) if action.dest in order else len(order))
+
+
+def _version() -> int:
+    sys.stdout.write(f"{__version__}\n")
+    return ExitCode.DONE
 
 
 def _run(args) -> int | None:
@@ -88,24 +113,25 @@ def _run(args) -> int | None:
         return args.func(args)
     except TVMCImportError as problem:
         sys.stderr.write(f'Package "{problem}" is not installed. Hint: "pip install {problem}".\n')
-        return 5
+        return ExitCode.NOT_INSTALLED
     except TVMCException as problem:
-        return _say(args, str(problem), 4)
+        return _say(args, str(problem), ExitCode.REFUSED)
     except BrokenPipeError:
         # Whoever read our output has gone; so must the buffer, or the interpreter complains when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 4
+        return ExitCode.REFUSED
     except KeyboardInterrupt:
-        return _say(args, "interrupted", 130)
+        return _say(args, "interrupted", ExitCode.INTERRUPTED)
     except MemoryError:
-        return _say(args, "there is not enough memory for this", 4)
+        return _say(args, "there is not enough memory for this", ExitCode.REFUSED)
     except OSError as problem:
         about = f"{problem.filename}: " if problem.filename else ""
-        return _say(args, f"{about}{problem.strerror or problem}", 4)
+        return _say(args, f"{about}{problem.strerror or problem}", ExitCode.REFUSED)
     except TVMError as problem:
-        return _say(args, str(problem), 4)
+        return _say(args, str(problem), ExitCode.REFUSED)
     except Exception as problem:
-        return _say(args, f"this is a defect of tvmc: {type(problem).__name__}: {problem} (-vvv shows where)", 1)
+        text = f"this is a defect of tvmc: {type(problem).__name__}: {problem} (-vvv shows where)"
+        return _say(args, text, ExitCode.DEFECT)
 
 
 def _say(args, text: str, code: int) -> int:
@@ -131,7 +157,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, _terminated)
         sys.exit(_main(sys.argv[1:]))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 if __name__ == "__main__":

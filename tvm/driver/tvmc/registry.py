@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...error import did_you_mean
 from ...relay.backend.options import Executor, Runtime
 from .errors import TVMCException
+from .parser import detail_group
 
 _REGISTRIES = {"executor": (Executor, Executor.OPTIONS), "runtime": (Runtime, Runtime.OPTIONS)}
 
@@ -18,7 +20,7 @@ def generate_registry_args(parser, registry, default=None) -> None:
         f"--{name}", default=default, help=f"{name} to compile the model with: {', '.join(table)}"
     )
     for kind, options in table.items():
-        group = parser.add_argument_group(f"{name} {kind}")
+        group = detail_group(parser, f"{name} {kind}")
         for option, type_ in options.items():
             group.add_argument(f"--{name}-{kind}-{option}", type=int if type_ is bool else type_,
                                metavar=type_.__name__.upper(), help=f"{name} {kind} {option}")
@@ -32,7 +34,7 @@ def reconstruct_registry_entity(args, registry) -> Any:
     if chosen is None:
         return None
     if chosen not in table:
-        raise TVMCException(f'{name.capitalize()} "{chosen}" is not defined')
+        raise TVMCException(f'{name.capitalize()} "{chosen}" is not defined' + did_you_mean(chosen, table, "; "))
     options = {}
     for kind, known in table.items():
         for option in known:

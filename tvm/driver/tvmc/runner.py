@@ -9,11 +9,11 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...error import TVMError
+from ...error import TVMError, did_you_mean
 from ...runtime import module as runtime_module
 from ...runtime.devices import device as make_device
 from ...runtime.params import load_param_dict, param_names
-from .arguments import add_verbose, register_parser
+from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .files import check_writable
 from .image import IMAGENET_MEAN, IMAGENET_STD, is_image, load_image
@@ -34,7 +34,7 @@ def positive(text: str) -> int:
 @register_parser
 def add_run_parser(subparsers, main_parser, json_params) -> None:
     """The subcommand ``run``."""
-    parser = subparsers.add_parser("run", help="run a compiled module", usage="tvmc run [options] PATH")
+    parser = add_command(subparsers, "run", usage="tvmc run [options] PATH")
     parser.set_defaults(func=drive_run)
     parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
                         help="the device to run on")
@@ -228,7 +228,8 @@ def make_inputs_dict(
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
         if name not in shape_dict:
-            raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}")
+            raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}"
+                                + did_you_mean(name, shape_dict, "; "))
     for name, array in given.items():
         if list(array.shape) != list(shape_dict[name]):
             raise TVMCException(

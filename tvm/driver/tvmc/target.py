@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 from typing import Any
 
-from ...error import TVMError
+from ...error import TVMError, did_you_mean
 from ...target import Target
 from .composite_target import get_codegen_names
 from .errors import TVMCException
+from .parser import detail_group
 
 _TOKEN = re.compile(
     r"""--?[\w-]+=(?:[\w+\-.]+(?:,[\w+\-.][\w+\-.]*)*|'[\w+\-., ]*'|"[\w+\-., ]*")|--?[\w-]+|,|[\w\-.+/]+"""
@@ -49,8 +51,8 @@ def parse_target(target: str) -> list[dict[str, Any]]:
 
 
 # What people who write a device in place of a target want.
-_HINTS = {"cpu": ": a CPU's is llvm", "gpu": ": a GPU's is cuda or opencl", "x86": ": it is llvm",
-          "arm": ": it is llvm", "cl": ": it is opencl", "nvidia": ": it is cuda"}
+_HINTS = {"cpu": "a CPU's is llvm", "gpu": "a GPU's is cuda or opencl", "x86": "it is llvm",
+          "arm": "it is llvm", "cl": "it is opencl", "nvidia": "it is cuda"}
 
 
 def kinds_with_code() -> list[str]:
@@ -68,8 +70,9 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
     kinds = ", ".join(kinds_with_code())
     others = [t["name"] for t in parse_targets if not t["is_tvm_target"] and t["name"] not in get_codegen_names()]
     if others:
-        hint = _HINTS.get(others[0].lower(), "")
-        raise TVMCException(f"'{others[0]}' is no target{hint}; targets that code is generated for are {kinds}")
+        hint = _HINTS.get(others[0].lower()) or did_you_mean(others[0], [*kinds_with_code(), *get_codegen_names()])
+        raise TVMCException(f"'{others[0]}' is no target{hint and ': ' + hint}; "
+                            f"targets that code is generated for are {kinds}")
     if not parse_targets[-1]["is_tvm_target"]:
         raise TVMCException(f"'{names[-1]}' only takes parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:
@@ -113,17 +116,31 @@ def _with_options(parsed: dict[str, Any], extra: dict | None) -> str:
     return " ".join(words)
 
 
+def check_code(target: Target) -> None:
+    """Refuse a target, or a host, that no code is made for, before a model is read for it."""
+    from ...target.backend import backend_of
+
+    try:
+        for one in filter(None, (target, target.host)):
+            backend_of(one)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+
+
 _TYPES = {"str": str, "int": int, "bool": int, "list": str}
 
 
 def generate_target_args(parser) -> None:
     """--target and one option for each option of each kind."""
     parser.add_argument("--target", help="compilation target: text such as 'llvm -mcpu=skylake', JSON, or a JSON file")
+    with_code = kinds_with_code()
     for kind, options in target_options().items():
-        group = parser.add_argument_group(f"target {kind}")
+        group = detail_group(parser, f"target {kind}")
         for name, type_name in options.items():
+            # Options of a kind that no code is made for are answered in words, and not advertised.
+            shown = f"target {kind} {name}" if kind in with_code else argparse.SUPPRESS
             group.add_argument(f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(),
-                               help=f"target {kind} {name}")
+                               help=shown)
 
 
 def target_options() -> dict[str, dict[str, str]]:

@@ -6,6 +6,7 @@ from ...ir.attrs import near_matches
 from ...ir.op import OPS
 from ...ir.transform import PassContext, Sequential
 from .errors import TVMCException
+from .parser import detail_group
 
 DEFAULT_OPS = ["nn.conv2d", "nn.conv2d_transpose", "qnn.conv2d"]
 DEFAULT_MIXED_OPS = ["nn.conv2d", "nn.dense"]
@@ -107,13 +108,12 @@ def generate_transform_args(parser) -> None:
         metavar="LAYOUT",
         help="data layout of convolutions: NCHW, or NHWC:HWIO with the kernel's; one, or one per operator",
     )
-    parser.add_argument(
-        "--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change"
-    )
     parser.add_argument("--mixed-precision", action="store_true", help="use a smaller float type where it is safe")
-    parser.add_argument("--mixed-precision-ops", nargs="+", default=DEFAULT_MIXED_OPS, metavar="OP",
-                        help="operators to compute in the smaller type")
-    parser.add_argument("--mixed-precision-calculation-type", choices=["float16", "float32"], default="float16",
-                        help="element type of the computation")
-    parser.add_argument("--mixed-precision-acc-type", choices=["float16", "float32"], default="float16",
-                        help="element type of accumulation")
+    group = detail_group(parser, "layouts and mixed precision")
+    group.add_argument("--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change")
+    group.add_argument("--mixed-precision-ops", nargs="+", default=DEFAULT_MIXED_OPS, metavar="OP",
+                       help="operators to compute in the smaller type")
+    group.add_argument("--mixed-precision-calculation-type", choices=["float16", "float32"], default="float16",
+                       help="element type of the computation")
+    group.add_argument("--mixed-precision-acc-type", choices=["float16", "float32"], default="float16",
+                       help="element type of accumulation")

@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.memory_pools import PoolInfoProperties, WorkspaceMemoryPools, WorkspacePoolInfo
 from ...target import Target
 from .errors import TVMCException
+from .parser import detail_group
 
 _OPTIONS = (
     "",
@@ -23,7 +24,7 @@ _OPTIONS = (
 
 def generate_workspace_pools_args(parser) -> None:
     """--workspace-pools and what is said about each pool."""
-    group = parser.add_argument_group("memory pools (microcontrollers only)")
+    group = detail_group(parser, "memory pools (microcontrollers only)")
     for ending in _OPTIONS:
         group.add_argument(f"--workspace-pools{ending}", action="append" if ending else "store", metavar="POOL",
                            help="only for microcontrollers, which are not supported")
