@@ -14,15 +14,17 @@ SPACE = "{http://www.w3.org/2000/svg}"
 
 def test_a_drawing_is_well_formed_with_hostile_words():
     drawing = Drawing("<label> & \x01", 100, 50.25)
-    drawing.text(1, 2, "</text><script>", "middle", "note", tip="a<b")
+    with drawing.group("a<b"):
+        drawing.text(1, 2, "</text><script>", "middle", "note")
     drawing.box(1, 2, 3.04, 4, "box", "tip & <tip>", opacity=0.5, rounded=2)
     drawing.circle(1, 2, 3, "dot")
     drawing.segment(0, 0, 1, 1, "grid")
     drawing.path("M0 0L1 1", "edge", '"')
     drawing.polyline([(0, 0), (1.26, 2)], "line")
     tree = ElementTree.fromstring(drawing.svg())
-    assert [e.tag for e in tree] == ["text", "rect", "circle", "line", "path", "polyline"]
+    assert [e.tag for e in tree] == ["g", "rect", "circle", "line", "path", "polyline"]
     assert tree.find("rect").get("width") == "3" and tree.find("polyline").get("points") == "0,0 1.3,2"
+    assert tree.find("g/title").text == "a<b" and tree.find("g/text").text == "</text><script>"
     assert tree.get("aria-label") == "<label> & \ufffd" and tree.find("rect/title").text == "tip & <tip>"
     alone = ElementTree.fromstring(drawing.file())
     assert alone.tag == f"{SPACE}svg" and "prefers-color-scheme:dark" in alone.find(f"{SPACE}style").text

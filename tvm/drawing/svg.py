@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from .page import escape, picture_style
 
@@ -19,12 +20,16 @@ class Drawing:
         self.label, self.width, self.height = label, width, height
         self.parts: list[str] = []
 
-    def text(self, x: float, y: float, words: object, anchor: str = "start", kind: str = "", tip: str = "") -> None:
+    def text(self, x: float, y: float, words: object, anchor: str = "start", kind: str = "") -> None:
         named = f' class="{kind}"' if kind else ""
-        title = f"<title>{escape(tip)}</title>" if tip else ""
-        self.parts.append(
-            f'<text{named} x="{at(x)}" y="{at(y)}" text-anchor="{anchor}">{title}{escape(words)}</text>'
-        )
+        self.parts.append(f'<text{named} x="{at(x)}" y="{at(y)}" text-anchor="{anchor}">{escape(words)}</text>')
+
+    @contextmanager
+    def group(self, tip: object) -> Iterator[None]:
+        """What is drawn inside shows ``tip`` when it is pointed at."""
+        self.parts.append(f"<g><title>{escape(tip)}</title>")
+        yield
+        self.parts.append("</g>")
 
     def box(
         self, x: float, y: float, width: float, height: float, kind: str, tip: object = "",
