@@ -20,6 +20,7 @@ LAYERS = {
     "tvm.hooks": 0,
     "tvm.object_path": 0,
     "tvm.runtime": 1,
+    "tvm.drawing": 1,
     "tvm._ffi": 1,
     "tvm._runtime_only": 1,
     "tvm.not_built": 2,
@@ -63,6 +64,7 @@ FORBIDDEN = {
 SAME_LAYER = {
     ("tvm.script", "tvm.tir"): "text is written from and read into tir nodes",
     ("tvm._ffi", "tvm.runtime"): "a face with classic names",
+    ("tvm.runtime", "tvm.drawing"): "reports draw themselves in notebooks, from plain data",
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",
     ("tvm.autotvm", "tvm.tuning"): "templates are one kind of search for the tuning engine",

@@ -16,7 +16,7 @@ from tests.required import required
 from tvm import autotvm
 from tvm.autotvm.measure.measure import MeasureInput, MeasureResult
 from tvm.autotvm.record import RecordFile, encode
-from tvm.driver.tvmc import report, report_chart
+from tvm.driver.tvmc import report
 from tvm.driver.tvmc.main import _main
 from tvm.driver.tvmc.report import Story
 from tvm.driver.tvmc.roofline import Machine
@@ -183,12 +183,6 @@ def test_pauses_do_not_count_as_tuning():
     late = [(i, r._replace(timestamp=r.timestamp + 1e6)) for i, r in rows]
     text = report.page([Story(1, task, rows + late)], None)
     assert "0:40 of measuring" in text
-
-
-@pytest.mark.parametrize("low, high, logarithmic, wanted", [
-    (0, 10, False, [0, 2, 4, 6, 8, 10]), (0, 0.3, False, [0, 0.1, 0.2, 0.3]), (1, 1000, True, [1, 10, 100, 1000])])
-def test_axes_have_round_numbers(low, high, logarithmic, wanted):
-    assert report_chart._ticks(low, high, logarithmic) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ The page depends on the records (and the peaks of the machine) only: the same re
 from __future__ import annotations
 
 import functools
-import html
 import os
 from collections.abc import Iterable
 from math import prod
@@ -18,6 +17,9 @@ from ...autotvm.search import describe, number_of
 from ...autotvm.task.dispatcher import mean_cost
 from ...autotvm.task.task import Task, create
 from ...autotvm.utils import get_const_tuple
+from ...drawing.chart import roofline
+from ...drawing.page import escape, table
+from ...drawing.page import page as whole_page
 from ...dtype import info
 from ...error import TVMError
 from . import report_chart as chart
@@ -26,34 +28,8 @@ from .files import write_whole
 from .roofline import Machine, machine
 from .tuning_display import clock, milliseconds
 
-# The browser itself refuses whatever is not in the page.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # A longer time without a record is a pause: the run was stopped and went on later.
 _PAUSE_SECONDS = 120.0
-_STYLE = """
-:root{color-scheme:light dark;--back:#fff;--text:#1c2126;--soft:#5b6570;--rule:#d5dae0;--card:#f4f6f8;--accent:#0b62c4;
---good:#1a7f37;--bad:#c4302b;--warm:#b45309}
-@media(prefers-color-scheme:dark){:root{--back:#14181d;--text:#e4e8ec;--soft:#9aa5b1;--rule:#343c46;--card:#1d232a;
---accent:#6cb2ff;--good:#4ac26b;--bad:#ff7b72;--warm:#f0a04b}}
-body{font:16px/1.5 system-ui,sans-serif;max-width:82rem;margin:2rem auto;padding:0 1rem;color:var(--text);
-background:var(--back)}
-h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.2rem;margin:2.4rem 0 .5rem}h3{font-size:1.05rem;margin:2rem 0 .4rem}
-p{margin:.4rem 0}.soft{color:var(--soft)}.large{font-size:1.3rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-caption{text-align:left;color:var(--soft);padding:.3rem 0}td,th{padding:.25rem .5rem;text-align:right;
-border-bottom:1px solid var(--rule);white-space:nowrap}thead th{color:var(--soft);font-weight:600}
-th.name,td.name{text-align:left}tbody th{font-weight:400;text-align:left}a{color:var(--accent)}
-svg{background:var(--card);width:100%;height:auto;border-radius:6px}svg text{fill:var(--soft);font-size:11px}
-svg .note{fill:var(--text)}.grid{stroke:var(--rule);stroke-width:.6}polyline{fill:none}
-.best{stroke:var(--accent);stroke-width:2}.untuned{stroke:var(--warm);stroke-width:1.5;stroke-dasharray:6 4}
-.roof{stroke:var(--text);stroke-width:1.5}.move{stroke:var(--soft);stroke-width:1}
-.trial{fill:var(--accent);opacity:.55}.failed{fill:var(--bad)}.before{fill:var(--warm)}.after{fill:var(--accent)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.9rem;margin:.5rem 0}
-dt{color:var(--soft)}dd{margin:0}code{background:var(--card);padding:.1rem .3rem;border-radius:4px}
-@media print{svg{background:none}}
-"""
-
-
 # What a record of another version, or of a template that is not here, may raise.
 _NO_TEMPLATE = (TVMError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
 
@@ -143,17 +119,14 @@ def _table(stories: list[Story], peaks: Machine | None) -> str:
     total = _total(stories)[1] or 1.0
     head = ["#", "task", "times", "share", "untuned", "best", "gain", "GFLOPS", *(["of peak"] if peaks else []),
             "FLOP/byte", *(["of roof"] if peaks else []), "trials"]
-    cells = "".join(f'<th scope="col"{" class=name" if h == "task" else ""}>{h}</th>' for h in head)
     body = []
     for s in stories:
-        link = f'<a href="#task-{s.number}">{html.escape(describe(s.task))}</a>'
-        row = [str(s.number), str(s.task.count), *_numbers(s, total, peaks),
+        link = f'<a href="#task-{s.number}">{escape(describe(s.task))}</a>'
+        row = [str(s.task.count), *_numbers(s, total, peaks),
                f"{len(s.trials)}{f', {s.failed} failed' if s.failed else ''}"]
-        body.append(f'<tr><td>{row[0]}</td><th scope="row">{link}</th>'
-                    + "".join(f"<td>{html.escape(c)}</td>" for c in row[1:]) + "</tr>")
-    return (f'<div class="wide"><table id="tasks"><caption>All tasks: share of the model\'s time, time in the model '
-            f"without and with tuning, speed</caption><thead><tr>{cells}</tr></thead><tbody>{''.join(body)}</tbody>"
-            "</table></div>")
+        body.append([str(s.number), link, *map(escape, row)])
+    caption = "All tasks: share of the model's time, time in the model without and with tuning, speed"
+    return table(head, body, caption, name=1, key="tasks")
 
 
 def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
@@ -170,7 +143,7 @@ def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
 
 
 def _section(s: Story, peaks: Machine | None) -> str:
-    title = f'<h3 id="task-{s.number}">{s.number}. {html.escape(describe(s.task))}</h3>'
+    title = f'<h3 id="task-{s.number}">{s.number}. {escape(describe(s.task))}</h3>'
     if s.seconds is None or s.best is None:
         return f"{title}<p>{len(s.rows)} trials, none ran.</p>"
     unit, scale = ("GFLOPS", s.flop / 1e9) if s.flop else ("runs a second", 1.0)
@@ -185,8 +158,8 @@ def _section(s: Story, peaks: Machine | None) -> str:
         facts.append(("roofline", f"{s.intensity:.1f} operations per byte, so bound by {bound}: "
                       f"{s.flop / s.seconds / roof:.0%} of the {roof / 1e9:.0f} GFLOPS this machine allows"))
     facts += [(f"knob {name}", str(value)) for name, value in s.best[0].config.values().items()]
-    rows = "".join(f"<dt>{html.escape(k)}</dt><dd><code>{html.escape(v)}</code></dd>" if k.startswith("knob ")
-                   else f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts)
+    rows = "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" if k.startswith("knob ")
+                   else f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
     return f"{title}{picture}<dl>{rows}</dl>"
 
 
@@ -197,12 +170,12 @@ def _head(stories: list[Story], target: str, peaks: Machine | None, with_counts:
     trials, failed = sum(len(s.trials) for s in stories), sum(s.failed for s in stories)
     gain = (f'<p class="large">Estimated time of these tasks in the model: {milliseconds(before)} untuned, '
             f"<strong>{milliseconds(after)}</strong> tuned ({before / after:.2f}x)</p>") if after else ""
-    peak = (f" Peaks of this machine ({html.escape(peaks.cpu)}, {peaks.cores} threads): {peaks.flops / 1e9:.0f} GFLOPS "
+    peak = (f" Peaks of this machine ({escape(peaks.cpu)}, {peaks.cores} threads): {peaks.flops / 1e9:.0f} GFLOPS "
             f"in float32, {peaks.cache_bandwidth / 1e9:.0f} GB/s from caches, {peaks.bandwidth / 1e9:.0f} GB/s from "
             "memory.") if peaks else ""
     counts = "" if with_counts else (" Records do not say how often a model computes each task: every task counts "
                                      "once.")
-    return (f'<h1>Tuning report</h1><p class="soft">Target <code>{html.escape(target)}</code>; {len(stories)} tasks, '
+    return (f'<h1>Tuning report</h1><p class="soft">Target <code>{escape(target)}</code>; {len(stories)} tasks, '
             f"{trials} trials, {failed} failed, {spent} of measuring.{peak}{counts}</p>{gain}")
 
 
@@ -218,18 +191,13 @@ def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) 
     if peaks and points:
         label = "speed of each task over its operations per byte, below the roof of the machine"
         roofs = [("caches", peaks.cache_bandwidth / 1e9), ("memory", peaks.bandwidth / 1e9)]
-        body += (f"<h2>Roofline</h2>{chart.roofline(label, peaks.flops / 1e9, roofs, points)}"
+        body += (f"<h2>Roofline</h2>{roofline(label, peaks.flops / 1e9, roofs, points)}"
                  '<p class="soft">Each task by its number: a small dot without tuning, a large one with the best. '
                  "Winograd's algorithm needs fewer operations than are counted here and may lie above the roof.</p>")
     if stories:
         body += ('<h2>Each task</h2><p class="soft">Dots are trials, the line is the best so far, the dashed line is '
                  f"the code without tuning.</p>{''.join(_section(s, peaks) for s in stories)}")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>Tuning report</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
-    )
+    return whole_page("Tuning report", body)
 
 
 # -- making it ---------------------------------------------------------------------------------------------------------

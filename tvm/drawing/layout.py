@@ -1,0 +1,206 @@
+"""Where the nodes of a graph are drawn: in layers, so that edges go down.
+
+The steps are those of Sugiyama: edges that close a cycle are turned around, nodes get the layer of their longest path,
+an edge over several layers gets a place in each, neighbours pull each other together within their layers. Every step is
+a few passes over nodes and edges, and none recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_MARGIN, _GAP, _LAYER_GAP = 12.0, 18.0, 30.0
+# The width of an edge where it passes a layer, and how much more than a node it wants to be straight.
+_EDGE_WIDTH, _STRAIGHT = 8.0, 8.0
+_SWEEPS = 6
+# Places of edges in the layers they pass, for each node and edge; the longest edges have none beyond that.
+_PASSES_PER_PART, _PASSES = 4, 2_000
+
+Point = tuple[float, float]
+
+
+class Layout(NamedTuple):
+    """The middle of each node, and for each edge points: curves lead from an even one to the next odd one, straight
+    lines from an odd one to the next even one."""
+
+    centers: list[Point]
+    routes: list[list[Point]]
+    width: float
+    height: float
+
+
+def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Layout:
+    """The layout of nodes of these widths and heights."""
+    turned = _closing(len(sizes), edges)
+    down = [(b, a) if i in turned else (a, b) for i, (a, b) in enumerate(edges)]
+    ranks = _ranks(len(sizes), down)
+    widths = [width for width, _ in sizes]
+    chains = _chains(down, ranks, widths)
+    layers: list[list[int]] = [[] for _ in range(max(ranks, default=-1) + 1)]
+    for vertex, rank in enumerate(ranks):
+        layers[rank].append(vertex)
+    above: list[list[int]] = [[] for _ in ranks]
+    below: list[list[int]] = [[] for _ in ranks]
+    for chain in chains:
+        for a, b in zip(chain, chain[1:]):
+            # An edge without places pulls nobody: what it passes is drawn over it.
+            if ranks[b] == ranks[a] + 1:
+                below[a].append(b)
+                above[b].append(a)
+    _order(layers, above, below)
+    centers = _columns(layers, above, below, widths, len(sizes))
+    return _placed(sizes, layers, chains, turned, centers)
+
+
+def _closing(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
+    """Numbers of the edges that close a cycle, walking from the first node on."""
+    leaving: list[list[int]] = [[] for _ in range(count)]
+    for i, (a, _) in enumerate(edges):
+        leaving[a].append(i)
+    state, found = [0] * count, set()
+    for root in range(count):
+        stack = [(root, iter(leaving[root]))] if state[root] == 0 else []
+        state[root] = state[root] or 1
+        while stack:
+            vertex, rest = stack[-1]
+            edge = next(rest, None)
+            if edge is None:
+                state[vertex] = 2
+                stack.pop()
+                continue
+            to = edges[edge][1]
+            if state[to] == 1:
+                found.add(edge)
+            elif state[to] == 0:
+                state[to] = 1
+                stack.append((to, iter(leaving[to])))
+    return found
+
+
+def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of each node: below all it comes from; what comes from nothing, right above what needs it."""
+    after: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for a, b in edges:
+        if a != b:
+            after[a].append(b)
+            waiting[b] += 1
+    sources = [v for v in range(count) if not waiting[v]]
+    ranks, todo = [0] * count, list(sources)
+    for vertex in todo:
+        for to in after[vertex]:
+            ranks[to] = max(ranks[to], ranks[vertex] + 1)
+            waiting[to] -= 1
+            if not waiting[to]:
+                todo.append(to)
+    for vertex in sources:
+        if after[vertex]:
+            ranks[vertex] = min(ranks[to] for to in after[vertex]) - 1
+    return ranks
+
+
+def _chains(edges: Sequence[tuple[int, int]], ranks: list[int], widths: list[float]) -> list[list[int]]:
+    """Each edge as the vertices it leads through; a vertex for each place in between is added to ``ranks``."""
+    spans = [ranks[b] - ranks[a] for a, b in edges]
+    left = _PASSES + _PASSES_PER_PART * (len(ranks) + len(edges))
+    chains = [[a, b] for a, b in edges]
+    for i in sorted(range(len(edges)), key=lambda i: spans[i]):
+        left -= max(spans[i] - 1, 0)
+        if left < 0:
+            break
+        a, b = edges[i]
+        between = range(ranks[a] + 1, ranks[b])
+        chains[i] = [a, *range(len(ranks), len(ranks) + len(between)), b]
+        ranks += between
+        widths += [_EDGE_WIDTH] * len(between)
+    return chains
+
+
+def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
+    """Order each layer by where the neighbours stand, down and up in turn: that leaves few crossings."""
+    place = {vertex: float(i) for layer in layers for i, vertex in enumerate(layer)}
+    for sweep in range(_SWEEPS):
+        neighbours = below if sweep % 2 else above
+        for layer in reversed(layers) if sweep % 2 else layers:
+            wanted = {v: _mean([place[n] for n in neighbours[v]], place[v]) for v in layer}
+            layer.sort(key=wanted.__getitem__)
+            for i, vertex in enumerate(layer):
+                place[vertex] = float(i)
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _columns(
+    layers: list[list[int]], above: list[list[int]], below: list[list[int]], widths: list[float], nodes: int
+) -> list[float]:
+    """The middle of each vertex: as near to its neighbours as those beside it in the layer allow."""
+    at = [0.0] * len(widths)
+    for layer in layers:
+        x = 0.0
+        for v in layer:
+            at[v] = x + widths[v] / 2
+            x += widths[v] + _GAP
+    for sweep in range(_SWEEPS + 1):
+        both = sweep == _SWEEPS
+        for layer in layers if sweep % 2 == 0 else reversed(layers):
+            wanted, weights = [], []
+            for v in layer:
+                near = above[v] + below[v] if both else above[v] if sweep % 2 == 0 else below[v]
+                wanted.append(_mean([at[n] for n in near], at[v]))
+                weights.append((_STRAIGHT if v >= nodes else 1.0) if near else 0.1)
+            for v, x in zip(layer, _spread(wanted, weights, [widths[v] for v in layer])):
+                at[v] = x
+    return at
+
+
+def _spread(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:
+    """The places nearest to those wanted (least weighted squares) at which nothing overlaps, in order.
+
+    Less the room that those to the left need, places must not decrease: neighbours that would change sides are pooled.
+    """
+    room = [0.0]
+    for left, right in zip(widths, widths[1:]):
+        room.append(room[-1] + (left + right) / 2 + _GAP)
+    pools: list[tuple[float, float, int]] = []
+    for want, weight, offset in zip(wanted, weights, room):
+        mean, total, size = want - offset, weight, 1
+        while pools and pools[-1][0] > mean:
+            other, more, count = pools.pop()
+            mean, total, size = (mean * total + other * more) / (total + more), total + more, size + count
+        pools.append((mean, total, size))
+    means = [mean for mean, _, size in pools for _ in range(size)]
+    return [mean + offset for mean, offset in zip(means, room)]
+
+
+def _placed(
+    sizes: Sequence[tuple[float, float]], layers: list[list[int]], chains: list[list[int]], turned: set[int],
+    at: list[float],
+) -> Layout:
+    """Coordinates from the top left corner on."""
+    nodes = len(sizes)
+    left = min((at[v] - sizes[v][0] / 2 for v in range(nodes)), default=0.0)
+    left = min([left, *at[nodes:]]) - _MARGIN
+    at = [x - left for x in at]
+    right = max((at[v] + sizes[v][0] / 2 for v in range(nodes)), default=0.0)
+    right = max([right, *at[nodes:]])
+    top, bottom, y = [0.0] * len(at), [0.0] * len(at), _MARGIN
+    for layer in layers:
+        height = max((sizes[v][1] for v in layer if v < nodes), default=0.0)
+        for v in layer:
+            own = sizes[v][1] if v < nodes else height
+            top[v] = y + (height - own) / 2
+            bottom[v] = top[v] + own
+        y += height + _LAYER_GAP
+    routes = []
+    for i, chain in enumerate(chains):
+        passed = [point for v in chain[1:-1] for point in ((at[v], top[v]), (at[v], bottom[v]))]
+        route = [(at[chain[0]], bottom[chain[0]]), *passed, (at[chain[-1]], top[chain[-1]])]
+        routes.append(route[::-1] if i in turned else route)
+    centers = [(at[v], (top[v] + bottom[v]) / 2) for v in range(nodes)]
+    return Layout(centers, routes, right + _MARGIN, max(y - _LAYER_GAP, 0.0) + _MARGIN)
+
+
+__all__ = ["Layout", "layered"]
