@@ -13,6 +13,7 @@ TESTS := tests
 ARCH :=
 BENCH :=
 CASES :=
+DOCS :=
 COMMIT :=
 KILLS :=
 SAMPLE :=
@@ -104,12 +105,22 @@ test-wheels: setup wheel ## examples, documents and the runtime with the wheels 
 replay: setup-run ## the generated code of a fixed corpus against a commit's (COMMIT=HEAD, ONLY=transformer for a part)
 	$(BIN)/python tools/replay.py $(or $(COMMIT),HEAD) --only "$(ONLY)" --jobs $(JOBS)
 
+# The generator has an environment of its own, with the versions it was tried with.
+DOCS_VENV := .venv-docs
+$(DOCS_VENV)/.stamp: pyproject.toml tools/environment.py docs/requirements.txt
+	@$(PYTHON) tools/environment.py $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
+
+docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials at small sizes)
+	$(DOCS_VENV)/bin/python tools/docs.py build/site $(DOCS)
+
 size: ## lines per part against the budget, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
 
 clean: ## remove everything made here, .venv too
 	@$(MAKE) --no-print-directory -C csrc clean
-	rm -rf $(VENV) build dist csrc/build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-docs build dist csrc/build .pytest_cache .ruff_cache .hypothesis
 
 # ---- set-up, done again only when what it depends on changes: .venv with the packages of what is to be done ----
 setup: setup-test
@@ -127,5 +138,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay docs size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

@@ -1,0 +1,35 @@
+"""Bars for the tutorials: as text where a script is run by hand, as a picture where the site is built."""
+
+from __future__ import annotations
+
+import html
+import os
+
+
+def bars(title: str, values: dict[str, float], unit: str) -> None:
+    """Show one bar for each value."""
+    if os.environ.get("TVM_TUTORIAL_FIGURES"):
+        print(picture(title, values, unit))
+        return
+    most, width = max(values.values()), max(map(len, values))
+    print(title)
+    for name, value in values.items():
+        print(f"  {name:<{width}}  {'#' * round(40 * value / most):<40} {value:.4g} {unit}")
+
+
+def picture(title: str, values: dict[str, float], unit: str) -> str:
+    """The bars as SVG that takes its colours from the page."""
+    most, row, left = max(values.values()), 26, 170
+    parts = []
+    for number, (name, value) in enumerate(values.items()):
+        y, length = number * row, 280 * value / most
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 17}" text-anchor="end">{html.escape(name)}</text>'
+            f'<rect class="bar" x="{left}" y="{y + 4}" width="{length:.1f}" height="{row - 8}" rx="2"/>'
+            f'<text x="{left + length + 6:.1f}" y="{y + 17}">{value:.3g} {html.escape(unit)}</text>'
+        )
+    height = row * len(values)
+    return (
+        f'<figure class="plot"><svg viewBox="0 0 560 {height}" role="img" aria-label="{html.escape(title)}">'
+        f"{''.join(parts)}</svg><figcaption>{html.escape(title)}</figcaption></figure>"
+    )

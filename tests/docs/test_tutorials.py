@@ -1,0 +1,44 @@
+"""Every tutorial runs, at the sizes that ``TVM_TUTORIAL_QUICK`` asks for, and has its place on the site."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "tutorials"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "# %% [markdown]" in path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def tutorials(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import tutorials
+
+    return tutorials
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_tutorial_runs(python: str, name: str, tmp_path: Path):
+    environment = {**os.environ, "TVM_TUTORIAL_QUICK": "1"}
+    script = str(FOLDER / f"{name}.py")
+    done = subprocess.run([python, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout, "a tutorial shows something"
+
+
+def test_the_index_lists_every_tutorial_once(tutorials):
+    assert sorted(tutorials.order()) == SCRIPTS
+
+
+def test_cells_are_text_and_code_in_turn(tutorials):
+    script = "# %% [markdown]\n# # Title\n#\n# Words.\n\n# %%\nx = 1\n# a comment\n"
+    assert tutorials.cells(script) == [("markdown", "# Title\n\nWords."), ("code", "x = 1\n# a comment")]
+
+
+def test_figures_leave_the_text_they_were_printed_among(tutorials):
+    figure = '<figure class="plot"><svg></svg></figure>'
+    assert tutorials.split_figures(f"before\n{figure}\nafter") == ("before\nafter", [figure + "\n"])

@@ -1,0 +1,133 @@
+"""Builds the documentation site: assembles its sources in a folder of their own and runs Sphinx, warnings as errors.
+
+    python tools/docs.py build/site [--quick]
+
+The sources are the documents of ``docs/``, the tutorials run as they stand with what they print, and reference pages
+made from the docstrings of the public names. ``--quick`` runs the tutorials at the sizes the tests use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import public_names
+import tutorials
+
+ROOT = Path(__file__).resolve().parent.parent
+# Documents from outside of docs/ and their places on the site.
+OTHERS = {"CHANGELOG.md": "changelog.md", "examples/README.md": "examples.md"}
+LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
+
+
+def documents() -> dict[Path, str]:
+    """Every document by its file, with its place on the site."""
+    docs = ROOT / "docs"
+    found = {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))}
+    return found | {ROOT / name: place for name, place in OTHERS.items()}
+
+
+def with_links_inside(text: str, source: Path, places: dict[Path, str]) -> str:
+    """A document whose links to files that are not on the site are their names: no repository is behind it."""
+    here = Path(places[source]).parent
+
+    def replace(match: re.Match[str]) -> str:
+        title, target = match.groups()
+        path, _, anchor = target.partition("#")
+        if "://" in target or not path:
+            return match[0]
+        file = (source.parent / path).resolve()
+        # A tutorial is linked by its script, which becomes the page.
+        if file.parent == tutorials.FOLDER and file.suffix == ".py":
+            return f"[{title}]({target.replace('.py', '.md')})"
+        if file in places:
+            place = os.path.relpath(places[file], here)
+            return f"[{title}]({place}{'#' + anchor if anchor else ''})"
+        if file.suffix == ".svg":
+            return match[0]
+        return title if title.startswith("`") else f"`{title}`"
+
+    # Programs keep their brackets.
+    parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if number % 2 else LINK.sub(replace, part) for number, part in enumerate(parts))
+
+
+def assemble(folder: Path, quick: bool) -> None:
+    """The sources of the site in ``folder``, made anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    places = documents()
+    for source, place in places.items():
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(with_links_inside(source.read_text(encoding="utf-8"), source, places), encoding="utf-8")
+    list_decisions(folder / "decisions")
+    for picture in (ROOT / "docs").glob("*.svg"):
+        shutil.copy(picture, folder / picture.name)
+    write_reference(folder / "reference")
+    tutorials.write_pages(folder / "tutorials", quick)
+
+
+def list_decisions(folder: Path) -> None:
+    """The pages of decisions in the navigation: their list in the README is made of plain links."""
+    pages = sorted(path.stem for path in folder.glob("[0-9]*.md"))
+    with open(folder / "README.md", "a", encoding="utf-8") as file:
+        file.write("\n".join(["", ":::{toctree}", ":hidden:", "", *pages, ":::", ""]))
+
+
+def write_reference(folder: Path) -> None:
+    """A page for each module of the reference and an index of them."""
+    folder.mkdir(parents=True)
+    lines = ["# Reference", "", "Every public name, from the docstrings of the source.", ""]
+    for part, modules in public_names.PARTS.items():
+        names = public_names.public_names(part)
+        lines += [f"## {part}", "", ":::{toctree}", ":maxdepth: 1", ""]
+        for suffix in modules:
+            path = f"tvm.{suffix}".rstrip(".")
+            own = [public for public in names if public.module == path]
+            if own:
+                (folder / f"{path}.rst").write_text(reference_page(path, own), encoding="utf-8")
+                lines.append(path)
+        lines += [":::", ""]
+    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def reference_page(module: str, names: list[public_names.Public]) -> str:
+    """The page of one module, its functions after its classes."""
+    doc = (importlib.import_module(module).__doc__ or "").strip()
+    lines = [module, "=" * len(module), "", *doc.splitlines(), "", f".. currentmodule:: {module}", ""]
+    for title, chosen in (
+        ("Classes", [p for p in names if p.is_class]),
+        ("Functions", [p for p in names if not p.is_class]),
+    ):
+        if chosen:
+            lines += [title, "-" * len(title), ""]
+        for public in chosen:
+            lines += [f".. auto{'class' if public.is_class else 'function'}:: {public.path}"]
+            lines += ["   :members:", ""] if public.is_class else [""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("site", type=Path)
+    parser.add_argument("--quick", action="store_true", help="tutorials at the sizes of the tests")
+    given = parser.parse_args()
+    sources = given.site.with_name(given.site.name + "-source")
+    assemble(sources, given.quick)
+    shutil.rmtree(given.site, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto", "-b", "html",
+               "-c", str(ROOT / "docs"), "-d", str(sources) + "-trees", str(sources), str(given.site)]  # fmt: skip
+    done = subprocess.run(command)
+    if done.returncode == 0:
+        print(f"{given.site / 'index.html'}: {sum(1 for _ in given.site.rglob('*.html'))} pages")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

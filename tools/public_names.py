@@ -1,0 +1,149 @@
+"""The public names of the package, each under the module where a reader looks for it first.
+
+The reference pages are made from this list, and ``tests/docs/test_docstrings.py`` holds every name on it to the style
+of docstrings.
+
+    python3 tools/public_names.py            # the names
+    python3 tools/public_names.py --missing  # what their docstrings lack
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+
+# A part of the reference and its modules, in reading order. A name that several modules offer belongs to the first.
+PARTS = {
+    "te": ["te", "te.hybrid"],
+    "relay": [
+        "relay", "relay.op.nn", "relay.op.image", "relay.op.vision", "relay.op.memory",
+        "relay.op.random", "relay.qnn.op", "relay.op", "relay.transform", "relay.analysis", "relay.frontend",
+        "relay.dataflow_pattern", "relay.expr_functor", "relay.backend"],
+    "autotvm": [
+        "autotvm", "autotvm.tuner", "autotvm.task", "autotvm.measure", "autotvm.record", "autotvm.tuner.callback",
+        "autotvm.feature"],
+    "target": ["target"],
+    "runtime": ["runtime", "runtime.profiling"],
+    "tir": ["tir", "tir.transform", "tir.analysis", "tir.stmt_functor", "tir.ir_builder"],
+    "arith": ["arith"],
+    "topi": ["topi", "topi.nn", "topi.image", "topi.vision"],
+    "contrib": [
+        "contrib.graph_executor", "contrib.debugger.debug_executor", "contrib.cc", "contrib.nvcc", "contrib.clang",
+        "contrib.tar", "contrib.utils", "contrib.download", "contrib.dlpack", "contrib.popen_pool",
+        "contrib.pickle_memoize", "contrib.cblas", "contrib.random", "contrib.onnx_backend"],
+    "tvmc": ["driver.tvmc"],
+    "ir": ["ir", "ir.transform", "ir.instrument"],
+    "tvm": [""],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Public:
+    """A function or class of the interface."""
+
+    module: str
+    name: str
+    value: object
+
+    @property
+    def path(self) -> str:
+        return f"{self.module}.{self.name}"
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.value, type)
+
+
+def offered(module: ModuleType) -> list[str]:
+    """The names a module offers: those of its ``__all__``, else those without an underscore."""
+    names = getattr(module, "__all__", None)
+    return sorted(name for name in (dir(module) if names is None else names) if not name.startswith("_"))
+
+
+def public_names(part: str | None = None) -> list[Public]:
+    """The functions and classes of one part of the reference, or of all."""
+    seen: set[int] = set()
+    found = []
+    for title, modules in PARTS.items():
+        for suffix in modules:
+            path = f"tvm.{suffix}".rstrip(".")
+            module = importlib.import_module(path)
+            for name in offered(module):
+                value = getattr(module, name)
+                if not is_ours(value) or id(value) in seen or not is_offered_by(module, value):
+                    continue
+                seen.add(id(value))
+                if part in (None, title):
+                    found.append(Public(path, name, value))
+    return found
+
+
+def is_offered_by(module: ModuleType, value: object) -> bool:
+    """Whether a module offers a value: a file without a list of its names offers only what is written in it."""
+    listed = hasattr(module, "__all__") or hasattr(module, "__path__")
+    return listed or getattr(value, "__module__", None) == module.__name__
+
+
+def is_ours(value: object) -> bool:
+    """Whether a value is a function or class written here."""
+    written = isinstance(value, type) or inspect.isroutine(value) or hasattr(value, "__wrapped__")
+    return written and str(getattr(value, "__module__", "")).startswith("tvm")
+
+
+SECTION = re.compile(r"^(Parameters|Returns|Yields|Raises|Examples|Notes)\n(-+)$", re.MULTILINE)
+
+
+def sections(doc: str) -> dict[str, str]:
+    """The sections of a docstring in NumPy's style by their titles; what comes before them is under "" ."""
+    found, title, start = {}, "", 0
+    for match in SECTION.finditer(doc):
+        found[title] = doc[start : match.start()].strip()
+        title, start = match[1], match.end()
+    found[title] = doc[start:].strip("\n")
+    return found
+
+
+def named_parameters(text: str) -> list[str]:
+    """The parameters that a section describes, without their stars."""
+    lines = [line for line in inspect.cleandoc(text).splitlines() if line and not line[0].isspace()]
+    return [name.strip().lstrip("*") for line in lines for name in line.split(" : ")[0].split(",")]
+
+
+def own_parameters(value: object) -> list[str]:
+    """The parameters a caller of a function or class gives."""
+    try:
+        given = list(inspect.signature(value).parameters)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
+    return [name for name in given if not name.startswith("_")]
+
+
+def complaint(public: Public) -> str | None:
+    """What the docstring of a name lacks, in words, or None."""
+    doc = inspect.cleandoc(getattr(public.value, "__doc__", None) or "")
+    if not doc:
+        return f"{public.path} has no docstring"
+    wanted = own_parameters(public.value)
+    described = named_parameters(sections(doc).get("Parameters", ""))
+    wrong = [name for name in described if name not in wanted]
+    if wrong:
+        return f"{public.path} describes {', '.join(wrong)}, which it does not take ({', '.join(wanted)})"
+    missing = [name for name in wanted if name not in described]
+    if missing:
+        return f"{public.path} does not describe {', '.join(missing)}"
+    return None
+
+
+def main() -> None:
+    for public in public_names():
+        said = complaint(public) if "--missing" in sys.argv else public.path
+        if said:
+            print(said)
+
+
+if __name__ == "__main__":
+    main()

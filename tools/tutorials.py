@@ -1,0 +1,84 @@
+"""Tutorials as pages: each script of ``docs/tutorials`` is run as it stands, what it prints is shown after its code.
+
+A script is a sequence of cells. A cell that begins with ``# %% [markdown]`` is text in comments, one that begins with
+``# %%`` is code. The first text begins with the title. With ``TVM_TUTORIAL_QUICK=1`` in the environment scripts choose
+small sizes: the tests run them so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "tutorials"
+CELL = re.compile(r"^# %%( \[markdown\])?\n", re.MULTILINE)
+# Between the outputs of two cells; no program prints it.
+MARK = "\x1e"
+
+
+def order() -> list[str]:
+    """The names of the tutorials, as the index lists them."""
+    return re.findall(r"^([a-z_]+)$", (FOLDER / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def cells(text: str) -> list[tuple[str, str]]:
+    """("markdown" or "code", text) of each cell of a script."""
+    parts = CELL.split(text)[1:]
+    found = []
+    for marked, body in zip(parts[::2], parts[1::2]):
+        if marked:
+            body = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines())
+        found.append(("markdown" if marked else "code", body.strip("\n")))
+    return found
+
+
+def run(script: Path, quick: bool, folder: Path) -> list[str]:
+    """What each code cell of a script prints."""
+    code = [body for kind, body in cells(script.read_text(encoding="utf-8")) if kind == "code"]
+    program = f"\nprint({MARK!r}, flush=True)\n".join(code)
+    path = os.pathsep.join([str(ROOT), str(FOLDER), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "TVM_TUTORIAL_FIGURES": "1"}
+    if quick:
+        environment["TVM_TUTORIAL_QUICK"] = "1"
+    program_file = folder / script.name
+    program_file.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program_file.name], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"tutorial {script.name} failed:\n{done.stdout}\n{done.stderr}")
+    return [part.strip("\n") for part in done.stdout.split(MARK + "\n")]
+
+
+def page(script: Path, quick: bool) -> str:
+    """A tutorial as Markdown with what it printed."""
+    with tempfile.TemporaryDirectory(prefix="tvm-tutorial-") as folder:
+        outputs = iter(run(script, quick, Path(folder)))
+    lines = []
+    for kind, body in cells(script.read_text(encoding="utf-8")):
+        if kind == "markdown":
+            lines += [body, ""]
+            continue
+        lines += ["```python", body, "```", ""]
+        text, figures = split_figures(next(outputs, ""))
+        if text:
+            lines += [":::{container} tutorial-output", "```text", text, "```", ":::", ""]
+        for figure in figures:
+            lines += ["```{raw} html", figure, "```", ""]
+    return "\n".join(lines)
+
+
+def split_figures(output: str) -> tuple[str, list[str]]:
+    """What was printed without the figures in it, and the figures."""
+    pattern = re.compile(r"<figure class=.*?</figure>\n?", re.DOTALL)
+    return pattern.sub("", output).strip("\n"), pattern.findall(output)
+
+
+def write_pages(folder: Path, quick: bool) -> None:
+    for name in order():
+        (folder / f"{name}.md").write_text(page(FOLDER / f"{name}.py", quick), encoding="utf-8")
