@@ -84,10 +84,10 @@ def test_products_of_one_warpgroup(case, rng):
 
 
 @pytest.mark.parametrize("case, error", [
-    (Case(rows=32), "multiples of 64 rows"), (Case(columns=20), "8, 16, ... or 256 columns"),
-    (Case(columns=264), "got 64 x 264 x 64"), (Case(terms=24), "multiples of 16 terms"),
+    (Case(rows=32), "m a multiple of 64"), (Case(columns=20), "n one of 8, 16, ... 256"),
+    (Case(columns=264), "got 64 x 264 x 64"), (Case(terms=24), "k a multiple of 16"),
     (Case(stride=72), "128 bytes apart, got 144"), (Case(along=(False, False), stride=64), "multiples of 1024 bytes"),
-    (Case(dtype="float32", along=(True, False), terms=32, stride=32), "turns 16-bit numbers only"),
+    (Case(dtype="float32", along=(True, False), terms=32, stride=32), "transposes 16-bit operands only"),
     (Case(dtype="int8"), "multiplies float16, bfloat16, float32, got int8"),
 ])  # fmt: skip
 def test_what_the_unit_cannot_do_is_refused(case, error):

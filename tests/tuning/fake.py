@@ -108,8 +108,8 @@ class FakeSearch:
                 found[key] = Measurement(key, tuple(costs), Outcome(outcome), "", elapsed, timestamp, final)
         return list(found.values())
 
-    def load(self, prior, own=()) -> None:
-        for measurement in self.read([*prior, *own]):
+    def load(self, prior, resumed=()) -> None:
+        for measurement in self.read([*prior, *resumed]):
             if measurement.key in self.waiting:
                 self.waiting.remove(measurement.key)
 

@@ -41,7 +41,7 @@ def first_rounds(world, tmp_path, searches, **options) -> dict[int, int]:
     run = start(world, tmp_path, searches, **options)
     run._measure_baselines()
     run.budget = Budget(run.options, world)
-    return {task.place: trials for task, trials in run._first_rounds()}
+    return {task.index: trials for task, trials in run._first_rounds()}
 
 
 def test_first_rounds_of_rare_tasks_are_short_and_of_all_take_half_at_most(world, tmp_path):

@@ -35,7 +35,7 @@ def test_a_run_is_told_from_its_start_to_its_end(world, tmp_path):
     assert (begun.records_found, begun.trials, begun.trials_left, begun.seconds) == (0, 36, 36, None)
     assert begun.tasks[0].cost is None and begun.tasks[0].trials == 0
     task = ended.tasks[0]
-    assert (task.place, task.number, task.title, task.trials) == (0, 5, "task 64", 36)
+    assert (task.index, task.number, task.title, task.trials) == (0, 5, "task 64", 36)
     assert task.cost == 32e-6 and task.baseline_cost == 64e-6 and task.flops == task.flop / 32e-6
     compared = of(events.ModelCompared, found)[0]
     assert compared == events.ModelCompared(0.01, 0.5, 1, 1)
@@ -59,8 +59,8 @@ def test_what_is_left_out_is_told_with_its_reason(world, tmp_path):
     bad.outcomes, bad.most_failures = dict.fromkeys(range(1000), Outcome.FAILED), 20
     found = heard(world, tmp_path, [wrong, bad], trials=100)
     rejected, abandoned = of(events.CandidateRejected, found), of(events.SearchAbandoned, found)
-    assert [(event.task.place, event.reason) for event in rejected] == [(0, "it went wrong")]
-    assert [(event.task.place, event.reason) for event in abandoned] == [(1, "the device is away")]
+    assert [(event.task.index, event.reason) for event in rejected] == [(0, "it went wrong")]
+    assert [(event.task.index, event.reason) for event in abandoned] == [(1, "the device is away")]
 
 
 def test_a_run_with_nothing_left_says_so_at_its_start(world, tmp_path):

@@ -1,4 +1,4 @@
-"""What all of AutoTVM shares in a process."""
+"""State that all of AutoTVM shares in a process."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from .task.space import ConfigEntity, ConfigSpace
 if TYPE_CHECKING:
     import numpy as np
 
-# Pairs of numbers are joined for spaces of up to so many.
-_MOST_JOINED = 14
+# The most logarithmic columns whose pairs become features as well.
+_MAX_PAIRED_COLUMNS = 14
 
 
 # -- of knobs --------------------------------------------------------------------------------------------------------
@@ -33,11 +33,11 @@ def _log2(x: float) -> float:
     return math.log2(x) if x > 0 else -1.0
 
 
-def _knob_numbers(entity: Entity) -> list[float]:
-    return entity.numbers()
+def _knob_features(entity: Entity) -> list[float]:
+    return entity.features()
 
 
-def _loop_numbers(entity: Entity) -> list[float]:
+def _loop_features(entity: Entity) -> list[float]:
     """Lengths of loops in powers of two, and of the nests inside each: those decide on caches and registers."""
     if isinstance(entity, SplitEntity):
         inner = entity.size[1:]
@@ -45,14 +45,14 @@ def _loop_numbers(entity: Entity) -> list[float]:
         nests = [sum(lengths[i:]) for i in range(len(lengths) - 1)]
         return lengths + nests if inner else [0.0]
     if isinstance(entity, (ReorderEntity, AnnotateEntity)):
-        return entity.numbers()
+        return entity.features()
     found = []
-    for x in entity.numbers():
+    for x in entity.features():
         found += [x, _log2(x)]
     return found
 
 
-def _curve_numbers(entity: Entity) -> list[float]:
+def _curve_features(entity: Entity) -> list[float]:
     """How much a nest covers, sampled from the innermost loop out to eight levels."""
     if isinstance(entity, SplitEntity):
         total, curve = 0.0, []
@@ -60,10 +60,10 @@ def _curve_numbers(entity: Entity) -> list[float]:
             total += _log2(s)
             curve.append(total)
         return (curve + [total] * 8)[:8]
-    return entity.numbers()
+    return entity.features()
 
 
-_KINDS = {"knob": _knob_numbers, "itervar": _loop_numbers, "curve": _curve_numbers}
+_KINDS = {"knob": _knob_features, "itervar": _loop_features, "curve": _curve_features}
 
 
 class SpaceFeatures:
@@ -77,8 +77,8 @@ class SpaceFeatures:
         self.kind = kind
         self.space = space
         self.names = list(space.space_map)
-        self.numbers = _KINDS[kind]
-        rows = [[self.numbers(e) for e in s.entities] for s in space.space_map.values()]
+        self.features = _KINDS[kind]
+        rows = [[self.features(e) for e in s.entities] for s in space.space_map.values()]
         self.widths = [max((len(r) for r in table), default=0) for table in rows]
         self.tables = [
             np.array([r + [0.0] * (width - len(r)) for r in table], dtype="float32").reshape(len(table), width)
@@ -100,8 +100,9 @@ class SpaceFeatures:
     def of_knobs(self, knobs: np.ndarray) -> np.ndarray:
         import numpy as np
 
-        parts = [table[knobs[:, i]] for i, table in enumerate(self.tables)]
-        return self._joined(np.concatenate(parts, axis=1) if parts else np.zeros((len(knobs), 1), "float32"))
+        columns = [table[knobs[:, i]] for i, table in enumerate(self.tables)]
+        empty = np.zeros((len(knobs), 1), "float32")
+        return self._with_tile_products(np.concatenate(columns, axis=1) if columns else empty)
 
     def of_indexes(self, indexes: Any) -> np.ndarray:
         return self.of_knobs(self.knobs(indexes))
@@ -114,23 +115,23 @@ class SpaceFeatures:
         for config in configs:
             row: list[float] = []
             for name, width in zip(self.names, self.widths):
-                found = self.numbers(config._entity_map[name]) if name in config._entity_map else []
+                found = self.features(config._entity_map[name]) if name in config._entity_map else []
                 row += (found + [0.0] * width)[:width]
             rows.append(row)
-        return self._joined(np.array(rows, dtype="float32").reshape(len(rows), sum(self.widths)))
+        return self._with_tile_products(np.array(rows, dtype="float32").reshape(len(rows), sum(self.widths)))
 
-    def _joined(self, x: np.ndarray) -> np.ndarray:
+    def _with_tile_products(self, x: np.ndarray) -> np.ndarray:
         """Products of tiles (sums of their logarithms) beside the tiles: trees find thresholds, not products."""
         import numpy as np
 
         if self.kind != "itervar":
             return x
         logs = self._log_columns()
-        if not 2 <= len(logs) <= _MOST_JOINED:
+        if not 2 <= len(logs) <= _MAX_PAIRED_COLUMNS:
             return x
         pairs = [x[:, i] + x[:, j] for a, i in enumerate(logs) for j in logs[a + 1 :]]
-        whole = x[:, logs].sum(axis=1)
-        return np.concatenate([x, np.stack([*pairs, whole], axis=1)], axis=1)
+        total = x[:, logs].sum(axis=1)
+        return np.concatenate([x, np.stack([*pairs, total], axis=1)], axis=1)
 
     def _log_columns(self) -> list[int]:
         columns, at = [], 0
@@ -228,7 +229,7 @@ def _read(sch: Any, args: Sequence[Any]) -> list[_Loop]:
 
 
 def _joined_loops(loops: list[_Loop]) -> list[_Loop]:
-    """Loops over one thread are one, and a loop that clears what another sums up is part of that one."""
+    """Loops over one thread are one, and a loop that initializes a reduction belongs to the loop of the reduction."""
     kept: dict[Any, _Loop] = {}
     for place, loop in enumerate(loops):
         name = loop.var.name.removesuffix(".init")
@@ -251,7 +252,7 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
     ``_attr_`` is length, depth, iterations down to it, iterations from it on, and its word as one of many. A buffer
     has stride, modulus (-1), elements touched, iterations for each of them, and the last two once more for threads.
-    Loops that clear what others sum up are part of those.
+    Loops that initialize a reduction belong to the loops of the reduction.
     """
     scale = (lambda x: math.log2(x + 1) if x >= 0 else -math.log2(1 - x)) if take_log else (lambda x: x)
     features = []
@@ -281,18 +282,18 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
 
 def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
-    """The numbers of all loops in one row; buffers in the order of what they touch, so that names do not matter. Every
+    """The features of all loops in one row; buffers in the order of what they touch, so that names do not matter. Every
     loop has room for all accesses of the program, so that schedules of one program have rows of one length."""
     import numpy as np
 
     names = {row[0] for rows in fea for row in rows[3:]}
-    numbers: list[float] = []
+    features: list[float] = []
     for rows in fea:
         fixed = [x for row in rows[1:3] for x in row[1:]]
         touched = sorted((row[1:] for row in rows[3:]), key=lambda row: -row[2])
         touched += [[0.0] * _NUMBERS_OF_ACCESS] * (len(names) - len(touched))
-        numbers += fixed + [x for row in touched for x in row]
-    return np.array(numbers, dtype="float32")
+        features += fixed + [x for row in touched for x in row]
+    return np.array(features, dtype="float32")
 
 
 def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = True) -> np.ndarray:
@@ -300,7 +301,7 @@ def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = 
 
 
 def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
-    """A name for each number of ``flatten_itervar_feature``."""
+    """A name for each feature of ``flatten_itervar_feature``."""
     names = []
     accesses = {row[0] for rows in fea for row in rows[3:]}
     for rows in fea:

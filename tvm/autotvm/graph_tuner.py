@@ -92,12 +92,12 @@ class BaseGraphTuner:
                 os.remove(part)
 
     def _workloads(self) -> list[Any]:
-        """What the operators of the graph are known by to tuners, each time it occurs."""
+        """The workloads of the operators of the graph, one for each occurrence."""
         params = _weights(self._mod, self._inputs)
-        found = []
+        workloads = []
         for function in calls_of(self._mod, params, self._target):
-            found += [w for w in workloads_in(function, self._target) if operator_of(w[0]) in self._operators]
-        return found
+            workloads += [w for w in workloads_in(function, self._target) if operator_of(w[0]) in self._operators]
+        return workloads
 
 
 class DPTuner(BaseGraphTuner):

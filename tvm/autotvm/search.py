@@ -113,9 +113,9 @@ class TemplateSearch:
         return self.tuner.has_next()
 
     def propose(self, limit: int) -> list[int]:
-        found = [config.index for config in self.tuner.next_batch(limit)]
-        self._proposed.update(found)
-        return found
+        indices = [config.index for config in self.tuner.next_batch(limit)]
+        self._proposed.update(indices)
+        return indices
 
     def inputs(self, keys: Sequence[int]) -> list[MeasureInput]:
         """Candidates as AutoTVM's builders and runners take them."""
@@ -135,21 +135,21 @@ class TemplateSearch:
         self, keys: Sequence[int], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
         most_ms: int | None = None, verify: bool = False,
     ) -> list[Measurement]:
-        runner, found = self.runner, []
+        runner, measurements = self.runner, []
         if most_ms is not None:
             runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
-        # What a GPU computes is compared with the CPU.
+        # The results of a GPU are compared with those of the CPU.
         runner.verify = verify and self.task.target.features.is_gpu
         try:
             for first in range(0, len(keys), runner.n_parallel):
                 inputs, code = zip(*built[first : first + runner.n_parallel])
                 for key, inp, result in zip(keys[first:], inputs, runner.run(inputs, code)):
-                    found.append(measurement_of(key, inp, result))
+                    measurements.append(measurement_of(key, inp, result))
                     if on_result is not None:
-                        on_result(found[-1])
+                        on_result(measurements[-1])
         finally:
             runner.min_repeat_ms, runner.verify = self.min_repeat_ms, False
-        return found
+        return measurements
 
     def learn(self, measurements: Sequence[Measurement]) -> None:
         given = [pair_of(m) for m in measurements if m.key not in self._proposed]
@@ -164,8 +164,8 @@ class TemplateSearch:
         pairs = zip(*self.tuner.own_records(rows, anywhere))
         return [measurement_of(inp.config.index, inp, result) for inp, result in pairs]
 
-    def load(self, prior: Sequence[Any], own: Sequence[Any] = ()) -> None:
-        ours = [pair for pair in own if pair[0].task.workload == self.task.workload]
+    def load(self, prior: Sequence[Any], resumed: Sequence[Any] = ()) -> None:
+        ours = [pair for pair in resumed if pair[0].task.workload == self.task.workload]
         self.tuner.load_history([*prior, *ours], min_seed_records=_LEAST_SEED_RECORDS)
 
     def encode(self, measurement: Measurement) -> str:
@@ -173,7 +173,7 @@ class TemplateSearch:
 
 
 def measurement_of(key: int, inp: MeasureInput, result: MeasureResult) -> Measurement:
-    """What the engine keeps of a measurement."""
+    """A measurement as the engine has it."""
     error_no = MeasureErrorNo(int(result.error_no))
     outcome = _OUTCOMES.get(error_no, Outcome.FAILED)
     ran = outcome is Outcome.MEASURED

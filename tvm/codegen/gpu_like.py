@@ -219,7 +219,7 @@ CALLS: dict[str, Callable] = {
 STATEMENTS: dict[type, Callable] = {
     Allocate: _allocate,
     AllocateConst: _allocate_const,
-    # A kernel has nobody to tell; what is asserted still holds for the code after it.
+    # Device code cannot report errors: assertions are dropped; their conditions still hold for the code after them.
     AssertStmt: lambda p, stmt: stmt.body,
 }
 

@@ -10,8 +10,8 @@ from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import const, convert
 from ..tir.ir_builder import create
+from .loops import nest
 from .scan import cumsum
-from .scatter import nest
 from .utils import check_tensor
 
 
@@ -72,7 +72,7 @@ def _argwhere_together(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Te
                 for place, index in enumerate(i):
                     result[row, place] = primop.cast("int32", index)
 
-        nest(ib, condition.shape, one, together=True)
+        nest(ib, condition.shape, one, independent_axes=True)
         return ib.get()
 
     return te.extern([tuple(shape)], [marks, before], statement, dtype="int32", name="argwhere", tag="argwhere")

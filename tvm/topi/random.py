@@ -18,8 +18,8 @@ from ..ir.prim import PrimExpr, const, convert
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import tag, utils
 from .broadcast import broadcast_index
+from .loops import INDEPENDENT
 from .scan import cumsum
-from .scatter import INDEPENDENT
 from .utils import check_tensor
 
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))

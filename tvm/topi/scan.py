@@ -16,7 +16,7 @@ from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from ..tir.op import plus, times
-from .scatter import nest
+from .loops import nest
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
 
@@ -80,9 +80,9 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
             _run_in_chunks(ib, read, write, n.value, lines, binop, start, bool(exclusive))
         elif gpu is not None:
             # A thread for each line.
-            nest(ib, [n, *data.shape[:axis], *inner], element, together=range(1, len(data.shape)))
+            nest(ib, [n, *data.shape[:axis], *inner], element, independent_axes=range(1, len(data.shape)))
         else:
-            nest(ib, data.shape[:axis], line, together=True)
+            nest(ib, data.shape[:axis], line, independent_axes=True)
         return ib.get()
 
     if isinstance(n, IntImm) and n.value == 0:
@@ -119,7 +119,7 @@ def _run_in_chunks(
         def put(k, line, value):
             totals[(k, *line)] = value
 
-        nest(ib, [count, *lines], add_up, together=True)
+        nest(ib, [count, *lines], add_up, independent_axes=True)
         _run_in_chunks(ib, lambda k, line: totals[(k, *line)], put, count, lines, binop, start, True)
 
     def go_on(i):
@@ -133,7 +133,7 @@ def _run_in_chunks(
             if not exclusive:
                 write(i[0] * _CHUNK + k, i[1:], value[0])
 
-    nest(ib, [count, *lines], go_on, together=True)
+    nest(ib, [count, *lines], go_on, independent_axes=True)
 
 
 def _flag(exclusive: Any) -> bool:

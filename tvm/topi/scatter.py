@@ -13,13 +13,11 @@ from ..ir.prim import IntImm, PrimExpr, Var, const, convert
 from ..tir.ir_builder import IRBuilder, create
 from . import utils
 from .indexing import _integers, as_index, from_end
+from .loops import nest
 from .utils import check_tensor, get_const_int, normalize_axis
 
-# The annotation of a loop whose iterations do not depend on each other, whatever the order of the loops around.
-INDEPENDENT = "independent"
-
-# How a new value joins the one that is there.
-_JOIN: dict[str, Callable] = {
+# How a new value is combined with the one that is there.
+_COMBINE: dict[str, Callable] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
@@ -28,26 +26,10 @@ _JOIN: dict[str, Callable] = {
 }
 
 
-def _join(name: str, what: str, known: Sequence[str] = (*_JOIN, "mean")) -> str:
+def _combiner(name: str, what: str, known: Sequence[str] = (*_COMBINE, "mean")) -> str:
     if name not in known:
-        raise ExprValueError(f"{what}: how values are joined is one of {', '.join(known)}, got '{name}'")
+        raise ExprValueError(f"{what}: how values are combined is one of {', '.join(known)}, got '{name}'")
     return name
-
-
-def nest(
-    ib: IRBuilder, shape: Sequence, body: Callable[[list], None], kind: str = "serial", together: Any = False
-) -> None:
-    """Loops over a shape, the outermost of ``kind``; ``body`` gets the loop variables. ``together`` says which of the
-    loops (True: all of them) have iterations that may run at once."""
-    scopes, indices = [], []
-    for place, dim in enumerate(shape):
-        notes = {INDEPENDENT: 1} if together is True or together and place in together else None
-        scope = ib.for_range(0, dim, name=f"i{place}", kind=kind if place == 0 else "serial", annotations=notes)
-        indices.append(scope.__enter__())
-        scopes.append(scope)
-    body(indices)
-    for scope in reversed(scopes):
-        scope.__exit__(None, None, None)
 
 
 def _extern(data: te.Tensor, others: Sequence, statement: Callable, name: str, dtype: str | None = None, shape=None):
@@ -67,7 +49,7 @@ def _copy(ib: IRBuilder, source: Any, target: Any) -> None:
     def body(indices):
         to[tuple(indices)] = from_[tuple(indices)]
 
-    nest(ib, source.shape, body, together=True)
+    nest(ib, source.shape, body, independent_axes=True)
 
 
 def scatter_elements(data, indices, updates, axis=0, reduction="update"):
@@ -76,7 +58,7 @@ def scatter_elements(data, indices, updates, axis=0, reduction="update"):
     check_tensor(data, "scatter_elements"), _integers(indices, "scatter_elements")
     check_tensor(updates, "scatter_elements")
     axis = normalize_axis(axis, len(data.shape), "scatter_elements")
-    _join(reduction, "scatter_elements")
+    _combiner(reduction, "scatter_elements")
     if not len(indices.shape) == len(updates.shape) == len(data.shape):
         raise ExprValueError(
             f"scatter_elements: data, indices and updates have {len(data.shape)}, {len(indices.shape)} and "
@@ -114,9 +96,9 @@ def _write(
         def body(i):
             at = target(i)
             with ib.if_scope(_within(at, out.shape)):
-                result[at] = _JOIN[reduction](result[at], value(i))
+                result[at] = _COMBINE[reduction](result[at], value(i))
 
-        nest(ib, shape, body, together=apart)
+        nest(ib, shape, body, independent_axes=apart)
         return
     counts = ib.allocate("int32", out.shape, name="counts")
 
@@ -133,9 +115,9 @@ def _write(
         at = tuple(i)
         result[at] = primop.div(result[at], primop.cast(out.dtype, counts[at]))
 
-    nest(ib, out.shape, start, together=True)
-    nest(ib, shape, add, together=apart)
-    nest(ib, out.shape, divide, together=True)
+    nest(ib, out.shape, start, independent_axes=True)
+    nest(ib, shape, add, independent_axes=apart)
+    nest(ib, out.shape, divide, independent_axes=True)
 
 
 def _within(places: Sequence, shape: Sequence) -> PrimExpr:
@@ -158,7 +140,7 @@ def scatter_nd(data, indices, updates, mode="update"):
     """``data`` with data[indices[0, y...], ..., indices[m-1, y...], x...] = updates[y..., x...], joined by ``mode``:
     update, add, mul, min or max. Negative indices count from the end."""
     check_tensor(data, "scatter_nd"), _integers(indices, "scatter_nd"), check_tensor(updates, "scatter_nd")
-    _join(mode, "scatter_nd", tuple(_JOIN))
+    _combiner(mode, "scatter_nd", tuple(_COMBINE))
     _check_values(data, updates, "scatter_nd")
     if not indices.shape:
         raise ExprValueError("scatter_nd: the indices need at least one dimension")
@@ -223,7 +205,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
             with ib.if_scope(_within(to, shape)):
                 result[to] = values[tuple(i) if sparse_values.shape else ()]
 
-        nest(ib, shape, fill, together=True)
+        nest(ib, shape, fill, independent_axes=True)
         nest(ib, [count], put)
         return ib.get()
 

@@ -15,8 +15,8 @@ from ..target import Target
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
 from .gpu.sort import Lines, sort_lines
+from .loops import nest
 from .scan import cumsum
-from .scatter import nest
 from .utils import check_tensor, normalize_axis
 
 # Fewer elements than this are sorted sooner by one thread than threads are woken.
@@ -254,7 +254,7 @@ def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
                     high[0] = middle
             result[tuple(indices)] = primop.cast(out_dtype, low[0])
 
-        nest(ib, values.shape, one, together=True)
+        nest(ib, values.shape, one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -367,7 +367,7 @@ def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool, gpu: Target)
                 begins[group], heads[group] = i[0], place
             appears[place] = flags[i[0]]
 
-        nest(ib, [n], one, together=True)
+        nest(ib, [n], one, independent_axes=True)
         return ib.get()
 
     begins, heads, appears = te.extern(
@@ -401,8 +401,8 @@ def _put_unique(ins: list, outs: list, n: PrimExpr) -> Any:
     def last(i):
         total[i[0]] = te.if_then_else(n > 0, groups[te.max(n - 1, 0)], 0)
 
-    nest(ib, [n], one, together=True)
-    nest(ib, [1], last, together=True)
+    nest(ib, [n], one, independent_axes=True)
+    nest(ib, [1], last, independent_axes=True)
     return ib.get()
 
 

@@ -14,7 +14,8 @@ RESERVED_SHARE = 0.5
 
 
 class Budget:
-    """What is left. ``reserved`` seconds before the deadline belong to the final rounds and the whole model.
+    """The trials and seconds that are left. ``reserved`` seconds before the deadline belong to the final rounds and the
+    whole model.
 
     ``clock`` has ``monotonic()`` and ``time()``, as the module ``time`` does.
     """

@@ -73,7 +73,7 @@ def travels_as_text(target: Target) -> bool:
 
 
 def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[str, Any], bytes, tuple[str, ...]]:
-    """What a worker compiles: the message, the LLVM text, and the functions in it."""
+    """The input of a worker that compiles: the message, the LLVM text, and the functions in it."""
     host_target = host_of(target)
     with target:
         context = PassContext.current()
@@ -100,7 +100,7 @@ def lower_to_text(schedule: Any, args: list[Any], target: Target) -> tuple[dict[
 
 
 def code_of(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Code:
-    """What a worker has compiled."""
+    """The code that a worker has compiled."""
     message, payload = answer
     size = message["object"]
     return Code(payload[:size], names, ENTRY, payload[size:])

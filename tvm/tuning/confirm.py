@@ -49,11 +49,11 @@ def run_final_rounds(
     field = dict(zip(keys, search.build(keys)))
     costs: dict[Hashable, list[float]] = {key: [] for key in field}
     wrong: set[Hashable] = set()
-    for place, (size, times) in enumerate(rounds):
+    for index, (size, times) in enumerate(rounds):
         leaders = sorted((k for k in field if k not in baselines), key=lambda k: _median(costs[k]) or state.cost_of(k))
         field = {key: field[key] for key in (*leaders[:size], *baselines)}
         for number in range(times):
-            verify = place == 0 and number == 0
+            verify = index == 0 and number == 0
             for result in search.run([*field], [*field.values()], most_ms=FINAL_REPEAT_MS, verify=verify):
                 costs[result.key] += result.costs if result.outcome is Outcome.MEASURED else [FAILED_COST]
                 if result.outcome is Outcome.WRONG_RESULT:

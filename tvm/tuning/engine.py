@@ -22,11 +22,12 @@ from .workers import close_pools
 
 # Trials a task gets in a round, and the fewest its first round has.
 ROUND_TRIALS, SHORT_ROUND_TRIALS = 32, 4
-# The share of the trials that all first rounds together may take: the rest goes where gains still come.
+# The fraction of the trials for all first rounds: the rest goes where gains still come.
 FIRST_ROUNDS_SHARE = 0.5
-# The share of its time that a task must have gained side by side to be beyond doubt, and a whole model to be faster.
+# The fraction of its time that a task must gain in an interleaved comparison to be beyond doubt, and that a model must
+# gain to count as faster.
 CLEAR_GAIN, MODEL_MARGIN = 0.05, 0.01
-# The share of a time budget that comparing whole models may take.
+# The fraction of a time budget for comparing whole models.
 MODEL_SHARE = 0.2
 # Seconds past a time budget after which nothing is measured any more.
 GRACE = 2.0
@@ -55,25 +56,25 @@ class TuningRun:
         if options.seconds and self.model_seconds > MODEL_SHARE * options.seconds:
             self.model, self.model_seconds = None, 0.0
         self.budget.reserved = self.model_seconds
-        self.tasks = [TaskState(place, search) for place, search in enumerate(searches)]
+        self.tasks = [TaskState(index, search) for index, search in enumerate(searches)]
         self.records = RunRecords(options.records, searches, guard)
         self.records_found = self._load()
 
     def _load(self) -> int:
         """Take in earlier records; how many there are in the output file."""
-        own, prior = self.records.own(), self.records.prior(self.options.prior_records)
+        resumed, prior = self.records.resumed(), self.records.prior(self.options.prior_records)
         for task in self.tasks:
-            task.load(prior, own)
+            task.load(prior, resumed)
         if self.options.resumes:
             self.budget.trials_left -= sum(task.trials for task in self.tasks)
-        return len(own)
+        return len(resumed)
 
     @property
     def statuses(self) -> tuple[TaskStatus, ...]:
         return tuple(task.status for task in self.tasks)
 
     def run(self) -> tuple[TaskStatus, ...]:
-        """Search, confirm what was found, and compare the model as a whole."""
+        """Search, confirm the leaders, and compare the whole model."""
         options, left = self.options, self.budget.trials_left
         self.emit(events.RunStarted(
             self.statuses, self.records_found, options.trials, None if left == math.inf else int(left),
@@ -99,7 +100,7 @@ class TuningRun:
             if not waiting:
                 break
             self.round(max(waiting, key=lambda t: t.cost * t.expected_gain / t.seconds_per_trial), ROUND_TRIALS)
-        # A search that is to find its own way is not shown the baseline, but must beat it in the end.
+        # A search without ``baseline_first`` does not see the baseline, but must beat it in the end.
         self._measure_baselines()
 
     def _measure_baselines(self) -> None:
@@ -119,12 +120,12 @@ class TuningRun:
             share = round(pool * task.cost / total) if task.measured else 0
             return min(max(share, SHORT_ROUND_TRIALS), ROUND_TRIALS)
 
-        sizes = {task.place: size(task) for task in new}
+        sizes = {task.index: size(task) for task in new}
         if sum(sizes.values()) > left:
             # Few trials for many tasks: the classic rule, as many for each.
             most = max(int(left) // max(len(self.tasks), 1), 1)
-            sizes = {place: min(trials, most) for place, trials in sizes.items()}
-        return [(task, sizes[task.place]) for task in sorted(new, key=lambda task: -task.cost)]
+            sizes = {index: min(trials, most) for index, trials in sizes.items()}
+        return [(task, sizes[task.index]) for task in sorted(new, key=lambda task: -task.cost)]
 
     def _reserve(self, task: TaskState) -> None:
         """Keep back the seconds that the final rounds will take, those of ``task`` among them."""
@@ -225,16 +226,17 @@ class TuningRun:
         if self.budget.is_time_up():
             raise _TimeIsUp
 
-    # -- who is best ---------------------------------------------------------------------------------------------------
+    # -- confirming
+    # -----------------------------------------------------------------------------------------------------
 
     def _confirm_all(self) -> None:
         """Confirm every task with new trials, those first in which most is to be gained."""
         waiting = sorted((t for t in self.tasks if t.needs_confirmation()), key=lambda t: -_claimed_saving(t))
         if waiting:
             self.emit(events.StageStarted(Stage.CONFIRM))
-        for place, task in enumerate(waiting):
+        for index, task in enumerate(waiting):
             room = self.budget.seconds_left - self.model_seconds
-            is_enough = sum(map(final_seconds, waiting[place:])) <= room
+            is_enough = sum(map(final_seconds, waiting[index:])) <= room
             if room > -GRACE:
                 self.confirm(task, FINAL_ROUNDS if is_enough else SHORT_FINAL_ROUNDS)
             elif task.baseline is not None and _claimed_saving(task) < UNCONFIRMED_MARGIN * _baseline_seconds(task):
@@ -262,8 +264,8 @@ class TuningRun:
         self.emit(events.TaskConfirmed(task.status))
 
     def _compare_models(self) -> None:
-        """Use what was found only where the model as a whole is faster with it: caches that kernels share and layouts
-        between them count there alone."""
+        """Use the tuned candidates only where the whole model is faster with them: only there do the caches that
+        kernels share and the layouts between them count."""
         tuned = [task for task in self.tasks if task.measured and task.choice != task.baseline]
         if self.model is None or not tuned:
             return
@@ -299,8 +301,8 @@ def tune(
 ) -> tuple[TaskStatus, ...]:
     """Tune tasks; records are appended to the file of the options as they are made.
 
-    A task is a ``Search``, or has a method ``start_search()`` that gives one, as AutoTVM's tasks do. What was found is
-    compared in the model as a whole where one is given.
+    A task is a ``Search``, or has a method ``start_search()`` that gives one, as AutoTVM's tasks do. Where a model
+    is given, the whole model is compared with and without the winners.
     """
     searches = [task.start_search() if hasattr(task, "start_search") else task for task in tasks]
     if not searches:

@@ -1,4 +1,4 @@
-"""What happens in a tuning run, as records that displays and logs consume. They hold values, never live state."""
+"""The events of a tuning run, as records that displays and logs consume. They hold values, never live state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model as a whole, with and without what tuning found: a gain that does not show there is none."""
+"""The whole model, with and without tuning records: a gain that does not show there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuning run is asked for."""
+"""The options of a tuning run."""
 
 from __future__ import annotations
 

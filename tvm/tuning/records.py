@@ -21,7 +21,7 @@ class RunRecords:
         self.path, self.guard, self.format = path, guard, _format_of(searches)
         self.file = RecordFile(path, self.format.begin)
 
-    def own(self) -> list[Any]:
+    def resumed(self) -> list[Any]:
         """The records of the file to append to. A file with other lines is somebody else's: nothing is written to it,
         and one that cannot be written to is found out before anything is measured."""
         rows: list[Any] = []

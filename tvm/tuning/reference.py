@@ -1,4 +1,4 @@
-"""What a candidate is compared with: the results of its computation without a schedule, on the CPU."""
+"""The reference of a candidate: the results of its computation without a schedule, on the CPU."""
 
 from __future__ import annotations
 

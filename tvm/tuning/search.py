@@ -1,7 +1,7 @@
-"""What the engine asks of a task, and what it gets: candidates known by keys, and measurements of them.
+"""The interface between the engine and a task: candidates known by keys, and measurements of them.
 
 The engine knows neither templates nor sketches. A kind of search (AutoTVM's is ``tvm.autotvm.search.TemplateSearch``)
-says which candidates come next, builds and runs them, and writes its own lines into the record file.
+says which candidates come next, builds and runs them, and writes its lines of the record file.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Search(Protocol):
     # How often the model executes the task, and the operations of one execution (0 where that is not known).
     count: int
     flop: float
-    # What compiling chooses without records, the best guess first.
+    # The configs that compiling chooses without records, the best guess first.
     baseline: Sequence[Hashable]
     # How many candidates are built before they are run one by one.
     batch_size: int
@@ -113,9 +113,9 @@ class Search(Protocol):
         the machine the code is for."""
         ...
 
-    def load(self, prior: Sequence[Any], own: Sequence[Any] = ()) -> None:
-        """Learn from earlier records. All of ``prior`` may teach a cost model; of ``own``, the rows of the output file,
-        only those of this task."""
+    def load(self, prior: Sequence[Any], resumed: Sequence[Any] = ()) -> None:
+        """Learn from earlier records. All of ``prior`` may teach a cost model; of ``resumed``, the rows of the output
+        file, only those of this task."""
         ...
 
     def encode(self, measurement: Measurement) -> str:
@@ -127,13 +127,13 @@ def first_candidates(search: Search, limit: int, rows: Sequence[Any]) -> list[An
     """Keys that a search would measure first, knowing records: the baseline, then what it proposes."""
     known = {measurement.key for measurement in search.read(rows, anywhere=True)}
     search.load(rows)
-    found = dict.fromkeys(search.baseline)
-    while len(found) < limit and search.has_next():
-        batch = search.propose(limit - len(found))
+    keys = dict.fromkeys(search.baseline)
+    while len(keys) < limit and search.has_next():
+        batch = search.propose(limit - len(keys))
         if not batch:
             break
-        found.update(dict.fromkeys(batch))
-    return [key for key in found if key not in known][:limit]
+        keys.update(dict.fromkeys(batch))
+    return [key for key in keys if key not in known][:limit]
 
 
 __all__ = ["FAILED_COST", "Measurement", "Outcome", "RecordFormat", "Search", "TuningError", "first_candidates"]

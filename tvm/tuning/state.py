@@ -9,7 +9,7 @@ from typing import Any
 
 from .search import Measurement, Outcome, Search
 
-# The share of a task's time that the first round is expected to gain.
+# The fraction of a task's time that the first round is expected to gain.
 FIRST_EXPECTED_GAIN = 0.2
 # Seconds of a trial before any was made.
 USUAL_TRIAL_SECONDS = 0.1
@@ -21,8 +21,8 @@ PRIOR_LEADERS = 4
 class TaskStatus:
     """A task at one moment, as events show it. Times are seconds of one execution; None where nothing ran."""
 
-    # The place among the tasks of the run, and the number that the user knows it by.
-    place: int
+    # The index among the tasks of the run, and the number that the user knows it by.
+    index: int
     number: int
     title: str
     count: int
@@ -47,9 +47,9 @@ class TaskStatus:
 class TaskState:
     """A task with its search and what is known about it."""
 
-    def __init__(self, place: int, search: Search):
-        self.place, self.search = place, search
-        self.number = search.number if search.number is not None else place
+    def __init__(self, index: int, search: Search):
+        self.index, self.search = index, search
+        self.number = search.number if search.number is not None else index
         # Trials so far, the baseline not counted, and those since the last gain.
         self.trials = self.trials_without_gain = 0
         # Seconds that the rounds of this run took, trials in them, and the seconds of running alone.
@@ -60,7 +60,7 @@ class TaskState:
         self.recorded: set[Hashable] = set()
         # The best of other runs' records: measured before anything else.
         self.prior: list[Hashable] = []
-        # The share of the task's time that another round may gain; it falls while nothing is gained.
+        # The fraction of the task's time that another round may gain; it falls while nothing is gained.
         self.expected_gain = FIRST_EXPECTED_GAIN
         self.is_done = False
         # The candidate that won the final rounds, once there were some, and after how many trials.
@@ -83,7 +83,7 @@ class TaskState:
 
     @property
     def baselines(self) -> list[Hashable]:
-        """What compiling chooses without tuning, as far as it ran."""
+        """The configs that compiling chooses without tuning, as far as they ran."""
         return [key for key in self.search.baseline if key in self.measured]
 
     @property
@@ -99,7 +99,7 @@ class TaskState:
     def status(self) -> TaskStatus:
         search, ran = self.search, bool(self.measured)
         return TaskStatus(
-            self.place, self.number, search.title, search.count, search.flop, self.trials,
+            self.index, self.number, search.title, search.count, search.flop, self.trials,
             self.cost_of(self.choice) if ran else None, self.baseline_cost, self.choice if ran else None)
 
     def cost_of(self, key: Hashable) -> float:
@@ -107,7 +107,7 @@ class TaskState:
         return self.measured[key].cost
 
     def baseline_configs(self) -> list[Hashable]:
-        """What compiling chooses without tuning, as far as it has no record."""
+        """The configs that compiling chooses without tuning, as far as they have no record."""
         return [key for key in self.search.baseline if key not in self.recorded]
 
     def note(self, measurements: Sequence[Measurement]) -> None:
@@ -117,18 +117,18 @@ class TaskState:
             if measurement.outcome is Outcome.MEASURED:
                 self.measured[measurement.key] = measurement
 
-    def load(self, prior: Sequence[Any], own: Sequence[Any]) -> None:
-        """Take in earlier records: ``own`` are of the output file, others only teach and name leaders."""
-        known = self.search.read(own)
+    def load(self, prior: Sequence[Any], resumed: Sequence[Any]) -> None:
+        """Take in earlier records: ``resumed`` are of the output file, ``prior`` ones only train and name leaders."""
+        known = self.search.read(resumed)
         self.note(known)
         self.trials = len(self.recorded.difference(self.search.baseline))
-        # What was measured after the final rounds has not been part of them.
+        # A winner of final rounds holds only while nothing was measured after them.
         if known and known[-1].final and known[-1].key in self.measured:
             self.winner, self.confirmed_at = known[-1].key, self.trials
         others = [m for m in self.search.read(prior, anywhere=True) if m.outcome is Outcome.MEASURED]
         leaders = [m.key for m in sorted(others, key=lambda m: m.cost)]
         self.prior = [key for key in leaders if key not in self.recorded][:PRIOR_LEADERS]
-        self.search.load(prior, own)
+        self.search.load(prior, resumed)
 
     def confirm(self, winner: Hashable, results: dict[Hashable, Measurement]) -> None:
         """Take the winner of the final rounds, and what these measured of it and of others."""

@@ -115,7 +115,7 @@ class FolderWriter:
 
 
 def _write_library(made: BuildResult, path: str) -> None:
-    """What a builder made as a file; it is there only when it is complete."""
+    """Write the output of a builder to a file, which exists only when it is complete."""
     if made.filename is not None:
         shutil.copyfile(made.filename, path + ".part")
         os.replace(path + ".part", path)

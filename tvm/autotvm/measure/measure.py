@@ -1,4 +1,4 @@
-"""What measuring takes and gives, and how a builder and a runner make a measuring function."""
+"""The inputs and results of measuring, and the measuring function of a builder and a runner."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MeasureResult(NamedTuple):
 
 
 class MeasureErrorNo(enum.IntEnum):
-    """What went wrong."""
+    """The kind of error of a measurement."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1
@@ -73,7 +73,7 @@ class _Built(NamedTuple):
 
 
 class BuildResult(_Built):
-    """What a builder gives a runner. ``code`` is the object in memory, where no file was needed."""
+    """The output of a builder, the input of a runner. ``code`` is the object in memory, where no file was needed."""
 
     code: Any = None
     error_no: MeasureErrorNo = MeasureErrorNo.NO_ERROR

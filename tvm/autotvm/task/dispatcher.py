@@ -1,4 +1,4 @@
-"""Where a template's configuration comes from: contexts that are asked with (target, workload)."""
+"""Contexts that answer (target, workload) with a template's configuration."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DispatchContext:
 
 
 class ApplyConfig(DispatchContext):
-    """Every workload gets the same configuration. An operator's own template gets it only as the named task."""
+    """Every workload gets the same configuration; the template of an operator gets it only as the named task."""
 
     def __init__(self, config: ConfigSpace, task_name: str | None = None):
         super().__init__()
@@ -119,7 +119,7 @@ class ApplyHistoryBest(DispatchContext):
     used although it is from elsewhere, and what was left out.
     """
 
-    # Whether that line is for those who ask for it only.
+    # Whether that line is logged as information rather than as a warning.
     quiet = False
 
     def __init__(self, records: Any = None):
@@ -157,11 +157,11 @@ class ApplyHistoryBest(DispatchContext):
             self._by_workload.setdefault(inp.task.workload, []).append((inp, res))
 
     def note_use(self, workload: Any, config: Any, fits: bool) -> bool:
-        own = [inp for inp, _ in self._by_workload.get(workload, ()) if inp.config is config]
-        if not own:
+        inputs = [inp for inp, _ in self._by_workload.get(workload, ()) if inp.config is config]
+        if not inputs:
             return super().note_use(workload, config, fits)
         if fits:
-            self.uses[workload] = own[0]
+            self.uses[workload] = inputs[0]
         else:
             self._refused.setdefault(workload, []).append(config)
             self.uses[workload] = None
@@ -178,9 +178,9 @@ class ApplyHistoryBest(DispatchContext):
         """The best record that no template has refused."""
         refused, here = self._refused.get(workload, ()), processor_of(target)
         usable = [
-            (place, inp, res) for inp, res in self._by_workload.get(workload, ())
+            (preference, inp, res) for inp, res in self._by_workload.get(workload, ())
             if not any(inp.config is config for config in refused)
-            and (place := _place(inp, res, target, here)) is not None
+            and (preference := _preference(inp, res, target, here)) is not None
         ]
         return min(usable, key=lambda row: row[0])[1:] if usable else None
 
@@ -246,8 +246,9 @@ def recorded_processor(inp: Any) -> str:
     return str((inp.made_on or {}).get("cpu") or inp.target.attrs.get("mcpu") or "")
 
 
-def _place(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | None:
-    """A record's place among those of its workload, the lowest first; None where it is for another kind of target."""
+def _preference(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | None:
+    """The sort key of a record among those of its workload, the best first; None where it is for another kind of
+    target."""
     same_model = target.model != "unknown" and inp.target.model == target.model
     if not same_model and not set(inp.target.keys) & set(target.keys):
         return None
@@ -257,7 +258,7 @@ def _place(inp: Any, res: Any, target: Target, here: str) -> tuple[Any, ...] | N
 
 
 def usage_summary(uses: dict[Any, Any], known: dict[Any, Any], processor: str, unread: Unread) -> str:
-    """What became of records, in one line; "" where all were used as they were made."""
+    """How the records were used, in one line; "" where all were used on the machine and version they are from."""
     used = [inp for inp in uses.values() if inp is not None]
     misfits = sum(inp is None and workload in known for workload, inp in uses.items())
     missing = len(uses) - len(used) - misfits
@@ -375,7 +376,7 @@ DispatchContext.current = _ROOT
 
 
 def configured(workload: Any, use: Callable[[Any], Any]) -> Any:
-    """What ``use`` makes with the configuration of a workload. One whose knobs do not fit gives way to the next."""
+    """The result of ``use`` with the configuration of a workload. One whose knobs do not fit gives way to the next."""
     while True:
         context = DispatchContext.current
         config = context.query(Target.current(allow_none=True), workload)

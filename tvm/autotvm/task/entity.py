@@ -24,8 +24,8 @@ class Entity:
     kind = ""
     value: Any
 
-    def numbers(self) -> list[float]:
-        """The choice as numbers a cost model can read."""
+    def features(self) -> list[float]:
+        """The choice as features of a cost model."""
         raise NotImplementedError
 
 
@@ -49,7 +49,7 @@ class SplitEntity(Entity):
             loops.insert(0, inner)
         return [axis, *loops]
 
-    def numbers(self) -> list[float]:
+    def features(self) -> list[float]:
         return [float(s) for s in self.size]
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class ReorderEntity(Entity):
         sch[op].reorder(*order)
         return order
 
-    def numbers(self) -> list[float]:
+    def features(self) -> list[float]:
         return [float(p) for p in self.perm]
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class AnnotateEntity(Entity):
                 stage.bind(axis, thread_axis(word))
         return [axis for axis, word in zip(axes, self.anns) if word != "fuse"] if "fuse" in self.anns else axes
 
-    def numbers(self) -> list[float]:
+    def features(self) -> list[float]:
         words = [a if isinstance(a, int) else _ANNOTATIONS.index(a) if a in _ANNOTATIONS else -1 for a in self.anns]
         return [float(w) for w in words]
 
@@ -151,16 +151,16 @@ class OtherOptionEntity(Entity):
     def value(self) -> Any:
         return list(self.val) if isinstance(self.val, tuple) else self.val
 
-    def numbers(self) -> list[float]:
-        return _numbers(self.val)
+    def features(self) -> list[float]:
+        return _as_features(self.val)
 
     def __repr__(self) -> str:
         return str(self.val)
 
 
-def _numbers(value: Any) -> list[float]:
+def _as_features(value: Any) -> list[float]:
     if isinstance(value, (list, tuple)):
-        return [x for v in value for x in _numbers(v)]
+        return [x for v in value for x in _as_features(v)]
     if isinstance(value, (bool, int, float)):
         return [float(value)]
     # Words have no order; their letters at least tell them apart in the same way in every process.

@@ -62,7 +62,7 @@ def kernels_of(mod: IRModule, params: Any, target: Target) -> list[tuple[Functio
 
 
 class Tunable(ToTensors):
-    """What can be tuned in a fused function: the workloads of all implementations of its operators, not only of those
+    """The tunable workloads of a fused function: those of all implementations of its operators, not only of those
     it is compiled with before anything is tuned."""
 
     def __init__(self, function: Function, target: Target):
@@ -81,12 +81,12 @@ class Tunable(ToTensors):
 
 
 def workloads_in(function: Function, target: Target) -> list[tuple[Any, ...]]:
-    """What can be tuned in a fused function."""
+    """The tasks of a fused function."""
     return list(Tunable(function, target).workloads.values())
 
 
 def workloads_of(mod: IRModule, params: Any, target: Target) -> dict[tuple[Any, ...], int]:
-    """What can be tuned in a model, and how often it is computed when the model runs once."""
+    """The tasks of a model, and how often each is computed when the model runs once."""
     counts: dict[tuple[Any, ...], int] = {}
     for function, times in kernels_of(mod, params, target):
         for workload in workloads_in(function, target):

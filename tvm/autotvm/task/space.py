@@ -216,7 +216,7 @@ def _interleaved(axes: Sequence[Any], spatial: Any, reduce: Any, apart: bool) ->
 
 
 def _merged(chains: list[list[int]]) -> list[list[int]]:
-    """Every way to make one list of several whose own order is kept."""
+    """Every way to interleave several lists, each in its order."""
     left = [chain for chain in chains if chain]
     if not left:
         return [[]]
@@ -228,7 +228,7 @@ def _merged(chains: list[list[int]]) -> list[list[int]]:
 
 
 class AnnotateSpace(TransformSpace):
-    """What to say about several loops: unroll, vectorize, threads."""
+    """The annotations of several loops: unroll, vectorize, threads."""
 
     kind = "an"
 
@@ -372,7 +372,7 @@ class ConfigSpace:
         return bool(self._constraints or self._array_filters)
 
     def kept(self) -> Any:
-        """Of every index, whether the array filters keep it."""
+        """Whether the array filters keep each index."""
         import numpy as np
 
         if self._kept is None:
@@ -387,7 +387,7 @@ class ConfigSpace:
                     left = left // dim
                 for keep in self._array_filters:
                     self._kept[part] &= np.asarray(keep(columns), dtype=bool)
-            # What a template picks by itself is of use, whatever a filter thinks.
+            # The analytic choice of a template is valid, whatever a filter says.
             self._kept[self.start] = True
         return self._kept
 
@@ -449,7 +449,7 @@ class ConfigSpace:
         return known
 
     def clear_cache(self) -> None:
-        """Forget what is known about sizes; needed after a knob or a filter is added."""
+        """Forget cached sizes; needed after a knob or a filter is added."""
         self._valid = {}
         self._kept = None
         self._filtered_length = None
@@ -627,10 +627,10 @@ class ConfigEntity(ConfigSpace):
         return self._entity_map[name]
 
     def get_flatten_feature(self) -> Any:
-        """The choices as one vector of numbers."""
+        """The choices as one vector of features."""
         import numpy as np
 
-        return np.array([x for e in self._entity_map.values() for x in e.numbers()], dtype="float32")
+        return np.array([x for e in self._entity_map.values() for x in e.features()], dtype="float32")
 
     def get_other_option(self) -> dict[str, Any]:
         return {n: e.val for n, e in self._entity_map.items() if isinstance(e, OtherOptionEntity)}
@@ -662,7 +662,7 @@ class ConfigEntity(ConfigSpace):
 
 
 class FallbackConfigEntity(ConfigSpace):
-    """What a template gets when nothing is known: its own defaults, set by hand."""
+    """The config of a template without records: its defaults, set by hand."""
 
     def __init__(self):
         super().__init__()
@@ -716,7 +716,7 @@ class FallbackConfigEntity(ConfigSpace):
 
 
 def _likeness(a: Any, b: Any) -> float:
-    """How many numbers two workloads share, by place, far ones counting less."""
+    """How many integers two workloads share, by position, far ones counting less."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return sum(_likeness(x, y) for x, y in zip(a, b))
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):

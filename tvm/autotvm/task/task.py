@@ -49,7 +49,7 @@ def deserialize_args(args: Any) -> list[Any]:
 
 
 def args_to_workload(args: Any, task_name: str | None = None) -> tuple[Any, ...]:
-    """What a configuration belongs to: the template's name and its arguments."""
+    """The workload of a configuration: the template's name and its arguments."""
     found = serialize_args(args)
     return (task_name, *found) if task_name is not None else found
 

@@ -1,4 +1,4 @@
-"""What happens after each batch of measurements: records are written, progress is shown."""
+"""Callbacks after each batch of measurements: records are written, progress is shown."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def mean_curve(trial_scores: Any) -> np.ndarray:
 
 
 def recall_curve(trial_ranks: Any, top: int | None = None) -> np.ndarray:
-    """Of the best ``top``, the share among the first trials: ``trial_ranks[i]`` is the true rank of trial ``i``."""
+    """The fraction of the best ``top`` among the first trials: ``trial_ranks[i]`` is the true rank of trial ``i``."""
     ranks = np.asarray(trial_ranks)
     if top is None:
         return np.array([np.sum(ranks[: i + 1] <= i) / (i + 1) for i in range(len(ranks))])

@@ -10,7 +10,7 @@ from ..measure.measure import MeasureInput, MeasureResult
 from ..record import is_made_here
 from .tuner import Tuner
 
-# Of what is measured, one in so many is random: the model also has to see what it thinks is slow.
+# One in so many candidates is random: the model also has to see what it predicts to be slow.
 _RANDOM_SHARE = 20
 
 
@@ -136,7 +136,7 @@ class ModelBasedTuner(Tuner):
 
 
 def submodular_pick(scores: Any, knobs: Sequence[Sequence[int]], n_pick: int, knob_weight: float = 1.0) -> list[int]:
-    """Places of ``n_pick`` candidates: good ones first, but each choice of a knob is worth something only once."""
+    """The indices of ``n_pick`` candidates: good ones first, but each choice of a knob counts only once."""
     import numpy as np
 
     array = np.asarray(knobs)

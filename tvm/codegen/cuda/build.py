@@ -70,7 +70,7 @@ def _shuffle(function: str) -> Callable[[GpuLike, Call], str]:
 
 
 def _dot4(first: int) -> Callable[[GpuLike, Call], str]:
-    """The sum of four products of bytes."""
+    """The dot product of four bytes (dp4a)."""
 
     def emit(p: GpuLike, node: Call) -> str:
         x, y, total = node.args[first : first + 3]
@@ -188,7 +188,7 @@ class Cuda(GpuLike):
         # Its size is an argument of the launch, and it may hold anything: copies in bulk, or matrices that a warpgroup
         # multiplies, want the most alignment.
         kind = self.memory_type(element(dtype))
-        most = cuda_warpgroup.GROUP if any(x.of_group for x in self.fragments.values()) else 128
+        most = cuda_warpgroup.GROUP_BYTES if any(x.of_group for x in self.fragments.values()) else 128
         self.head.append(f"  extern __shared__ __align__({most}) {kind} {self.names[var]}[];")
 
     def copy(self, array: str, place: str, first: int, dtype: str, count: int, var: Var, load: bool) -> None:

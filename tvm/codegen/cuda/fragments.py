@@ -1,7 +1,7 @@
-"""Fragments of matrices whose layout among the threads of a warp is that of ``mma`` (sm_75 and newer).
+"""Fragments whose layout among the threads of a warp is that of ``mma`` (sm_75 and newer).
 
-A fragment of 16 x 16 halves (or 16 x 8 floats taken as tf32) is four 32-bit registers of each thread, filled by one
-``ldmatrix`` from shared memory; an accumulator of 16 x 16 floats is two of m16n8 side by side, eight registers. Since
+A fragment of 16 x 16 fp16 or bf16 (or 16 x 8 fp32 taken as tf32) is four 32-bit registers of each thread, filled by one
+``ldmatrix`` from shared memory; an accumulator of 16 x 16 fp32 is two of m16n8 side by side, eight registers. Since
 the layout is known, accumulators are stored without going through the unit that only ``wmma`` has.
 """
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from .matrix import Fragment
 
 _INLINE = "static __device__ __forceinline__ "
-# Elements of the operands -> (shape of the fragments of one product, the sum of them).
+# Type of the operands -> (m, n, k) of one multiplication of fragments.
 SHAPES = {"float16": (16, 16, 16), "bfloat16": (16, 16, 16), "float32": (16, 16, 8)}
 
-# (use, layout) -> the row and the column, of the matrix as it lies in memory, of the eight (four) elements that a lane
-# points ldmatrix to; and whether they are transposed on their way.
-_PLACES = {
+# (use, layout) -> the row and the column, in memory, of the eight (four) elements whose address a lane gives ldmatrix;
+# and whether ldmatrix transposes them.
+_LDMATRIX_ADDRESSES = {
     ("a", "row"): ("lane % 16", "lane / 16 * {half}", False),
     ("a", "col"): ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8", True),
     ("b", "col"): ("lane / 16 * 8 + lane % 8", "lane / 8 % 2 * {half}", False),
     ("b", "row"): ("lane % 16", "lane / 16 * 8", True),
 }
-# Where the four registers of a lane are when ldmatrix cannot transpose: numbers of four bytes that lie the other way.
-_SINGLE = {
+# The row and the column of register i of a lane where ldmatrix cannot be used: it transposes two-byte elements only.
+_TF32_TRANSPOSED = {
     ("a", "col"): ("lane % 4 + i / 2 * 4", "lane / 4 + i % 2 * 8"),
     ("b", "row"): ("lane % 4 + i % 2 * 4", "lane / 4 + i / 2 * 8"),
 }
@@ -72,12 +72,12 @@ def load(p: Cuda, fragment: Fragment, target: str, source: str, stride: str) -> 
     kind = p.memory_type(fragment.dtype)
     name = f"tvm_fragment_{fragment.use}_{fragment.layout}_{fragment.dtype}"
     head = f"void {name}(unsigned* y, const {kind}* x, int stride) {{\n  const int lane = threadIdx.x % 32;\n"
-    if single and key in _SINGLE:
-        row, column = _SINGLE[key]
+    if single and key in _TF32_TRANSPOSED:
+        row, column = _TF32_TRANSPOSED[key]
         body = "  #pragma unroll\n  for (int i = 0; i < 4; ++i) "
         body += f"y[i] = __float_as_uint(x[({row}) * stride + {column}]);\n"
     else:
-        row, column, flip = _PLACES[key]
+        row, column, flip = _LDMATRIX_ADDRESSES[key]
         call = ldmatrix_helper(p, 4, flip, "b16")
         body = f"  {call}(y, x + ({row}) * stride + {column});\n".replace("{half}", "4" if single else "8")
     p.source.add_helper(name, _INLINE + head + body + (_ROUND if single else "") + "}")
@@ -93,7 +93,7 @@ _STORE = """void tvm_fragment_store_row(float* y, const float* x, int stride) {
     *(float2*)(y + i % 2 * 8 * stride + i / 2 * 8) = pair;
   }
 }"""
-_STORE_TURNED = """void tvm_fragment_store_col(float* y, const float* x, int stride) {
+_STORE_TRANSPOSED = """void tvm_fragment_store_col(float* y, const float* x, int stride) {
   const int lane = threadIdx.x % 32;
   y += lane / 4 + lane % 4 * 2 * stride;
   #pragma unroll
@@ -103,20 +103,20 @@ _STORE_TURNED = """void tvm_fragment_store_col(float* y, const float* x, int str
 
 def store(p: Cuda, source: str, target: str, stride: str, layout: str) -> None:
     name = f"tvm_fragment_store_{layout}"
-    p.source.add_helper(name, _INLINE + (_STORE if layout == "row" else _STORE_TURNED))
+    p.source.add_helper(name, _INLINE + (_STORE if layout == "row" else _STORE_TRANSPOSED))
     p.line(f"{name}((float*){target}, {source}, {bare(stride)});")
 
 
-def multiply(p: Cuda, dtype: str, places: tuple[str, str, str, str]) -> None:
-    """d = a . b + c, as two products of eight columns."""
+def multiply(p: Cuda, dtype: str, pointers: tuple[str, str, str, str]) -> None:
+    """d = a . b + c, as two multiplications with n = 8."""
     from .matrix import mma_helper
 
     kind = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32"}[dtype]
     mma_k = p.architecture.mma_k[dtype]
-    whole = mma_helper(p, f"m16n8k{mma_k}", kind, kind, "fp32")
-    parts = SHAPES[dtype][2] // mma_k
+    mma = mma_helper(p, f"m16n8k{mma_k}", kind, kind, "fp32")
+    count = SHAPES[dtype][2] // mma_k
     name = f"tvm_fragment_product_{dtype}"
-    lines = [f"    {whole}(d + 4 * i, a + {2 * k}, b + 2 * i + {k});" for k in range(parts)]
+    lines = [f"    {mma}(d + 4 * i, a + {2 * k}, b + 2 * i + {k});" for k in range(count)]
     head = f"void {name}(float* d, const unsigned* a, const unsigned* b, const float* c)"
     p.source.add_helper(name, _INLINE + f"""{head} {{
   #pragma unroll
@@ -126,4 +126,4 @@ def multiply(p: Cuda, dtype: str, places: tuple[str, str, str, str]) -> None:
 {chr(10).join(lines)}
   }}
 }}""")
-    p.line(f"{name}({', '.join(places)});")
+    p.line(f"{name}({', '.join(pointers)});")

@@ -1,7 +1,7 @@
 """Matrix units and asynchronous copies of NVIDIA devices, as functions around PTX.
 
-Each function is written into the text once and takes pointers; after inlining they are gone. A matrix product of
-fragments keeps them in arrays of 32-bit registers: ``index`` counts whole fragments.
+Each function is written into the text once and takes pointers; inlining removes them. A matmul of fragments keeps them
+in arrays of 32-bit registers: ``index`` counts fragments.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _copy_async(p: Cuda, node: Call) -> str:
     # Only the largest copies can pass by the first cache.
     p.source.add_helper(name, text.replace("{cache}", "cg" if count == 16 else "ca"))
     wanted = bare(p.value(node.args[5])) if len(node.args) > 5 else "true"
-    places = (pointer_to(p, target, dtype, target_offset), pointer_to(p, source, dtype, source_offset))
-    p.line(f"{name}({bare(places[0])}, {bare(places[1])}, {wanted});")
+    pointers = (pointer_to(p, target, dtype, target_offset), pointer_to(p, source, dtype, source_offset))
+    p.line(f"{name}({bare(pointers[0])}, {bare(pointers[1])}, {wanted});")
     return "0"
 
 
@@ -172,8 +172,8 @@ def _copy_bulk(p: Cuda, node: Call) -> str:
     dtype = element(node.dtype) if node.dtype not in ("", "void", "handle") else "uint8"
     target, target_offset, source, source_offset, size, barrier = node.args[:6]
     p.source.add_helper("tvm_copy_bulk", _BULK)
-    places = (pointer_to(p, target, dtype, target_offset), pointer_to(p, source, dtype, source_offset))
-    words = ", ".join((*map(bare, places), bare(p.value(size)), f"{_BARRIERS} + {p.value(barrier)}"))
+    pointers = (pointer_to(p, target, dtype, target_offset), pointer_to(p, source, dtype, source_offset))
+    words = ", ".join((*map(bare, pointers), bare(p.value(size)), f"{_BARRIERS} + {p.value(barrier)}"))
     p.line(f"tvm_copy_bulk({words});")
     return "0"
 
@@ -201,13 +201,13 @@ def _ldmatrix(p: Cuda, node: Call) -> str:
     kind = text_of(kind, "the type of ptx_ldmatrix").lstrip(".")
     dtype = element(node.dtype)
     name = ldmatrix_helper(p, number, flip, kind)
-    places = (pointer_to(p, local, dtype, local_offset), pointer_to(p, shared, dtype, shared_offset))
-    p.line(f"{name}((unsigned*){places[0]}, {bare(places[1])});")
+    pointers = (pointer_to(p, local, dtype, local_offset), pointer_to(p, shared, dtype, shared_offset))
+    p.line(f"{name}((unsigned*){pointers[0]}, {bare(pointers[1])});")
     return "0"
 
 
 class Operands(NamedTuple):
-    """Registers of one operand of a matrix product: how many, their letter in inline assembly, their type in C."""
+    """Registers of one operand of an mma instruction: how many, their letter in inline assembly, their type in C."""
 
     count: int
     letter: str
@@ -215,7 +215,7 @@ class Operands(NamedTuple):
 
 
 def registers(elements: int, kind: str) -> Operands:
-    """Registers of each of 32 threads for ``elements`` numbers."""
+    """Registers of each of 32 threads for ``elements`` elements."""
     name, bits = _PTX_TYPES[kind]
     if name == "f32":
         return Operands(elements // 32, "f", "float")
@@ -232,13 +232,13 @@ def _ptx_type(p: Cuda, node: PrimExpr) -> str:
 
 
 def _shape(p: Cuda, node: PrimExpr) -> tuple[str, int, int, int]:
-    text = text_of(node, "the shape of a matrix product")
+    text = text_of(node, "the shape of an mma instruction")
     try:
         m, rest = text.removeprefix("m").split("n")
         n, k = rest.split("k")
         return text, int(m), int(n), int(k)
     except ValueError:
-        raise TVMError(f"{p.name}: a matrix product has a shape like m16n8k16, got '{text}'") from None
+        raise TVMError(f"{p.name}: an mma instruction has a shape like m16n8k16, got '{text}'") from None
 
 
 def _mma_registers(shape: tuple[str, int, int, int], kinds: list[str], sparse: bool) -> list[Operands]:
@@ -250,7 +250,7 @@ def _mma_function(
     p: Cuda, known: tuple[str, int, int, int], layouts: list[str], kinds: list[str], saturate: str, operator: str,
     selector: int | None,
 ) -> str:
-    """The name of the function for one product."""
+    """The name of the function around one mma instruction."""
     sparse, shape = selector is not None, known[0]
     a, b, c = _mma_registers(known, kinds, sparse)
     pa, pb, pc = (_PTX_TYPES[kind][0] for kind in kinds)
@@ -274,7 +274,7 @@ def _mma_function(
 
 
 def mma_helper(p: Cuda, text: str, *kinds: str) -> str:
-    """The name of the function for a product of matrices that are not sparse, row times column."""
+    """The name of the function around one mma instruction with dense operands, row times column."""
     return _mma_function(p, _shape(p, StringImm(text)), ["row", "col"], list(kinds), "", "", None)
 
 
@@ -284,7 +284,7 @@ def _mma(p: Cuda, node: Call) -> str:
     kinds = [_ptx_type(p, a) for a in node.args[3:6]]
     rest = node.args[12:]
     shape = _shape(p, node.args[0])
-    selector = number_of(rest[2], "the selector of a sparse product") if sparse else None
+    selector = number_of(rest[2], "the selector of a sparse mma instruction") if sparse else None
     name = _mma_function(p, shape, layouts, kinds, *_mma_options(p, rest, sparse), selector)
     a, b, c = _mma_registers(shape, kinds, sparse)
     texts = []
@@ -350,7 +350,7 @@ class _loop:
 
 
 class Fragment(NamedTuple):
-    """What a variable of scope wmma.* holds."""
+    """The fragment that a variable of scope wmma.* holds."""
 
     use: str  # a, b or c
     shape: tuple[int, int, int]
@@ -359,7 +359,7 @@ class Fragment(NamedTuple):
     registers: Operands
     # Whether the layout among threads is that of mma.
     known: bool = False
-    # Whether four warps hold it together.
+    # Whether it is distributed over the four warps of a warpgroup.
     of_group: bool = False
 
     @property
@@ -374,7 +374,7 @@ _USES = {"wmma.matrix_a": "a", "wmma.matrix_b": "b", "wmma.accumulator": "c"}
 def fragment_registers(use: str, shape: tuple[int, int, int], dtype: str) -> Operands:
     m, n, k = shape
     if dtype == "float16" and use in "ab":
-        # Every number is held twice.
+        # Every element is held by two threads.
         return Operands(8, "r", "unsigned")
     return registers({"a": m * k, "b": k * n, "c": m * n}[use], dtype)
 

@@ -137,7 +137,7 @@ def _read(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 
 
 def _explain(text: str, arch: str, log: str) -> str:
-    """What the compiler said, and the line of the first error."""
+    """The message for a log of the compiler, with the line of the first error."""
     found = _ERROR_LINE.search(log)
     lines = text.splitlines()
     number = int(found.group(1)) if found else 0

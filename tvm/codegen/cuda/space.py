@@ -1,5 +1,5 @@
-"""Where the functions and variables of a CUDA text live: those that say nothing are made to live on the device, where
-NVRTC takes them to be (``--device-as-default-execution-space``) and nvcc does not."""
+"""Execution and memory spaces in CUDA text: functions and variables without one are marked ``__device__``, which NVRTC
+assumes (``--device-as-default-execution-space``) and nvcc does not."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _TOKEN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SPACES = {"__device__", "__global__", "__host__", "__constant__", "__shared__", "__managed__"}
-# What declares no function and no variable.
+# Declarations of neither a function nor a variable.
 _NO_ENTITY = {"typedef", "using", "static_assert", "_Static_assert", "namespace", "asm", "__asm__"}
 _TYPES = {"struct", "class", "union", "enum"}
-# What stands before a declaration's own words.
+# What may precede the specifiers of a declaration.
 _PREFIX = re.compile(r'(?:template\s*<[^{;()]*>\s*|extern\s*"C(?:\+\+)?"\s*)*')
 
 
 def on_device(text: str) -> str:
-    """``text`` with ``__device__`` before each function and variable at file scope that names no space of its own."""
+    """``text`` with ``__device__`` before each function and variable at file scope that names no space."""
     out, done = [], 0
-    for place in _places(text):
-        out += [text[done:place], "__device__ "]
-        done = place
+    for offset in _offsets(text):
+        out += [text[done:offset], "__device__ "]
+        done = offset
     return "".join([*out, text[done:]])
 
 
-def _places(text: str) -> list[int]:
-    """Where the declarations begin that are to be marked, in order."""
-    places: list[int] = []
+def _offsets(text: str) -> list[int]:
+    """The offsets of the declarations to be marked, in order."""
+    offsets: list[int] = []
     begin = head_end = None  # of the declaration read now: its first character, and the end of its words
     braces = parentheses = 0  # open ones inside of it
     for token in _TOKEN.finditer(text):
@@ -50,14 +50,14 @@ def _places(text: str) -> list[int]:
         elif mark == "}":
             braces -= 1
             if not braces and not parentheses and _is_function(text[begin:head_end]):
-                places += _marked(text, begin, head_end)
+                offsets += _marked(text, begin, head_end)
                 begin = None
         elif mark == "=" and not braces and not parentheses and head_end is None:
             head_end = at
         elif mark == ";" and not braces and not parentheses:
-            places += _marked(text, begin, at if head_end is None else head_end)
+            offsets += _marked(text, begin, at if head_end is None else head_end)
             begin = None
-    return places
+    return offsets
 
 
 def _words(head: str) -> list[str]:

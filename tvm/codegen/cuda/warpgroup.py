@@ -1,9 +1,9 @@
-"""Products by a warpgroup, four warps together, of matrices in shared memory (``wgmma``, sm_90a).
+"""Matmuls by a warpgroup (four warps) of matrices in shared memory (``wgmma``, sm_90a).
 
-The unit is told of a matrix by a descriptor: where it begins, how far apart groups of it lie, and the pattern of its
-rows of 128 bytes. Matrices lie one of two ways. Along the sum: rows of 128 bytes, one below the other. Across it: for
-each 128 bytes of columns a block with one row per term. Sums are registers of all 128 threads, each warp having sixteen
-of 64 rows; they are nobody's while products are on their way.
+A descriptor tells the instruction of a matrix: its address, the distance of its groups of rows, and the swizzle of its
+rows of 128 bytes. Matrices have one of two layouts. Contiguous along k: rows of 128 bytes, one after the other.
+Transposed: for each 128 bytes along m or n a block with one row per k. Accumulators are registers of all 128 threads,
+each warp holding 16 of 64 rows; they may not be accessed while a multiplication is in flight.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from .matrix import Fragment
 
 _INLINE = "static __device__ __forceinline__ "
-# Threads, and rows of one product.
-THREADS, ROWS = 128, 64
-# Bytes of a row as the unit reads it, of the terms of one product, and of eight rows.
-ROW, TERMS, GROUP = 128, 32, 1024
+# Threads of a warpgroup, and the m of one instruction.
+THREADS, M = 128, 64
+# Bytes of a row of an operand tile, of the k of one instruction, and of a group of eight rows.
+ROW_BYTES, K_BYTES, GROUP_BYTES = 128, 32, 1024
 _KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
-# In the upper word of a descriptor: rows of 128 bytes whose pieces change places.
+# In the upper word of a descriptor: rows of 128 bytes are swizzled.
 _SWIZZLE = 1 << 30
 
 
 class Matrix(NamedTuple):
-    """How an operand lies, in units of sixteen bytes."""
+    """The layout of an operand; distances are in units of sixteen bytes."""
 
-    along: bool
-    # Between blocks of columns; of no meaning where rows go along the sum.
-    lead: int
-    # From the terms of one product to those of the next, and from 64 rows to the next.
-    step: int
-    down: int
+    k_contiguous: bool
+    # The distance of blocks along m or n; without meaning where k is contiguous.
+    block_stride: int
+    # From the k of one instruction to that of the next, and from 64 rows to the next.
+    k_stride: int
+    m_stride: int
 
 
-def matrix(p: Cuda, dtype: str, along: bool, stride: int) -> Matrix:
-    """``stride``: elements between rows that go along the sum, or between blocks of columns."""
+def matrix(p: Cuda, dtype: str, k_contiguous: bool, stride: int) -> Matrix:
+    """``stride`` is in elements: between rows where k is contiguous, else between blocks along m or n."""
     size = info(dtype).bytes
-    if along:
-        if stride * size != ROW:
-            raise TVMError(f"{p.name}: rows of a matrix for ptx_wgmma are {ROW} bytes apart, got {stride * size}")
-        return Matrix(True, 1, TERMS // 16, ROWS * ROW // 16)
+    if k_contiguous:
+        if stride * size != ROW_BYTES:
+            raise TVMError(f"{p.name}: rows of a matrix for ptx_wgmma are {ROW_BYTES} bytes apart, got {stride * size}")
+        return Matrix(True, 1, K_BYTES // 16, M * ROW_BYTES // 16)
     if size != 2:
-        raise TVMError(f"{p.name}: ptx_wgmma turns 16-bit numbers only; matrices of {dtype} have to lie along the sum")
-    if stride * size % GROUP:
-        raise TVMError(f"{p.name}: blocks of a matrix for ptx_wgmma begin at multiples of {GROUP} bytes")
+        raise TVMError(f"{p.name}: ptx_wgmma transposes 16-bit operands only; {dtype} must be contiguous along k")
+    if stride * size % GROUP_BYTES:
+        raise TVMError(f"{p.name}: blocks of a matrix for ptx_wgmma begin at multiples of {GROUP_BYTES} bytes")
     lead = stride * size // 16
-    return Matrix(False, lead, TERMS // size * ROW // 16, lead * (ROWS * size // ROW))
+    return Matrix(False, lead, K_BYTES // size * ROW_BYTES // 16, lead * (M * size // ROW_BYTES))
 
 
 _DESCRIPTOR = _INLINE + """unsigned long long tvm_matrix_descriptor(const void* shared, unsigned lead, unsigned high) {
@@ -65,22 +65,22 @@ _FENCE = _INLINE + """void tvm_warpgroup_begin() {
 _COMMIT = _INLINE + """void tvm_warpgroup_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }"""
-# What is written as usual becomes visible to units that run beside the program.
+# Ordinary writes to shared memory become visible to asynchronous instructions.
 _VISIBLE = _INLINE + """void tvm_warpgroup_visible() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }"""
 
 
-def _instruction(p: Cuda, dtype: str, columns: int, left: Matrix, right: Matrix) -> str:
+def _instruction(p: Cuda, dtype: str, columns: int, lhs: Matrix, rhs: Matrix) -> str:
     """The name of the function around one instruction."""
-    kind, count = _KINDS[dtype], ROWS * columns // THREADS
-    shape = f"m{ROWS}n{columns}k{TERMS // info(dtype).bytes}"
-    turned = f", {int(not left.along)}, {int(not right.along)}" if info(dtype).bytes == 2 else ""
-    name = f"tvm_wgmma_{shape}_{kind}" + turned.replace(", ", "_")
+    kind, count = _KINDS[dtype], M * columns // THREADS
+    shape = f"m{M}n{columns}k{K_BYTES // info(dtype).bytes}"
+    transposes = f", {int(not lhs.k_contiguous)}, {int(not rhs.k_contiguous)}" if info(dtype).bytes == 2 else ""
+    name = f"tvm_wgmma_{shape}_{kind}" + transposes.replace(", ", "_")
     sums = ", ".join(f"%{i}" for i in range(count))
     p.source.add_helper(name, _INLINE + f"""void {name}(float* d, unsigned long long a, unsigned long long b) {{
   asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} "
-               "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1{turned}; }}"
+               "{{{sums}}}, %{count}, %{count + 1}, p, 1, 1{transposes}; }}"
                : {', '.join(f'"+f"(d[{i}])' for i in range(count))}
                : "l"(a), "l"(b));
 }}""")
@@ -92,49 +92,49 @@ def multiply(p: Cuda, node: Call) -> str:
 
     dtype = text_of(node.args[0], "the type of ptx_wgmma")
     rows, columns, terms = (number_of(a, "the shape of ptx_wgmma") for a in node.args[1:4])
-    along = [bool(number_of(node.args[at], "the layout of ptx_wgmma")) for at in (7, 10)]
+    k_contiguous = [bool(number_of(node.args[at], "the layout of ptx_wgmma")) for at in (7, 10)]
     strides = [number_of(node.args[at], "a stride of ptx_wgmma") for at in (8, 11)]
     check(p, dtype, rows, columns, terms)
-    left, right = (matrix(p, dtype, x, stride) for x, stride in zip(along, strides))
-    call = _instruction(p, dtype, columns, left, right)
+    lhs, rhs = (matrix(p, dtype, x, stride) for x, stride in zip(k_contiguous, strides))
+    call = _instruction(p, dtype, columns, lhs, rhs)
     for name, text in (("tvm_matrix_descriptor", _DESCRIPTOR), ("tvm_warpgroup_begin", _FENCE),
                        ("tvm_warpgroup_commit", _COMMIT)):  # fmt: skip
         p.source.add_helper(name, text)
     name = f"tvm_warpgroup_product_{_KINDS[dtype]}_{rows}x{columns}x{terms}_" + "_".join(
-        f"{'k' if m.along else 'n'}{m.lead}" for m in (left, right)
+        f"{'k' if m.k_contiguous else 'n'}{m.block_stride}" for m in (lhs, rhs)
     )
-    high = GROUP // 16 | _SWIZZLE
-    each = ROWS * columns // THREADS
-    lines = [f"  {call}(d + {m * each}, x + {m * left.down + k * left.step}, y + {k * right.step});"
-             for k in range(terms * info(dtype).bytes // TERMS) for m in range(rows // ROWS)]
+    high = GROUP_BYTES // 16 | _SWIZZLE
+    each = M * columns // THREADS
+    lines = [f"  {call}(d + {m * each}, x + {m * lhs.m_stride + k * lhs.k_stride}, y + {k * rhs.k_stride});"
+             for k in range(terms * info(dtype).bytes // K_BYTES) for m in range(rows // M)]
     p.source.add_helper(name, _INLINE + f"""void {name}(float* d, const void* a, const void* b) {{
-  const unsigned long long x = tvm_matrix_descriptor(a, {left.lead}, 0x{high:x});
-  const unsigned long long y = tvm_matrix_descriptor(b, {right.lead}, 0x{high:x});
+  const unsigned long long x = tvm_matrix_descriptor(a, {lhs.block_stride}, 0x{high:x});
+  const unsigned long long y = tvm_matrix_descriptor(b, {rhs.block_stride}, 0x{high:x});
   tvm_warpgroup_begin();
 {chr(10).join(lines)}
   tvm_warpgroup_commit();
 }}""")
-    sums, _ = p.pointer(node.args[4])
+    accumulators, _ = p.pointer(node.args[4])
     count = rows * columns // THREADS
-    places = [bare(p.pointer(node.args[at])[0]) for at in (6, 9)]
-    p.line(f"{name}({sums} + {p.value(node.args[5])} * {count}, {', '.join(places)});")
+    pointers = [bare(p.pointer(node.args[at])[0]) for at in (6, 9)]
+    p.line(f"{name}({accumulators} + {p.value(node.args[5])} * {count}, {', '.join(pointers)});")
     return "0"
 
 
-def check(p: Cuda, dtype: str, rows: int, columns: int, terms: int) -> None:
+def check(p: Cuda, dtype: str, m: int, n: int, k: int) -> None:
     if not p.architecture.has_warpgroups:
         raise TVMError(f"{p.name}: ptx_wgmma is an instruction of sm_90a alone; compile with -arch=sm_90a")
     if dtype not in _KINDS:
         raise TVMError(f"{p.name}: ptx_wgmma multiplies {', '.join(_KINDS)}, got {dtype}")
-    if rows % ROWS or columns % 8 or not 8 <= columns <= 256 or terms * info(dtype).bytes % TERMS:
+    if m % M or n % 8 or not 8 <= n <= 256 or k * info(dtype).bytes % K_BYTES:
         raise TVMError(
-            f"{p.name}: ptx_wgmma multiplies multiples of {ROWS} rows, 8, 16, ... or 256 columns and multiples of "
-            f"{TERMS // info(dtype).bytes} terms of {dtype}; got {rows} x {columns} x {terms}"
+            f"{p.name}: ptx_wgmma needs m a multiple of {M}, n one of 8, 16, ... 256 and k a multiple of "
+            f"{K_BYTES // info(dtype).bytes} for {dtype}; got {m} x {n} x {k}"
         )
 
 
 def wait(p: Cuda, node: Call) -> str:
-    """Until at most so many groups of products are on their way; the sums may be looked at when none is."""
+    """Wait until at most so many groups of multiplications are in flight; accumulators may be read when none is."""
     from .matrix import number_of
 
     left = number_of(node.args[0], "the number of groups ptx_wgmma_wait may leave")
@@ -145,7 +145,7 @@ def wait(p: Cuda, node: Call) -> str:
     p.line(f"{name}();")
     if len(node.args) > 1:
         fragment = p.fragments[node.args[1]]
-        # Nothing of the sums is taken from before the wait.
+        # The compiler may not read accumulators before the wait.
         p.source.add_helper("tvm_warpgroup_hold", _INLINE + """void tvm_warpgroup_hold(float& x) {
   asm volatile("" : "+f"(x) :: "memory");
 }""")
@@ -157,26 +157,26 @@ def wait(p: Cuda, node: Call) -> str:
 
 
 def visible(p: Cuda) -> None:
-    """Before a barrier: what this thread wrote to shared memory is there for products behind it."""
+    """Before a barrier: what this thread wrote to shared memory is visible to multiplications after it."""
     p.source.add_helper("tvm_warpgroup_visible", _VISIBLE)
     p.line("tvm_warpgroup_visible();")
 
 
 def store(p: Cuda, fragment: Fragment, source: str, target: str, stride: str, layout: str) -> None:
-    """Sums to memory, two neighbours at a time."""
+    """Store accumulators to memory, two neighbours at a time."""
     if layout != "row":
-        raise TVMError(f"{p.name}: sums of a warpgroup are stored row by row")
+        raise TVMError(f"{p.name}: accumulators of a warpgroup are stored row by row")
     rows, columns, _ = fragment.shape
     name = f"tvm_warpgroup_store_{rows}x{columns}"
     p.source.add_helper(name, _INLINE + f"""void {name}(float* y, const float* x, int stride) {{
   const int thread = threadIdx.x % {THREADS};
   y += (thread / 32 * 16 + thread % 32 / 4) * stride + thread % 4 * 2;
   #pragma unroll
-  for (int m = 0; m < {rows // ROWS}; ++m) {{
+  for (int m = 0; m < {rows // M}; ++m) {{
     #pragma unroll
     for (int i = 0; i < {columns // 4}; ++i) {{
       float2 pair = {{x[m * {columns // 2} + 2 * i], x[m * {columns // 2} + 2 * i + 1]}};
-      *(float2*)(y + (m * {ROWS} + i % 2 * 8) * stride + i / 2 * 8) = pair;
+      *(float2*)(y + (m * {M} + i % 2 * 8) * stride + i / 2 * 8) = pair;
     }}
   }}
 }}""")

@@ -214,7 +214,7 @@ def _branch_body(b: Builder, label: str, stmt: Stmt, done: str) -> None:
 
 def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
     if b.device is not None:
-        # A kernel has nobody to tell.
+        # Device code cannot report errors: assertions are dropped.
         return stmt.body
     b.push_iteration()
     flag = value(b, stmt.condition)

@@ -1,4 +1,4 @@
-"""What this machine can do at best: operations a second and bytes a second, measured once and kept in the cache."""
+"""The roofline of this machine: peak operations and bytes per second, measured once and cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUMS = 12
 _STEPS = 200_000
 # Larger than the caches of most machines, and read in a few hundredths of a second.
 _BYTES = 128 << 20
-# What the second-level cache of a core holds.
+# Bytes of the L2 cache of a core.
 _BYTES_PER_CORE = 512 << 10
 # The data of a kernel beyond which a large last-level cache does not help either.
 _CACHED_BYTES = 64 << 20

@@ -1,4 +1,4 @@
-"""What ``tvmc tune`` shows: a table that is drawn over itself on a terminal, the classic lines in a log."""
+"""The display of ``tvmc tune``: a table that is redrawn on a terminal, the classic lines in a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_DRAWINGS = 0.1
 # The clock goes on while a batch is compiled and nothing else happens.
 _TICK_SECONDS = 1.0
 _LEAST_NAME = 18
-# What is said of each stage while no task has its round.
+# The text of each stage while no task has its round.
 _STAGES = {
     Stage.BASELINE: "measuring the code without tuning", Stage.SEARCH: "",
     Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
@@ -100,7 +100,7 @@ def total_line(tasks: Sequence[TaskStatus], machine: Machine | None) -> str:
 
 
 def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
-    """What was gained, task by task."""
+    """The gain of each task."""
     total = totals(tasks)[1] or 1.0
     names = [name_of(task) for task in tasks]
     width = max(len(n) for n in names)
@@ -110,7 +110,7 @@ def summary(tasks: Sequence[TaskStatus], machine: Machine | None = None) -> str:
 
 
 def verdict(event: events.ModelCompared) -> str:
-    """What comparing whole models came to, in a line."""
+    """The result of comparing whole models, in a line."""
     untuned, tuned = milliseconds(event.seconds), milliseconds(event.seconds * event.ratio)
     text = f"The whole model: {untuned} untuned, {tuned} tuned ({1 / event.ratio:.2f}x)"
     if not event.used:
@@ -169,14 +169,14 @@ class Lines:
         task = event.task
         self.bar = Progress(task.trials + event.trials, _prefix(task, self.total), "G")
         self.bar.count, self.bar.best = task.trials, task.flops
-        self.bar.start -= self.spent.get(task.place, 0.0)
+        self.bar.start -= self.spent.get(task.index, 0.0)
 
     def _end_round(self, event: events.RoundFinished) -> None:
         bar, self.bar = self.bar, None
         if bar is not None:
             bar.current = _speed(event.task, event.cost)
             bar.end()
-            self.spent[event.task.place] = time.time() - bar.start
+            self.spent[event.task.index] = time.time() - bar.start
 
     def close(self) -> None:
         """Leave a whole line, also when a round was broken off."""
@@ -241,7 +241,7 @@ class LiveTable(logging.Handler):
             return
         task: TaskStatus | None = getattr(event, "task", None)
         if task is not None:
-            self.tasks[task.place] = task
+            self.tasks[task.index] = task
             if isinstance(event, events.RoundFinished):
                 self.current = None
             elif isinstance(event, events.RoundStarted) or self.current is not None:
@@ -305,11 +305,11 @@ class LiveTable(logging.Handler):
         return ", ".join(part for part in parts if part)
 
     def _shown(self, room: int | None) -> list[int]:
-        """Places of the tasks there is room for: those that take most of the model's time, and the current one."""
+        """The indices of the tasks there is room for: those that take most of the model's time, and the current one."""
         numbers = range(len(self.rows))
         if room is None or len(self.rows) <= room:
             return list(numbers)
-        now = self.current.place if self.current is not None else -1
+        now = self.current.index if self.current is not None else -1
         return sorted(sorted(numbers, key=lambda n: (n != now, -self.rows[n].seconds, n))[: max(room - 1, 1)])
 
     def _lines(self, room: int | None) -> list[str]:
@@ -322,7 +322,7 @@ class LiveTable(logging.Handler):
         for number in shown:
             row = self.rows[number]
             text = f"{_cut(row.name, name):<{name}} {row.numbers}"[:width]
-            is_current = self.current is not None and self.current.place == number
+            is_current = self.current is not None and self.current.index == number
             lines.append(self._paint(_BOLD if is_current else row.style, text))
         if len(shown) < len(self.rows):
             lines.append(self._paint(_FAINT, f"    and {len(self.rows) - len(shown)} tasks that take less time"))

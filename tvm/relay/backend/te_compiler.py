@@ -31,7 +31,7 @@ from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import OpImplementation, by_pattern, computation, highest, valid_implementations
 from ..op.record import pattern_of
 
-# Of the name of a kernel, after its beginning.
+# The longest kernel name after the prefix, in characters.
 MOST_LETTERS = 80
 
 

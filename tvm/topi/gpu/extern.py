@@ -17,7 +17,7 @@ from ...te.tensor import ExternOp
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from ...tir.transform.statement import StmtRewriter
-from ..scatter import INDEPENDENT
+from ..loops import INDEPENDENT
 
 THREADS = 128
 

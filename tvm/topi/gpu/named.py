@@ -14,9 +14,9 @@ from ...target import Target
 from ...target.backend import templates_of
 from ...te.tensor import Tensor
 from .. import compaction, random, scan, vision
+from .conv_transpose import conv_transpose
 from .convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from .matmul import batch_matmul, dense, matmul
-from .transposed import conv_transpose
 from .winograd import conv2d_winograd_nchw
 
 # The module; ``topi.sort`` is the function.

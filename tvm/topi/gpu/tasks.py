@@ -12,10 +12,10 @@ from ...error import TVMError
 from ...target import Target
 from ...te.tensor import Tensor
 from ..schedule.gpu import schedule_for
+from .conv_transpose import conv_transpose
 from .convolution import conv, depthwise_conv2d_nchw, depthwise_conv2d_nhwc
 from .matmul import batch_matmul as batch_matmul_compute
 from .matmul import matmul as matmul_compute
-from .transposed import conv_transpose
 from .tuned import CONVOLUTIONS, DEPTHWISE, TRANSPOSED, WINOGRAD, has_groups, kernel_layout
 from .winograd import conv2d_winograd_nchw
 

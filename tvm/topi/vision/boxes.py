@@ -12,7 +12,7 @@ from ...ir import primop
 from ...ir.prim import IterVar, PrimExpr, StringImm, const, convert
 from ...target import Target
 from ...tir.ir_builder import BufferVar, IRBuilder
-from ..scatter import INDEPENDENT
+from ..loops import INDEPENDENT
 from ..utils import equal_const_int
 
 # Threads of a block that look at boxes together.

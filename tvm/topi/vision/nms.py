@@ -10,8 +10,8 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...target import Target
 from ...tir.ir_builder import create
+from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
-from ..scatter import INDEPENDENT, nest
 from ..sort import argsort, merge_sort, sorted_parts
 from ..utils import check_tensor, equal_const_int, get_const_int, simplify
 from .boxes import Numbers, alone, crew, overlap, suppress
@@ -77,7 +77,7 @@ def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: i
                 good = tir.all(good, source[(*i, id_index)] >= const(0, data.dtype))
             valid[tuple(i)] = primop.cast("int32", good)
 
-        nest(ib, (batch, n), one, together=True)
+        nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()
 
     inputs = [data, *numbers.tensors.values()]
@@ -103,7 +103,7 @@ def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: i
             with ib.if_scope(box < 1):
                 counts[b] = found
 
-        nest(ib, (batch, n), one, together=True)
+        nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -298,7 +298,7 @@ def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
             with ib.if_scope(line + number < 1):
                 total[0] = primop.cast("int64", found)
 
-        nest(ib, (batch, classes, n), one, together=True)
+        nest(ib, (batch, classes, n), one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -358,7 +358,7 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
             with ib.if_scope(c + number < 1):
                 found[b] = ends[b, classes - 1]
 
-        nest(ib, (batch, classes, n), one, together=True)
+        nest(ib, (batch, classes, n), one, independent_axes=True)
         return ib.get()
 
     keys, places, found = te.extern(
@@ -386,7 +386,7 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
             with ib.if_scope(row < 1):
                 total[b] = primop.cast("int64", found[b])
 
-        nest(ib, (batch, rows), one, together=True)
+        nest(ib, (batch, rows), one, independent_axes=True)
         return ib.get()
 
     return te.extern(

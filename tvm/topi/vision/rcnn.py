@@ -11,7 +11,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
-from ..scatter import nest
+from ..loops import nest
 from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
 from .boxes import crew, overlap, suppress
@@ -124,7 +124,7 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
 
             nest(ib, [data.shape[channel], *pooled], element)
 
-        nest(ib, [rois.shape[0]], region, together=True)
+        nest(ib, [rois.shape[0]], region, independent_axes=True)
         return ib.get()
 
     return te.extern([tuple(shape)], [data, rois], statement, dtype=dtype, name="roi_align", tag="roi_align")
@@ -230,7 +230,7 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
                     best[0] = te.max(best[0], source[stored(image, c, rows[0] + y, columns[0] + x)])
             result[stored(roi, c, ph, pw)] = best[0]
 
-        nest(ib, list(shape), element, together=True)
+        nest(ib, list(shape), element, independent_axes=True)
         return ib.get()
 
     shape = stored(rois.shape[0], channels, *pooled)
@@ -328,7 +328,7 @@ def proposal(
                 for side in range(4):
                     result[b * post + row, side + 1] = corners[chosen, side]
 
-        nest(ib, [batch], image, together=True)
+        nest(ib, [batch], image, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -349,7 +349,7 @@ def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, t
             b, y, x = i
             cell(ib, ins, b, y, x, keys, corners, (b,))
 
-        nest(ib, [batch, height, width], one, together=True)
+        nest(ib, [batch, height, width], one, independent_axes=True)
         return ib.get()
 
     keys, corners = te.extern(
@@ -391,7 +391,7 @@ def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, t
             for side in range(4):
                 result[b * post + row, side + 1] = sides[b, box, side]
 
-        nest(ib, [batch, post], one, together=True)
+        nest(ib, [batch, post], one, independent_axes=True)
         return ib.get()
 
     shape = (simplify(batch * post), 5)

@@ -11,8 +11,8 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from .. import tag
+from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
-from ..scatter import INDEPENDENT, nest
 from ..utils import check_tensor, equal_const_int, get_const_int, get_const_tuple, get_float_tuple
 from .nms import non_max_suppression
 
@@ -134,7 +134,7 @@ def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Cal
             classes[tuple(i)] = best[0]
             seen[tuple(i)] = primop.cast("int32", sees(scores[i[0], best[0], i[1]]))
 
-        nest(ib, (batch, n), one, together=True)
+        nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()
 
     classes, seen = te.extern(
@@ -158,7 +158,7 @@ def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Cal
             with ib.if_scope(box < 1):
                 counts[b] = found
 
-        nest(ib, (batch, n), one, together=True)
+        nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()
 
     return te.extern(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ....target import Target
-from ....topi.gpu import convolution, matmul, transposed, winograd
+from ....topi.gpu import conv_transpose, convolution, matmul, winograd
 from ..implementation import Row
 
 
@@ -27,7 +27,7 @@ _STATEMENTS = ("sort", "argsort", "topk", "unique", "argwhere", "cumsum", "cumpr
                "vision.multibox_transform_loc")  # fmt: skip
 _CONVOLUTION = _on(conv=convolution.conv, depthwise_nchw=convolution.depthwise_conv2d_nchw,
                    depthwise_nhwc=convolution.depthwise_conv2d_nhwc)
-_TRANSPOSED = _on(conv_transpose=transposed.conv_transpose)
+_TRANSPOSED = _on(conv_transpose=conv_transpose.conv_transpose)
 
 ROWS: dict[str, Row] = {
     "nn.dense": _on(dense=matmul.dense),
