@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tvm.arith.bounds import dtype_bound
+from tvm.arith.const_bound import dtype_bound
 from tvm.ir.prim import (
     EQ,
     GE,
@@ -59,8 +59,8 @@ _VALUES = {
 }
 
 
-def value(e: PrimExpr, point: dict[Var, int]) -> int | None:
-    """The value at a point; None where a division by zero is reached. Narrow types wrap, index types do not."""
+def value(e: PrimExpr, point: dict[Var, int], wraps: bool = False) -> int | None:
+    """The value at a point; None where a division by zero is reached. Narrow types wrap, index types if ``wraps``."""
     got: dict[PrimExpr, int | None] = {}
     for n in post_order(e):
         cls = type(n)
@@ -87,7 +87,7 @@ def value(e: PrimExpr, point: dict[Var, int]) -> int | None:
                 v = None
             else:
                 v = _VALUES[cls](*kids)
-        if v is not None and n.dtype not in ("int32", "int64", "bool"):
+        if v is not None and n.dtype != "bool" and (wraps or n.dtype not in ("int32", "int64")):
             v = wrap_int(v, n.dtype)
         got[n] = v
     return got[e]

@@ -9,7 +9,7 @@ from integer_points import points, value_at
 
 from tvm.arith import Analyzer, IntervalSet
 from tvm.arith.bound_deducer import deduce_bound
-from tvm.arith.intset import neg_inf, pos_inf
+from tvm.arith.interval_set import neg_inf, pos_inf
 from tvm.arith.linear import conjuncts, detect_clip_bound, detect_linear_equation
 from tvm.ir.prim import EQ, GE, GT, LE, LT, And, Cast, FloatImm, Max, Min, Not, Or, Range, Var, const
 from tvm.ir.visit import post_order

@@ -7,7 +7,7 @@ from typing import Any
 from . import int_set
 from .analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from .compare import expr_deep_equal
-from .intset import IntervalSet, IntSet, eval_set, intersect, union, union_lower_bound
+from .interval_set import IntervalSet, IntSet, eval_set, intersect, union, union_lower_bound
 from .rewrite import stats
 
 __all__ = [

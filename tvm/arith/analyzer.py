@@ -34,7 +34,8 @@ from ..ir.prim import (
     convert,
 )
 from . import rewrite
-from .bounds import (
+from .compare import Interner
+from .const_bound import (
     EVERYTHING,
     NEG_INF,
     POS_INF,
@@ -46,7 +47,6 @@ from .bounds import (
     is_index,
     linear_bound,
 )
-from .compare import Interner
 from .modular import intersect as intersect_moduli
 from .modular import modular_of
 from .rule_compiler import LiteralOverflow
@@ -144,6 +144,9 @@ class Analyzer(Interner):
         "var_bounds",
         "var_moduli",
     )
+
+    # All rules of bounds hold here (`ranges.py` has the light mode).
+    light = False
 
     def __init__(self):
         Interner.__init__(self)
@@ -557,7 +560,7 @@ class Analyzer(Interner):
 
     def int_set(self, expr, dom_map=None):
         """The set an expression ranges over when the variables of ``dom_map`` range over theirs."""
-        from .intset import IntSet, eval_set
+        from .interval_set import IntSet, eval_set
 
         if dom_map is None:
             dom_map = dict(self.ranges)

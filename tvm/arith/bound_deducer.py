@@ -10,7 +10,7 @@ from ..ir.prim import EQ, GE, GT, LE, LT, Add, FloorDiv, IntImm, Mul, PrimExpr, 
 from ..ir.primop import add, floordiv, floormod, multiply, negative, subtract
 from ..ir.visit import post_order
 from .analyzer import Analyzer
-from .intset import IntervalSet, IntSet, as_set, neg_inf, pos_inf
+from .interval_set import IntervalSet, IntSet, as_set, neg_inf, pos_inf
 from .linear import ceildiv
 
 _MIRRORED = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}

@@ -33,8 +33,8 @@ from ..ir.prim import (
 )
 from ..ir.primop import trunc_div, trunc_mod
 from . import rewrite
-from .bounds import POS_INF, dtype_bound, is_index, linear_bound
 from .compare import BINARY
+from .const_bound import POS_INF, dtype_bound, is_index, linear_bound
 from .rule_compiler import LiteralOverflow
 from .sums import Sum, combine, fits, scaled
 

@@ -11,7 +11,7 @@ from ..ir.node import Node
 from ..ir.prim import BufferLoad, IterVar, Let, PrimExpr, Range, Var, const
 from ..ir.visit import post_order
 from .analyzer import Analyzer
-from .intset import IntSet, as_set, eval_set, from_min_extent, union
+from .interval_set import IntSet, as_set, eval_set, from_min_extent, union
 
 _THREADS = ("thread_extent", "virtual_thread")
 

@@ -1,6 +1,6 @@
 """The public path of integer sets."""
 
-from .intset import (
+from .interval_set import (
     IntervalSet,
     IntSet,
     eval_set,

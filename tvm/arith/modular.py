@@ -24,7 +24,7 @@ from ..ir.prim import (
     Sub,
     Var,
 )
-from .bounds import MAX_DEPTH, dtype_bound, is_index
+from .const_bound import MAX_DEPTH, dtype_bound, is_index
 
 ANYTHING = (1, 0)
 Modular = tuple[int, int]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..ir.prim import IntImm, Min, PrimExpr, Range, Sub, Var, const
 from ..ir.primop import add, minimum, multiply, subtract
 from .analyzer import Analyzer
-from .intset import IntervalSet, IntSet, as_set, eval_set, from_min_extent
+from .interval_set import IntervalSet, IntSet, as_set, eval_set, from_min_extent
 from .iter_map import IterMapLevel, IterSumExpr, detect_iter_map
 
 

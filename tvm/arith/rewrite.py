@@ -48,8 +48,8 @@ from ..ir.primop import literal as literal_value
 from ..ir.subst import substitute, variables
 from ..ir.visit import post_order
 from . import rules
-from .bounds import dtype_bound
 from .compare import BINARY, DIVISIONS, is_pure
+from .const_bound import dtype_bound
 from .rule_compiler import LiteralOverflow, RuleTable
 
 

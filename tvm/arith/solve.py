@@ -18,7 +18,7 @@ from ..ir.subst import substitute, uses_var
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 from .diagonal import diagonalize
-from .intset import IntSet, as_set
+from .interval_set import IntSet, as_set
 from .linear import conjuncts, nonnegative_form
 from .sums import Sum, compose, decompose, reduced, scaled, weighted
 

@@ -16,8 +16,8 @@ from ..dtype import info, int_range
 from ..ir.prim import Add, Cast, IntImm, Mul, PrimExpr, Sub, Var, const
 from ..ir.primop import add, multiply, subtract
 from ..ir.visit import post_order
-from .bounds import dtype_bound
 from .compare import Interner
+from .const_bound import dtype_bound
 
 # Nodes after which a sum is taken to share its parts, which would be met once for every path to them.
 _SHARED = 256

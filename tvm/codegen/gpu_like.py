@@ -134,7 +134,7 @@ def _thread_axis(p: GpuLike, stmt: AttrStmt) -> Stmt:
     if var not in p.names:
         name = p.bind(var)
         p.line(f"const {p.scalar_type(var.dtype)} {name} = {text};{p.named(var)}")
-        p.bounds.bind(var, (0, known - 1 if known is not None else int_range(var.dtype)[1]))
+        p.ranges.bind(var, (0, known - 1 if known is not None else int_range(var.dtype)[1]))
     return stmt.body
 
 

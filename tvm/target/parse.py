@@ -22,11 +22,27 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def kind_named(name: str, tags: Iterable[str] = ()) -> TargetKind:
-    kind = KINDS.get(name)
+    kind = KINDS.get(name) or _installed_kind(name)
     if kind is None:
         hint = near(name, [*KINDS, *tags])
         raise TargetError(f"unknown target kind or tag '{name}'{hint}; known kinds: {', '.join(KINDS.names())}")
     return kind
+
+
+def _installed_kind(name: str) -> TargetKind | None:
+    """The kind that an installed package brings: its entry point in the group ``tvm.backends`` has the kind's name and
+    says which module to import."""
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="tvm.backends", name=name):
+        try:
+            entry.load()
+        except Exception as error:
+            raise TargetError(
+                f"target kind '{name}' is brought by an installed package, whose module '{entry.value}' cannot be "
+                f"imported: {type(error).__name__}: {error}"
+            ) from error
+    return KINDS.get(name)
 
 
 def split_outside_quotes(text: str, separator: str) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from ..arith import Analyzer
-from ..arith import intset as sets
+from ..arith import interval_set as sets
 from ..ir.prim import IntImm, IterVar, PrimExpr, Range, const
 from ..ir.primop import cast, floordiv, floormod
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..arith import Analyzer
-from ..arith import intset as sets
+from ..arith import interval_set as sets
 from ..error import ScheduleError
 from ..ir.prim import (
     Add,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..arith import intset as sets
+from ..arith import interval_set as sets
 from ..error import ScheduleError
 from ..ir.prim import FloatImm, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
 from ..ir.primop import logical_and

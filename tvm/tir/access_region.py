@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..arith import Analyzer
-from ..arith.intset import eval_set, union
+from ..arith.interval_set import eval_set, union
 from ..ir.node import Node
 from ..ir.prim import BufferLoad, Call, Let, Range, Var, const
 from ..ir.subst import substitute

@@ -62,7 +62,7 @@ class IndexMap(Node, key="tir.IndexMap"):
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape that holds every element of ``shape``."""
         self._check_rank(shape, "dimensions")
-        from ..arith.intset import eval_set
+        from ..arith.interval_set import eval_set
 
         # Over the padded domain: a split has room for whole parts.
         domain = {v: _pad(v, r, self.final_indices) for v, r in self._domain(shape).items()}
@@ -176,7 +176,7 @@ class IndexMap(Node, key="tir.IndexMap"):
         return [Var(f"axis{k}", e.dtype) for k, e in enumerate(self.final_indices)]
 
     def _extents(self, domain: dict[Var, Range]) -> list[PrimExpr]:
-        from ..arith.intset import eval_set
+        from ..arith.interval_set import eval_set
 
         return [eval_set(e, domain).max_value + 1 for e in self.final_indices]
 

@@ -176,7 +176,7 @@ def arithmetic(p: CLike, operator: str, dtype: str, x: str, y: str, exact: bool 
 
 def _arithmetic(p: CLike, node) -> str:
     x, y = p.value(node.a), p.value(node.b)
-    exact = id(node) in p.plain or p.bounds.fits(node)
+    exact = id(node) in p.plain or p.ranges.fits(node)
     return arithmetic(p, _OPERATORS[type(node)], element(node.dtype), x, y, exact)
 
 
@@ -186,7 +186,7 @@ def _divide(p: CLike, node) -> str:
     if info(dtype).is_float:
         return _float_divide(p, kind, dtype, x, y)
     if kind in (FloorDiv, FloorMod):
-        if not (p.bounds.nonnegative(node.a) and p.bounds.nonnegative(node.b)):
+        if not (p.ranges.is_nonnegative(node.a) and p.ranges.is_nonnegative(node.b)):
             name = p.source.typed_helper("floordiv" if kind is FloorDiv else "floormod", dtype)
             return f"{name}({bare(x)}, {bare(y)})"
         kind = Div if kind is FloorDiv else Mod
@@ -373,7 +373,7 @@ def bind_let(p: CLike, var: Var, source: PrimExpr) -> None:
     p.line(f"{const}{kind} {name} = {bare(text)};{p.named(var)}")
     p.put(p.memo, id(var), name)
     if info(var.dtype).is_int:
-        p.bounds.bind(var, p.bounds.of(source))
+        p.ranges.bind(var, p.ranges.of(source))
 
 
 # Memory

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from ...arith.ranges import Ranges
 from ...dtype import element, info
 from ...error import TVMError
 from ...ir.prim import (
@@ -43,7 +44,6 @@ from . import expr as c_expr
 from . import helpers as c_helpers
 from . import stmt as c_stmt
 from . import vector as c_vector
-from .bounds import Bounds
 from .names import bare, clean, unique
 from .source import Source, comment
 
@@ -117,7 +117,7 @@ class CLike:
         self.lane: str | None = None
         self.parallel: Any = None
         self.strided_next = False
-        self.bounds = Bounds()
+        self.ranges = Ranges()
         # Texts of nodes, names of variables, arrays that hold vectors: each with the order entries were made in.
         self.memo: dict[int, str] = {}
         self.arrays: dict[int, str] = {}

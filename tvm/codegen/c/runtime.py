@@ -368,7 +368,7 @@ def _stride_pattern(p: CLike, stmt: AttrStmt) -> None:
 def _share(p: CLike, stmt: For) -> None:
     """This task's part of a parallel loop."""
     region = p.parallel
-    first, _, interval = c_stmt.loop_bounds(p, stmt)
+    first, _ = c_stmt.loop_bounds(p, stmt)
     p.begin(stmt.extent)
     extent = p.value(stmt.extent)
     p.end()
@@ -376,19 +376,19 @@ def _share(p: CLike, stmt: For) -> None:
     p.parallel = region._replace(split=False)
     if region.strided:
         end = f"{first} + {extent}"
-        c_stmt.counted_loop(p, stmt, f"{first} + task", end, interval, "tasks")
+        c_stmt.counted_loop(p, stmt, f"{first} + task", end, "tasks")
     elif region.counted:
-        _take_pieces(p, stmt, first, extent, interval)
+        _take_pieces(p, stmt, first, extent)
     else:
         begin, end = p.fresh("begin"), p.fresh("end")
         start = "" if first == "0" else f"{first} + "
         p.line(f"const {own} {begin} = {start}({own})((int64_t){extent} * task / tasks);")
         p.line(f"const {own} {end} = {start}({own})((int64_t){extent} * (task + 1) / tasks);")
-        c_stmt.counted_loop(p, stmt, begin, end, interval)
+        c_stmt.counted_loop(p, stmt, begin, end)
     p.parallel = region
 
 
-def _take_pieces(p: CLike, stmt: For, first: str, extent: str, interval) -> None:
+def _take_pieces(p: CLike, stmt: For, first: str, extent: str) -> None:
     """Run the first half of this task's range, then pieces of it and of the other ranges until none is left."""
     names = ("extent", "ranges", "turn", "range", "low", "high", "own", "piece", "at", "stop")
     whole, ranges, turn, index, low, high, own, piece, at, stop = map(p.fresh, names)
@@ -405,7 +405,7 @@ def _take_pieces(p: CLike, stmt: For, first: str, extent: str, interval) -> None
     p.line(f"const int64_t {piece} = {high} - {low} > {own} ? ({high} - {low} - {own} - 1) / {takers} + 1 : 1;")
     p.line(f"int64_t {at} = {low}, {stop} = {turn} == 0 && {few} ? {low} + {own} : {low};")
     p.open("for (;;) {")
-    c_stmt.counted_loop(p, stmt, f"{start}({kind}){at}", f"{start}({kind}){stop}", interval)
+    c_stmt.counted_loop(p, stmt, f"{start}({kind}){at}", f"{start}({kind}){stop}")
     p.line(f"{at} = {low} + {own} + __atomic_fetch_add(&taken[{index} * {APART // 4}], 1, __ATOMIC_RELAXED) * {piece};")
     p.line(f"if ({at} >= {high}) break;")
     p.line(f"{stop} = {at} + {piece} < {high} ? {at} + {piece} : {high};")
@@ -431,7 +431,7 @@ def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: 
     name = p.source.name(f"{p.name.removesuffix('_compute_')}_parallel", p.taken)
     task = p.source.name(f"{name}_task", p.taken)
     inner = type(p)(p.source, name)
-    inner.pointees, inner.private, inner.bounds = p.pointees, p.private, p.bounds.copy()
+    inner.pointees, inner.private, inner.ranges = p.pointees, p.private, p.ranges.copy()
     inner.parallel = Region(True, p.strided_next, counted)
     for word in ("task", "tasks", "environment", "taken"):
         inner.taken[word] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...dtype import element, info, int_range
+from ...dtype import element, info
 from ...error import TVMError
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir.stmt import (
@@ -93,11 +93,11 @@ def let(p: CLike, stmt: LetStmt) -> Stmt:
             p.private.add(var)
             promise = f" {p.restrict}"
         text = text if kind == "void*" else f"({kind}){text}"
-    interval = p.bounds.of(value) if info(var.dtype).is_int else None
+    bound = p.ranges.of(value) if info(var.dtype).is_int else None
     name = p.bind(var)
     p.line(f"{'' if kind.endswith('*') else 'const '}{kind}{promise} {name} = {bare(text)};{p.named(var)}")
     p.end()
-    p.bounds.bind(var, interval)
+    p.ranges.bind(var, bound)
     return stmt.body
 
 
@@ -127,32 +127,28 @@ def _for(p: CLike, stmt: For) -> Stmt | None:
     return None
 
 
-def loop_bounds(p: CLike, stmt: For) -> tuple[str, str, tuple[int, int] | None]:
-    """First value, end, and the bounds of the loop variable."""
-    low, extent = p.bounds.of(stmt.min), p.bounds.of(stmt.extent)
-    interval = (low[0], low[1] + extent[1] - 1) if low is not None and extent is not None else None
-    if interval is None and low is not None:
-        interval = (low[0], int_range(stmt.loop_var.dtype)[1])
+def loop_bounds(p: CLike, stmt: For) -> tuple[str, str]:
+    """First value and end."""
     p.begin(stmt.min, stmt.extent)
     p.mark_indices((stmt.min, stmt.extent))
     first = p.value(stmt.min)
     count = p.value(stmt.extent) if isinstance(stmt.extent, (IntImm, Var)) else p.named_value(stmt.extent)
     p.end()
     if isinstance(stmt.min, IntImm) and isinstance(stmt.extent, IntImm):
-        return first, p.literal(stmt.loop_var.dtype, stmt.min.value + stmt.extent.value), interval
+        return first, p.literal(stmt.loop_var.dtype, stmt.min.value + stmt.extent.value)
     if isinstance(stmt.min, IntImm) and stmt.min.value == 0:
-        return first, count, interval
+        return first, count
     if not (first.isidentifier() or isinstance(stmt.min, IntImm)):
         first = p.temporary(stmt.min.dtype, first)
-    return first, f"{first} + {count}", interval
+    return first, f"{first} + {count}"
 
 
 def serial_loop(p: CLike, stmt: For) -> None:
-    first, end, interval = loop_bounds(p, stmt)
-    counted_loop(p, stmt, first, end, interval)
+    first, end = loop_bounds(p, stmt)
+    counted_loop(p, stmt, first, end)
 
 
-def counted_loop(p: CLike, stmt: For, first: str, end: str, interval, step: str = "") -> None:
+def counted_loop(p: CLike, stmt: For, first: str, end: str, step: str = "") -> None:
     """``for var in [first, end)``, by ``step``."""
     var = stmt.loop_var
     kind = p.scalar_type(var.dtype)
@@ -160,11 +156,11 @@ def counted_loop(p: CLike, stmt: For, first: str, end: str, interval, step: str 
     name = p.bind(var)
     advance = f"{name} += {step}" if step else f"++{name}"
     note = p.named(var)
-    p.bounds.bind(var, interval)
+    p.ranges.bind(var, p.ranges.of_loop(stmt.min, stmt.extent, var.dtype))
     if stmt.kind is ForKind.UNROLLED and isinstance(stmt.extent, IntImm) and stmt.extent.value > 1 and p.unroll_line:
         p.line(p.unroll_line.format(count=min(stmt.extent.value, 65534)))
     block(p, f"for ({kind} {name} = {bare(first)}; {name} < {bare(end)}; {advance}) {{{note}", stmt.body)
-    p.bounds.bind(var, None)
+    p.ranges.bind(var, None)
     p.leave_block()
 
 
@@ -293,7 +289,7 @@ def _thread_axis(p: CLike, stmt: AttrStmt) -> Stmt:
         name = p.bind(var)
         p.line(f"const {p.scalar_type(var.dtype)} {name} = {text};{p.named(var)}")
         if isinstance(stmt.value, IntImm):
-            p.bounds.bind(var, (0, stmt.value.value - 1))
+            p.ranges.bind(var, (0, stmt.value.value - 1))
     return stmt.body
 
 

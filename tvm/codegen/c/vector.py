@@ -57,7 +57,7 @@ def ramp(p: CLike, node: Ramp) -> str:
     dtype = element(node.dtype)
     kind = info(dtype)
     base, stride = p.value(node.base), p.value(node.stride)
-    exact = id(node) in p.plain or p.bounds.fits(node)
+    exact = id(node) in p.plain or p.ranges.fits(node)
     if isinstance(node.stride, IntImm) and node.stride.value == 1:
         return p.binary("+", dtype, base, p.lane, exact)
     lane = p.lane if dtype == "int32" else f"({p.scalar_type(dtype)}){p.lane}"

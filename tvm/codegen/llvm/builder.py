@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ...arith.ranges import Ranges
 from ...error import InternalError
 from ...ir.prim import PrimExpr, Var
 
@@ -48,8 +49,8 @@ class Builder:
         # The variable of the innermost loop, and whether something is accessed in strides along it.
         self.inner: Var | None = None
         self.strided = False
-        # Variables that are not negative, with the largest value they have (llvm_sign.INDEX for an index).
-        self.nonnegative: dict[Var, int] = {}
+        # The bounds of variables, which say where a division may be unsigned.
+        self.ranges = Ranges(trust_indices=True)
         # Pointers: promised alignment in bytes, and whether no other pointer reaches their memory.
         self.alignment: dict[Var, int] = {}
         self.private: set[Var] = set()

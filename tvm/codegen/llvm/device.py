@@ -95,7 +95,7 @@ class KernelBuilder(Builder):
             got = self.op(f"zext i32 {got} to i64")
         self.remember(var, got)
         self.level[var] = 0
-        self.nonnegative[var] = known - 1 if known else (1 << 31) - 1
+        self.ranges.bind(var, (0, known - 1 if known else (1 << 31) - 1), index=True)
         return stmt.body
 
     def wait(self, scope: str) -> None:

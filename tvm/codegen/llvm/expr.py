@@ -44,7 +44,6 @@ from .builder import Builder
 from .call import emit_call, is_speculatable, lazy_operands
 from .cast import convert, narrow, widen
 from .math import call_math
-from .sign import is_nonnegative, largest
 from .value import HANDLERS, OPERANDS, build_vector, choose, extract, splat, value
 
 _RELAXED = "reassoc contract"
@@ -157,8 +156,8 @@ def _divide(b: Builder, node) -> str:
     emit = b.op if divisor else b.effect
     if data.is_uint:
         return emit(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
-    positive = divisor > 0 if divisor is not None else is_nonnegative(b, node.b)
-    if positive and is_nonnegative(b, node.a):
+    positive = divisor > 0 if divisor is not None else b.ranges.is_nonnegative(node.b)
+    if positive and b.ranges.is_nonnegative(node.a):
         return emit(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
     if kind in (Div, Mod):
         return emit(f"{'srem' if remainder else 'sdiv'} {text} {x}, {y}")
@@ -371,9 +370,7 @@ def bind(b: Builder, var: Var, operand: str, source: PrimExpr | None = None) -> 
     b.remember(var, operand)
     b.level[var] = b.loop_depth
     if source is not None and var.dtype != "handle" and info(var.dtype).is_int:
-        top = largest(b, source)
-        if top is not None:
-            b.nonnegative[var] = top
+        b.ranges.bind(var, b.ranges.of(source))
 
 
 def _load_operands(b: Builder, node: BufferLoad) -> list[PrimExpr]:

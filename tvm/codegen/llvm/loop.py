@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ...dtype import info
 from ...ir.prim import Var
+from ...tir.stmt import For
 from .builder import Builder, clean
-from .sign import INDEX
 
 # Lines of a loop body beyond which looking for vectors costs more time than it is likely to save.
 _LONGEST_SCALAR = 150
@@ -21,10 +21,10 @@ def add_index(b: Builder, x: str, y: str) -> str:
     return x if y == "0" else b.op(f"add nsw {b.index} {x}, {y}")
 
 
-def serial_loop(
-    b: Builder, var: Var, begin: str, count: str, nonnegative: bool, body: Callable[[], None], step: str = "1"
-) -> None:
-    """``for var in [begin, begin + count)``, by ``step``: tested at the end, guarded in front unless it surely runs."""
+def serial_loop(b: Builder, stmt: For, begin: str, count: str, body: Callable[[], None], step: str = "1") -> None:
+    """The loop of ``stmt``, or the part in [begin, begin + count), by ``step``: tested at the end, guarded in front
+    unless it surely runs."""
+    var = stmt.loop_var
     if count[0] != "%" and int(count) <= 0:
         return
     if begin[0] != "%" and count == "1":
@@ -46,7 +46,8 @@ def serial_loop(
     b.out.append("")
     b.loop_depth += 1
     b.inner, b.strided = var, False
-    _bind_counter(b, var, counter, nonnegative)
+    _bind_counter(b, var, counter)
+    b.ranges.bind(var, b.ranges.of_loop(stmt.min, stmt.extent, var.dtype), index=True)
     body()
     if b.terminated:
         b.revive()
@@ -58,7 +59,7 @@ def serial_loop(
     b.pop()
     b.inner = None
     b.wide.pop(var, None)
-    b.nonnegative.pop(var, None)
+    b.ranges.bind(var, None)
     b.start(done)
 
 
@@ -71,21 +72,21 @@ def _is_scalar(b: Builder, start: int) -> bool:
     return not any("<" in line or line[0] != " " or "call i32" in line for line in lines)
 
 
-def _bind_counter(b: Builder, var: Var, counter: str, nonnegative: bool) -> None:
+def _bind_counter(b: Builder, var: Var, counter: str) -> None:
     if info(var.dtype).is_uint:
         width = b.types[var.dtype]
         b.remember(var, counter if width == b.index else b.op(f"trunc {b.index} {counter} to {width}"))
     else:
         b.wide[var] = counter
     b.level[var] = b.loop_depth
-    if nonnegative:
-        b.nonnegative[var] = INDEX
 
 
 def fixed_iteration(b: Builder, var: Var, number: int, body: Callable[[], None]) -> None:
     """One run of a body with a known value of the loop variable."""
     b.constants[var] = number
+    b.ranges.bind(var, (number, number), index=True)
     b.push_iteration()
     body()
     b.pop_iteration()
+    b.ranges.bind(var, None)
     del b.constants[var]

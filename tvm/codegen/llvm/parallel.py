@@ -18,7 +18,6 @@ from .builder import Builder
 from .loop import add_index, serial_loop
 from .memory import wide_value
 from .runtime import return_if_failed, runtime_call
-from .sign import is_nonnegative
 from .value import value
 
 
@@ -50,7 +49,7 @@ def emit_parallel(b: Builder, stmt: For, emit) -> None:
     else:
         # A parallel loop inside one that is running in parallel already.
         begin, count = wide_value(b, stmt.min), wide_value(b, stmt.extent)
-        serial_loop(b, stmt.loop_var, begin, count, is_nonnegative(b, stmt.min), lambda: emit(b, stmt.body))
+        serial_loop(b, stmt, begin, count, lambda: emit(b, stmt.body))
 
 
 def emit_launch_point(b: Builder, stmt: AttrStmt, emit) -> None:
@@ -91,7 +90,6 @@ def _share(b: Builder, stmt: For, emit) -> None:
     task = b.op(f"sext i32 {region.task} to i64")
     tasks = b.op(f"sext i32 {region.count} to i64")
     b.parallel = region._replace(split=False)
-    nonnegative = is_nonnegative(b, stmt.min)
 
     def body() -> None:
         emit(b, stmt.body)
@@ -99,10 +97,10 @@ def _share(b: Builder, stmt: For, emit) -> None:
     if region.strided:
         first = _to_index(b, task)
         left = b.op(f"sub nsw {text} {extent}, {first}")
-        serial_loop(b, stmt.loop_var, add_index(b, begin, first), left, nonnegative, body, _to_index(b, tasks))
+        serial_loop(b, stmt, add_index(b, begin, first), left, body, _to_index(b, tasks))
     elif region.counted:
         _take_pieces(b, _to_64(b, extent), task, tasks, lambda low, count: serial_loop(
-            b, stmt.loop_var, add_index(b, begin, _to_index(b, low)), _to_index(b, count), nonnegative, body
+            b, stmt, add_index(b, begin, _to_index(b, low)), _to_index(b, count), body
         ))  # fmt: skip
     else:
         whole = _to_64(b, extent)
@@ -110,7 +108,7 @@ def _share(b: Builder, stmt: For, emit) -> None:
         after = b.op(f"add nsw i64 {task}, 1")
         high = b.op(f"sdiv i64 {b.op(f'mul nsw i64 {whole}, {after}')}, {tasks}")
         count = _to_index(b, b.op(f"sub nsw i64 {high}, {low}"))
-        serial_loop(b, stmt.loop_var, add_index(b, begin, _to_index(b, low)), count, nonnegative, body)
+        serial_loop(b, stmt, add_index(b, begin, _to_index(b, low)), count, body)
     b.parallel = region
 
 
@@ -219,6 +217,7 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
         parameters.append(f"{item.type_text}{promise} %c{i}")
         _enter(b, inner, item, f"%c{i}")
     inner.constants = dict(b.constants)
+    inner.ranges = b.ranges.copy()
     inner.parallel = Region("%task", "%tasks", "%environment", True, b.strided_next, counted)
     module.functions.append("")
     write_body(inner)
@@ -255,8 +254,6 @@ def _enter(b: Builder, inner: Builder, item: Captured, operand: str) -> None:
     else:
         inner.remember(var, operand)
     inner.level[var] = 0
-    if var in b.nonnegative:
-        inner.nonnegative[var] = b.nonnegative[var]
     if var in b.private:
         inner.private.add(var)
     if var in b.alignment:

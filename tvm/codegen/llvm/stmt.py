@@ -28,7 +28,6 @@ from .expr import bind
 from .loop import fixed_iteration, serial_loop
 from .memory import wide_value
 from .runtime import leave, runtime_call
-from .sign import is_nonnegative
 from .value import value
 
 # Larger stack buffers than this are refused: lowering should have asked for workspace.
@@ -133,7 +132,7 @@ def _for(b: Builder, stmt: For) -> None:
         raise TVMError(f"loop {stmt.loop_var.name} is bound to a thread; a CPU function has no thread axes")
     else:
         begin, count = _bounds(b, stmt)
-        serial_loop(b, stmt.loop_var, begin, count, is_nonnegative(b, stmt.min), lambda: emit(b, stmt.body))
+        serial_loop(b, stmt, begin, count, lambda: emit(b, stmt.body))
 
 
 def _bounds(b: Builder, stmt: For) -> tuple[str, str]:
@@ -146,7 +145,7 @@ def _bounds(b: Builder, stmt: For) -> tuple[str, str]:
 def _unrolled(b: Builder, stmt: For) -> None:
     begin, count = _bounds(b, stmt)
     if begin[0] == "%" or count[0] == "%":
-        serial_loop(b, stmt.loop_var, begin, count, is_nonnegative(b, stmt.min), lambda: emit(b, stmt.body))
+        serial_loop(b, stmt, begin, count, lambda: emit(b, stmt.body))
         return
     body = stmt.body
     first = int(begin)

@@ -83,6 +83,12 @@ def is_call(e: Any, *names: str) -> bool:
     return type(e) is Call and type(e.op) is Op and e.op.name in names
 
 
+def is_contraction(e: Any, *kinds: str) -> bool:
+    """Whether an expression calls an operator that sums products: a "matmul", a "convolution", or either."""
+    kind = e.op.attrs.get("contraction") if type(e) is Call and type(e.op) is Op else None
+    return kind is not None and (not kinds or kind in kinds)
+
+
 def is_mover(e: Any) -> bool:
     """Whether an expression only moves the data of its input."""
     return type(e) is Call and type(e.op) is Op and bool(e.op.attrs.get("moves_only"))
@@ -157,6 +163,7 @@ __all__ = [
     "build_config",
     "function_pass",
     "is_call",
+    "is_contraction",
     "replacement",
     "rewrite_typed",
     "type_of",

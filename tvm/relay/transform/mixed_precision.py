@@ -17,14 +17,13 @@ from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGet
 from ..infer import infer_function, infer_type
 from ..op import tensor
 from ..op.record import ELEMWISE, CallAttrs, pattern_of
-from .function_pass import RelayFunctionPass, function_pass
-from .wide_sums import MATMULS_AND_CONVOLUTIONS
+from .function_pass import RelayFunctionPass, function_pass, is_contraction
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
 
-# The category of each operator; one not named here follows its inputs if it is elementwise, else keeps its type.
+# The category of each operator beside matmuls and convolutions, which are always narrow; one not named here follows its
+# inputs if it is elementwise, else keeps its type.
 CATEGORY = {
-    **dict.fromkeys(MATMULS_AND_CONVOLUTIONS, ALWAYS),
     **dict.fromkeys(
         (
             "add subtract multiply divide maximum minimum where clip concatenate stack split reshape "
@@ -99,7 +98,7 @@ class _Conversion:
         rule = self.rule(node)
         if rule is not None:
             return int(rule[0])
-        found = CATEGORY.get(node.op.name)
+        found = ALWAYS if is_contraction(node) else CATEGORY.get(node.op.name)
         if found is not None:
             return found
         if pattern_of(node.op) == ELEMWISE:
@@ -123,7 +122,7 @@ class _Conversion:
         if category == NEVER or not any(self.floats(a) for a in args):
             return Call(node.op, tuple(self.cast(a, "float32") for a in args), attrs, node.type_args, node.span)
         args = [self.cast(a, self.narrow) for a in args]
-        if attrs is not None and "out_dtype" in attrs and CATEGORY.get(node.op.name) == ALWAYS:
+        if attrs is not None and "out_dtype" in attrs and is_contraction(node):
             rule = self.rule(node)
             sums, result = (rule[1], rule[2]) if rule is not None else (self.narrow, self.narrow)
             made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)

@@ -13,17 +13,13 @@ from ...ir.transform import PassContext
 from ..expr import Call, Function, RelayExpr
 from ..op import tensor
 from ..op.record import CallAttrs
-from .function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
+from .function_pass import RelayFunctionPass, function_pass, is_contraction, rewrite_typed, type_of
 
-MATMULS_AND_CONVOLUTIONS = (
-    "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense nn.matmul "
-    "nn.batch_matmul"
-).split()
 HALF_PRECISION = ("float16", "bfloat16")
 
 
 def _widened(node: RelayExpr) -> RelayExpr | None:
-    if not isinstance(node, Call) or not is_call(node, *MATMULS_AND_CONVOLUTIONS):
+    if not isinstance(node, Call) or not is_contraction(node):
         return None
     t = type_of(node)
     if not isinstance(t, TensorType) or t.dtype not in HALF_PRECISION:
@@ -42,4 +38,4 @@ def WideSums() -> RelayFunctionPass:
     return widen
 
 
-__all__ = ["MATMULS_AND_CONVOLUTIONS", "WideSums"]
+__all__ = ["WideSums"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
-from ...arith.intset import as_set, eval_set, union
+from ...arith.interval_set import as_set, eval_set, union
 from ...ir.prim import BufferLoad, IntImm, PrimExpr, Range, Var
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer

@@ -6,7 +6,7 @@ around it, each run fetches one part in ``share`` of what is asked for, so that 
 
 from __future__ import annotations
 
-from ...arith.intset import as_set, eval_set, union
+from ...arith.interval_set import as_set, eval_set, union
 from ...ir import primop
 from ...ir.prim import BufferLoad, Range, Var
 from ...ir.subst import substitute

@@ -15,7 +15,7 @@ from typing import Any
 from ...arith import Analyzer
 from ...arith.bound_deducer import deduce_bound
 from ...arith.compare import is_pure
-from ...arith.intset import IntSet, as_set, intersect
+from ...arith.interval_set import IntSet, as_set, intersect
 from ...ir import primop
 from ...ir.pass_config import LoopPartitionConfig
 from ...ir.prim import (

@@ -201,6 +201,7 @@ def _blocked_compute(attrs, inputs, out, conv):
 def _facts(name: str) -> dict:
     return {
         "pattern": OUT_ELEMWISE_FUSABLE,
+        "contraction": "convolution",
         "type_rule": conv_type,
         "infer_inputs": conv_inputs,
         "compute": _conv_compute,

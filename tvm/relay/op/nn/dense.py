@@ -48,6 +48,7 @@ def _vector(inputs, out):
     "nn.dense",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
+    contraction="matmul",
     type_rule=_dense_type,
     infer_inputs=_dense_inputs,
     compute=_dense_compute,
@@ -80,6 +81,7 @@ def _matmul_inputs(attrs, types):
     "nn.matmul",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
+    contraction="matmul",
     type_rule=_matmul_type,
     infer_inputs=_matmul_inputs,
     compute=lambda attrs, inputs, out, matmul=topi.nn.matmul: matmul(
@@ -116,6 +118,7 @@ def _batch_matmul_type(attrs, types):
     "nn.batch_matmul",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
+    contraction="matmul",
     type_rule=_batch_matmul_type,
     compute=lambda attrs, inputs, out, batch_matmul=topi.nn.batch_matmul: batch_matmul(
         inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b

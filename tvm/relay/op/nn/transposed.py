@@ -65,6 +65,7 @@ def _transposed_compute(attrs, inputs, out, conv_transpose=topi.nn.conv_transpos
 
 _FACTS = {
     "pattern": OUT_ELEMWISE_FUSABLE,
+    "contraction": "convolution",
     "type_rule": _transposed_type,
     "infer_inputs": _transposed_inputs,
     "compute": _transposed_compute,

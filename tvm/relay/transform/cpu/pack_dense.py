@@ -21,7 +21,7 @@ from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
 from ...op.nn.packed import contrib_dense_pack
-from ..function_pass import RelayFunctionPass, function_pass, is_call, replacement
+from ..function_pass import RelayFunctionPass, function_pass, is_call, is_contraction, replacement
 from ..fuse_ops import own_nodes
 
 # Where the last row dimension is smaller, leading dimensions are better fused into m.
@@ -148,7 +148,7 @@ class Packing:
 def constant_weight(node: Call) -> Weight | None:
     """The rhs of a matmul that can be packed."""
     name = node.op.name
-    if name not in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
+    if not is_contraction(node, "matmul"):
         return None
     data, weight = node.args
     shape, weight_shape = _shape(data), _shape(weight)

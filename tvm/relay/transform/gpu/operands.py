@@ -23,10 +23,18 @@ from ...backend.te_compiler import ToTensors
 from ...expr import Call, Function, RelayExpr, TupleGetItem, Var
 from ...infer import dims
 from ...op import transform
-from ..function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
+from ..function_pass import (
+    RelayFunctionPass,
+    function_pass,
+    is_call,
+    is_contraction,
+    is_mover,
+    rewrite_typed,
+    type_of,
+    use_counts,
+)
 from ..simplify_expr import axes_of
 
-MATMULS = ("nn.batch_matmul", "nn.dense", "nn.matmul")
 TAGS = (gemm.TAG, tensor_cores.TAG)
 
 
@@ -41,7 +49,7 @@ class Reader:
         self.answers: dict[str, bool] = {}
 
     def __call__(self, matmul: Call, index: int, chain: Sequence[Call]) -> bool:
-        if matmul.op.name not in MATMULS or all(node.op.attrs.get("reshape_only") for node in chain):
+        if not is_contraction(matmul, "matmul") or all(node.op.attrs.get("reshape_only") for node in chain):
             return False
         if not all(_is_known(e) for e in (chain[0].args[0], *matmul.args)):
             return False
@@ -100,7 +108,7 @@ class Operands:
         self.counts = counts
 
     def __call__(self, node: RelayExpr) -> RelayExpr | None:
-        if not isinstance(node, Call) or not is_call(node, *MATMULS):
+        if not isinstance(node, Call) or not is_contraction(node, "matmul"):
             return None
         new = node if node.op.name == "nn.dense" else self.absorb_transposes(node)
         type_of(new)

@@ -2,6 +2,9 @@
 
 A bound is a pair of Python integers; ``NEG_INF`` and ``POS_INF`` stand for unbounded. int32 and int64 index arithmetic
 is taken not to overflow; narrower types wrap, so a bound that leaves the type's range becomes that range.
+
+The rules are asked in a context: an analyzer, or the light one of code generators (`ranges.py`), which says itself what
+may overflow.
 """
 
 from __future__ import annotations
@@ -243,12 +246,12 @@ def bound_of(an, e: PrimExpr, depth: int = 0) -> Bound:
     dtype = e.dtype
     if depth > MAX_DEPTH:
         return dtype_bound(dtype)
-    handler = _BOUNDS.get(cls)
-    got = dtype_bound(dtype) if handler is None else handler(an, e, depth)
-    if cls in _WRAPS and not is_index(dtype):
-        limit = dtype_bound(dtype)
-        if got[0] < limit[0] or got[1] > limit[1]:
-            got = limit
+    got = raw_bound(an, e, depth)
+    if cls in _WRAPS:
+        if an.light:
+            got = dtype_bound(dtype) if an.overflows(e, got) else got
+        elif not is_index(dtype):
+            got = _wrapped(dtype, got)
     if an.atom_facts:
         fact = an.atom_facts.get(e)
         if fact is not None:
@@ -257,17 +260,42 @@ def bound_of(an, e: PrimExpr, depth: int = 0) -> Bound:
     return got
 
 
+def raw_bound(an, e: PrimExpr, depth: int) -> Bound:
+    """Bound of what an operation gives before its type cuts it off."""
+    handler = _BOUNDS.get(e.__class__)
+    return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
+
+
+def _wrapped(dtype: str, got: Bound) -> Bound:
+    exact = _exact_float(dtype)
+    if exact is not None:
+        return got if -exact <= got[0] and got[1] <= exact else EVERYTHING
+    limit = dtype_bound(dtype)
+    return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
+
+
+def _exact_float(dtype: str) -> int | None:
+    kind = info(dtype)
+    return None if kind.is_integer else _EXACT_FLOAT.get(f"{kind.code}{kind.bits}")
+
+
+def in_type(dtype: str, bound: Bound) -> bool:
+    """Whether all of a bound is in a type; a bound that is open or saturated is not known to be."""
+    low, high = dtype_bound(dtype)
+    return low <= bound[0] and bound[1] <= high and bound[0] != NEG_INF and bound[1] != POS_INF
+
+
 def _var(an, e, depth):
     got = an.var_bounds.get(e)
     if got is not None:
         return got
     if isinstance(e, SizeVar):
-        return 0, POS_INF
+        return 0, dtype_bound(e.dtype)[1] if an.light else POS_INF
     return dtype_bound(e.dtype)
 
 
 def _linear(an, e, depth):
-    if is_index(e.dtype):
+    if not an.light and is_index(e.dtype):
         terms, base = an.linear(e)
         if e not in terms:
             return linear_bound(an, terms, base, depth)
@@ -281,6 +309,9 @@ def _mul(an, e, depth):
 
 def _div(an, e, depth):
     floor = e.__class__ is FloorDiv
+    if not floor and not info(e.dtype).is_integer:
+        # The quotient of floats is no integer.
+        return EVERYTHING
     return divide_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1), floor)
 
 
@@ -332,10 +363,14 @@ def _truth(an, e, depth):
 def _cast(an, e, depth):
     source, limit = e.value.dtype, dtype_bound(e.dtype)
     got = bound_of(an, e.value, depth + 1)
-    exact = _EXACT_FLOAT.get(info(e.dtype).code + str(info(e.dtype).bits))
+    exact = _exact_float(e.dtype)
     if exact is not None:
         return got if info(source).is_integer and -exact <= got[0] and got[1] <= exact else EVERYTHING
-    return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
+    if an.light:
+        return limit if an.overflows(e, got) else got
+    # The largest values of uint64 lie beyond what a bound can say.
+    open_end = got[1] == POS_INF and info(source).is_uint
+    return got if limit[0] <= got[0] and got[1] <= limit[1] and not open_end else limit
 
 
 def _broadcast(an, e, depth):
@@ -361,6 +396,8 @@ def _shift_left(an, e, depth):
         return dtype_bound(e.dtype)
     got = multiply_bounds(a, (1 << b[0], 1 << b[1]))
     limit = dtype_bound(e.dtype)
+    if an.light:
+        return got if in_type(e.dtype, got) else limit
     return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
 
 

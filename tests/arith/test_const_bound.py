@@ -6,7 +6,7 @@ import pytest
 
 import tvm.tir  # noqa: F401 - registers the intrinsics
 from tvm.arith import Analyzer, ConstIntBound
-from tvm.ir.prim import Broadcast, Let, Ramp, SizeVar, Var, const
+from tvm.ir.prim import Broadcast, Cast, Div, Let, Mul, Ramp, SizeVar, Var, const
 
 from .text import parse
 
@@ -119,3 +119,20 @@ def test_let_vectors_and_conditions():
     assert (got.min_value, got.max_value) == (2, 128 + 2 * 3 + 2)
     with an.constraint_scope(parse("1 <= a % 58 and a % 58 < 57", {"a": a})):
         assert an.const_int_bound(a % 58 - 1).min_value == 0
+
+
+def test_quotients_of_floats_are_no_integers():
+    i, k = Var("i", "int32"), Var("k", "int32")
+    an = Analyzer()
+    an.update(i, ConstIntBound(3, 3))
+    an.update(k, ConstIntBound(2, 2))
+    quotient = Div(Cast("float32", i), Cast("float32", k))
+    # 3 / 2 * 2 is 3, and would be 2 with the quotient of integers.
+    bound = an.const_int_bound(Cast("int32", Mul(quotient, Cast("float32", k))))
+    assert bound.min_value <= 3 <= bound.max_value
+
+
+def test_uint64_may_be_larger_than_int64_holds():
+    x = Var("x", "uint64")
+    bound = Analyzer().const_int_bound(Cast("int64", x))
+    assert bound.min_value < 0
