@@ -81,7 +81,17 @@ class BaseFunc(RelayExpr):
 
 
 class IRModule(Node, key="IRModule"):
-    """Functions by name. The one mutable node: passes build a new module, users may add to one."""
+    """Functions by name. The one mutable node: passes build a new module, users may add to one.
+
+    Parameters
+    ----------
+    functions : dict of GlobalVar or str to BaseFunc, optional
+        The functions.
+    type_definitions : dict of GlobalTypeVar to TypeData, optional
+        The algebraic data types.
+    attrs : DictAttrs or dict, optional
+        Attributes of the module.
+    """
 
     _compared = "functions attrs type_definitions"
 

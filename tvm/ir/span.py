@@ -72,7 +72,13 @@ class Span(_Place, key="Span"):
 
 
 class SequentialSpan(_Place, key="SequentialSpan"):
-    """Several places at once: a node that came from many. Nested ones are flattened."""
+    """Several places at once: a node that came from many. Nested ones are flattened.
+
+    Parameters
+    ----------
+    spans : list of Span
+        The places.
+    """
 
     spans: tuple
 

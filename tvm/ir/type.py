@@ -39,13 +39,27 @@ class Type(Node):
 
 
 class PrimType(Type, key="PrimType"):
-    """A scalar or vector: its dtype text."""
+    """A scalar or vector: its dtype text.
+
+    Parameters
+    ----------
+    dtype : str
+        The type, such as "float32".
+    """
 
     dtype: str
 
 
 class PointerType(Type, key="PointerType"):
-    """A pointer to elements of a type, in a storage scope."""
+    """A pointer to elements of a type, in a storage scope.
+
+    Parameters
+    ----------
+    element_type : Type
+        What it points to.
+    storage_scope : str, optional
+        The memory it points into.
+    """
 
     element_type: Type
     storage_scope: str = ""

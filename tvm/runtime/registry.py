@@ -56,7 +56,17 @@ def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
 
 
 def register_object(type_key: object = None):
-    """Classes need no registration here; the decorator is kept for scripts that use it."""
+    """Classes need no registration here; the decorator is kept for scripts that use it.
+
+    Parameters
+    ----------
+    type_key : object, optional
+        Anything.
+
+    Returns
+    -------
+    type or callable
+    """
     if isinstance(type_key, type):
         return type_key
     return lambda cls: cls
