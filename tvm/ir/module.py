@@ -50,7 +50,15 @@ class RelayExpr(BaseExpr):
 
 
 class GlobalVar(RelayExpr, key="GlobalVar"):
-    """The name of a function in a module."""
+    """The name of a function in a module.
+
+    Parameters
+    ----------
+    name_hint : str
+        The name.
+    type_annot : Type, optional
+        The type of the function.
+    """
 
     name_hint: str
     type_annot: Any = None

@@ -30,7 +30,17 @@ DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
 
 
 class PassInfo:
-    """What is known of a pass before it runs: its name, the level it belongs to, the passes it needs before it."""
+    """What is known of a pass before it runs: its name, the level it belongs to, the passes it needs before it.
+
+    Parameters
+    ----------
+    opt_level : int
+        From which level of optimization the pass runs.
+    name : str
+        The name.
+    required : Iterable[str], optional
+        Passes that must have run before.
+    """
 
     __slots__ = ("name", "opt_level", "required")
 
@@ -67,6 +77,19 @@ class PassContext:
     """How passes run: level, passes asked for or left out, instruments, options. Use with ``with``.
 
     An inner context replaces the outer one whole; nothing is inherited.
+
+    Parameters
+    ----------
+    opt_level : int, optional
+        The level of optimization.
+    required_pass : Iterable[str], optional
+        Passes that run at any level.
+    disabled_pass : Iterable[str], optional
+        Passes that do not run.
+    instruments : Sequence[Any], optional
+        What watches the passes.
+    config : Mapping[str, Any], optional
+        Options of passes by name.
     """
 
     def __init__(
@@ -345,6 +368,13 @@ class FunctionPass(Pass):
 
     ``function_type`` says which: a subclass per IR sets it. The function ``(func, mod, ctx) -> func`` returns None to
     drop a function.
+
+    Parameters
+    ----------
+    function : callable
+        Gives the new function.
+    info : PassInfo
+        Name, level and requirements of the pass.
     """
 
     function_type: type = object
@@ -375,7 +405,19 @@ class FunctionPass(Pass):
 
 
 class Sequential(Pass):
-    """Passes one after the other."""
+    """Passes one after the other.
+
+    Parameters
+    ----------
+    passes : Sequence[Pass], optional
+        The passes.
+    opt_level : int, optional
+        From which level of optimization the pass runs.
+    name : str, optional
+        The name.
+    required : Iterable[str], optional
+        Passes that must have run before.
+    """
 
     def __init__(
         self,
@@ -440,6 +482,23 @@ def module_pass(pass_func=None, opt_level=None, name=None, required=None, tracea
     """Make a pass of a function ``(mod, ctx) -> mod`` or of a class with ``transform_module(self, mod, ctx)``.
 
     A decorated class stays a class: its instances are the passes. ``traceable`` is accepted and has no effect.
+
+    Parameters
+    ----------
+    pass_func : callable or type, optional
+        The function or class; without it, a decorator is returned.
+    opt_level : int, optional
+        From which level of optimization the pass runs.
+    name : str, optional
+        The name of the pass.
+    required : list of str, optional
+        Passes that must have run before.
+    traceable : bool, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    ModulePass or callable
     """
     return _pass_decorator(ModulePass, "transform_module", "module_pass", pass_func, opt_level, name, required)
 
