@@ -14,6 +14,7 @@ import inspect
 import re
 import sys
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
 
 # A part of the reference and its modules, in reading order. A name that several modules offer belongs to the first.
@@ -109,17 +110,19 @@ def sections(doc: str) -> dict[str, str]:
 
 def named_parameters(text: str) -> list[str]:
     """The parameters that a section describes, without their stars."""
-    lines = [line for line in inspect.cleandoc(text).splitlines() if line and not line[0].isspace()]
+    lines = [line for line in text.splitlines() if line and not line[0].isspace()]
     return [name.strip().lstrip("*") for line in lines for name in line.split(" : ")[0].split(",")]
 
 
 def own_parameters(value: object) -> list[str]:
-    """The parameters a caller of a function or class gives."""
+    """The parameters a caller of a function or class gives. The span is the same everywhere and is described once."""
+    if isinstance(value, type) and issubclass(value, (Enum, Exception)):
+        return []
     try:
         given = list(inspect.signature(value).parameters)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return []
-    return [name for name in given if not name.startswith("_")]
+    return [name for name in given if not name.startswith("_") and name != "span"]
 
 
 def complaint(public: Public) -> str | None:

@@ -151,7 +151,13 @@ class DataTypeCode:
 
 
 class DataType(str):
-    """``tvm.DataType("float32x4")``: a dtype string with its parts as attributes."""
+    """``tvm.DataType("float32x4")``: a dtype string with its parts as attributes.
+
+    Parameters
+    ----------
+    type_str : str
+        The type, such as "float32x4".
+    """
 
     def __new__(cls, type_str):
         return str.__new__(cls, canonical(type_str))

@@ -9,6 +9,13 @@ class ObjectPath:
     """A path; each step is an attribute, an element of a list or a value of a dictionary.
 
     Paths compare by their steps; keys of dictionaries that are variables compare by identity.
+
+    Parameters
+    ----------
+    parent : ObjectPath
+        The path it goes on from.
+    value : optional
+        The step.
     """
 
     __slots__ = ("parent", "value")

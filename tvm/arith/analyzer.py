@@ -74,7 +74,15 @@ class Extension(IntFlag):
 
 
 class ConstIntBound(Node, key="arith.ConstIntBound"):
-    """Smallest and largest value; NEG_INF and POS_INF for unbounded."""
+    """Smallest and largest value; NEG_INF and POS_INF for unbounded.
+
+    Parameters
+    ----------
+    min_value : int
+        The smallest value.
+    max_value : int
+        The largest value.
+    """
 
     min_value: int
     max_value: int
@@ -97,7 +105,15 @@ class ConstIntBound(Node, key="arith.ConstIntBound"):
 
 
 class ModularSet(Node, key="arith.ModularSet"):
-    """The integers ``coeff * k + base``."""
+    """The integers ``coeff * k + base``.
+
+    Parameters
+    ----------
+    coeff : int
+        The step.
+    base : int
+        One of the integers.
+    """
 
     coeff: int
     base: int

@@ -86,7 +86,19 @@ def _shape(node: PrimExpr):
 
 
 def expr_deep_equal(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two expressions have the same structure over the same variables."""
+    """Whether two expressions have the same structure over the same variables.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        An expression.
+    b : PrimExpr
+        Another.
+
+    Returns
+    -------
+    bool
+    """
     if a is b:
         return True
     stack = [(a, b)]

@@ -95,7 +95,15 @@ class IntSet(Node):
 
 
 class IntervalSet(IntSet, key="arith.IntervalSet"):
-    """All integers from ``min_value`` to ``max_value``, both included."""
+    """All integers from ``min_value`` to ``max_value``, both included.
+
+    Parameters
+    ----------
+    min_value : PrimExpr
+        The smallest value.
+    max_value : PrimExpr
+        The largest value.
+    """
 
     min_value: PrimExpr
     max_value: PrimExpr
@@ -401,7 +409,21 @@ _HANDLERS = {
 
 
 def eval_set(expr, dom_map, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The interval of ``expr`` (an expression, a Range or a set) when variables range over the sets of ``dom_map``."""
+    """The interval of ``expr`` (an expression, a Range or a set) when variables range over the sets of ``dom_map``.
+
+    Parameters
+    ----------
+    expr : PrimExpr, Range or IntSet
+        What is bounded.
+    dom_map : dict of Var to IntSet or Range
+        Where variables range.
+    analyzer : Analyzer, optional
+        What is known about variables.
+
+    Returns
+    -------
+    IntervalSet
+    """
     ev = _Evaluator(dict(dom_map), analyzer)
     if isinstance(expr, (Range, IntSet)):
         found = as_set(expr)
@@ -433,7 +455,19 @@ def _ends(s: IntervalSet) -> tuple:
 
 
 def union(sets, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The smallest interval with all the sets."""
+    """The smallest interval with all the sets.
+
+    Parameters
+    ----------
+    sets : list of IntSet
+        The sets.
+    analyzer : Analyzer, optional
+        What is known about variables.
+
+    Returns
+    -------
+    IntervalSet
+    """
     sets = [as_set(s) for s in sets]
     sets = [s for s in sets if not s.is_nothing()]
     if not sets:
@@ -448,7 +482,19 @@ def union(sets, analyzer: Analyzer | None = None) -> IntervalSet:
 
 
 def intersect(sets, analyzer: Analyzer | None = None) -> IntervalSet:
-    """The integers in all the sets."""
+    """The integers in all the sets.
+
+    Parameters
+    ----------
+    sets : list of IntSet
+        The sets.
+    analyzer : Analyzer, optional
+        What is known about variables.
+
+    Returns
+    -------
+    IntervalSet
+    """
     sets = [as_set(s) for s in sets]
     if any(s.is_nothing() for s in sets):
         return IntSet.nothing()
@@ -465,7 +511,19 @@ def intersect(sets, analyzer: Analyzer | None = None) -> IntervalSet:
 
 
 def union_lower_bound(sets, analyzer: Analyzer | None = None) -> IntervalSet:
-    """An interval whose every integer is in one of the sets: sets are merged where they provably meet."""
+    """An interval whose every integer is in one of the sets: sets are merged where they provably meet.
+
+    Parameters
+    ----------
+    sets : list of IntSet
+        The sets.
+    analyzer : Analyzer, optional
+        What is known about variables.
+
+    Returns
+    -------
+    IntervalSet
+    """
     an = analyzer or Analyzer()
     sets = [as_set(s) for s in sets]
     sets = [s for s in sets if not s.is_nothing()]

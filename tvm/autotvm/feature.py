@@ -67,7 +67,15 @@ _KINDS = {"knob": _knob_features, "itervar": _loop_features, "curve": _curve_fea
 
 
 class SpaceFeatures:
-    """Features of the configurations of one space, as rows of a matrix."""
+    """Features of the configurations of one space, as rows of a matrix.
+
+    Parameters
+    ----------
+    space : ConfigSpace
+        The space.
+    kind : str
+        "itervar", "knob" or "curve".
+    """
 
     def __init__(self, space: ConfigSpace, kind: str):
         import numpy as np
@@ -253,6 +261,19 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
     ``_attr_`` is length, depth, iterations down to it, iterations from it on, and its word as one of many. A buffer
     has stride, modulus (-1), elements touched, iterations for each of them, and the last two once more for threads.
     Loops that initialize a reduction belong to the loops of the reduction.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule.
+    args : list of Tensor
+        The arguments of the program.
+    take_log : bool, optional
+        Whether numbers are given as logarithms.
+
+    Returns
+    -------
+    list[list[list[Any]]]
     """
     scale = (lambda x: math.log2(x + 1) if x >= 0 else -math.log2(1 - x)) if take_log else (lambda x: x)
     features = []
@@ -283,7 +304,17 @@ def get_itervar_feature(sch: Any, args: Sequence[Any], take_log: bool = False) -
 
 def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
     """The features of all loops in one row; buffers in the order of what they touch, so that names do not matter. Every
-    loop has room for all accesses of the program, so that schedules of one program have rows of one length."""
+    loop has room for all accesses of the program, so that schedules of one program have rows of one length.
+
+    Parameters
+    ----------
+    fea : list[list[list[Any]]]
+        What ``get_itervar_feature`` gave.
+
+    Returns
+    -------
+    np.ndarray
+    """
     import numpy as np
 
     names = {row[0] for rows in fea for row in rows[3:]}
@@ -297,11 +328,36 @@ def flatten_itervar_feature(fea: list[list[list[Any]]]) -> np.ndarray:
 
 
 def get_itervar_feature_flatten(sch: Any, args: Sequence[Any], take_log: bool = True) -> np.ndarray:
+    """The numbers of all loops of a schedule in one row.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule.
+    args : list of Tensor
+        The arguments of the program.
+    take_log : bool, optional
+        Whether numbers are given as logarithms.
+
+    Returns
+    -------
+    np.ndarray
+    """
     return flatten_itervar_feature(get_itervar_feature(sch, args, take_log))
 
 
 def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
-    """A name for each feature of ``flatten_itervar_feature``."""
+    """A name for each feature of ``flatten_itervar_feature``.
+
+    Parameters
+    ----------
+    fea : list[list[list[Any]]]
+        What ``get_itervar_feature`` gave.
+
+    Returns
+    -------
+    list[str]
+    """
     names = []
     accesses = {row[0] for rows in fea for row in rows[3:]}
     for rows in fea:
@@ -315,7 +371,21 @@ def get_flatten_name(fea: list[list[list[Any]]]) -> list[str]:
 
 def get_buffer_curve_sample_flatten(sch: Any, args: Sequence[Any], sample_n: int = 30) -> np.ndarray:
     """For each buffer four curves of ``sample_n`` points (x, y) in powers of two: elements touched and iterations for
-    each of them while iterations pass, and these two over each other."""
+    each of them while iterations pass, and these two over each other.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule.
+    args : list of Tensor
+        The arguments of the program.
+    sample_n : int, optional
+        Points of a curve.
+
+    Returns
+    -------
+    np.ndarray
+    """
     import numpy as np
 
     points: dict[str, list[tuple[float, float, float]]] = {}

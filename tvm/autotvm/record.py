@@ -34,7 +34,19 @@ _FAILED_COST = 1e9
 
 
 def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
-    """A text that is the same for the same measurement."""
+    """A text that is the same for the same measurement.
+
+    Parameters
+    ----------
+    inp : MeasureInput
+        What was measured.
+    include_config : bool, optional
+        Whether configurations tell measurements apart.
+
+    Returns
+    -------
+    str
+    """
     config = str(inp.config) if include_config else ""
     return f"{inp.target}{inp.task.name}{inp.task.args}{inp.task.kwargs}{config}"
 
@@ -51,7 +63,21 @@ def _made_on(target_text: str) -> dict[str, Any] | None:
 
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
-    """One line of a record file."""
+    """One line of a record file.
+
+    Parameters
+    ----------
+    inp : MeasureInput
+        What was measured.
+    result : MeasureResult
+        What came of it.
+    protocol : str, optional
+        The format; "json" is the one there is.
+
+    Returns
+    -------
+    str
+    """
     if protocol != "json":
         raise RuntimeError(f"records are written as json; '{protocol}' would run code when it is read back")
     costs = [float(c) for c in result.costs] if result.error_no == 0 else [_FAILED_COST]
@@ -96,7 +122,19 @@ def _result(costs: list[Any], error_no: int, all_cost: float, timestamp: float) 
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
-    """A line as (input, result); None for lines of a version that is no longer read."""
+    """A line as (input, result); None for lines of a version that is no longer read.
+
+    Parameters
+    ----------
+    row : str
+        The line.
+    protocol : str, optional
+        The format; "json" is the one there is.
+
+    Returns
+    -------
+    tuple[MeasureInput, MeasureResult]
+    """
     if protocol != "json":
         raise RuntimeError(f"records are read as json; '{protocol}' could run code that a file brings")
     line = json.loads(row)
@@ -118,7 +156,19 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
 
 
 def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of an open file. Lines that are none are counted in ``unread``, or said in one line."""
+    """The records of an open file. Lines that are none are counted in ``unread``, or said in one line.
+
+    Parameters
+    ----------
+    file : Iterable[str]
+        The lines.
+    unread : Unread, optional
+        Where lines that are no records are counted.
+
+    Returns
+    -------
+    Iterator[tuple[MeasureInput, MeasureResult]]
+    """
     counts = unread if unread is not None else Unread()
     for row in file:
         row = row.strip()
@@ -141,7 +191,19 @@ def load_from_buffer(file: Iterable[str], unread: Unread | None = None) -> Itera
 def load_from_file(
     filepath: str | os.PathLike, unread: Unread | None = None
 ) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The records of a file."""
+    """The records of a file.
+
+    Parameters
+    ----------
+    filepath : str | os.PathLike
+        The path.
+    unread : Unread, optional
+        Where lines that are no records are counted.
+
+    Returns
+    -------
+    Iterator[tuple[MeasureInput, MeasureResult]]
+    """
     if os.path.exists(filepath) and stat.S_ISCHR(os.stat(filepath).st_mode):
         # Devices such as /dev/zero never end.
         raise TVMError(f"tuning records are read from a file; '{filepath}' is a device")
@@ -150,7 +212,19 @@ def load_from_file(
 
 
 def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """Records of a path, of an open file, as pairs (input, result), or of any iterable of these."""
+    """Records of a path, of an open file, as pairs (input, result), or of any iterable of these.
+
+    Parameters
+    ----------
+    records : str, file or iterable
+        A path, an open file, or pairs.
+    unread : Unread, optional
+        Where lines that are no records are counted.
+
+    Returns
+    -------
+    Iterator[tuple[MeasureInput, MeasureResult]]
+    """
     if isinstance(records, (str, os.PathLike)):
         yield from load_from_file(records, unread)
     elif isinstance(records, io.TextIOBase):
@@ -164,7 +238,15 @@ def iterate_records(records: Any, unread: Unread | None = None) -> Iterator[tupl
 
 
 def split_workload(in_file: str, clean: bool = True) -> None:
-    """Write the records of each workload to a file of its own, ``<in_file>_<n>.log``."""
+    """Write the records of each workload to a file of its own, ``<in_file>_<n>.log``.
+
+    Parameters
+    ----------
+    in_file : str
+        The file that is read.
+    clean : bool, optional
+        Whether further records of one configuration are left out.
+    """
     rows: dict[str, list[tuple[MeasureInput, MeasureResult]]] = {}
     for inp, res in load_from_file(in_file):
         rows.setdefault(measure_str_key(inp, False), []).append((inp, res))
@@ -178,7 +260,15 @@ def split_workload(in_file: str, clean: bool = True) -> None:
 
 
 def pick_best(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
-    """Keep the best record of each workload, together with those that ``out_file`` holds already."""
+    """Keep the best record of each workload, together with those that ``out_file`` holds already.
+
+    Parameters
+    ----------
+    in_file : str | os.PathLike
+        The file that is read.
+    out_file : str | os.PathLike
+        The file that is written.
+    """
     sources: list[Iterable] = [load_from_file(out_file)] if os.path.isfile(out_file) else []
     sources.append(load_from_file(in_file))
     by_key: dict = {}

@@ -25,7 +25,25 @@ for _n in (_NAME, _BATCH):
 
 
 def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
-    """An extern operation that multiplies two matrices."""
+    """An extern operation that multiplies two matrices.
+
+    Parameters
+    ----------
+    lhs : Tensor
+        The left matrix.
+    rhs : Tensor
+        The right matrix.
+    transa : bool, optional
+        Whether the left one is transposed.
+    transb : bool, optional
+        Whether the right one is transposed.
+    **kwargs
+        Further arguments of ``te.extern``.
+
+    Returns
+    -------
+    Tensor
+    """
     n = lhs.shape[1] if transa else lhs.shape[0]
     m = rhs.shape[0] if transb else rhs.shape[1]
     return extern((n, m), [lhs, rhs], lambda ins, outs: call_packed(_NAME, ins[0], ins[1], outs[0], transa, transb),
@@ -33,7 +51,27 @@ def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
 
 
 def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs):
-    """An extern operation that multiplies matrices one by one along the first axis."""
+    """An extern operation that multiplies matrices one by one along the first axis.
+
+    Parameters
+    ----------
+    lhs : Tensor
+        The left matrix.
+    rhs : Tensor
+        The right matrix.
+    transa : bool, optional
+        Whether the left one is transposed.
+    transb : bool, optional
+        Whether the right one is transposed.
+    iterative : bool, optional
+        Taken for programs that pass it; matrices are always multiplied one by one.
+    **kwargs
+        Further arguments of ``te.extern``.
+
+    Returns
+    -------
+    Tensor
+    """
     b = lhs.shape[0]
     n = lhs.shape[2] if transa else lhs.shape[1]
     m = rhs.shape[1] if transb else rhs.shape[2]

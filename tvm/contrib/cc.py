@@ -31,7 +31,19 @@ def _files(objects: str | Sequence[str]) -> list[str]:
 def create_shared(
     output: str, objects: str | Sequence[str], options: Sequence[str] | None = None, cc: str | None = None
 ):
-    """Link object files and sources into the shared library ``output``."""
+    """Link object files and sources into the shared library ``output``.
+
+    Parameters
+    ----------
+    output : str
+        The file that is written.
+    objects : str | Sequence[str]
+        Object files and sources.
+    options : Sequence[str], optional
+        Further options of the compiler.
+    cc : str, optional
+        The compiler; without it, the first one found.
+    """
     link.create_shared(output, _files(objects), options, cc)
 
 
@@ -40,13 +52,35 @@ create_shared.output_format = "dylib" if sys.platform == "darwin" else "dll" if 
 
 def create_executable(output: str, objects: str | Sequence[str], options: Sequence[str] | None = None,
                       cc: str | None = None):
-    """Link object files and sources into a program."""
+    """Link object files and sources into a program.
+
+    Parameters
+    ----------
+    output : str
+        The file that is written.
+    objects : str | Sequence[str]
+        Object files and sources.
+    options : Sequence[str], optional
+        Further options of the compiler.
+    cc : str, optional
+        The compiler; without it, the first one found.
+    """
     command = [*link.find_compiler(cc), "-o", output, *_files(objects), *(options or ()), "-lm"]
     link.run_compiler(command, f"linking {output}")
 
 
 def create_staticlib(output: str, inputs: str | Sequence[str], ar: str | None = None):
-    """Put object files into the archive ``output``."""
+    """Put object files into the archive ``output``.
+
+    Parameters
+    ----------
+    output : str
+        The file that is written.
+    inputs : str | Sequence[str]
+        The object files.
+    ar : str, optional
+        The archiver.
+    """
     tool = ar or shutil.which("ar")
     if not tool or shutil.which(tool) is None:
         raise TVMError("an archive needs the program 'ar' (Debian: apt install binutils), or name one with ar=")
@@ -59,7 +93,17 @@ create_staticlib.output_format = "a"
 
 
 def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
-    """A function that asks the compiler for its target triple."""
+    """A function that asks the compiler for its target triple.
+
+    Parameters
+    ----------
+    compiler : str
+        The compiler.
+
+    Returns
+    -------
+    callable
+    """
 
     def get_target_triple() -> str | None:
         if not compiler:
@@ -79,7 +123,25 @@ def cross_compiler(
     compile_func: str | Callable[..., Any], options: Sequence[str] | None = None, output_format: str | None = None,
     get_target_triple: Callable[[], str | None] | None = None, add_files: Sequence[str] | None = None,
 ) -> Callable[..., Any]:
-    """A function for ``export_library(fcompile=...)`` that links with another compiler, options and files."""
+    """A function for ``export_library(fcompile=...)`` that links with another compiler, options and files.
+
+    Parameters
+    ----------
+    compile_func : str | callable
+        A compiler, or a function such as ``create_shared``.
+    options : Sequence[str], optional
+        Further options of the compiler.
+    output_format : str, optional
+        The ending of what it makes.
+    get_target_triple : callable, optional
+        Gives the triple of what it compiles for.
+    add_files : Sequence[str], optional
+        Files that are linked too.
+
+    Returns
+    -------
+    callable
+    """
     base, extra = list(options or ()), list(add_files or ())
     name = compile_func if isinstance(compile_func, str) else None
     if output_format is None:

@@ -17,7 +17,22 @@ from ..runtime import link
 
 
 def find_clang(required: bool = True) -> list[str]:
-    """Names of clang programs on this machine, newest first."""
+    """Names of clang programs on this machine, newest first.
+
+    Parameters
+    ----------
+    required : bool, optional
+        Whether none is an error.
+
+    Returns
+    -------
+    list[str]
+
+    Raises
+    ------
+    RuntimeError
+        Where there is none and one is required.
+    """
     names = [f"clang-{n}" for n in range(22, 10, -1)] + ["clang"]
     found = [n for n in ([os.environ["CLANG"]] if os.environ.get("CLANG") else []) + names if shutil.which(n)]
     if not found and required:
@@ -26,7 +41,23 @@ def find_clang(required: bool = True) -> list[str]:
 
 
 def create_llvm(inputs, output=None, options=None, cc=None) -> str:
-    """The LLVM text of a C or C++ source, given as text or as a file name; also written to ``output`` if named."""
+    """The LLVM text of a C or C++ source, given as text or as a file name; also written to ``output`` if named.
+
+    Parameters
+    ----------
+    inputs : str or list of str
+        The sources.
+    output : str, optional
+        The file that is written.
+    options : list of str, optional
+        Further options.
+    cc : optional
+        The compiler; without it, the first one found.
+
+    Returns
+    -------
+    str
+    """
     sources = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(sources) != 1:
         raise TVMError("create_llvm takes one source; link the texts of several by calling it for each")

@@ -9,7 +9,21 @@ from ..runtime import ndarray
 
 def convert_func(tvm_func: Callable, tensor_type: type, to_dlpack_func: Callable) -> Callable:
     """A function that shares the memory of arguments of ``tensor_type`` with ``tvm_func``; other arguments pass as they
-    are. ``to_dlpack_func`` makes a DLPack capsule of such an argument."""
+    are. ``to_dlpack_func`` makes a DLPack capsule of such an argument.
+
+    Parameters
+    ----------
+    tvm_func : callable
+        The function.
+    tensor_type : type
+        The class of tensors.
+    to_dlpack_func : callable
+        Makes a capsule of a tensor.
+
+    Returns
+    -------
+    callable
+    """
 
     def function(*args):
         return tvm_func(
@@ -20,7 +34,17 @@ def convert_func(tvm_func: Callable, tensor_type: type, to_dlpack_func: Callable
 
 
 def to_pytorch_func(tvm_func: Callable) -> Callable:
-    """A function that takes PyTorch tensors."""
+    """A function that takes PyTorch tensors.
+
+    Parameters
+    ----------
+    tvm_func : callable
+        The function.
+
+    Returns
+    -------
+    callable
+    """
     import torch  # pyright: ignore[reportMissingImports]
     import torch.utils.dlpack  # pyright: ignore[reportMissingImports]
 

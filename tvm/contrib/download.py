@@ -11,7 +11,21 @@ from ..error import TVMError
 
 
 def download(url: str, path, overwrite: bool = False, size_compare: bool = False, retries: int = 3) -> None:
-    """Fetch ``url`` into the file ``path``; a file that is there already is kept unless ``overwrite``."""
+    """Fetch ``url`` into the file ``path``; a file that is there already is kept unless ``overwrite``.
+
+    Parameters
+    ----------
+    url : str
+        The address.
+    path : str or Path
+        The file.
+    overwrite : bool, optional
+        Whether a file that is there is fetched again.
+    size_compare : bool, optional
+        Whether a file of another size is fetched again.
+    retries : int, optional
+        How often to try.
+    """
     target = Path(path).resolve()
     if target.is_file() and not overwrite and not size_compare:
         return
@@ -40,7 +54,23 @@ def _cache_folder() -> Path:
 
 
 def download_testdata(url: str, relpath: str, module=None, overwrite: bool = False) -> str:
-    """Fetch test data into the user's cache and say where it is."""
+    """Fetch test data into the user's cache and say where it is.
+
+    Parameters
+    ----------
+    url : str
+        The address.
+    relpath : str
+        The name in the cache.
+    module : str or list of str, optional
+        The folder in the cache.
+    overwrite : bool, optional
+        Whether a file that is there is fetched again.
+
+    Returns
+    -------
+    str
+    """
     if module is None:
         target = _cache_folder() / relpath
     elif isinstance(module, str):

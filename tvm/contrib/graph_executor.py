@@ -14,7 +14,21 @@ from ..runtime.registry import get_global_func
 
 def create(graph_json_str, libmod, device) -> GraphModule:
     """An executor of a graph (JSON text) over a compiled module, on a device or, for a graph over several kinds of
-    devices, on a list with one of each kind."""
+    devices, on a list with one of each kind.
+
+    Parameters
+    ----------
+    graph_json_str : str
+        The graph as JSON.
+    libmod : Module
+        The compiled kernels.
+    device : Device or list of Device
+        Where it runs.
+
+    Returns
+    -------
+    GraphModule
+    """
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
     if "\0" in graph_json_str:
@@ -35,7 +49,15 @@ def _load(module) -> None:
 
 
 class GraphModule:
-    """A model that can be run: ``set_input``, ``run``, ``get_output``."""
+    """A model that can be run: ``set_input``, ``run``, ``get_output``.
+
+    Parameters
+    ----------
+    module : Module
+        The executor, as a module of the runtime.
+    keep : optional
+        What must live as long as it.
+    """
 
     def __init__(self, module, keep: Any = None):
         self.module = module

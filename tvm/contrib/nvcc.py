@@ -13,7 +13,17 @@ from ..target import Target, nvidia
 
 
 def parse_compute_version(compute_version: str) -> tuple[int, int]:
-    """(major, minor) of "8.0"."""
+    """(major, minor) of "8.0".
+
+    Parameters
+    ----------
+    compute_version : str
+        The compute capability of the GPU, such as "8.0".
+
+    Returns
+    -------
+    tuple[int, int]
+    """
     major, _, minor = compute_version.partition(".")
     try:
         return int(major), int(minor or 0)
@@ -22,7 +32,17 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
 
 
 def get_target_compute_version(target: Target | None = None) -> str:
-    """The compute version of the target (its -arch), as text."""
+    """The compute version of the target (its -arch), as text.
+
+    Parameters
+    ----------
+    target : Target, optional
+        The target; without it, the current one.
+
+    Returns
+    -------
+    str
+    """
     target = target or Target.current(allow_none=True)
     arch = target.arch if target is not None and target.arch else ""
     if not arch:
@@ -32,22 +52,74 @@ def get_target_compute_version(target: Target | None = None) -> str:
 
 
 def have_fp16(compute_version: str) -> bool:
+    """Whether a GPU computes in float16.
+
+    Parameters
+    ----------
+    compute_version : str
+        The compute capability of the GPU, such as "8.0".
+
+    Returns
+    -------
+    bool
+    """
     return parse_compute_version(compute_version) in ((5, 3),) or parse_compute_version(compute_version)[0] >= 6
 
 
 def have_int8(compute_version: str) -> bool:
+    """Whether a GPU has dot products of bytes.
+
+    Parameters
+    ----------
+    compute_version : str
+        The compute capability of the GPU, such as "8.0".
+
+    Returns
+    -------
+    bool
+    """
     return parse_compute_version(compute_version) >= (6, 1)
 
 
 def have_tensorcore(compute_version: str | None = None, target: Target | None = None) -> bool:
+    """Whether a GPU has tensor cores.
+
+    Parameters
+    ----------
+    compute_version : str, optional
+        The compute capability of the GPU, such as "8.0".
+    target : Target, optional
+        The target; without it, the current one.
+
+    Returns
+    -------
+    bool
+    """
     return parse_compute_version(compute_version or get_target_compute_version(target))[0] >= 7
 
 
 def have_cudagraph() -> bool:
+    """Whether the toolkit can record graphs of launches.
+
+    Returns
+    -------
+    bool
+    """
     return shutil.which("nvcc") is not None
 
 
 def have_fp8(compute_version: str) -> bool:
+    """Whether a GPU has floats of eight bits.
+
+    Parameters
+    ----------
+    compute_version : str
+        The compute capability of the GPU, such as "8.0".
+
+    Returns
+    -------
+    bool
+    """
     return parse_compute_version(compute_version) >= (8, 9)
 
 
@@ -62,7 +134,17 @@ def find_cuda_path() -> str:
 
 
 def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
-    """(major, minor) of the toolkit."""
+    """(major, minor) of the toolkit.
+
+    Parameters
+    ----------
+    cuda_path : str, optional
+        The folder of the toolkit.
+
+    Returns
+    -------
+    tuple[int, int]
+    """
     nvcc = os.path.join(cuda_path or find_cuda_path(), "bin", "nvcc")
     said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"release (\d+)\.(\d+)", said)
@@ -72,11 +154,40 @@ def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
 
 
 def have_bf16(compute_version: str) -> bool:
+    """Whether a GPU computes in bfloat16.
+
+    Parameters
+    ----------
+    compute_version : str
+        The compute capability of the GPU, such as "8.0".
+
+    Returns
+    -------
+    bool
+    """
     return parse_compute_version(compute_version)[0] >= 8
 
 
 def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None, path_target: str | None = None):
-    """Compile CUDA C to "ptx", "cubin" or "fatbin", by NVRTC or nvcc; the bytes, which ``path_target`` gets too."""
+    """Compile CUDA C to "ptx", "cubin" or "fatbin", by NVRTC or nvcc; the bytes, which ``path_target`` gets too.
+
+    Parameters
+    ----------
+    code : str
+        The source.
+    target_format : str, optional
+        "ptx", "cubin" or "fatbin".
+    arch : str, optional
+        The architecture, such as "sm_80".
+    options : list of str, optional
+        Further options.
+    path_target : str, optional
+        The file that the result is written to.
+
+    Returns
+    -------
+    bytes
+    """
     if arch is None:
         major, minor = parse_compute_version(get_target_compute_version())
         arch = f"sm_{major}{minor}"

@@ -24,7 +24,15 @@ def _groups(body, count: int) -> list[int | None]:
 
 
 class CompiledModel(BackendRep):
-    """A compiled model; ``run`` takes inputs in the model's order, or by name."""
+    """A compiled model; ``run`` takes inputs in the model's order, or by name.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The model.
+    opt_level : int, optional
+        The level of optimization.
+    """
 
     def __init__(self, model, opt_level: int = 3):
         from ..relay import build
@@ -58,16 +66,63 @@ class TVMBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model, device: str = "CPU", **kwargs: Any) -> bool:
+        """Whether a model can be compiled.
+
+        Parameters
+        ----------
+        model : ModelProto
+            The model.
+        device : str, optional
+            "CPU".
+        **kwargs
+            Taken for callers that pass more.
+
+        Returns
+        -------
+        bool
+        """
         return cls.supports_device(device)
 
     @classmethod
     def prepare(cls, model, device: str = "CPU", **kwargs: Any) -> CompiledModel:
+        """A model compiled for this CPU.
+
+        Parameters
+        ----------
+        model : ModelProto
+            The model.
+        device : str, optional
+            "CPU".
+        **kwargs
+            Further arguments of CompiledModel.
+
+        Returns
+        -------
+        CompiledModel
+        """
         if not cls.supports_device(device):
             raise ValueError(f"device '{device}' is not supported; only CPU is")
         return CompiledModel(model, **kwargs)
 
     @classmethod
     def run_model(cls, model, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
+        """The outputs of a model on arrays.
+
+        Parameters
+        ----------
+        model : ModelProto
+            The model.
+        inputs : list of numpy.ndarray
+            The inputs, in the model's order.
+        device : str, optional
+            "CPU".
+        **kwargs
+            Further arguments of CompiledModel.
+
+        Returns
+        -------
+        tuple[Any, ...]
+        """
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
@@ -79,7 +134,25 @@ class TVMBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """One node on arrays; the inputs stay inputs of the compiled program."""
+        """One node on arrays; the inputs stay inputs of the compiled program.
+
+        Parameters
+        ----------
+        node : NodeProto
+            The node.
+        inputs : list of numpy.ndarray
+            The inputs, in the model's order.
+        device : str, optional
+            "CPU".
+        outputs_info : Sequence[tuple[Any, tuple[int, ...]]], optional
+            Type and shape of each output.
+        **kwargs
+            Taken for callers that pass more.
+
+        Returns
+        -------
+        tuple[Any, ...]
+        """
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         names = list(dict.fromkeys(n for n in node.input if n))
         arrays = list(inputs.values()) if isinstance(inputs, dict) else [np.asarray(a) for a in inputs]
@@ -94,6 +167,17 @@ class TVMBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
+        """Whether models run on a device of this name.
+
+        Parameters
+        ----------
+        device : str
+            The name; "CPU" is the one there is.
+
+        Returns
+        -------
+        bool
+        """
         return Device(device).type == DeviceType.CPU
 
 

@@ -14,7 +14,20 @@ def _closure(function) -> list[tuple[str, object]]:
 
 
 def memoize(key: str, save_at_exit: bool = False):
-    """Keep the arrays a function returns, by its arguments and the variables around it, in the user's cache folder."""
+    """Keep the arrays a function returns, by its arguments and the variables around it, in the user's cache folder.
+
+    Parameters
+    ----------
+    key : str
+        What keeps results apart from those of other functions.
+    save_at_exit : bool, optional
+        Taken for programs that pass it; results are written at once.
+
+    Returns
+    -------
+    callable
+        A decorator.
+    """
 
     def decorate(function):
         around = repr(_closure(function))

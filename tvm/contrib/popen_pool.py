@@ -24,14 +24,28 @@ class StatusKind(IntEnum):
 
 
 class MapResult(NamedTuple):
-    """The end of one call of a map: its kind, and the result or the exception."""
+    """The end of one call of a map: its kind, and the result or the exception.
+
+    Parameters
+    ----------
+    status : StatusKind
+        How it ended.
+    value : object
+        The result or the exception.
+    """
 
     status: StatusKind
     value: Any
 
 
 def kill_child_processes(pid: int) -> None:
-    """Send a process the signal it cannot ignore."""
+    """Send a process the signal it cannot ignore.
+
+    Parameters
+    ----------
+    pid : int
+        The process.
+    """
     try:
         os.kill(pid, 9)
     except ProcessLookupError:
@@ -53,7 +67,21 @@ def _serve(pipe: Any, initializer: Callable[..., Any] | None, initargs: tuple) -
 
 
 class PopenWorker:
-    """One process that runs one call at a time; a call that takes too long ends it, and the next starts another."""
+    """One process that runs one call at a time; a call that takes too long ends it, and the next starts another.
+
+    Parameters
+    ----------
+    initializer : callable, optional
+        Called once in each process.
+    initargs : Iterable[Any], optional
+        Its arguments.
+    maximum_uses : int, optional
+        Calls after which the process is replaced.
+    stdout : optional
+        Where the processes write what they print.
+    stderr : optional
+        Where the processes write errors.
+    """
 
     def __init__(
         self, initializer: Callable[..., Any] | None = None, initargs: Iterable[Any] = (),
@@ -129,7 +157,25 @@ class PopenWorker:
 
 
 class PopenPoolExecutor:
-    """Some processes that share calls; each call has ``timeout`` seconds."""
+    """Some processes that share calls; each call has ``timeout`` seconds.
+
+    Parameters
+    ----------
+    max_workers : int, optional
+        How many processes; without it, as many as there are processors.
+    timeout : float, optional
+        The most seconds of a call.
+    initializer : callable, optional
+        Called once in each process.
+    initargs : Iterable[Any], optional
+        Its arguments.
+    maximum_process_uses : int, optional
+        Calls after which a process is replaced.
+    stdout : optional
+        Where the processes write what they print.
+    stderr : optional
+        Where the processes write errors.
+    """
 
     def __init__(
         self, max_workers: int | None = None, timeout: float | None = None,

@@ -19,7 +19,13 @@ def _generator() -> Any:
 
 @register_func("tvm.contrib.random.seed", override=True)
 def seed(value: int) -> None:
-    """Let the numbers that follow be the same each time."""
+    """Let the numbers that follow be the same each time.
+
+    Parameters
+    ----------
+    value : int
+        The seed.
+    """
     import numpy
 
     _STREAM["generator"] = numpy.random.default_rng(value)
@@ -52,17 +58,61 @@ def _drawn(name: str, size: Any, dtype: str, *limits: Any) -> Any:
 
 
 def randint(low: int, high: int, size: Any, dtype: str = "int32") -> Any:
-    """Integers from ``low`` to below ``high``."""
+    """Integers from ``low`` to below ``high``.
+
+    Parameters
+    ----------
+    low : int
+        The lower limit.
+    high : int
+        The upper limit.
+    size : int or tuple of int
+        The shape of the result.
+    dtype : str, optional
+        The type of the integers.
+
+    Returns
+    -------
+    Tensor
+    """
     return _drawn("randint", size, dtype, int(low), int(high))
 
 
 def uniform(low: float, high: float, size: Any) -> Any:
-    """float32 numbers between two limits, all alike."""
+    """float32 numbers between two limits, all alike.
+
+    Parameters
+    ----------
+    low : float
+        The lower limit.
+    high : float
+        The upper limit.
+    size : int or tuple of int
+        The shape of the result.
+
+    Returns
+    -------
+    Tensor
+    """
     return _drawn("uniform", size, "float32", float(low), float(high))
 
 
 def normal(loc: float, scale: float, size: Any) -> Any:
-    """float32 numbers around ``loc`` with the standard deviation ``scale``."""
+    """float32 numbers around ``loc`` with the standard deviation ``scale``.
+
+    Parameters
+    ----------
+    loc : float
+        The mean.
+    scale : float
+        The standard deviation.
+    size : int or tuple of int
+        The shape of the result.
+
+    Returns
+    -------
+    Tensor
+    """
     return _drawn("normal", size, "float32", float(loc), float(scale))
 
 

@@ -15,7 +15,15 @@ _MOST_SHRINKING = 100
 
 
 def tar(output: str, files) -> None:
-    """Put files (by their base names) into the archive ``output``; bz2 or gz by its ending."""
+    """Put files (by their base names) into the archive ``output``; bz2 or gz by its ending.
+
+    Parameters
+    ----------
+    output : str
+        The file that is written.
+    files : list of str
+        The files.
+    """
     names = [files] if isinstance(files, str) else list(files)
     mode = "w:bz2" if output.endswith(".bz2") else "w:gz" if output.endswith((".gz", ".tgz")) else "w"
     part = output + ".part"
@@ -29,7 +37,20 @@ tar.output_format = "tar"
 
 
 def untar(tar_file: str, directory: str) -> None:
-    """Extract; an entry that would land outside ``directory``, a link, a device or a bomb is refused."""
+    """Extract; an entry that would land outside ``directory``, a link, a device or a bomb is refused.
+
+    Parameters
+    ----------
+    tar_file : str
+        The archive.
+    directory : str
+        Where to.
+
+    Raises
+    ------
+    ValueError
+        For an entry that would do harm.
+    """
     try:
         with tarfile.open(tar_file) as archive:
             members = _checked(tar_file, archive, os.path.realpath(directory))
@@ -70,7 +91,19 @@ def _checked(tar_file: str, archive: tarfile.TarFile, root: str) -> list[tarfile
 
 
 def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:
-    """Files with archives replaced by what is in them; ``temp`` is a TempDirectory."""
+    """Files with archives replaced by what is in them; ``temp`` is a TempDirectory.
+
+    Parameters
+    ----------
+    temp : TempDirectory
+        Where archives are unpacked.
+    file_list : list of str
+        The files.
+
+    Returns
+    -------
+    list[str]
+    """
     out = []
     for i, path in enumerate(file_list):
         if not os.path.exists(path):

@@ -10,7 +10,15 @@ import threading
 
 
 class TempDirectory:
-    """A folder that is removed when the program, or the object, ends."""
+    """A folder that is removed when the program, or the object, ends.
+
+    Parameters
+    ----------
+    custom_path : str, optional
+        The folder to use, which must not exist.
+    keep_for_debug : bool, optional
+        Whether it stays.
+    """
 
     # Set by tests that keep what they made.
     _KEEP_FOR_DEBUG = False
@@ -75,7 +83,19 @@ class _Keep:
 
 
 def tempdir(custom_path: str | None = None, keep_for_debug: bool | None = None) -> TempDirectory:
-    """A temporary folder."""
+    """A temporary folder.
+
+    Parameters
+    ----------
+    custom_path : str, optional
+        The folder to use, which must not exist.
+    keep_for_debug : bool, optional
+        Whether it stays.
+
+    Returns
+    -------
+    TempDirectory
+    """
     return TempDirectory(custom_path, keep_for_debug)
 
 
@@ -83,7 +103,13 @@ _LOCKS: dict[str, threading.Lock] = {}
 
 
 class FileLock:
-    """A lock shared by processes through a file."""
+    """A lock shared by processes through a file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    """
 
     def __init__(self, path: str):
         self.path = path
@@ -109,13 +135,45 @@ class FileLock:
 
 
 def filelock(path: str) -> FileLock:
+    """A lock shared by processes through a file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    FileLock
+    """
     return FileLock(path)
 
 
 def is_source_path(path: str) -> bool:
+    """Whether a file is a source of C, C++ or CUDA, by its ending.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    bool
+    """
     return os.path.splitext(path)[1] in (".cc", ".cpp", ".c", ".cu")
 
 
 def which(exec_name: str) -> str | None:
-    """The path of a program, None if it is not installed."""
+    """The path of a program, None if it is not installed.
+
+    Parameters
+    ----------
+    exec_name : str
+        The program.
+
+    Returns
+    -------
+    str
+    """
     return shutil.which(exec_name)

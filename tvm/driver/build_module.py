@@ -33,7 +33,25 @@ def schedule_to_module(sch: Schedule, args=None, name: str = "main", binds=None)
 
 
 def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = False) -> IRModule:
-    """Loops and buffers after the lowering passes; ``simple_mode`` stops where they are easiest to read."""
+    """Loops and buffers after the lowering passes; ``simple_mode`` stops where they are easiest to read.
+
+    Parameters
+    ----------
+    inp : Schedule, PrimFunc or IRModule
+        The program.
+    args : list of Tensor, Var or Buffer, optional
+        The parameters of the function, for a schedule.
+    name : str, optional
+        The name of the function.
+    binds : dict of Tensor to Buffer, optional
+        Buffers for some of the tensors.
+    simple_mode : bool, optional
+        Whether the result is for reading.
+
+    Returns
+    -------
+    IRModule
+    """
     if isinstance(inp, Schedule):
         mod = schedule_to_module(inp, args, name, binds)
     elif isinstance(inp, PrimFunc):
@@ -49,7 +67,30 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
 def build(
     inputs, args=None, target=None, target_host=None, runtime=None, name: str = "default_function", binds=None
 ) -> Any:
-    """Compile a schedule with its arguments, a PrimFunc, an IRModule, or a dictionary target -> IRModule."""
+    """Compile a schedule with its arguments, a PrimFunc, an IRModule, or a dictionary target -> IRModule.
+
+    Parameters
+    ----------
+    inputs : Schedule, PrimFunc, IRModule or dict of Target to IRModule
+        What is compiled.
+    args : list of Tensor, Var or Buffer, optional
+        The parameters of the function, for a schedule.
+    target : str or Target, optional
+        What it is compiled for; without it, the current target, or "llvm".
+    target_host : str or Target, optional
+        What the host code of a GPU is compiled for.
+    runtime : Runtime, optional
+        The runtime the module is for.
+    name : str, optional
+        The name of the function.
+    binds : dict of Tensor to Buffer, optional
+        Buffers for some of the tensors.
+
+    Returns
+    -------
+    Module
+        A module of the runtime, with the function as its entry.
+    """
     target, host = _targets(inputs, target, target_host)
     if isinstance(inputs, Mapping):
         parts = {Target(t) if not isinstance(t, Target) else t: lower(m) for t, m in inputs.items()}

@@ -10,7 +10,19 @@ from .type import Type
 
 
 class Constructor(RelayExpr, key="relay.Constructor"):
-    """A constructor of the data type ``belong_to``; ``tag`` numbers it among its siblings."""
+    """A constructor of the data type ``belong_to``; ``tag`` numbers it among its siblings.
+
+    Parameters
+    ----------
+    name_hint : str
+        Its name.
+    inputs : list of Type
+        The types of its fields.
+    belong_to : GlobalTypeVar
+        The data type.
+    tag : int, optional
+        Its number.
+    """
 
     name_hint: str
     inputs: tuple
@@ -27,7 +39,17 @@ CALL: Hook[[Any, tuple], Any] = Hook("ir.adt.CALL", "the call expression of a co
 
 
 class TypeData(Type, key="relay.TypeData"):
-    """The definition of a data type: its name, type parameters and constructors."""
+    """The definition of a data type: its name, type parameters and constructors.
+
+    Parameters
+    ----------
+    header : GlobalTypeVar
+        The name.
+    type_vars : list of TypeVar
+        The type parameters.
+    constructors : list of Constructor
+        The constructors.
+    """
 
     _compared = "header type_vars! constructors"
 

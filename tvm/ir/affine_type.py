@@ -13,7 +13,19 @@ class AffineType(Node):
 
 
 class TensorAffineType(AffineType, key="TensorAffineType"):
-    """real = (number - zero_point) * scale, per channel of ``axis`` where scale is a vector; axis -1 is per tensor."""
+    """real = (number - zero_point) * scale, per channel of ``axis`` where scale is a vector; axis -1 is per tensor.
+
+    Parameters
+    ----------
+    scale : Expr
+        The factor, a number or one for each channel.
+    zero_point : Expr
+        The integer that stands for zero.
+    dtype : str
+        The type of the stored integers.
+    axis : int, optional
+        The dimension of the channels.
+    """
 
     scale: Any
     zero_point: Any
@@ -29,6 +41,14 @@ class TensorAffineType(AffineType, key="TensorAffineType"):
 
 
 class TupleAffineType(AffineType, key="TupleAffineType"):
+    """The affine types of the fields of a tuple.
+
+    Parameters
+    ----------
+    types : list of TensorAffineType
+        The types.
+    """
+
     types: tuple
 
 

@@ -66,7 +66,15 @@ class Attrs(Node):
 
 
 class DictAttrs(Node, key="DictAttrs"):
-    """Attributes without a declared set of names."""
+    """Attributes without a declared set of names.
+
+    Parameters
+    ----------
+    entries : dict, optional
+        The attributes by name.
+    **named
+        Attributes given as arguments.
+    """
 
     entries: dict
 
@@ -130,7 +138,19 @@ def _literals(value: Any) -> Any:
 
 
 def make_node(type_key: str, **kwargs: Any) -> Node:
-    """A node from its type key and fields, as JSON has them. Numbers in a DictAttrs become literal nodes."""
+    """A node from its type key and fields, as JSON has them. Numbers in a DictAttrs become literal nodes.
+
+    Parameters
+    ----------
+    type_key : str
+        The key of the type, such as "tir.Add".
+    **kwargs
+        The fields by name.
+
+    Returns
+    -------
+    Node
+    """
     cls = NODE_TYPES.get(type_key)
     if cls is None:
         raise NodeFieldError(f"make_node: no node type '{type_key}'; {near_matches(type_key, NODE_TYPES)}")

@@ -13,7 +13,13 @@ class _ContainerMeta(type):
 
 
 class Array(metaclass=_ContainerMeta):
-    """A sequence in a node: ``Array(items)`` is a tuple."""
+    """A sequence in a node: ``Array(items)`` is a tuple.
+
+    Parameters
+    ----------
+    items : optional
+        The contents.
+    """
 
     _plain = (tuple, list)
 
@@ -22,7 +28,13 @@ class Array(metaclass=_ContainerMeta):
 
 
 class Map(metaclass=_ContainerMeta):
-    """A mapping in a node: ``Map(items)`` is a dictionary."""
+    """A mapping in a node: ``Map(items)`` is a dictionary.
+
+    Parameters
+    ----------
+    items : optional
+        The contents.
+    """
 
     _plain = (dict,)
 

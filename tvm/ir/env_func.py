@@ -20,7 +20,13 @@ def _find(name: str) -> Any:
 
 
 class EnvFunc(Node, key="EnvFunc"):
-    """A global function by name: saved as its name, looked up when it is needed."""
+    """A global function by name: saved as its name, looked up when it is needed.
+
+    Parameters
+    ----------
+    name : str
+        The name it is registered under.
+    """
 
     name: str
 

@@ -40,7 +40,17 @@ class PassInstrument:
 
 
 def pass_instrument(pi_cls=None):
-    """Decorate a class that has some of PassInstrument's methods; its instances are instruments."""
+    """Decorate a class that has some of PassInstrument's methods; its instances are instruments.
+
+    Parameters
+    ----------
+    pi_cls : type, optional
+        The class; without it, a decorator is returned.
+
+    Returns
+    -------
+    type or callable
+    """
 
     def make(cls):
         if not isinstance(cls, type):
@@ -121,7 +131,15 @@ def _percent(part: float, whole: float) -> str:
 
 
 class PassPrintingInstrument(PassInstrument):
-    """Prints the module before and after the passes named."""
+    """Prints the module before and after the passes named.
+
+    Parameters
+    ----------
+    print_before_pass_names : Sequence[str], optional
+        Passes before which the module is printed.
+    print_after_pass_names : Sequence[str], optional
+        Passes after which it is printed.
+    """
 
     def __init__(self, print_before_pass_names: Sequence[str] = (), print_after_pass_names: Sequence[str] = ()):
         self.print_before_pass_names = list(print_before_pass_names)
@@ -157,6 +175,15 @@ class DumpIR(PassInstrument):
 
     ``refresh`` empties the directory first; ``only_changes`` leaves out passes that gave back the module they got.
     Files of this process carry its number, so several processes may write to one directory.
+
+    Parameters
+    ----------
+    dump_dir : str or Path
+        The directory.
+    refresh : bool, optional
+        Whether the directory is emptied first.
+    only_changes : bool, optional
+        Whether passes that change nothing are left out.
     """
 
     def __init__(self, dump_dir: Any, refresh: bool = False, only_changes: bool = False):

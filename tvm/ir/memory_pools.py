@@ -8,7 +8,25 @@ from .node import Node
 
 
 class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
-    """Size and speed of a region; -1 means unknown, and a size of -1 means unlimited."""
+    """Size and speed of a region; -1 means unknown, and a size of -1 means unlimited.
+
+    Parameters
+    ----------
+    size_hint_bytes : int, optional
+        Its size.
+    clock_frequency_hz : int, optional
+        Its clock.
+    read_bandwidth_bytes_per_cycle : int, optional
+        Bytes that can be read in a cycle.
+    write_bandwidth_bytes_per_cycle : int, optional
+        Bytes that can be written in a cycle.
+    read_latency_cycles : int, optional
+        Cycles until a value that is read arrives.
+    write_latency_cycles : int, optional
+        Cycles until a value is written.
+    target_burst_bytes : dict of Target to int, optional
+        Bytes of a burst, for each target.
+    """
 
     size_hint_bytes: int = -1
     clock_frequency_hz: int = -1
@@ -20,7 +38,17 @@ class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
 
 
 class PoolInfo(Node):
-    """A region: its name, the targets that reach it, and its properties, which are read from it, too."""
+    """A region: its name, the targets that reach it, and its properties, which are read from it, too.
+
+    Parameters
+    ----------
+    pool_name : str
+        The name of the region.
+    targets : list of Target
+        The targets that reach it.
+    pool_info_properties : PoolInfoProperties, optional
+        Its size and speed.
+    """
 
     pool_name: str
     targets: tuple
@@ -34,7 +62,17 @@ class PoolInfo(Node):
 
 
 class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
-    """A region for intermediate values."""
+    """A region for intermediate values.
+
+    Parameters
+    ----------
+    pool_name : str
+        The name of the region.
+    targets : list of Target
+        The targets that reach it.
+    pool_info_properties : PoolInfoProperties, optional
+        Its size and speed.
+    """
 
     def __init__(self, pool_name, targets, pool_info_properties=None, span=None):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
@@ -49,7 +87,19 @@ class ConstantInfo(Node, key="ir.ConstantInfo"):
 
 
 class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
-    """A region for constants, with those it holds."""
+    """A region for constants, with those it holds.
+
+    Parameters
+    ----------
+    pool_name : str
+        The name of the region.
+    targets : list of Target
+        The targets that reach it.
+    constant_info_array : list, optional
+        The constants it holds.
+    pool_info_properties : PoolInfoProperties, optional
+        Its size and speed.
+    """
 
     constant_info_array: tuple = ()
 
@@ -59,6 +109,14 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
 
 
 class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
+    """The regions that a compiler may put intermediate values into.
+
+    Parameters
+    ----------
+    pools : list of PoolInfo
+        The regions, in the order in which they are filled.
+    """
+
     pools: tuple
 
 
@@ -75,6 +133,14 @@ class MemoryInfo(Node, key="MemoryInfo"):
 
 
 class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
+    """The regions that a compiler may put constants into.
+
+    Parameters
+    ----------
+    pools : list of PoolInfo
+        The regions, in the order in which they are filled.
+    """
+
     pools: tuple
 
 

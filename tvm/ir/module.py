@@ -50,7 +50,15 @@ class RelayExpr(BaseExpr):
 
 
 class GlobalVar(RelayExpr, key="GlobalVar"):
-    """The name of a function in a module."""
+    """The name of a function in a module.
+
+    Parameters
+    ----------
+    name_hint : str
+        The name.
+    type_annot : Type, optional
+        The type of the function.
+    """
 
     name_hint: str
     type_annot: Any = None
@@ -81,7 +89,17 @@ class BaseFunc(RelayExpr):
 
 
 class IRModule(Node, key="IRModule"):
-    """Functions by name. The one mutable node: passes build a new module, users may add to one."""
+    """Functions by name. The one mutable node: passes build a new module, users may add to one.
+
+    Parameters
+    ----------
+    functions : dict of GlobalVar or str to BaseFunc, optional
+        The functions.
+    type_definitions : dict of GlobalTypeVar to TypeData, optional
+        The algebraic data types.
+    attrs : DictAttrs or dict, optional
+        Attributes of the module.
+    """
 
     _compared = "functions attrs type_definitions"
 

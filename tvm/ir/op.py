@@ -23,7 +23,19 @@ class Argument(NamedTuple):
 
 
 class Op(Node, key="Op"):
-    """An operator. ``attrs`` holds what the layers say about it: effect, type rule, fusion pattern, lowering rules."""
+    """An operator. ``attrs`` holds what the layers say about it: effect, type rule, fusion pattern, lowering rules.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    description : str, optional
+        A sentence about it.
+    num_inputs : int, optional
+        How many inputs it takes; -1 for any number.
+    attrs : dict, optional
+        What is known of it.
+    """
 
     name: str
     description: str = ""
@@ -114,7 +126,23 @@ _LEVELS: dict[tuple[str, str], int] = {}
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10):
-    """Set an attribute of an operator, making the operator if it is new. Without a value: a decorator."""
+    """Set an attribute of an operator, making the operator if it is new. Without a value: a decorator.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    attr_key : str
+        The attribute.
+    value : optional
+        Its value.
+    level : int, optional
+        A value set before at a higher level stays.
+
+    Returns
+    -------
+    callable
+    """
 
     def set_value(v):
         op = OPS.get(op_name) or register_op(op_name)
@@ -127,5 +155,21 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 
 
 def register_intrin_lowering(op_name: str, target: str, *, f=None, level: int = 10):
-    """How a back end turns a call of ``op_name`` into simpler expressions: ``f(call) -> expression``."""
+    """How a back end turns a call of ``op_name`` into simpler expressions: ``f(call) -> expression``.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    target : str
+        The kind of target, or "default".
+    f : callable, optional
+        The rule; without it, a decorator is returned.
+    level : int, optional
+        A value set before at a higher level stays.
+
+    Returns
+    -------
+    callable
+    """
     return register_op_attr(op_name, target + ".FLowerIntrinsic", f, level)

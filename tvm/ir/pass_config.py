@@ -50,7 +50,21 @@ def register_pass_config(
     doc: str = "",
     check: Callable[[Any], str | None] | None = None,
 ) -> None:
-    """Declare an option. ``check(value)`` may return a complaint. Declaring a key twice alike is allowed."""
+    """Declare an option. ``check(value)`` may return a complaint. Declaring a key twice alike is allowed.
+
+    Parameters
+    ----------
+    key : str
+        The name of the option, such as "tir.disable_vectorize".
+    kind : type, optional
+        The type of its value.
+    default : optional
+        The value where none is given.
+    doc : str, optional
+        A sentence about it.
+    check : callable, optional
+        Gives a complaint about a value, or None.
+    """
     entry = ConfigEntry(key, kind, default, doc, check)
     old = CONFIGS.get(key)
     if old is not None and (old.kind, old.default) != (kind, default):

@@ -205,7 +205,17 @@ _SCOPE = {"bool_like": bool_like, "with_lanes": with_lanes, "canonical": canonic
 
 
 class Var(PrimExpr, key="tir.Var"):
-    """A variable; two are the same only if they are the same object."""
+    """A variable; two are the same only if they are the same object.
+
+    Parameters
+    ----------
+    name : str, optional
+        Its name in printed programs.
+    dtype : str, optional
+        Its type; "handle" for a pointer.
+    type_annotation : Type, optional
+        A type that says more than ``dtype``: what a pointer points to.
+    """
 
     _variable = True
 
@@ -234,7 +244,17 @@ class Var(PrimExpr, key="tir.Var"):
 
 
 class SizeVar(Var, key="tir.SizeVar"):
-    """A variable known to be at least zero: the size of a tensor."""
+    """A variable known to be at least zero: the size of a tensor.
+
+    Parameters
+    ----------
+    name : str, optional
+        Its name in printed programs.
+    dtype : str, optional
+        Its type, an integer.
+    type_annotation : Type, optional
+        A type that says more than ``dtype``.
+    """
 
     def __init__(self, name="size", dtype="int32", type_annotation=None, span=None):
         Var.__init__(self, name, dtype, type_annotation, span)
@@ -245,6 +265,16 @@ class ConstExpr(PrimExpr):
 
 
 class IntImm(ConstExpr, key="IntImm"):
+    """A literal integer or bool.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    value : int
+        The number, which ``dtype`` can hold.
+    """
+
     dtype: str
     value: int
 
@@ -295,6 +325,16 @@ class IntImm(ConstExpr, key="IntImm"):
 
 
 class FloatImm(ConstExpr, key="FloatImm"):
+    """A literal float.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    value : float
+        The number.
+    """
+
     dtype: str
     value: float
 
@@ -310,6 +350,16 @@ class FloatImm(ConstExpr, key="FloatImm"):
 
 
 class StringImm(ConstExpr, key="tir.StringImm"):
+    """A literal text.
+
+    Parameters
+    ----------
+    value : str
+        The text.
+    dtype : str, optional
+        Its type.
+    """
+
     value: str
     dtype: str = "handle"
 
@@ -359,105 +409,299 @@ _COMPARE: dict[str, Any] = {"derived": {"dtype": "bool_like(a.dtype)"}, "check":
 
 
 class Add(BinaryOpExpr, key="tir.Add", **_ARITH):
+    """``a + b``; both have one type, and integers wrap around.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Sub(BinaryOpExpr, key="tir.Sub", **_ARITH):
+    """``a - b``; both have one type, and integers wrap around.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Mul(BinaryOpExpr, key="tir.Mul", **_ARITH):
+    """``a * b``; both have one type, and integers wrap around.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Div(BinaryOpExpr, key="tir.Div", **_ARITH):
-    """Division; truncates on integers."""
+    """Division; truncates on integers.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Mod(BinaryOpExpr, key="tir.Mod", **_ARITH):
-    """Remainder of the truncating division."""
+    """Remainder of the truncating division.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
 
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorDiv(BinaryOpExpr, key="tir.FloorDiv", **_ARITH):
+    """The quotient of integers rounded down.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorMod(BinaryOpExpr, key="tir.FloorMod", **_ARITH):
+    """What FloorDiv leaves; it has the sign of the divisor.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Min(BinaryOpExpr, key="tir.Min", **_ARITH):
+    """The smaller of two values.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Max(BinaryOpExpr, key="tir.Max", **_ARITH):
+    """The larger of two values.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class EQ(CmpExpr, key="tir.EQ", **_COMPARE):
+    """Whether two values are equal; a bool of as many lanes.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class NE(CmpExpr, key="tir.NE", **_COMPARE):
+    """Whether two values differ; a bool of as many lanes.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class LT(CmpExpr, key="tir.LT", **_COMPARE):
+    """Whether ``a`` is below ``b``.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class LE(CmpExpr, key="tir.LE", **_COMPARE):
+    """Whether ``a`` is at most ``b``.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class GT(CmpExpr, key="tir.GT", **_COMPARE):
+    """Whether ``a`` is above ``b``.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class GE(CmpExpr, key="tir.GE", **_COMPARE):
+    """Whether ``a`` is at least ``b``.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class And(LogicalExpr, key="tir.And", **_ARITH):
+    """Whether both conditions hold; ``b`` is evaluated only where ``a`` does.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Or(LogicalExpr, key="tir.Or", **_ARITH):
+    """Whether one of two conditions holds; ``b`` is evaluated only where ``a`` does not.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+    """
+
     a: PrimExpr
     b: PrimExpr
 
 
 class Not(PrimExprWithOp, key="tir.Not", derived={"dtype": "a.dtype"}):
+    """Whether a condition does not hold.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The condition.
+    """
+
     a: PrimExpr
 
 
 class Cast(PrimExprWithOp, key="tir.Cast"):
+    """A value converted to another type.
+
+    Parameters
+    ----------
+    dtype : str
+        The type to convert to.
+    value : PrimExpr
+        The value.
+    """
+
     dtype: str
     value: PrimExpr
 
 
 class Select(PrimExprWithOp, key="tir.Select", derived={"dtype": "true_value.dtype"}):
-    """Both sides may be evaluated; ``if_then_else`` is the call that evaluates one."""
+    """Both sides may be evaluated; ``if_then_else`` is the call that evaluates one.
+
+    Parameters
+    ----------
+    condition : PrimExpr
+        The condition, a bool.
+    true_value : PrimExpr
+        The value where the condition holds.
+    false_value : PrimExpr
+        The value elsewhere.
+    """
 
     condition: PrimExpr
     true_value: PrimExpr
@@ -465,7 +709,17 @@ class Select(PrimExprWithOp, key="tir.Select", derived={"dtype": "true_value.dty
 
 
 class Ramp(PrimExprWithOp, key="tir.Ramp", derived={"dtype": "with_lanes(base.dtype, lanes)"}, scope=_SCOPE):
-    """The vector base, base + stride, ..., of ``lanes`` elements."""
+    """The vector base, base + stride, ..., of ``lanes`` elements.
+
+    Parameters
+    ----------
+    base : PrimExpr
+        The first element.
+    stride : PrimExpr
+        The step from one to the next.
+    lanes : int
+        The number of elements.
+    """
 
     base: PrimExpr
     stride: PrimExpr
@@ -473,6 +727,16 @@ class Ramp(PrimExprWithOp, key="tir.Ramp", derived={"dtype": "with_lanes(base.dt
 
 
 class Broadcast(PrimExprWithOp, key="tir.Broadcast", derived={"dtype": "with_lanes(value.dtype, lanes)"}, scope=_SCOPE):
+    """A vector with one value in all its lanes.
+
+    Parameters
+    ----------
+    value : PrimExpr
+        The value.
+    lanes : int
+        The number of lanes.
+    """
+
     value: PrimExpr
     lanes: int
 
@@ -483,14 +747,32 @@ class Shuffle(
     derived={"dtype": "with_lanes(vectors[0].dtype, len(indices))"},
     scope=_SCOPE,
 ):
-    """Elements ``indices`` of the concatenation of ``vectors``."""
+    """Elements ``indices`` of the concatenation of ``vectors``.
+
+    Parameters
+    ----------
+    vectors : tuple of PrimExpr
+        The vectors.
+    indices : tuple[PrimExpr, ...]
+        Which elements, counted through all vectors.
+    """
 
     vectors: tuple[PrimExpr, ...]
     indices: tuple[PrimExpr, ...]
 
 
 class Call(PrimExprWithOp, key="tir.Call"):
-    """A call of an intrinsic (``op`` is an ``ir.Op``, or its name) or of another function (a GlobalVar)."""
+    """A call of an intrinsic (``op`` is an ``ir.Op``, or its name) or of another function (a GlobalVar).
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    op : Op, GlobalVar or str
+        What is called.
+    args : tuple
+        The arguments.
+    """
 
     dtype: str
     op: Any
@@ -507,6 +789,18 @@ class Call(PrimExprWithOp, key="tir.Call"):
 
 
 class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
+    """An expression in which a variable stands for a value.
+
+    Parameters
+    ----------
+    var : Var
+        The variable.
+    value : PrimExpr
+        The value.
+    body : PrimExpr
+        The expression.
+    """
+
     _compared = "var! value body"
     var: Var
     value: PrimExpr
@@ -514,7 +808,13 @@ class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
 
 
 class Any_(PrimExprWithOp, key="tir.Any", derived={"dtype": "'int32'"}):
-    """An unknown dimension of a shape."""
+    """An unknown dimension of a shape.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name in printed programs.
+    """
 
     _compared = ""
 
@@ -522,7 +822,19 @@ class Any_(PrimExprWithOp, key="tir.Any", derived={"dtype": "'int32'"}):
 
 
 class Range(Node, key="Range"):
-    """The integers [min, min + extent)."""
+    """The integers [min, min + extent).
+
+    Parameters
+    ----------
+    begin : PrimExpr, optional
+        The first integer; alone, the end of a range from zero.
+    end : PrimExpr, optional
+        The integer after the last.
+    min : PrimExpr, optional
+        The first integer, given together with ``extent``.
+    extent : PrimExpr, optional
+        How many integers there are.
+    """
 
     _followed = True
 
@@ -550,7 +862,19 @@ class Range(Node, key="Range"):
 
 
 class IterVar(ExprOp, Node, key="tir.IterVar"):
-    """An iteration axis: its variable, its domain, and what kind of axis it is."""
+    """An iteration axis: its variable, its domain, and what kind of axis it is.
+
+    Parameters
+    ----------
+    dom : Range
+        Where it runs.
+    var : Var
+        The variable.
+    iter_type : int
+        Data parallel, reduction, thread, and so on.
+    thread_tag : str, optional
+        The hardware thread that carries it.
+    """
 
     _followed = True
     _compared = "dom var! iter_type thread_tag"
@@ -587,7 +911,19 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
 
 
 class CommReducer(Node, key="tir.CommReducer"):
-    """A commutative, associative combination: result[i] = f(lhs, rhs), with its identity."""
+    """A commutative, associative combination: result[i] = f(lhs, rhs), with its identity.
+
+    Parameters
+    ----------
+    lhs : tuple of Var
+        What has been combined so far.
+    rhs : tuple of Var
+        What is added.
+    result : tuple of PrimExpr
+        The combination, an expression for each value.
+    identity_element : tuple of PrimExpr
+        What changes nothing when combined.
+    """
 
     _compared = "lhs! rhs! result identity_element"
 
@@ -605,7 +941,23 @@ class CommReducer(Node, key="tir.CommReducer"):
 
 
 class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_index].dtype"}):
-    """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one."""
+    """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one.
+
+    Parameters
+    ----------
+    combiner : CommReducer
+        How two values are combined.
+    source : tuple of PrimExpr
+        What is reduced.
+    axis : tuple[IterVar, ...]
+        The axes that are reduced over.
+    condition : PrimExpr
+        Points where it is false are left out.
+    value_index : int, optional
+        Which value of the combiner this is.
+    init : tuple of PrimExpr, optional
+        What the reduction begins with, in place of the identity.
+    """
 
     _compared = "axis! combiner source init condition value_index"
 
@@ -618,14 +970,30 @@ class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_i
 
 
 class BufferLoad(PrimExprWithOp, key="tir.BufferLoad", derived={"dtype": "_load_dtype(buffer, indices)"}, scope={}):
-    """An element (or, with a vector index, several) of a buffer."""
+    """An element (or, with a vector index, several) of a buffer.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
 
     buffer: Any
     indices: tuple[PrimExpr, ...]
 
 
 class ProducerLoad(PrimExprWithOp, key="tir.ProducerLoad", derived={"dtype": "producer.dtype"}):
-    """An element of a tensor that has no buffer yet."""
+    """An element of a tensor that has no buffer yet.
+
+    Parameters
+    ----------
+    producer : Tensor
+        The tensor.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
 
     producer: Any
     indices: tuple[PrimExpr, ...]
@@ -648,7 +1016,19 @@ _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
 def const(value, dtype: str | None = None, span=None) -> PrimExpr:
-    """A literal; the default types are bool, int32 and float32 (int64 where int32 is too small)."""
+    """A literal; the default types are bool, int32 and float32 (int64 where int32 is too small).
+
+    Parameters
+    ----------
+    value : int, float or bool
+        The number.
+    dtype : str, optional
+        Its type.
+
+    Returns
+    -------
+    PrimExpr
+    """
     if isinstance(value, ConstExpr) and dtype is None:
         return value
     if isinstance(value, (IntImm, FloatImm)):

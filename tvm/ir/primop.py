@@ -9,6 +9,7 @@ import math
 import struct
 from typing import Any
 
+from ..docstring import docstring
 from ..dtype import canonical, info, int_range, make, with_lanes
 from ..error import DivideByZeroError, ExprTypeError, ExprValueError
 from ..hooks import Hook
@@ -187,6 +188,19 @@ def _is(e: PrimExpr, value) -> bool:
 
 
 def add(a, b, span=None):
+    """``a + b``, with literals folded; tensors are added element by element.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("add", a, b)
     if b is None:
         return a
@@ -201,6 +215,19 @@ def add(a, b, span=None):
 
 
 def subtract(a, b, span=None):
+    """``a - b``, with literals folded; tensors are subtracted element by element.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("subtract", a, b)
     if b is None:
         return a
@@ -213,6 +240,19 @@ def subtract(a, b, span=None):
 
 
 def multiply(a, b, span=None):
+    """``a * b``, with literals folded; tensors are multiplied element by element.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("multiply", a, b)
     if b is None:
         return a
@@ -235,7 +275,19 @@ def _no_zero(b: PrimExpr, name: str) -> None:
 
 
 def div(a, b, span=None):
-    """Division as in C: truncates on integers."""
+    """Division as in C: truncates on integers.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("divide", a, b)
     if b is None:
         return a
@@ -283,6 +335,19 @@ def truncmod(a, b, span=None):
 
 
 def floordiv(a, b, span=None):
+    """The quotient of integers rounded down, with literals folded.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("floor_divide", a, b)
     if b is None:
         return a
@@ -300,6 +365,19 @@ def floordiv(a, b, span=None):
 
 
 def floormod(a, b, span=None):
+    """What floordiv leaves; it has the sign of the divisor.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _operands("floor_mod", a, b)
     if b is None:
         return a
@@ -437,7 +515,10 @@ def _bit_operands(name: str, a, b):
     return a, b
 
 
-def _bitwise(name: str, intrinsic: str, ints):
+_TWO_INTEGERS = [("a", "PrimExpr", "The left operand."), ("b", "PrimExpr", "The right operand.")]
+
+
+def _bitwise(name: str, intrinsic: str, ints, what: str):
     def bitwise(a, b, span=None):
         a, b = _bit_operands(name, a, b)
         if b is None:
@@ -448,15 +529,16 @@ def _bitwise(name: str, intrinsic: str, ints):
         return Call(a.dtype, Op.get(intrinsic), (a, b))
 
     bitwise.__name__ = name
+    bitwise.__doc__ = docstring(what, _TWO_INTEGERS, "PrimExpr")
     return bitwise
 
 
-bitwise_and = _bitwise("bitwise_and", "tir.bitwise_and", int.__and__)
-bitwise_or = _bitwise("bitwise_or", "tir.bitwise_or", int.__or__)
-bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__)
+bitwise_and = _bitwise("bitwise_and", "tir.bitwise_and", int.__and__, "The bits set in both integers.")
+bitwise_or = _bitwise("bitwise_or", "tir.bitwise_or", int.__or__, "The bits set in one of two integers.")
+bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__, "The bits set in exactly one of two integers.")
 
 
-def _shift(name: str, intrinsic: str, ints):
+def _shift(name: str, intrinsic: str, ints, what: str):
     def shift(a, b, span=None):
         a, b = _bit_operands(name, a, b)
         if b is None:
@@ -473,14 +555,28 @@ def _shift(name: str, intrinsic: str, ints):
         return Call(a.dtype, Op.get(intrinsic), (a, b))
 
     shift.__name__ = name
+    shift.__doc__ = docstring(what, _TWO_INTEGERS, "PrimExpr")
     return shift
 
 
-left_shift = _shift("left_shift", "tir.shift_left", int.__lshift__)
-right_shift = _shift("right_shift", "tir.shift_right", int.__rshift__)
+left_shift = _shift("left_shift", "tir.shift_left", int.__lshift__, "``a`` shifted to the left by ``b`` bits.")
+right_shift = _shift(
+    "right_shift", "tir.shift_right", int.__rshift__, "``a`` shifted to the right by ``b`` bits; a sign stays."
+)
 
 
 def bitwise_not(a, span=None):
+    """The bits not set in an integer.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a = convert(a)
     _want_integer("bitwise_not", a)
     if isinstance(a, IntImm):

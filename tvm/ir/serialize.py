@@ -164,7 +164,17 @@ def _type_key(node: Node) -> str:
 
 
 def save_json(node: Any) -> str:
-    """The JSON text of a node, or of a list or dictionary of nodes."""
+    """The JSON text of a node, or of a list or dictionary of nodes.
+
+    Parameters
+    ----------
+    node
+        The node.
+
+    Returns
+    -------
+    str
+    """
     writer = _Writer()
     writer.add(node)
     whole = {"format": FORMAT, "root": writer.value(node, "the root"), "nodes": writer.nodes, "arrays": writer.arrays}
@@ -319,7 +329,13 @@ class _Reader:
 
 
 def load_json(json_str: str) -> Any:
-    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``."""
+    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``.
+
+    Parameters
+    ----------
+    json_str : str
+        The text.
+    """
     try:
         whole = json.loads(json_str)
     except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -8,7 +8,13 @@ from .node import Node
 
 
 class SourceName(Node, key="SourceName"):
-    """The name of a source: a file, a model, a layer. One object per name."""
+    """The name of a source: a file, a model, a layer. One object per name.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    """
 
     name: str
 
@@ -39,7 +45,21 @@ class _Place(Node):
 
 
 class Span(_Place, key="Span"):
-    """Lines and columns of a source; both ends belong to it, and counting starts at one."""
+    """Lines and columns of a source; both ends belong to it, and counting starts at one.
+
+    Parameters
+    ----------
+    source_name : SourceName
+        The source.
+    line : int, optional
+        The first line.
+    end_line : int, optional
+        The last line.
+    column : int, optional
+        The first column.
+    end_column : int, optional
+        The last column.
+    """
 
     source_name: SourceName | None
     line: int
@@ -72,7 +92,13 @@ class Span(_Place, key="Span"):
 
 
 class SequentialSpan(_Place, key="SequentialSpan"):
-    """Several places at once: a node that came from many. Nested ones are flattened."""
+    """Several places at once: a node that came from many. Nested ones are flattened.
+
+    Parameters
+    ----------
+    spans : list of Span
+        The places.
+    """
 
     spans: tuple
 

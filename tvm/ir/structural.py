@@ -397,7 +397,21 @@ def _prepare(value: Any) -> Any:
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two nodes (or lists, dictionaries, values) are equal up to names of variables."""
+    """Whether two nodes (or lists, dictionaries, values) are equal up to names of variables.
+
+    Parameters
+    ----------
+    lhs
+        One side.
+    rhs
+        The other side.
+    map_free_vars : bool, optional
+        Whether free variables may stand for each other.
+
+    Returns
+    -------
+    bool
+    """
     return _Comparison().run(_prepare(lhs), _prepare(rhs), map_free_vars) is None
 
 
@@ -409,13 +423,37 @@ def find_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch |
 def get_first_structural_mismatch(
     lhs: Any, rhs: Any, map_free_vars: bool = False
 ) -> tuple[ObjectPath, ObjectPath] | None:
-    """The paths, on both sides, of the first difference; None when the sides are equal."""
+    """The paths, on both sides, of the first difference; None when the sides are equal.
+
+    Parameters
+    ----------
+    lhs
+        One side.
+    rhs
+        The other side.
+    map_free_vars : bool, optional
+        Whether free variables may stand for each other.
+
+    Returns
+    -------
+    tuple[ObjectPath, ObjectPath]
+    """
     got = find_mismatch(lhs, rhs, map_free_vars)
     return None if got is None else (got.lhs_path, got.rhs_path)
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
-    """Raise ValueError, showing the first difference, unless the two sides are structurally equal."""
+    """Raise ValueError, showing the first difference, unless the two sides are structurally equal.
+
+    Parameters
+    ----------
+    lhs
+        One side.
+    rhs
+        The other side.
+    map_free_vars : bool, optional
+        Whether free variables may stand for each other.
+    """
     got = find_mismatch(lhs, rhs, map_free_vars)
     if got is not None:
         left, right = str(got.lhs_path), str(got.rhs_path)
@@ -525,7 +563,19 @@ def _digest(node: Any, map_free_vars: bool) -> Any:
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A 64-bit number that structurally equal nodes share; the same in every process."""
+    """A 64-bit number that structurally equal nodes share; the same in every process.
+
+    Parameters
+    ----------
+    node
+        The node.
+    map_free_vars : bool, optional
+        Whether free variables may stand for each other.
+
+    Returns
+    -------
+    int
+    """
     return int.from_bytes(_digest(node, map_free_vars).digest()[:8], "big")
 
 

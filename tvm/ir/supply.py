@@ -8,7 +8,13 @@ from .module import GlobalVar, IRModule
 
 
 class NameSupply:
-    """Gives names, each once: a name in use gets a number."""
+    """Gives names, each once: a name in use gets a number.
+
+    Parameters
+    ----------
+    prefix : str, optional
+        What every name begins with.
+    """
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix
@@ -40,7 +46,13 @@ class NameSupply:
 
 
 class GlobalVarSupply:
-    """Gives GlobalVars with names that are free in some modules."""
+    """Gives GlobalVars with names that are free in some modules.
+
+    Parameters
+    ----------
+    value : NameSupply | IRModule | Iterable[IRModule], optional
+        What names are taken already: a supply of names, a module or several.
+    """
 
     def __init__(self, value: NameSupply | IRModule | Iterable[IRModule] | None = None):
         self._vars: dict[str, GlobalVar] = {}

@@ -28,7 +28,15 @@ def _comparable(size: PrimExpr) -> object:
 
 
 class TensorType(Type, key="relay.TensorType"):
-    """A shape (expressions; ``Any`` where unknown) and an element type."""
+    """A shape (expressions; ``Any`` where unknown) and an element type.
+
+    Parameters
+    ----------
+    shape : tuple of int or PrimExpr
+        The size of each dimension.
+    dtype : str, optional
+        The element type.
+    """
 
     shape: tuple[PrimExpr, ...]
     dtype: str = "float32"

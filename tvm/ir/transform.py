@@ -30,7 +30,17 @@ DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
 
 
 class PassInfo:
-    """What is known of a pass before it runs: its name, the level it belongs to, the passes it needs before it."""
+    """What is known of a pass before it runs: its name, the level it belongs to, the passes it needs before it.
+
+    Parameters
+    ----------
+    opt_level : int
+        From which level of optimization the pass runs.
+    name : str
+        The name.
+    required : Iterable[str], optional
+        Passes that must have run before.
+    """
 
     __slots__ = ("name", "opt_level", "required")
 
@@ -67,6 +77,19 @@ class PassContext:
     """How passes run: level, passes asked for or left out, instruments, options. Use with ``with``.
 
     An inner context replaces the outer one whole; nothing is inherited.
+
+    Parameters
+    ----------
+    opt_level : int, optional
+        The level of optimization.
+    required_pass : Iterable[str], optional
+        Passes that run at any level.
+    disabled_pass : Iterable[str], optional
+        Passes that do not run.
+    instruments : Sequence[Any], optional
+        What watches the passes.
+    config : Mapping[str, Any], optional
+        Options of passes by name.
     """
 
     def __init__(
@@ -209,7 +232,21 @@ def _instruments(ctx: PassContext) -> list[Any] | None:
 
 
 def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run one pass under the instruments of ``ctx``. Its level is not consulted: the caller asked for it."""
+    """Run one pass under the instruments of ``ctx``. Its level is not consulted: the caller asked for it.
+
+    Parameters
+    ----------
+    pass_ : Pass
+        The pass.
+    mod : IRModule
+        The module.
+    ctx : PassContext
+        The context it runs in.
+
+    Returns
+    -------
+    IRModule
+    """
     if not isinstance(mod, IRModule):
         raise TypeError(
             f"pass {pass_.info.name} works on an IRModule, got {type(mod).__name__}; "
@@ -258,7 +295,21 @@ def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments:
 
 
 def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None = None) -> IRModule:
-    """Run passes in order, leaving out those the context disables and running first what a pass requires."""
+    """Run passes in order, leaving out those the context disables and running first what a pass requires.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+    passes : Iterable[Pass]
+        The passes in order.
+    ctx : PassContext, optional
+        The context; without it, the current one.
+
+    Returns
+    -------
+    IRModule
+    """
     if ctx is None:
         ctx = PassContext.current()
     for pass_ in passes:
@@ -272,7 +323,17 @@ def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None 
 
 
 def find_pass(name: str) -> Pass:
-    """The pass registered under ``name`` (or under ``layer.name``), made without arguments."""
+    """The pass registered under ``name`` (or under ``layer.name``), made without arguments.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+
+    Returns
+    -------
+    Pass
+    """
     make = PASSES.get(name)
     if make is None:
         ends = [full for full in PASSES if full.rsplit(".", 1)[-1] == name]
@@ -284,7 +345,15 @@ def find_pass(name: str) -> Pass:
 
 
 class ModulePass(Pass):
-    """A pass made of a function ``(mod, ctx) -> mod``."""
+    """A pass made of a function ``(mod, ctx) -> mod``.
+
+    Parameters
+    ----------
+    function : callable
+        Gives the new module for a module and the context.
+    info : PassInfo
+        Name, level and requirements of the pass.
+    """
 
     def __init__(self, function: Callable[[IRModule, PassContext], IRModule], info: PassInfo):
         self.function = function
@@ -299,6 +368,13 @@ class FunctionPass(Pass):
 
     ``function_type`` says which: a subclass per IR sets it. The function ``(func, mod, ctx) -> func`` returns None to
     drop a function.
+
+    Parameters
+    ----------
+    function : callable
+        Gives the new function.
+    info : PassInfo
+        Name, level and requirements of the pass.
     """
 
     function_type: type = object
@@ -329,7 +405,19 @@ class FunctionPass(Pass):
 
 
 class Sequential(Pass):
-    """Passes one after the other."""
+    """Passes one after the other.
+
+    Parameters
+    ----------
+    passes : Sequence[Pass], optional
+        The passes.
+    opt_level : int, optional
+        From which level of optimization the pass runs.
+    name : str, optional
+        The name.
+    required : Iterable[str], optional
+        Passes that must have run before.
+    """
 
     def __init__(
         self,
@@ -394,6 +482,23 @@ def module_pass(pass_func=None, opt_level=None, name=None, required=None, tracea
     """Make a pass of a function ``(mod, ctx) -> mod`` or of a class with ``transform_module(self, mod, ctx)``.
 
     A decorated class stays a class: its instances are the passes. ``traceable`` is accepted and has no effect.
+
+    Parameters
+    ----------
+    pass_func : callable or type, optional
+        The function or class; without it, a decorator is returned.
+    opt_level : int, optional
+        From which level of optimization the pass runs.
+    name : str, optional
+        The name of the pass.
+    required : list of str, optional
+        Passes that must have run before.
+    traceable : bool, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    ModulePass or callable
     """
     return _pass_decorator(ModulePass, "transform_module", "module_pass", pass_func, opt_level, name, required)
 
@@ -402,6 +507,17 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
     """The decorator that makes passes of ``pass_class`` (a FunctionPass) from ``(func, mod, ctx) -> func``.
 
     ``prim_func_pass = function_pass_factory(PrimFuncPass, "prim_func_pass")``
+
+    Parameters
+    ----------
+    pass_class : type
+        The class of the passes.
+    what : str, optional
+        How the decorator is called in errors.
+
+    Returns
+    -------
+    callable
     """
 
     def function_pass(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
@@ -410,13 +526,32 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
     function_pass.__name__ = function_pass.__qualname__ = what
     function_pass.__doc__ = (
         f"Make a {pass_class.__name__} of a function ``(func, mod, ctx) -> func`` or of a class with "
-        "``transform_function(self, func, mod, ctx)``; a decorated class stays a class."
+        "``transform_function(self, func, mod, ctx)``; a decorated class stays a class.\n\n"
+        "Parameters\n----------\n"
+        "pass_func : callable or type, optional\n    The function or class; without it, a decorator is returned.\n"
+        "opt_level : int\n    From which level of optimization the pass runs.\n"
+        "name : str, optional\n    The name of the pass; without it, that of the function.\n"
+        "required : list of str, optional\n    Passes that must have run before.\n"
+        "traceable : bool, optional\n    Taken for programs that pass it; nothing is traced.\n\n"
+        f"Returns\n-------\n{pass_class.__name__} or callable\n"
     )
     return function_pass
 
 
 def PrintIR(header: str = "", show_meta_data: bool = False) -> ModulePass:
-    """A pass that writes the module to standard error and leaves it as it is."""
+    """A pass that writes the module to standard error and leaves it as it is.
+
+    Parameters
+    ----------
+    header : str, optional
+        A line before the module.
+    show_meta_data : bool, optional
+        Whether constants are printed too.
+
+    Returns
+    -------
+    ModulePass
+    """
 
     def print_module(mod: IRModule, ctx: PassContext) -> IRModule:
         text = mod.astext(show_meta_data=show_meta_data)
@@ -429,7 +564,21 @@ def PrintIR(header: str = "", show_meta_data: bool = False) -> ModulePass:
 def ApplyPassToFunction(
     transform: Pass, func_name_regex: str, error_if_no_function_matches_regex: bool = False
 ) -> ModulePass:
-    """A pass that runs ``transform`` on the functions whose whole name matches; the others are put back untouched."""
+    """A pass that runs ``transform`` on the functions whose whole name matches; the others are put back untouched.
+
+    Parameters
+    ----------
+    transform : Pass
+        The pass.
+    func_name_regex : str
+        A regular expression for whole names.
+    error_if_no_function_matches_regex : bool, optional
+        Whether it is an error when no name matches.
+
+    Returns
+    -------
+    ModulePass
+    """
     pattern = re.compile(func_name_regex)
 
     def apply(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -39,23 +39,59 @@ class Type(Node):
 
 
 class PrimType(Type, key="PrimType"):
-    """A scalar or vector: its dtype text."""
+    """A scalar or vector: its dtype text.
+
+    Parameters
+    ----------
+    dtype : str
+        The type, such as "float32".
+    """
 
     dtype: str
 
 
 class PointerType(Type, key="PointerType"):
-    """A pointer to elements of a type, in a storage scope."""
+    """A pointer to elements of a type, in a storage scope.
+
+    Parameters
+    ----------
+    element_type : Type
+        What it points to.
+    storage_scope : str, optional
+        The memory it points into.
+    """
 
     element_type: Type
     storage_scope: str = ""
 
 
 class TupleType(Type, key="relay.TupleType"):
+    """The type of a tuple.
+
+    Parameters
+    ----------
+    fields : list of Type
+        The types of the fields.
+    """
+
     fields: tuple
 
 
 class FuncType(Type, key="relay.FuncType"):
+    """The type of a function.
+
+    Parameters
+    ----------
+    arg_types : list of Type
+        The types of its parameters.
+    ret_type : Type
+        The type of its result.
+    type_params : list of TypeVar, optional
+        What may stand for any type.
+    type_constraints : list of TypeConstraint, optional
+        What must hold of the types.
+    """
+
     arg_types: tuple
     ret_type: Type
     type_params: tuple = ()
@@ -79,7 +115,15 @@ class _NamedType(Type):
 
 
 class TypeVar(_NamedType, key="relay.TypeVar"):
-    """A variable that stands for a type, in a polymorphic function."""
+    """A variable that stands for a type, in a polymorphic function.
+
+    Parameters
+    ----------
+    name_hint : str
+        Its name in printed programs.
+    kind : TypeKind, optional
+        What kind of type it stands for.
+    """
 
     _variable = True
 
@@ -96,7 +140,15 @@ class TypeVar(_NamedType, key="relay.TypeVar"):
 
 
 class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
-    """The name of a data type defined in a module."""
+    """The name of a data type defined in a module.
+
+    Parameters
+    ----------
+    name_hint : str
+        The name.
+    kind : TypeKind, optional
+        The kind.
+    """
 
     name_hint: str
     kind: TypeKind = TypeKind.AdtHandle
@@ -111,7 +163,13 @@ class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
 
 
 class IncompleteType(_NamedType, key="relay.IncompleteType"):
-    """A type that inference has not found yet."""
+    """A type that inference has not found yet.
+
+    Parameters
+    ----------
+    kind : TypeKind, optional
+        What kind of type is to be found.
+    """
 
     kind: TypeKind = TypeKind.Type
 
@@ -121,7 +179,13 @@ class IncompleteType(_NamedType, key="relay.IncompleteType"):
 
 
 class RelayRefType(Type, key="relay.RefType"):
-    """A reference to a value."""
+    """A reference to a value.
+
+    Parameters
+    ----------
+    value : Type
+        The type of the value.
+    """
 
     value: Type
 
@@ -131,14 +195,34 @@ class TypeConstraint(Type):
 
 
 class TypeCall(Type, key="relay.TypeCall"):
-    """A type function applied to types."""
+    """A type function applied to types.
+
+    Parameters
+    ----------
+    func : Type
+        The type function.
+    args : list of Type
+        What it is applied to.
+    """
 
     func: Any
     args: tuple
 
 
 class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
-    """``func`` relates the types ``args``, of which the first ``num_inputs`` are inputs."""
+    """``func`` relates the types ``args``, of which the first ``num_inputs`` are inputs.
+
+    Parameters
+    ----------
+    func : EnvFunc
+        The relation.
+    args : list of Type
+        The types.
+    num_inputs : int
+        How many of them are inputs.
+    attrs : Attrs, optional
+        Attributes of the operator.
+    """
 
     func: Any
     args: tuple

@@ -74,7 +74,15 @@ def _no(*args: Any, **kwargs: Any) -> bool:
 
 
 def name_of(module: str, name: str) -> Any:
-    """What ``module.name`` means while its feature is not built; AttributeError where the table does not know it."""
+    """What ``module.name`` means while its feature is not built; AttributeError where the table does not know it.
+
+    Parameters
+    ----------
+    module : str
+        The module.
+    name : str
+        The name in it.
+    """
     from .parts import PARTS
 
     part = PARTS.get(module)

@@ -21,7 +21,13 @@ class PatternWildcard(Pattern, key="relay.PatternWildcard"):
 
 
 class PatternVar(Pattern, key="relay.PatternVar"):
-    """Matches everything and gives it a name."""
+    """Matches everything and gives it a name.
+
+    Parameters
+    ----------
+    var : Var
+        The name.
+    """
 
     _compared = "var!"
 
@@ -29,20 +35,42 @@ class PatternVar(Pattern, key="relay.PatternVar"):
 
 
 class PatternConstructor(Pattern, key="relay.PatternConstructor"):
-    """Matches values made by a constructor whose fields match."""
+    """Matches values made by a constructor whose fields match.
+
+    Parameters
+    ----------
+    constructor : Constructor
+        The constructor.
+    patterns : list of Pattern, optional
+        The patterns of its fields.
+    """
 
     constructor: Constructor
     patterns: tuple = ()
 
 
 class PatternTuple(Pattern, key="relay.PatternTuple"):
-    """Matches tuples whose fields match."""
+    """Matches tuples whose fields match.
+
+    Parameters
+    ----------
+    patterns : list of Pattern, optional
+        The patterns of the fields.
+    """
 
     patterns: tuple = ()
 
 
 class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
-    """If the pattern ``lhs`` matches, the result is ``rhs``."""
+    """If the pattern ``lhs`` matches, the result is ``rhs``.
+
+    Parameters
+    ----------
+    lhs : Pattern
+        The pattern.
+    rhs : RelayExpr
+        The result.
+    """
 
     _followed = True
 
@@ -51,7 +79,17 @@ class Clause(Node, key="relay.Clause", derived={"checked_type_": "None"}):
 
 
 class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
-    """The right side of the first clause that matches; ``complete`` says that one always does."""
+    """The right side of the first clause that matches; ``complete`` says that one always does.
+
+    Parameters
+    ----------
+    data : RelayExpr
+        What is matched.
+    clauses : list of Clause
+        The clauses, tried in order.
+    complete : bool, optional
+        Whether one of them always matches.
+    """
 
     _in_graph = True
 

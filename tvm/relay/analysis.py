@@ -26,14 +26,32 @@ __path__: list[str] = []
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
-    """Call ``fvisit`` on every expression, operands before users, each once."""
+    """Call ``fvisit`` on every expression, operands before users, each once.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    fvisit : callable
+        What is called.
+    """
     for node in post_order(expr):
         if isinstance(node, (RelayExpr, Op)):
             fvisit(node)
 
 
 def bound_vars(expr: RelayExpr) -> list[Var]:
-    """Variables that the expression defines, in order."""
+    """Variables that the expression defines, in order.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    list[Var]
+    """
     out: dict[Var, None] = {}
     for node in post_order(expr):
         if type(node) is Function:
@@ -47,7 +65,17 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used or defined."""
+    """Variables used or defined.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    list[Var]
+    """
     used = {n: None for n in post_order(expr) if type(n) is Var}
     return list({**used, **dict.fromkeys(bound_vars(expr))})
 
@@ -79,7 +107,19 @@ def _types_of(obj: Any) -> list[Type]:
 
 
 def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables in an expression or type."""
+    """Type variables in an expression or type.
+
+    Parameters
+    ----------
+    expr : RelayExpr or Type
+        Where they are looked for.
+    mod : IRModule, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    list[TypeVar]
+    """
     found: dict[TypeVar, None] = {}
     if not isinstance(expr, Type):
         for node in post_order(expr):
@@ -97,7 +137,19 @@ def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables that functions or function types define."""
+    """Type variables that functions or function types define.
+
+    Parameters
+    ----------
+    expr : RelayExpr or Type
+        Where they are looked for.
+    mod : IRModule, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    list[TypeVar]
+    """
     found: dict[TypeVar, None] = {}
     stack = _types_of(expr)[::-1]
     if not isinstance(expr, Type):
@@ -113,13 +165,35 @@ def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables used but not defined."""
+    """Type variables used but not defined.
+
+    Parameters
+    ----------
+    expr : RelayExpr or Type
+        Where they are looked for.
+    mod : IRModule, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    list[TypeVar]
+    """
     bound = set(bound_type_vars(expr, mod))
     return [v for v in all_type_vars(expr, mod) if v not in bound]
 
 
 def all_dtypes(expr: RelayExpr) -> set[str]:
-    """Element types of all tensors in the expression."""
+    """Element types of all tensors in the expression.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    set[str]
+    """
     found: set[str] = set()
     for node in post_order(expr):
         t = getattr(node, "checked_type_", None) or getattr(node, "type_annotation", None)
@@ -133,7 +207,17 @@ def all_dtypes(expr: RelayExpr) -> set[str]:
 
 
 def well_formed(expr: RelayExpr | IRModule) -> bool:
-    """Whether every variable is defined once and only used where it is defined."""
+    """Whether every variable is defined once and only used where it is defined.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    bool
+    """
     for root in expr.functions.values() if isinstance(expr, IRModule) else [expr]:
         defined: set[Var] = set()
         for node in post_order(root):
@@ -179,7 +263,19 @@ def _free_by_scope(root: RelayExpr) -> set[Var]:
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
-    """The kind of a type; a type put together wrongly is refused."""
+    """The kind of a type; a type put together wrongly is refused.
+
+    Parameters
+    ----------
+    t : Type
+        The type.
+    mod : IRModule, optional
+        The module with the data types.
+
+    Returns
+    -------
+    TypeKind
+    """
     if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.kind
     if isinstance(t, TypeCall):
@@ -192,12 +288,32 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
 
 
 def check_constant(expr: RelayExpr) -> bool:
-    """Whether an expression consists of constants."""
+    """Whether an expression consists of constants.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    bool
+    """
     return all(isinstance(n, (Constant, Tuple, Op)) for n in post_order(expr))
 
 
 def check_basic_block_normal_form(expr: RelayExpr) -> bool:
-    """Whether no expression inside a branch or function is used outside of it without a let."""
+    """Whether no expression inside a branch or function is used outside of it without a let.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    bool
+    """
     from .transform.normal_form import to_basic_block_normal_form
 
     return to_basic_block_normal_form(expr) is expr
@@ -243,7 +359,17 @@ _MACS = {"nn.conv1d": _conv_macs, "nn.conv2d": _conv_macs, "nn.conv3d": _conv_ma
 
 
 def get_total_mac_number(expr: RelayExpr) -> int:
-    """Multiplications followed by additions in convolutions and matrix products."""
+    """Multiplications followed by additions in convolutions and matrix products.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    int
+    """
     if getattr(expr, "checked_type_", None) is None:
         expr = infer_type(expr)
     return sum(_MACS[n.op.name](n) for n in post_order(expr)
@@ -251,7 +377,19 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
 
 def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:
-    """How many of these operators lie on the longest way through the graph."""
+    """How many of these operators lie on the longest way through the graph.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    valid_ops : list[str]
+        The operators.
+
+    Returns
+    -------
+    int
+    """
     depth: dict[int, int] = {}
     for node in post_order(expr):
         below = max([depth[id(c)] for c in node.children()], default=0)
@@ -261,7 +399,17 @@ def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:
 
 
 def list_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called in the module."""
+    """How often each operator is called in the module.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+
+    Returns
+    -------
+    dict[str, int]
+    """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
         if isinstance(function, Function):
@@ -272,7 +420,17 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often operators other than quantize and dequantize stand between a dequantize and a quantize."""
+    """How often operators other than quantize and dequantize stand between a dequantize and a quantize.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+
+    Returns
+    -------
+    dict[str, int]
+    """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
         if not isinstance(function, Function):
@@ -290,7 +448,17 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
-    """The functions that fusion makes of @main, by their hash."""
+    """The functions that fusion makes of @main, by their hash.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+
+    Returns
+    -------
+    dict[str, Function]
+    """
     from ..ir.transform import Sequential
     from .transform import FuseOps, InferType, SimplifyInference
 
@@ -303,7 +471,19 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """A module whose @main computes the ``expr_id``-th call of this one."""
+    """A module whose @main computes the ``expr_id``-th call of this one.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+    expr_id : int
+        The number of the call.
+
+    Returns
+    -------
+    IRModule
+    """
     calls = [n for n in post_order(mod["main"]) if type(n) is Call]
     if not 0 <= expr_id < len(calls):
         raise ValueError(f"there is no call {expr_id}; the module has {len(calls)}")
@@ -315,7 +495,17 @@ extract_intermediate_expr = extract_intermdeiate_expr
 
 
 def search_fc_transpose(expr: RelayExpr) -> list[str]:
-    """Names of weights that are transposed right before a dense layer."""
+    """Names of weights that are transposed right before a dense layer.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    list[str]
+    """
     out = []
     for node in post_order(expr):
         if type(node) is Call and isinstance(node.op, Op) and node.op.name == "nn.dense":
@@ -327,7 +517,19 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
 
 
 def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]]:
-    """Inputs and outputs of the functions that @main calls, when run on ``data``."""
+    """Inputs and outputs of the functions that @main calls, when run on ``data``.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+    data : dict of str to array
+        The inputs by name.
+
+    Returns
+    -------
+    dict[str, dict[str, list]]
+    """
     from .interpreter import Interpreter, from_value, to_value
 
     class _Watching(Interpreter):
@@ -351,7 +553,19 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
 
 
 def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Constructor]:
-    """Constructors that no clause of a match takes; patterns inside constructors are taken to be complete."""
+    """Constructors that no clause of a match takes; patterns inside constructors are taken to be complete.
+
+    Parameters
+    ----------
+    match : Match
+        The match.
+    mod : IRModule, optional
+        The module with the data type.
+
+    Returns
+    -------
+    list[Constructor]
+    """
     taken = set()
     for clause in match.clauses:
         lhs = clause.lhs

@@ -100,7 +100,22 @@ def _check_devices(given, targets: list[Target]) -> None:
 
 
 def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
-    """The module after the graph passes."""
+    """The module after the graph passes.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+    target : optional
+        The target; without it, the current one.
+    params : dict of str to NDArray, optional
+        The weights by name.
+
+    Returns
+    -------
+    tuple of IRModule and dict
+        The module, and the weights that are not part of it.
+    """
     mod = _as_module(mod)
     if params:
         mod = mod.clone()
@@ -134,6 +149,34 @@ def build(
 
     ``executor`` and ``runtime`` choose what the compiled program is written as. ``progress(stage, done, total)`` is
     told how far it is.
+
+    Parameters
+    ----------
+    ir_mod : IRModule or Function
+        The model; its function ``main`` is compiled.
+    target : str, Target, list or dict, optional
+        What it is compiled for; without it, the current target.
+    target_host : str or Target, optional
+        What the host code of a GPU is compiled for.
+    executor : Executor, optional
+        How the model is run; the graph executor without it.
+    runtime : Runtime, optional
+        The runtime it is for.
+    workspace_memory_pools : WorkspaceMemoryPools, optional
+        Regions for intermediate values.
+    constant_memory_pools : ConstantMemoryPools, optional
+        Regions for constants.
+    params : dict of str to NDArray, optional
+        The weights by name, which become constants.
+    mod_name : str, optional
+        The name of the module, which names of kernels begin with.
+    progress : callable, optional
+        Told what is being done and how much of it.
+
+    Returns
+    -------
+    ExecutorFactoryModule
+        The compiled model: ``export_library`` saves it, ``["default"](device)`` makes an executor.
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
     targets, host = _all_targets(target, target_host)

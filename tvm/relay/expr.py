@@ -132,7 +132,13 @@ _TYPED = {"checked_type_": "None", "virtual_device_": "None"}
 
 
 class Constant(ExprWithOp, key="relay.Constant", derived=_TYPED):
-    """A tensor known when compiling."""
+    """A tensor known when compiling.
+
+    Parameters
+    ----------
+    data : NDArray
+        The numbers.
+    """
 
     data: Any
 
@@ -144,6 +150,14 @@ class Constant(ExprWithOp, key="relay.Constant", derived=_TYPED):
 
 
 class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
+    """Several values as one.
+
+    Parameters
+    ----------
+    fields : list of RelayExpr
+        The fields.
+    """
+
     fields: tuple[RelayExpr]
 
     def __getitem__(self, index):
@@ -159,7 +173,15 @@ class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
 
 
 class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
-    """A variable; two are the same only if they are the same object."""
+    """A variable; two are the same only if they are the same object.
+
+    Parameters
+    ----------
+    name_hint : str
+        Its name in printed programs.
+    type_annotation : Type, optional
+        Its type.
+    """
 
     _variable = True
 
@@ -185,7 +207,19 @@ class Call(
     check="span = ORIGIN.get() if span is None else span",
     scope={"ORIGIN": ORIGIN},
 ):
-    """``op`` (an operator, a function, a constructor) applied to ``args``."""
+    """``op`` (an operator, a function, a constructor) applied to ``args``.
+
+    Parameters
+    ----------
+    op : RelayExpr or Op
+        What is called.
+    args : list of RelayExpr
+        The arguments.
+    attrs : CallAttrs, optional
+        The attributes of an operator's call.
+    type_args : list of Type, optional
+        The types that type parameters stand for.
+    """
 
     _compared = "op args attrs"
     _in_graph = True
@@ -210,7 +244,19 @@ Call.type_args = property(_type_args, _GIVEN_TYPE_ARGS.__set__)
 
 
 class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
-    """``variable`` is ``value`` inside ``body``."""
+    """``variable`` is ``value`` inside ``body``.
+
+    Parameters
+    ----------
+    var : Var, optional
+        The variable.
+    value : RelayExpr, optional
+        What it stands for.
+    body : RelayExpr, optional
+        Where it does.
+    variable : Var, optional
+        The same as ``var``, under its name as a field.
+    """
 
     _compared = "var! value body"
     _in_graph = True
@@ -227,6 +273,18 @@ class Let(ExprWithOp, key="relay.Let", derived=_TYPED):
 
 
 class If(ExprWithOp, key="relay.If", derived=_TYPED):
+    """One of two values, by a condition; only that one is computed.
+
+    Parameters
+    ----------
+    cond : RelayExpr
+        The condition, a bool without dimensions.
+    true_branch : RelayExpr
+        The value where it holds.
+    false_branch : RelayExpr
+        The value elsewhere.
+    """
+
     _in_graph = True
     cond: RelayExpr
     true_branch: RelayExpr
@@ -234,21 +292,57 @@ class If(ExprWithOp, key="relay.If", derived=_TYPED):
 
 
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem", derived=_TYPED):
+    """A field of a tuple.
+
+    Parameters
+    ----------
+    tuple_value : RelayExpr
+        The tuple.
+    index : int
+        Which field.
+    """
+
     tuple_value: RelayExpr
     index: int
 
 
 class RefCreate(ExprWithOp, key="relay.RefCreate", derived=_TYPED):
+    """A new reference that holds a value.
+
+    Parameters
+    ----------
+    value : RelayExpr
+        The value.
+    """
+
     _in_graph = True
     value: RelayExpr
 
 
 class RefRead(ExprWithOp, key="relay.RefRead", derived=_TYPED):
+    """The value that a reference holds.
+
+    Parameters
+    ----------
+    ref : RelayExpr
+        The reference.
+    """
+
     _in_graph = True
     ref: RelayExpr
 
 
 class RefWrite(ExprWithOp, key="relay.RefWrite", derived=_TYPED):
+    """Put a value into a reference; the result is the empty tuple.
+
+    Parameters
+    ----------
+    ref : RelayExpr
+        The reference.
+    value : RelayExpr
+        The value.
+    """
+
     _in_graph = True
     ref: RelayExpr
     value: RelayExpr
@@ -262,7 +356,21 @@ class TempExpr(ExprWithOp):
 
 
 class Function(BaseFunc, key="relay.Function", derived=_TYPED):
-    """A function value. ``attrs`` says what passes know of it: Primitive, Composite, hash, ..."""
+    """A function value. ``attrs`` says what passes know of it: Primitive, Composite, hash, ...
+
+    Parameters
+    ----------
+    params : list of Var
+        The parameters.
+    body : RelayExpr
+        The result.
+    ret_type : Type, optional
+        The type of the result.
+    type_params : list of TypeVar, optional
+        What may stand for any type.
+    attrs : DictAttrs or dict, optional
+        What passes know of it.
+    """
 
     _compared = "type_params! params! ret_type body attrs"
 
@@ -295,7 +403,15 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
 
 
 class TupleWrapper:
-    """What an operator with several results returns: it can be indexed, unpacked and used as a tuple."""
+    """What an operator with several results returns: it can be indexed, unpacked and used as a tuple.
+
+    Parameters
+    ----------
+    tuple_value : RelayExpr
+        The tuple.
+    size : int
+        How many fields it has.
+    """
 
     def __init__(self, tuple_value: RelayExpr, size: int):
         self.tuple_value = tuple_value
@@ -328,7 +444,23 @@ class TupleWrapper:
 
 
 def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None) -> Var:
-    """A variable; ``shape`` and ``dtype`` make a tensor type."""
+    """A variable; ``shape`` and ``dtype`` make a tensor type.
+
+    Parameters
+    ----------
+    name_hint : str
+        Its name in printed programs.
+    type_annotation : Type or str, optional
+        Its type; a text is the element type of a scalar.
+    shape : tuple of int or PrimExpr, optional
+        The shape of its tensor type.
+    dtype : str, optional
+        The element type.
+
+    Returns
+    -------
+    Var
+    """
     if type_annotation is not None and shape is not None:
         raise ValueError("var: give a type annotation or a shape, not both")
     if shape is not None:
@@ -339,7 +471,19 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
 
 
 def const(value, dtype=None, span=None) -> Constant:
-    """A constant of a number, a bool, an array or nested lists; ints are int32 and floats float32 by default."""
+    """A constant of a number, a bool, an array or nested lists; ints are int32 and floats float32 by default.
+
+    Parameters
+    ----------
+    value : int, float, bool, array or list
+        The numbers.
+    dtype : str, optional
+        The element type.
+
+    Returns
+    -------
+    Constant
+    """
     import numpy as np
 
     if isinstance(value, Constant):
@@ -365,7 +509,19 @@ def const(value, dtype=None, span=None) -> Constant:
 
 
 def bind(expr, binds):
-    """``expr`` with variables replaced; a function loses the parameters that were."""
+    """``expr`` with variables replaced; a function loses the parameters that were.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    binds : dict of Var to RelayExpr
+        What variables become.
+
+    Returns
+    -------
+    RelayExpr
+    """
     from .substitute import bind as apply
 
     return apply(expr, binds)

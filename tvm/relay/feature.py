@@ -58,7 +58,19 @@ _ATOMS = (Var, GlobalVar, Constant, Op, Constructor)
 
 
 def detect_feature(a: RelayExpr | IRModule, b: RelayExpr | IRModule | None = None) -> set[Feature]:
-    """The constructs of an expression, of a module, or of both."""
+    """The constructs of an expression, of a module, or of both.
+
+    Parameters
+    ----------
+    a : RelayExpr | IRModule
+        An expression or a module.
+    b : RelayExpr | IRModule, optional
+        Another.
+
+    Returns
+    -------
+    set[Feature]
+    """
     found: set[Feature] = set()
     for part in (a, b):
         roots = part.functions.values() if isinstance(part, IRModule) else () if part is None else (part,)

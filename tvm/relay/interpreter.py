@@ -390,7 +390,25 @@ _KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
 
 def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
                     params: dict | None = None) -> Executor:
-    """An executor: "debug" interprets, "graph" compiles."""
+    """An executor: "debug" interprets, "graph" compiles.
+
+    Parameters
+    ----------
+    kind : str, optional
+        "debug" or "graph".
+    mod : IRModule, optional
+        The module.
+    device : Device, optional
+        Where it runs; without it, the first of the target.
+    target : optional
+        The target; without it, the current one.
+    params : dict of str to NDArray, optional
+        The weights by name.
+
+    Returns
+    -------
+    Executor
+    """
     if kind in ("vm", "aot"):
         raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'debug'")
     if kind not in _KINDS:

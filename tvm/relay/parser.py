@@ -682,12 +682,43 @@ def _built(op, args: list, attrs: dict[str, Any]) -> Call | None:
 
 def parse(source: str, source_name: str = "from_string", init_module: IRModule | None = None,
           init_meta_table: Mapping | None = None) -> IRModule:
-    """The module a text describes, with types inferred. A text that is one expression becomes @main."""
+    """The module a text describes, with types inferred. A text that is one expression becomes @main.
+
+    Parameters
+    ----------
+    source : str
+        The text.
+    source_name : str, optional
+        How the text is called in errors.
+    init_module : IRModule, optional
+        The module that definitions are added to.
+    init_meta_table : Mapping, optional
+        Constants that the text refers to.
+
+    Returns
+    -------
+    IRModule
+
+    Raises
+    ------
+    ParseError
+        Where the text is no program; the place is said.
+    """
     return infer_module(Parser(source, source_name, init_module, init_meta_table).parse_module())
 
 
 def parse_expr(source: str) -> RelayExpr:
-    """The expression a text describes."""
+    """The expression a text describes.
+
+    Parameters
+    ----------
+    source : str
+        The text.
+
+    Returns
+    -------
+    RelayExpr
+    """
     parser = Parser(source)
     got = parser.block("")
     if parser.look().kind != "end":
@@ -696,7 +727,15 @@ def parse_expr(source: str) -> RelayExpr:
 
 
 def fromtext(source: str, source_name: str = "from_string") -> Any:
-    """A module, or the one expression the text consists of, as ``astext`` of either wrote it."""
+    """A module, or the one expression the text consists of, as ``astext`` of either wrote it.
+
+    Parameters
+    ----------
+    source : str
+        The text.
+    source_name : str, optional
+        How the text is called in errors.
+    """
     parser = Parser(source, source_name)
     if parser.sees("def", "type"):
         return infer_module(parser.parse_module())

@@ -129,7 +129,13 @@ def __getattr__(name: str) -> Any:
 
 
 class Prelude:
-    """A module with the standard library in it, and its names."""
+    """A module with the standard library in it, and its names.
+
+    Parameters
+    ----------
+    mod : IRModule, optional
+        The module the definitions are added to; without it, a new one.
+    """
 
     def __init__(self, mod: IRModule | None = None):
         self.mod = mod if mod is not None else IRModule()

@@ -436,7 +436,21 @@ def _render(text: Any) -> str:
 
 
 def astext(obj: Any, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None) -> str:
-    """The text of an expression, type or module; with metadata it can be parsed again."""
+    """The text of an expression, type or module; with metadata it can be parsed again.
+
+    Parameters
+    ----------
+    obj
+        What is printed.
+    show_meta_data : bool, optional
+        Whether constants are printed, so that the text can be parsed again.
+    annotate : callable, optional
+        Gives a comment for an expression.
+
+    Returns
+    -------
+    str
+    """
     printer = TextPrinter(annotate=annotate)
     if isinstance(obj, IRModule):
         body = printer.module(obj)
@@ -473,7 +487,17 @@ def _expression_text(printer: TextPrinter, e: RelayExpr) -> str:
 
 
 def pretty_print(obj: Any) -> str:
-    """The text without metadata; of a variable its name."""
+    """The text without metadata; of a variable its name.
+
+    Parameters
+    ----------
+    obj
+        What is printed.
+
+    Returns
+    -------
+    str
+    """
     return TextPrinter().name(obj) if isinstance(obj, Var) else astext(obj, show_meta_data=False)
 
 

@@ -48,7 +48,17 @@ def bind(expr, binds) -> Any:
 
 
 def free_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used but not defined in ``expr``, in order of first use."""
+    """Variables used but not defined in ``expr``, in order of first use.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    list[Var]
+    """
     bound: set[Var] = set()
     used: dict[Var, None] = {}
     for node in post_order(expr):

@@ -33,12 +33,32 @@ def is_dynamic(tensor_type: Type) -> bool:
 
 
 def ShapeVar(name: str) -> TypeVar:
-    """A type variable that stands for a size."""
+    """A type variable that stands for a size.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+
+    Returns
+    -------
+    TypeVar
+    """
     return TypeVar(name, TypeKind.ShapeVar)
 
 
 def scalar_type(dtype: str) -> TensorType:
-    """The type of a tensor without dimensions."""
+    """The type of a tensor without dimensions.
+
+    Parameters
+    ----------
+    dtype : str
+        The element type.
+
+    Returns
+    -------
+    TensorType
+    """
     return TensorType((), dtype)
 
 

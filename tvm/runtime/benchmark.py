@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 
 class BenchmarkResult:
-    """Run times in seconds, one per repeat, and their statistics."""
+    """Run times in seconds, one per repeat, and their statistics.
+
+    Parameters
+    ----------
+    results : Sequence[float]
+        The times.
+    """
 
     def __init__(self, results: Sequence[float]):
         if not results:

@@ -8,7 +8,13 @@ from .object import Object
 
 
 class Array(tuple, Object):
-    """An immutable sequence."""
+    """An immutable sequence.
+
+    Parameters
+    ----------
+    items : Iterable, optional
+        The elements.
+    """
 
     __slots__ = ()
     type_key = "Array"
@@ -63,7 +69,13 @@ class String(str, Object):
 
 
 class ShapeTuple(tuple, Object):
-    """A shape: a tuple of integers."""
+    """A shape: a tuple of integers.
+
+    Parameters
+    ----------
+    shape : Iterable[int], optional
+        The sizes.
+    """
 
     __slots__ = ()
     type_key = "runtime.ShapeTuple"
@@ -85,7 +97,15 @@ class ShapeTuple(tuple, Object):
 
 
 class ADT(tuple, Object):
-    """A tagged tuple, as the virtual machine passes them."""
+    """A tagged tuple, as the virtual machine passes them.
+
+    Parameters
+    ----------
+    tag : int
+        Which constructor made it.
+    fields : Iterable, optional
+        The fields.
+    """
 
     def __new__(cls, tag: int, fields: Iterable = ()):
         made = tuple.__new__(cls, fields)
@@ -101,7 +121,17 @@ class ADT(tuple, Object):
 
 
 def tuple_object(fields: Iterable | None = None) -> ADT:
-    """A tuple as an ADT with tag 0."""
+    """A tuple as an ADT with tag 0.
+
+    Parameters
+    ----------
+    fields : Iterable, optional
+        The fields.
+
+    Returns
+    -------
+    ADT
+    """
     return ADT(0, fields or ())
 
 

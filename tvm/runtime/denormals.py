@@ -15,6 +15,15 @@ def flush_denormals(enabled: bool | None = None) -> Iterator[None]:
 
     ``None`` does as executors do: it flushes, unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0. An executor
     that runs inside follows its own setting (``GraphModule.flush_denormals``).
+
+    Parameters
+    ----------
+    enabled : bool, optional
+        Whether they are taken for zero.
+
+    Returns
+    -------
+    Iterator[None]
     """
     before = lib.TVMFlushDenormals(-1 if enabled is None else int(enabled))
     if before < 0:

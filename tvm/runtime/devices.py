@@ -11,7 +11,15 @@ RPC_SESS_MASK = 128
 
 
 class Device:
-    """``tvm.cpu(0)``, ``tvm.device("cuda", 1)``."""
+    """``tvm.cpu(0)``, ``tvm.device("cuda", 1)``.
+
+    Parameters
+    ----------
+    device_type : int
+        The kind, a number of DLPack.
+    device_id : int
+        Which of its kind.
+    """
 
     __slots__ = ("device_type", "device_id", "_rpc_sess")
 
@@ -184,7 +192,24 @@ class Device:
 
 
 def device(dev_type: int | str, dev_id: int = 0) -> Device:
-    """``device("cuda", 1)``, ``device("cuda:1")``, ``device("llvm -mcpu=x")``: a target's first word counts."""
+    """``device("cuda", 1)``, ``device("cuda:1")``, ``device("llvm -mcpu=x")``: a target's first word counts.
+
+    Parameters
+    ----------
+    dev_type : int | str
+        The kind, as a name or a number of DLPack.
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+
+    Raises
+    ------
+    ValueError
+        For a kind that there is not.
+    """
     if not isinstance(dev_type, str):
         return Device(dev_type, dev_id)
     words = dev_type.split()
@@ -201,28 +226,88 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
 
 def load_device_library(path: str | os.PathLike[str]) -> None:
     """Open a shared library that brings devices of its own (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``). They are
-    then found by their names: ``tvm.device("abacus")``."""
+    then found by their names: ``tvm.device("abacus")``.
+
+    Parameters
+    ----------
+    path : str | os.PathLike[str]
+        The file.
+    """
     _lib.check(_lib.lib.TVMDeviceLibraryLoad(os.fsencode(os.path.abspath(path))))
 
 
 def cpu(dev_id: int = 0) -> Device:
+    """A CPU; all processors of the machine are one device.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLCPU, dev_id)
 
 
 def cuda(dev_id: int = 0) -> Device:
+    """An NVIDIA GPU.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLCUDA, dev_id)
 
 
 def gpu(dev_id: int = 0) -> Device:
-    """The old name of ``cuda``."""
+    """The old name of ``cuda``.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLCUDA, dev_id)
 
 
 def rocm(dev_id: int = 0) -> Device:
+    """An AMD GPU.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLROCM, dev_id)
 
 
 def opencl(dev_id: int = 0) -> Device:
+    """An OpenCL device.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLOpenCL, dev_id)
 
 
@@ -230,6 +315,17 @@ cl = opencl
 
 
 def metal(dev_id: int = 0) -> Device:
+    """A GPU by Metal; no device of this kind can be used here.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLMetal, dev_id)
 
 
@@ -237,20 +333,75 @@ mtl = metal
 
 
 def vpi(dev_id: int = 0) -> Device:
+    """A simulated device; no device of this kind can be used here.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLVPI, dev_id)
 
 
 def vulkan(dev_id: int = 0) -> Device:
+    """A GPU by Vulkan; no device of this kind can be used here.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLVulkan, dev_id)
 
 
 def ext_dev(dev_id: int = 0) -> Device:
+    """A device that a library brings.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLExtDev, dev_id)
 
 
 def hexagon(dev_id: int = 0) -> Device:
+    """A Hexagon DSP.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLHexagon, dev_id)
 
 
 def webgpu(dev_id: int = 0) -> Device:
+    """A GPU by WebGPU; no device of this kind can be used here.
+
+    Parameters
+    ----------
+    dev_id : int, optional
+        Which device of its kind.
+
+    Returns
+    -------
+    Device
+    """
     return Device(Device.kDLWebGPU, dev_id)

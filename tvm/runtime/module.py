@@ -65,7 +65,13 @@ class CodeInfo(NamedTuple):
 
 
 class Module:
-    """A module of the runtime."""
+    """A module of the runtime.
+
+    Parameters
+    ----------
+    handle : int
+        The handle of the C side.
+    """
 
     __slots__ = (
         "_module",
@@ -447,7 +453,24 @@ FILE_LOADERS: dict[str, Callable[[str, str], Module]] = {}
 
 
 def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
-    """Load a library that ``export_library`` wrote; objects, archives and C sources are linked first."""
+    """Load a library that ``export_library`` wrote; objects, archives and C sources are linked first.
+
+    Parameters
+    ----------
+    path : str | os.PathLike
+        The file.
+    fmt : str, optional
+        The format, where the file's ending does not say it.
+
+    Returns
+    -------
+    Module
+
+    Raises
+    ------
+    OSError
+        Where the file cannot be loaded.
+    """
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(f"load_module: there is no file '{name}'")
@@ -466,7 +489,19 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
 
 
 def load_static_library(path: str | os.PathLike, func_names: Iterable[str]) -> Module:
-    """A module around an object file that a later ``export_library`` links in."""
+    """A module around an object file that a later ``export_library`` links in.
+
+    Parameters
+    ----------
+    path : str | os.PathLike
+        The file.
+    func_names : Iterable[str]
+        The functions it has.
+
+    Returns
+    -------
+    Module
+    """
     with open(path, "rb") as file:
         data = file.read()
 
@@ -478,14 +513,34 @@ def load_static_library(path: str | os.PathLike, func_names: Iterable[str]) -> M
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
-    """The module of functions linked into this program."""
+    """The module of functions linked into this program.
+
+    Parameters
+    ----------
+    symbol_prefix : str, optional
+        What the names of its functions begin with.
+
+    Returns
+    -------
+    Module
+    """
     if symbol_prefix:
         raise TVMError("system_lib: this runtime keeps one system library, without prefixes")
     return get_global_func("runtime.SystemLib")()
 
 
 def enabled(target: str) -> bool:
-    """True when code for ``target`` can be made and run here."""
+    """True when code for ``target`` can be made and run here.
+
+    Parameters
+    ----------
+    target : str
+        The target.
+
+    Returns
+    -------
+    bool
+    """
     words = target.split()
     kind = (Device.STR2MASK.get(words[0]) or _lib.device_type_of_name(words[0])) if words else None
     if kind is None:

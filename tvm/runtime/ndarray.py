@@ -142,7 +142,15 @@ class NDArrayBase:
 
 
 class NDArray(NDArrayBase):
-    """An n-dimensional array on some device."""
+    """An n-dimensional array on some device.
+
+    Parameters
+    ----------
+    handle : int
+        The handle of the C side.
+    is_view : bool, optional
+        Whether the memory belongs to somebody else.
+    """
 
     __slots__ = ()
 

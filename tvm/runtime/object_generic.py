@@ -17,11 +17,34 @@ CONVERT_NUMBER: Hook[..., object] = Hook(
 
 
 def const(value: object, dtype: str | None = None, span: object = None) -> object:
-    """A number as a constant of ``dtype``."""
+    """A number as a constant of ``dtype``.
+
+    Parameters
+    ----------
+    value : int, float or bool
+        The number.
+    dtype : str, optional
+        The type.
+
+    Returns
+    -------
+    object
+    """
     return CONVERT_NUMBER(value, dtype)
 
 
 def convert_to_object(value: object, span: object = None) -> object:
+    """A Python value as an object of the runtime.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    object
+    """
     if isinstance(value, (Object, PackedFunc)) or value is None:
         return value
     if isinstance(value, (bool, Number)) or type(value).__name__ in ("bool", "bool_"):  # NumPy's bool is no Number
@@ -57,5 +80,15 @@ def _convert_other(value: object) -> object:
 
 
 def convert(value: object, span: object = None) -> object:
-    """A Python value as an object: numbers, text, lists, dicts, functions."""
+    """A Python value as an object: numbers, text, lists, dicts, functions.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    object
+    """
     return convert_to_object(value, span)

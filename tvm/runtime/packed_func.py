@@ -26,7 +26,17 @@ _ALL_ARRAYS = [(_lib.NDARRAY,) * n for n in range(33)]
 
 
 class PackedFunc:
-    """A function behind a C handle. ``is_global`` says that the global table keeps it."""
+    """A function behind a C handle. ``is_global`` says that the global table keeps it.
+
+    Parameters
+    ----------
+    handle : int
+        The handle of the C side.
+    is_global : bool, optional
+        Whether the global table keeps it.
+    keepalive : object, optional
+        What must live as long as it.
+    """
 
     __slots__ = ("_function", "is_global", "_keepalive", "entry_name", "__weakref__")
 

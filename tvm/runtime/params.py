@@ -41,7 +41,17 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
 
 
 def save_param_dict(params: Mapping[str, object]) -> bytearray:
-    """The blob of ``params`` (arrays of ours or of NumPy), in the order of the mapping."""
+    """The blob of ``params`` (arrays of ours or of NumPy), in the order of the mapping.
+
+    Parameters
+    ----------
+    params : Mapping[str, object]
+        The arrays by name.
+
+    Returns
+    -------
+    bytearray
+    """
     out = bytearray()
     for piece in pack_params(params):
         out += piece
@@ -49,7 +59,15 @@ def save_param_dict(params: Mapping[str, object]) -> bytearray:
 
 
 def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLike) -> None:
-    """Written under another name and moved into place, so that a reader never sees half a file."""
+    """Written under another name and moved into place, so that a reader never sees half a file.
+
+    Parameters
+    ----------
+    params : Mapping[str, object]
+        The arrays by name.
+    path : str | os.PathLike
+        The file.
+    """
     target = os.fspath(path)
     partial = f"{target}.{os.getpid()}.part"
     try:
@@ -64,14 +82,34 @@ def save_param_dict_to_file(params: Mapping[str, object], path: str | os.PathLik
 
 
 def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, NDArray]:
-    """The arrays of a blob by name."""
+    """The arrays of a blob by name.
+
+    Parameters
+    ----------
+    param_bytes : bytes | bytearray | str
+        The blob.
+
+    Returns
+    -------
+    dict[str, NDArray]
+    """
     if isinstance(param_bytes, str):
         param_bytes = param_bytes.encode("latin-1")
     return {name: NDArray(handle) for name, handle in _lib.params_load(bytes(param_bytes))}
 
 
 def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
-    """The arrays of a file by name; the file is never in memory as a whole."""
+    """The arrays of a file by name; the file is never in memory as a whole.
+
+    Parameters
+    ----------
+    path : str | os.PathLike
+        The file.
+
+    Returns
+    -------
+    dict[str, NDArray]
+    """
     with open(path, "rb"):
         pass  # a file that is missing is an OSError
     try:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 class Metric(Object):
-    """A measured value. Subclasses say how it is shown, added up and stored."""
+    """A measured value. Subclasses say how it is shown, added up and stored.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    """
 
     __slots__ = ("value",)
     key = ""
@@ -39,7 +45,13 @@ class Metric(Object):
 
 
 class Duration(Metric):
-    """Time in microseconds."""
+    """Time in microseconds.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    """
 
     __slots__ = ()
     key = "microseconds"
@@ -53,7 +65,13 @@ class Duration(Metric):
 
 
 class Percent(Metric):
-    """Part of a hundred."""
+    """Part of a hundred.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    """
 
     __slots__ = ()
     key = "percent"
@@ -67,7 +85,13 @@ class Percent(Metric):
 
 
 class Count(Metric):
-    """How many."""
+    """How many.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    """
 
     __slots__ = ()
     key = "count"
@@ -77,7 +101,13 @@ class Count(Metric):
 
 
 class Ratio(Metric):
-    """A quotient, which cannot be added up."""
+    """A quotient, which cannot be added up.
+
+    Parameters
+    ----------
+    value : float
+        The value.
+    """
 
     __slots__ = ()
     key = "ratio"
@@ -125,7 +155,17 @@ def _aggregate(rows: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
 
 
 class Report(Object):
-    """A profile: ``calls`` are rows, ``device_metrics`` one row per device, ``configuration`` what was run."""
+    """A profile: ``calls`` are rows, ``device_metrics`` one row per device, ``configuration`` what was run.
+
+    Parameters
+    ----------
+    calls : Sequence[Mapping[str, object]]
+        Rows, one for each kernel.
+    device_metrics : Mapping[str, Mapping[str, object]]
+        A row for each device.
+    configuration : Mapping[str, object], optional
+        What was run.
+    """
 
     def __init__(
         self,
@@ -244,7 +284,13 @@ class Report(Object):
 
 
 class DeviceWrapper:
-    """A device a collector measures."""
+    """A device a collector measures.
+
+    Parameters
+    ----------
+    dev : Device
+        The device.
+    """
 
     def __init__(self, dev: Device):
         self.device = dev
@@ -272,7 +318,25 @@ def profile_function(
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, object]]:
-    """A function that runs ``func_name`` of ``mod`` under ``collectors`` and gives what they measured."""
+    """A function that runs ``func_name`` of ``mod`` under ``collectors`` and gives what they measured.
+
+    Parameters
+    ----------
+    mod : Module
+        The module.
+    dev : Device
+        The device.
+    collectors : Sequence[MetricCollector]
+        What measures.
+    func_name : str, optional
+        The function; without it, the module's entry.
+    warmup_iters : int, optional
+        Runs before the one that is measured.
+
+    Returns
+    -------
+    callable
+    """
     function = mod.entry_func if func_name is None else mod.get_function(func_name, query_imports=True)
 
     def profile(*args) -> dict[str, object]:

@@ -10,7 +10,21 @@ from .packed_func import PackedFunc, convert_to_function, function_from_handle
 
 
 def register_func(func_name: str | Callable, f: Callable | None = None, override: bool = False):
-    """Register ``f`` under ``func_name``; without ``f`` a decorator; bare, under the function's own name."""
+    """Register ``f`` under ``func_name``; without ``f`` a decorator; bare, under the function's own name.
+
+    Parameters
+    ----------
+    func_name : str | Callable
+        The name, or the function itself.
+    f : callable, optional
+        The function.
+    override : bool, optional
+        Whether a function of this name is replaced.
+
+    Returns
+    -------
+    callable
+    """
     if callable(func_name):
         f, func_name = func_name, func_name.__name__
     if not isinstance(func_name, str):
@@ -25,7 +39,24 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None:
-    """The function registered under ``name``."""
+    """The function registered under ``name``.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    allow_missing : bool, optional
+        Whether None is returned where there is none.
+
+    Returns
+    -------
+    PackedFunc
+
+    Raises
+    ------
+    ValueError
+        Where there is none and ``allow_missing`` is false.
+    """
     handle = _lib.get_global(name)
     if handle is not None:
         return function_from_handle(handle, is_global=True)
@@ -35,10 +66,23 @@ def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None
 
 
 def list_global_func_names() -> list[str]:
+    """The names of all registered functions.
+
+    Returns
+    -------
+    list of str
+    """
     return _lib.global_names()
 
 
 def remove_global_func(name: str) -> None:
+    """Take a function out of the table of registered ones.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    """
     _lib.check(lib.TVMFuncRemoveGlobal(name.encode()))
 
 
@@ -56,7 +100,17 @@ def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
 
 
 def register_object(type_key: object = None):
-    """Classes need no registration here; the decorator is kept for scripts that use it."""
+    """Classes need no registration here; the decorator is kept for scripts that use it.
+
+    Parameters
+    ----------
+    type_key : object, optional
+        Anything.
+
+    Returns
+    -------
+    type or callable
+    """
     if isinstance(type_key, type):
         return type_key
     return lambda cls: cls

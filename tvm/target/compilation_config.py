@@ -12,7 +12,21 @@ from tvm.target.virtual_device import VirtualDevice
 
 @dataclass(frozen=True)
 class CompilationConfig:
-    """``optional_homogeneous_target`` is set when there is only one target besides the host."""
+    """``optional_homogeneous_target`` is set when there is only one target besides the host.
+
+    Parameters
+    ----------
+    primitive_targets : tuple[Target, ...]
+        The targets of kernels.
+    host_target : Target
+        What calls the kernels.
+    host_virtual_device : VirtualDevice
+        Where that runs.
+    default_primitive_virtual_device : VirtualDevice
+        Where kernels run that nothing places.
+    optional_homogeneous_target : Target
+        The one target of kernels, where there is one.
+    """
 
     primitive_targets: tuple[Target, ...]
     host_target: Target
@@ -42,7 +56,21 @@ def _device_of(target: Target, index: int = 0, scope: str = "") -> VirtualDevice
 
 
 def make_compilation_config(ctxt, target, target_host=None) -> CompilationConfig:
-    """Work out the targets of a build from what the user passed; ``ctxt`` is the PassContext."""
+    """Work out the targets of a build from what the user passed; ``ctxt`` is the PassContext.
+
+    Parameters
+    ----------
+    ctxt : PassContext
+        The context.
+    target : Target, str, list or dict
+        The targets of kernels.
+    target_host : Target or str, optional
+        The target of what calls them.
+
+    Returns
+    -------
+    CompilationConfig
+    """
     targets = Target.canon_multi_target_and_host(target, target_host)
     if not targets:
         raise TargetError("a build needs at least one target")

@@ -24,7 +24,35 @@ _USUAL_CORES = 4
 
 @dataclass(frozen=True)
 class ResolvedCPU:
-    """``features`` is what LLVM is told besides the name; ``enabled`` is what the processor then has."""
+    """``features`` is what LLVM is told besides the name; ``enabled`` is what the processor then has.
+
+    Parameters
+    ----------
+    triple : str
+        The triple of LLVM.
+    arch : str
+        The architecture.
+    cpu : str
+        The name that LLVM has for it.
+    features : tuple[str, ...]
+        What LLVM is told besides.
+    enabled : frozenset[str]
+        What the processor has.
+    is_host : bool
+        Whether it is this machine.
+    vector_bits : int
+        The width of a vector register.
+    num_vector_registers : int
+        How many of them there are.
+    cores : int
+        How many cores there are.
+    l1_bytes : int
+        The first cache of a core.
+    l2_bytes : int
+        The second cache of a core.
+    l3_bytes : int
+        The cache that cores share.
+    """
 
     triple: str
     arch: str
@@ -110,6 +138,15 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     """The processor ``target`` stands for.
 
     ``llvm`` with no ``-mcpu`` and no foreign ``-mtriple`` is this machine; a given ``-mcpu`` is taken at its word.
+
+    Parameters
+    ----------
+    target : str, dict or Target
+        The target.
+
+    Returns
+    -------
+    ResolvedCPU
     """
     if target.kind.family != "cpu":
         raise TargetError(f"target '{target}' is not a CPU; ask its host instead")

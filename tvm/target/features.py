@@ -15,7 +15,99 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Numbers are 0 where they do not apply. A capability nobody declared (``has_x``, ``is_x``) reads as False."""
+    """Numbers are 0 where they do not apply. A capability nobody declared (``has_x``, ``is_x``) reads as False.
+
+    Parameters
+    ----------
+    is_cpu : bool, optional
+        Whether it is a CPU.
+    is_gpu : bool, optional
+        Whether it is a GPU.
+    vector_bits : int, optional
+        The width of a vector register.
+    vector_registers : int, optional
+        How many of them there are.
+    threads : int, optional
+        How many threads run at once.
+    l1_bytes : int, optional
+        The first cache of a core.
+    l2_bytes : int, optional
+        The second cache of a core.
+    l3_bytes : int, optional
+        The cache that cores share.
+    warp_size : int, optional
+        Threads that run in step.
+    max_threads : int, optional
+        The most threads of a block.
+    shared_bytes : int, optional
+        Shared memory that a kernel may declare.
+    dynamic_shared_bytes : int, optional
+        Shared memory that may be asked for at a launch.
+    max_function_args : int, optional
+        The most arguments of a kernel.
+    block_threads : int, optional
+        Threads of a block that run best, where that is fewer than the most.
+    thread_registers : int, optional
+        The most registers of a thread.
+    multiprocessors : int, optional
+        How many there are.
+    multiprocessor_threads : int, optional
+        Threads that one keeps at a time.
+    multiprocessor_shared_bytes : int, optional
+        Shared memory of one.
+    cost : GPUCost, optional
+        What memory and arithmetic cost.
+    has_near_shared : bool, optional
+        Whether shared memory is nearer than the cache.
+    has_texture : bool, optional
+        Whether there are textures.
+    is_nvidia : bool, optional
+        Whether it is an NVIDIA GPU.
+    mma_dtypes : frozenset[str], optional
+        Types of operands of matrix instructions of a warp.
+    has_warpgroups : bool, optional
+        Whether warpgroups multiply from shared memory.
+    has_async_copy : bool, optional
+        Whether copies into shared memory need not be waited for.
+    has_warp_shuffle : bool, optional
+        Whether threads of a warp exchange values.
+    has_half : bool, optional
+        Whether it computes in float16.
+    has_bfloat : bool, optional
+        Whether it computes in bfloat16.
+    has_double : bool, optional
+        Whether it computes in float64.
+    has_fma : bool, optional
+        Whether a product and a sum are one instruction.
+    has_avx2 : bool, optional
+        Whether there is AVX2.
+    has_avx512 : bool, optional
+        Whether there is AVX-512.
+    has_vnni : bool, optional
+        Whether there are dot products of bytes on x86.
+    has_amx_int8 : bool, optional
+        Whether there are tiles of bytes.
+    has_amx_bf16 : bool, optional
+        Whether there are tiles of bfloat16.
+    has_asimd : bool, optional
+        Whether there is NEON.
+    has_fp16_simd : bool, optional
+        Whether vectors of float16 are computed on Arm.
+    has_dotprod : bool, optional
+        Whether there are dot products of bytes on Arm.
+    has_matmul_i8 : bool, optional
+        Whether there are products of small matrices of bytes on Arm.
+    has_sve : bool, optional
+        Whether there are scalable vectors.
+    has_dsp : bool, optional
+        Whether there are instructions for signals on Arm.
+    has_mve : bool, optional
+        Whether there are vectors on a microcontroller.
+    has_integer_dot_product : bool, optional
+        Whether OpenCL has dot products of bytes.
+    declared : frozenset[str], optional
+        Further capabilities.
+    """
 
     is_cpu: bool = False
     is_gpu: bool = False

@@ -12,7 +12,13 @@ _GLOBAL: Registry[GenericFunc] = Registry("generic function")
 
 
 class GenericFunc:
-    """The dispatch table itself. The first key of the current target that has a function wins."""
+    """The dispatch table itself. The first key of the current target that has a function wins.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name it is known by.
+    """
 
     __slots__ = ("default", "functions", "name")
 
@@ -57,7 +63,17 @@ class GenericFunc:
 
 
 def get_native_generic_func(name: str) -> GenericFunc:
-    """The generic function known to everybody as ``name``; an empty one is made on first use."""
+    """The generic function known to everybody as ``name``; an empty one is made on first use.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+
+    Returns
+    -------
+    GenericFunc
+    """
     found = _GLOBAL.get(name)
     return found if found is not None else _GLOBAL.register(name, GenericFunc(name))
 
@@ -85,14 +101,35 @@ def _decorate(fdefault: Callable, generic: GenericFunc, override: bool) -> Calla
 
 
 def generic_func(fdefault: Callable) -> Callable:
-    """Make ``fdefault`` the default of a new generic function; ``f.register(keys)`` adds to it."""
+    """Make ``fdefault`` the default of a new generic function; ``f.register(keys)`` adds to it.
+
+    Parameters
+    ----------
+    fdefault : callable
+        What is called where no key of the target has a function.
+
+    Returns
+    -------
+    callable
+        A function with the method ``register``.
+    """
     generic = GenericFunc(fdefault.__name__)
     generic.set_default(fdefault)
     return _decorate(fdefault, generic, override=False)
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable], Callable]:
-    """As ``generic_func``, over the function known to everybody as ``func_name``, replacing its default."""
+    """As ``generic_func``, over the function known to everybody as ``func_name``, replacing its default.
+
+    Parameters
+    ----------
+    func_name : str
+        The name.
+
+    Returns
+    -------
+    callable
+    """
 
     def wrap(fdefault: Callable) -> Callable:
         generic = get_native_generic_func(func_name)

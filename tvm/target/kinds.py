@@ -40,7 +40,25 @@ COMMON_OPTIONS: Mapping[str, Option] = MappingProxyType(_COMMON)
 
 
 class TargetKind:
-    """A kind of target. ``facts`` hold what is true of the kind when no option says otherwise."""
+    """A kind of target. ``facts`` hold what is true of the kind when no option says otherwise.
+
+    Parameters
+    ----------
+    name : str
+        The name, such as "llvm".
+    schema : Mapping[str, Option]
+        The options it takes.
+    default_keys : tuple[str, ...], optional
+        The keys that schedules look for.
+    device_type : int, optional
+        The kind of device it runs on.
+    family : str, optional
+        "cpu" or "gpu".
+    aliases : Mapping[str, str], optional
+        Options under other names.
+    facts : Mapping[str, object], optional
+        What is true where no option says otherwise.
+    """
 
     __slots__ = ("aliases", "attrs", "default_device_type", "default_keys", "facts", "family", "name", "schema")
 

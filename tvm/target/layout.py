@@ -15,7 +15,15 @@ UNDEFINED = "__undef__"
 
 
 class LayoutAxis(NamedTuple):
-    """``factor`` is the extent of a part split off, and 0 for a primal axis."""
+    """``factor`` is the extent of a part split off, and 0 for a primal axis.
+
+    Parameters
+    ----------
+    name : str
+        A letter, upper case for a whole axis.
+    factor : int, optional
+        The extent of a part.
+    """
 
     name: str
     factor: int = 0
@@ -33,7 +41,15 @@ class LayoutAxis(NamedTuple):
 
 
 class Layout:
-    """An ordered list of axes. Two layouts are equal when their names are."""
+    """An ordered list of axes. Two layouts are equal when their names are.
+
+    Parameters
+    ----------
+    name : str | Layout
+        The layout as text, such as "NCHW16c".
+    dtype : str, optional
+        The type of its indices.
+    """
 
     __slots__ = ("axes", "dtype", "name")
 
@@ -163,7 +179,15 @@ def _digits(layout: Layout) -> dict[str, list[_Digit]]:
 
 
 class BijectiveLayout:
-    """The index map between two layouts with the same letters; made by ``bijective_layout``."""
+    """The index map between two layouts with the same letters; made by ``bijective_layout``.
+
+    Parameters
+    ----------
+    src_layout : Layout
+        The layout converted from.
+    dst_layout : Layout
+        The layout converted to.
+    """
 
     __slots__ = ("dst_layout", "src_layout")
 
@@ -252,6 +276,18 @@ def layout(layout_str: str | Layout, dtype: str = "int32") -> Layout:
 
 
 def bijective_layout(src_layout: str | Layout, dst_layout: str | Layout) -> BijectiveLayout | None:
-    """The map between two layouts; None when one cannot be converted to the other."""
+    """The map between two layouts; None when one cannot be converted to the other.
+
+    Parameters
+    ----------
+    src_layout : str | Layout
+        The layout converted from.
+    dst_layout : str | Layout
+        The layout converted to.
+
+    Returns
+    -------
+    BijectiveLayout
+    """
     src, dst = Layout(src_layout), Layout(dst_layout)
     return BijectiveLayout(src, dst) if convertible(src, dst) else None

@@ -10,7 +10,21 @@ TAGS: Registry[Mapping[str, object]] = Registry("target tag")
 
 
 def register_tag(name: str, config: Mapping[str, object], override: bool = False) -> object:
-    """Add a tag. ``config`` is a target dict; it is checked by building the target, which is returned."""
+    """Add a tag. ``config`` is a target dict; it is checked by building the target, which is returned.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    config : Mapping[str, object]
+        The target.
+    override : bool, optional
+        Whether a tag of this name is replaced.
+
+    Returns
+    -------
+    object
+    """
     from tvm.target.target import Target
 
     target = Target(config)

@@ -28,6 +28,18 @@ class Target:
 
     Two targets are equal when kind, keys, options and host are equal. ``with target:`` makes it the current one
     of the calling thread.
+
+    Parameters
+    ----------
+    target : str | Mapping | Target
+        What it is made of.
+    host : str | Mapping | Target, optional
+        The target of what calls the kernels.
+
+    Raises
+    ------
+    ValueError
+        For a kind, an option or a value that there is not; the nearest name is said.
     """
 
     __slots__ = ("__weakref__", "_features", "_keys", "_text", "attrs", "host", "kind", "tag")
@@ -360,50 +372,190 @@ def _compose(kind: str, own: str, options: str | list[str] | None) -> Target:
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: str | list[str] | None = None) -> Target:
+    """The target of an NVIDIA GPU.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    arch : str, optional
+        The architecture, such as "sm_80"; without it, that of the GPU here.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("cuda", f"-model={model}" + (f" -arch={arch}" if arch else ""), options)
 
 
 def rocm(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of an AMD GPU.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("rocm", f"-model={model}", options)
 
 
 def mali(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of an Arm Mali GPU, through OpenCL.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("opencl", f"-device=mali -model={model}", options)
 
 
 def bifrost(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of an Arm Mali GPU of the Bifrost generation, through OpenCL.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("opencl", f"-device=bifrost -model={model}", options)
 
 
 def adreno(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of a Qualcomm Adreno GPU, through OpenCL.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("opencl", f"-device=adreno -model={model}", options)
 
 
 def intel_graphics(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of an Intel GPU, through OpenCL.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("opencl", f"-device=intel_graphics -model={model} -thread_warp_size=16", options)
 
 
 def vta(model: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """The target of the accelerator VTA.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("ext_dev", f"-device=vta -keys=vta,cpu -model={model}", options)
 
 
 def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """An Arm CPU by board name (rasp4b, rk3399, ...); an unknown name only sets ``-model``."""
+    """An Arm CPU by board name (rasp4b, rk3399, ...); an unknown name only sets ``-model``.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     own = boards.ARM_BOARDS.get(model, f"-model={model}")
     return _compose("llvm", f"-device=arm_cpu {own}", options)
 
 
 def rasp(options: str | list[str] | None = None) -> Target:
-    """Raspberry Pi 3B; ``arm_cpu("rasp3b")`` in words of today."""
+    """Raspberry Pi 3B; ``arm_cpu("rasp3b")`` in words of today.
+
+    Parameters
+    ----------
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return arm_cpu("rasp3b", options)
 
 
 def riscv_cpu(model: str = "sifive-u54", options: str | list[str] | None = None) -> Target:
+    """The target of a RISC-V CPU by board name.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     return _compose("llvm", f"-device=riscv_cpu -model={model} {boards.RISCV_CPUS.get(model, '')}", options)
 
 
 def micro(model: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """C for a microcontroller, by the name of the chip or board."""
+    """C for a microcontroller, by the name of the chip or board.
+
+    Parameters
+    ----------
+    model : str, optional
+        The name of the device.
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     if model not in boards.MICRO_MODELS:
         known = ", ".join(sorted(boards.MICRO_MODELS))
         raise TargetError(f"micro knows no model '{model}'{parse.near(model, boards.MICRO_MODELS)}; known: {known}")
@@ -411,6 +563,19 @@ def micro(model: str = "unknown", options: str | list[str] | None = None) -> Tar
 
 
 def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Target:
+    """C for a microcontroller of the STM32 family.
+
+    Parameters
+    ----------
+    series : str, optional
+        The series, such as "stm32F7xx".
+    options : str | list[str], optional
+        Further options, as text or a list of texts.
+
+    Returns
+    -------
+    Target
+    """
     if series not in boards.STM32_SERIES:
         known = ", ".join(sorted(boards.STM32_SERIES))
         raise TargetError(f"stm32 knows no series '{series}'{parse.near(series, boards.STM32_SERIES)}; known: {known}")
@@ -426,7 +591,29 @@ def hexagon(
     use_ieee_fp: bool = False,
     llvm_options: str | list[str] | None = None,
 ) -> Target:
-    """A Hexagon DSP. ``hvx`` is the vector length in bytes: 64, 128, or 0 for none."""
+    """A Hexagon DSP. ``hvx`` is the vector length in bytes: 64, 128, or 0 for none.
+
+    Parameters
+    ----------
+    cpu_ver : str, optional
+        The version, such as "v68".
+    hvx : int, optional
+        The length of a vector in bytes.
+    num_cores : int, optional
+        How many cores.
+    vtcm_capacity : int, optional
+        Bytes of the memory near the vectors.
+    use_qfloat : bool, optional
+        Whether floats of the DSP's own format are used.
+    use_ieee_fp : bool, optional
+        Whether IEEE floats are used.
+    llvm_options : str | list[str], optional
+        Options of LLVM.
+
+    Returns
+    -------
+    Target
+    """
     if cpu_ver not in boards.HEXAGON_VTCM:
         known = ", ".join(boards.HEXAGON_VTCM)
         raise TargetError(f"hexagon: unknown version '{cpu_ver}'; known: {known}")
@@ -451,5 +638,15 @@ def hexagon(
 
 
 def create(target: str | Mapping | Target) -> Target:
-    """``Target(target)``, under the name old scripts use."""
+    """``Target(target)``, under the name old scripts use.
+
+    Parameters
+    ----------
+    target : str, dict or Target
+        The target.
+
+    Returns
+    -------
+    Target
+    """
     return Target(target)

@@ -11,7 +11,17 @@ UNKNOWN = -1
 
 
 class VirtualDevice:
-    """Each part may be left open; ``device`` is any object with ``device_type`` and ``device_id``."""
+    """Each part may be left open; ``device`` is any object with ``device_type`` and ``device_id``.
+
+    Parameters
+    ----------
+    device : Device, optional
+        The device.
+    target : str | Mapping | Target, optional
+        What code for it is made by.
+    memory_scope : str, optional
+        The memory.
+    """
 
     __slots__ = ("device_type_int", "memory_scope", "target", "virtual_device_id")
 

@@ -12,7 +12,13 @@ _CURRENT: ContextVar[tuple[SpecializedCondition, ...]] = ContextVar("specialized
 
 
 class SpecializedCondition:
-    """Clauses that must all hold. Implementations that a strategy is given inside of ``with`` are for where they do."""
+    """Clauses that must all hold. Implementations that a strategy is given inside of ``with`` are for where they do.
+
+    Parameters
+    ----------
+    conditions : PrimExpr or list of PrimExpr
+        The clauses.
+    """
 
     def __init__(self, conditions: Any):
         given = conditions if isinstance(conditions, Sequence) or hasattr(conditions, "__iter__") else [conditions]

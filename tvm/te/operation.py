@@ -35,17 +35,55 @@ def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
 
 
 def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
-    """An input tensor."""
+    """An input tensor.
+
+    Parameters
+    ----------
+    shape : tuple of PrimExpr
+        The size of each dimension.
+    dtype : str, optional
+        The type of the elements; without it, float32.
+    name : str, optional
+        The name of the tensor.
+
+    Returns
+    -------
+    Tensor
+    """
     return PlaceholderOp(name, _shape(shape, f"placeholder '{name}'"), dtype or "float32").output(0)
 
 
 def var(name="tindex", dtype="int32", span=None) -> Var:
-    """An integer variable, known when the program runs."""
+    """An integer variable, known when the program runs.
+
+    Parameters
+    ----------
+    name : str, optional
+        Its name in printed programs.
+    dtype : str, optional
+        Its type, an integer.
+
+    Returns
+    -------
+    Var
+    """
     return Var(name, dtype)
 
 
 def size_var(name="size", dtype="int32", span=None) -> Var:
-    """A variable that is at least zero: the size of a tensor."""
+    """A variable that is at least zero: the size of a tensor.
+
+    Parameters
+    ----------
+    name : str, optional
+        Its name in printed programs.
+    dtype : str, optional
+        Its type, an integer.
+
+    Returns
+    -------
+    Var
+    """
     return SizeVar(name, dtype)
 
 
@@ -75,7 +113,28 @@ def _axis_names(fcompute, ndim: int, what: str) -> list[str]:
 
 
 def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=None) -> Any:
-    """output[i, j, ...] = fcompute(i, j, ...). A tuple of expressions makes a list of tensors."""
+    """output[i, j, ...] = fcompute(i, j, ...). A tuple of expressions makes a list of tensors.
+
+    Parameters
+    ----------
+    shape : tuple of PrimExpr
+        The shape of the result.
+    fcompute : callable
+        Gives the element at the indices it is called with, or a tuple of elements.
+    name : str, optional
+        The name of the result.
+    tag : str, optional
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict, optional
+        Further facts, by name.
+    varargs_names : list of str, optional
+        Names of the axes where ``fcompute`` takes ``*indices``.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+        The result; a list where ``fcompute`` gives a tuple.
+    """
     what = f"compute '{name}'"
     dims = _shape(shape, what)
     if TagScope.current is not None:
@@ -148,7 +207,21 @@ def check_body(body: tuple, what: str) -> None:
 
 
 def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
-    """An axis to reduce over; ``dom`` is (begin, end) or a Range."""
+    """An axis to reduce over; ``dom`` is (begin, end) or a Range.
+
+    Parameters
+    ----------
+    dom : Range or tuple
+        Where it runs.
+    name : str, optional
+        Its name in loops.
+    thread_tag : str, optional
+        The hardware thread that carries it, if one does.
+
+    Returns
+    -------
+    IterVar
+    """
     if not isinstance(dom, (Range, tuple, list)):
         raise TypeError(f"reduce_axis: the domain is a pair (begin, end), got {dom!r}")
     if isinstance(dom, (tuple, list)):
@@ -160,7 +233,21 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
 
 def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
     """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32),
-    "threadIdx.x")``."""
+    "threadIdx.x")``.
+
+    Parameters
+    ----------
+    dom : Range, tuple or str, optional
+        Where it runs; a text is taken for ``tag``.
+    tag : str, optional
+        The hardware thread, such as "blockIdx.x".
+    name : str, optional
+        Its name in loops.
+
+    Returns
+    -------
+    IterVar
+    """
     if isinstance(dom, str):
         tag, dom = dom, None
     if not tag:
@@ -173,7 +260,29 @@ def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
 
 def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None) -> Any:
     """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative
-    sum."""
+    sum.
+
+    Parameters
+    ----------
+    init : Tensor or list of Tensor
+        The first rows of each state.
+    update : Tensor or list of Tensor
+        The next row of each state, computed from ``state_placeholder``.
+    state_placeholder : Tensor or list of Tensor
+        What stands for earlier rows; its shape is that of the result.
+    inputs : list of Tensor, optional
+        Tensors that ``update`` reads besides.
+    name : str, optional
+        The name of the result.
+    tag : str, optional
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict, optional
+        Further facts, by name.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+    """
     single = isinstance(init, Tensor)
     init, update, state = ([x] if isinstance(x, Tensor) else list(x) for x in (init, update, state_placeholder))
     inputs = [] if inputs is None else ([inputs] if isinstance(inputs, Tensor) else list(inputs))
@@ -197,7 +306,33 @@ def extern(
     shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, out_buffers=None, tag="", attrs=None
 ) -> Any:
     """A tensor made by a statement: ``fcompute(input_buffers, output_buffers)`` gives a statement, a call, or one
-    expression per output."""
+    expression per output.
+
+    Parameters
+    ----------
+    shape : tuple or list of tuples
+        The shape of the result, or of each.
+    inputs : list of Tensor
+        The tensors that the statement reads.
+    fcompute : callable
+        Gives the statement for the buffers of inputs and outputs.
+    name : str, optional
+        The name of the result.
+    dtype : str or list of str, optional
+        The type of the result, or of each; without it, that of the inputs where they agree.
+    in_buffers : list of Buffer, optional
+        Buffers to stand for the inputs.
+    out_buffers : list of Buffer, optional
+        Buffers to stand for the outputs.
+    tag : str, optional
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict, optional
+        Further facts, by name.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+    """
     if TagScope.current is not None:
         if tag:
             raise ValueError("extern: an explicit tag cannot be given inside a tag scope")

@@ -140,7 +140,19 @@ def _zero(e: PrimExpr) -> bool:
 
 
 def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
-    """A function over the given tensors (inputs and outputs, in this order), one block per operation."""
+    """A function over the given tensors (inputs and outputs, in this order), one block per operation.
+
+    Parameters
+    ----------
+    ops : list of Tensor
+        The parameters of the function: inputs, then outputs.
+    index_dtype_override : str, optional
+        The integer type of all indices, in place of each variable's own.
+
+    Returns
+    -------
+    PrimFunc
+    """
     args = [ops] if isinstance(ops, Tensor) else list(ops)
     for a in args:
         if not isinstance(a, (Tensor, Var)):
@@ -182,7 +194,21 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
 
 
 def extern_primfunc(input_tensors, primfunc: PrimFunc, **kwargs):
-    """An extern operation whose body is a function: its last buffers are the outputs."""
+    """An extern operation whose body is a function: its last buffers are the outputs.
+
+    Parameters
+    ----------
+    input_tensors : list of Tensor
+        What its first buffers are bound to.
+    primfunc : PrimFunc
+        The function.
+    **kwargs
+        Further arguments of ``te.extern``.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+    """
     buffers = [primfunc.buffer_map[p] for p in primfunc.params]
     n = len(input_tensors)
     ins, outs = buffers[:n], buffers[n:]

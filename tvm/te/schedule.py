@@ -28,7 +28,13 @@ from .tensor import Operation, ScanOp, Tensor
 
 
 class Schedule:
-    """The stages of a program, producers first."""
+    """The stages of a program, producers first.
+
+    Parameters
+    ----------
+    outputs : list[Operation]
+        The operations whose results are wanted.
+    """
 
     def __init__(self, outputs: list[Operation]):
         self.outputs: list[Operation] = outputs
@@ -222,7 +228,19 @@ class Schedule:
 
 
 def replay(steps: Iterable[Step], ops) -> Schedule:
-    """The schedule that these steps make on the program with these outputs."""
+    """The schedule that these steps make on the program with these outputs.
+
+    Parameters
+    ----------
+    steps : Iterable[Step]
+        The steps, as ``Schedule.steps`` has them.
+    ops : list of Operation
+        The operations the steps were taken for.
+
+    Returns
+    -------
+    Schedule
+    """
     schedule = create_schedule(ops)
     for step in steps:
         apply(schedule, step)
@@ -241,7 +259,17 @@ register_json_codec(Schedule, "te.Schedule", _to_plain, _from_plain)
 
 
 def create_schedule(ops) -> Schedule:
-    """A schedule that computes every operation at the root, in plain loops."""
+    """A schedule that computes every operation at the root, in plain loops.
+
+    Parameters
+    ----------
+    ops : Operation or list of Operation
+        The operations whose results are wanted.
+
+    Returns
+    -------
+    Schedule
+    """
     if not isinstance(ops, (list, tuple)):
         ops = [ops]
     outputs = []

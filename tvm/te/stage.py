@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """The schedule of one operation. ``op`` may change (caches, inlining); ``origin_op`` is the one the user made."""
+    """The schedule of one operation. ``op`` may change (caches, inlining); ``origin_op`` is the one the user made.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The schedule it belongs to.
+    op : Operation
+        The operation.
+    uid : int
+        Its number in the schedule, by which steps name it.
+    """
 
     def __init__(self, schedule: Schedule, op: Operation, uid: int):
         self.schedule = schedule

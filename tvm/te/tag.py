@@ -33,4 +33,15 @@ class TagScope:
 
 
 def tag_scope(tag: str) -> TagScope:
+    """Tag the operations made inside of ``with``, for schedules that look for them.
+
+    Parameters
+    ----------
+    tag : str
+        The tag.
+
+    Returns
+    -------
+    TagScope
+    """
     return TagScope(tag)

@@ -13,7 +13,15 @@ from ..ir.visit import post_order
 
 
 class TensorSlice(ExprOp):
-    """``A[i]`` or ``A[i, j]``: becomes an element once it has as many indices as the tensor has dimensions."""
+    """``A[i]`` or ``A[i, j]``: becomes an element once it has as many indices as the tensor has dimensions.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor.
+    indices : tuple of PrimExpr
+        The indices so far.
+    """
 
     __slots__ = ("tensor", "indices")
 
@@ -34,7 +42,19 @@ class TensorSlice(ExprOp):
 
 
 class Tensor(ExprOp, Node, key="Tensor"):
-    """Output ``value_index`` of an operation. There is one Tensor object per output."""
+    """Output ``value_index`` of an operation. There is one Tensor object per output.
+
+    Parameters
+    ----------
+    shape : tuple of PrimExpr
+        The size of each dimension.
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    op : Operation
+        The operation that makes it.
+    value_index : int
+        Which output of the operation it is.
+    """
 
     shape: tuple[PrimExpr, ...]
     dtype: str
@@ -107,7 +127,17 @@ def _index(tensor: Tensor, value) -> PrimExpr:
 
 
 class Operation(Node):
-    """Makes tensors. ``name`` shows in loops and buffers, ``tag`` says what kind of operation it is."""
+    """Makes tensors. ``name`` shows in loops and buffers, ``tag`` says what kind of operation it is.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    """
 
     name: str
     tag: str
@@ -164,7 +194,17 @@ class Operation(Node):
 
 
 class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
-    """An input of the program."""
+    """An input of the program.
+
+    Parameters
+    ----------
+    name : str
+        The name of the tensor.
+    shape : tuple of PrimExpr
+        The size of each dimension.
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    """
 
     shape: tuple
     dtype: str
@@ -181,12 +221,36 @@ class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
 
 
 class BaseComputeOp(Operation):
-    """An operation computed point by point over its axes."""
+    """An operation computed point by point over its axes.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    """
 
 
 class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inputs": "None"}):
     """output[axis...] = body. Several bodies make several tensors of one shape; a reduction has one combiner for
-    all."""
+    all.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    axis : tuple of IterVar
+        The axes it is computed over.
+    body : tuple of PrimExpr
+        The value at a point, one for each output.
+    """
 
     axis_: tuple
     body: tuple
@@ -229,7 +293,31 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
 
 class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs": "[]"}):
     """Computed tile by tile by an intrinsic: the first ``schedulable_ndim`` axes and ``reduce_axis`` are loops, the
-    others are what one call makes. ``input_regions`` says which part of each input a call reads."""
+    others are what one call makes. ``input_regions`` says which part of each input a call reads.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    axis : tuple of IterVar
+        The axes it is computed over.
+    reduce_axis : tuple of IterVar
+        The axes that are summed over, tile by tile.
+    schedulable_ndim : int
+        How many of the axes are loops.
+    intrin : TensorIntrin
+        What computes a tile.
+    inputs : list of Tensor
+        The tensors that are read.
+    input_regions : tuple
+        The region of each input that a call reads.
+    scalar_inputs : tuple of PrimExpr
+        Numbers the intrinsic is given.
+    """
 
     axis_: tuple
     reduce_axis_: tuple
@@ -278,7 +366,29 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
 
 
 class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
-    """state[t] for t in the scan axis: ``init`` gives the first rows, ``update`` the others from earlier ones."""
+    """state[t] for t in the scan axis: ``init`` gives the first rows, ``update`` the others from earlier ones.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    scan_axis : IterVar
+        The axis along which states follow each other.
+    init : tuple of Tensor
+        The first rows of each state.
+    update : tuple of Tensor
+        The next row of each state.
+    state_placeholder : tuple of Tensor
+        What stands for earlier rows in ``update``.
+    inputs : list of Tensor
+        The tensors that are read.
+    spatial : tuple of IterVar, optional
+        The other axes of the states.
+    """
 
     scan_axis: Any
     init: tuple
@@ -318,7 +428,25 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
 
 
 class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
-    """Made by a statement over buffers: one for each input and output."""
+    """Made by a statement over buffers: one for each input and output.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    inputs : list of Tensor
+        The tensors that are read.
+    input_placeholders : tuple of Buffer
+        The buffers that the statement reads, one for each input.
+    output_placeholders : tuple of Buffer
+        The buffers that the statement writes, one for each output.
+    body : Stmt
+        The statement that fills the outputs.
+    """
 
     inputs: tuple
     input_placeholders: tuple
@@ -342,7 +470,25 @@ class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
 
 
 class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
-    """Made by a statement over tensors, written in hybrid script; its loops carry the axes."""
+    """Made by a statement over tensors, written in hybrid script; its loops carry the axes.
+
+    Parameters
+    ----------
+    name : str
+        The name of its tensors.
+    tag : str
+        What kind of operation it is, for schedules that look for one.
+    attrs : dict
+        Further facts, by name.
+    inputs : list of Tensor
+        The tensors that are read.
+    outputs : tuple of Tensor
+        What the statement makes.
+    axis : tuple of IterVar
+        The axes of its loops.
+    body : Stmt
+        The statement.
+    """
 
     inputs: tuple
     outputs_: tuple

@@ -13,7 +13,27 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice
 
 
 class TensorIntrin:
-    """``op`` is the meaning; ``body`` does all of it, or ``reduce_init`` and ``reduce_update`` do it in two parts."""
+    """``op`` is the meaning; ``body`` does all of it, or ``reduce_init`` and ``reduce_update`` do it in two parts.
+
+    Parameters
+    ----------
+    name : str
+        The name of the intrinsic.
+    op : ComputeOp
+        What it computes, as a tensor program.
+    inputs : list[Tensor]
+        The inputs of ``op``.
+    buffers : list[Buffer]
+        The buffers its statements read and write, inputs first.
+    body : Stmt
+        What does all of it, or None.
+    reduce_init : Stmt
+        What sets the result to the identity, or None.
+    reduce_update : Stmt
+        What adds to the result, or None.
+    scalar_params : tuple of Var, optional
+        Numbers that a call of it passes.
+    """
 
     def __init__(self, name: str, op: ComputeOp, inputs: list[Tensor], buffers: list[Buffer], body, reduce_init,
                  reduce_update, scalar_params=()):
@@ -95,7 +115,27 @@ def _statement(value, name: str) -> Stmt | None:
 def decl_tensor_intrin(
     op: Operation, fcompute, name="tensor_intrin", binds=None, scalar_params=None, default_buffer_params=None
 ) -> TensorIntrin:
-    """Declare an intrinsic. ``fcompute(inputs, outputs)`` gives a body, or (body, reset, update)."""
+    """Declare an intrinsic. ``fcompute(inputs, outputs)`` gives a body, or (body, reset, update).
+
+    Parameters
+    ----------
+    op : Operation
+        What the intrinsic computes: an operation over placeholders.
+    fcompute : callable
+        Gives the statement, or three, for the buffers of the inputs and of the outputs.
+    name : str, optional
+        The name of the intrinsic.
+    binds : dict of Tensor to Buffer, optional
+        Buffers to use, for layouts other than dense rows.
+    scalar_params : list of Var, optional
+        Numbers that a call passes to ``fcompute`` as a third argument.
+    default_buffer_params : dict, optional
+        Arguments of ``decl_buffer`` for buffers that ``binds`` does not give.
+
+    Returns
+    -------
+    TensorIntrin
+    """
     if not isinstance(op, ComputeOp):
         raise TypeError(f"decl_tensor_intrin: the meaning is a compute operation, got {type(op).__name__}")
     inputs = _inputs(op)

@@ -127,6 +127,17 @@ def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) 
 
     In a reduction (a block with ``init``) reading back what is written does not count as a read. Buffers the block
     allocates itself are left out.
+
+    Parameters
+    ----------
+    block : Block
+        The block.
+    buffer_var_map : dict of Var to Buffer
+        The buffers that bare pointers of the block belong to.
+
+    Returns
+    -------
+    list[list[BufferRegion]]
     """
     found = _Regions({**buffer_var_map, **{b.data: b for b in block.alloc_buffers}})
     for match in block.match_buffers:
@@ -146,7 +157,19 @@ def get_block_access_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) 
 
 
 def get_block_read_write_region(block: Block, buffer_var_map: Mapping[Var, Buffer]) -> list[list[BufferRegion]]:
-    """[reads, writes]; a buffer reached through a bare pointer counts as both."""
+    """[reads, writes]; a buffer reached through a bare pointer counts as both.
+
+    Parameters
+    ----------
+    block : Block
+        The block.
+    buffer_var_map : dict of Var to Buffer
+        The buffers that bare pointers of the block belong to.
+
+    Returns
+    -------
+    list[list[BufferRegion]]
+    """
     reads, writes, opaque = get_block_access_region(block, buffer_var_map)
     for region in opaque:
         if not any(r.buffer is region.buffer for r in reads):
@@ -157,7 +180,17 @@ def get_block_read_write_region(block: Block, buffer_var_map: Mapping[Var, Buffe
 
 
 def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
-    """For each buffer the innermost loop or block that holds all accesses; None where it is the whole function."""
+    """For each buffer the innermost loop or block that holds all accesses; None where it is the whole function.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    dict[Buffer, Stmt]
+    """
     paths: dict[Buffer, list[Stmt]] = {}
     by_var: dict[Var, list[Buffer]] = {}
     for buffer in func.buffer_map.values():

@@ -103,7 +103,17 @@ def _statement_flops(stmt: Stmt) -> float:
 
 
 def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
-    """The number of arithmetic operations a program does, by its loops' extents."""
+    """The number of arithmetic operations a program does, by its loops' extents.
+
+    Parameters
+    ----------
+    stmt_or_mod : Stmt | PrimFunc | IRModule
+        The program.
+
+    Returns
+    -------
+    float
+    """
     if isinstance(stmt_or_mod, IRModule):
         return sum(estimate_tir_flops(f) for f in stmt_or_mod.functions.values() if isinstance(f, PrimFunc))
     if isinstance(stmt_or_mod, PrimFunc):
@@ -141,18 +151,52 @@ def _scope(var: Var) -> str:
 
 
 def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> int:
-    """The most memory allocated at one time."""
+    """The most memory allocated at one time.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+    workspace_byte_alignment : int
+        What the size of each allocation is rounded up to.
+
+    Returns
+    -------
+    int
+    """
     return _peak(func.body, Allocate, workspace_byte_alignment)
 
 
 def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int) -> int:
-    """The memory of all constants."""
+    """The memory of all constants.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+    constant_byte_alignment : int
+        What the size of each constant is rounded up to.
+
+    Returns
+    -------
+    int
+    """
     sizes = (_allocation_bytes(n) for n in post_order(func.body) if isinstance(n, AllocateConst))
     return sum(_round_up(s, constant_byte_alignment) for s in sizes)
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, Any]:
-    """The most memory allocated at one time in each storage scope; for a module, by function."""
+    """The most memory allocated at one time in each storage scope; for a module, by function.
+
+    Parameters
+    ----------
+    func_or_mod : PrimFunc | IRModule
+        The function, or a module of functions.
+
+    Returns
+    -------
+    dict[str, Any]
+    """
     if isinstance(func_or_mod, IRModule):
         functions = func_or_mod.functions.items()
         return {v.name_hint: calculate_allocated_bytes(f) for v, f in functions if isinstance(f, PrimFunc)}
@@ -164,7 +208,17 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, Any
 
 
 def side_effect(expr: PrimExpr) -> CallEffectKind:
-    """The strongest effect in an expression; loads read state."""
+    """The strongest effect in an expression; loads read state.
+
+    Parameters
+    ----------
+    expr : PrimExpr
+        The expression.
+
+    Returns
+    -------
+    CallEffectKind
+    """
     effect = CallEffectKind.Pure
     for node in post_order(expr):
         if isinstance(node, (BufferLoad, ProducerLoad)):
@@ -179,7 +233,17 @@ def side_effect(expr: PrimExpr) -> CallEffectKind:
 
 
 def impurities(func: PrimFunc) -> list[str]:
-    """What a function does besides computing: stores to memory it did not allocate, calls with effects."""
+    """What a function does besides computing: stores to memory it did not allocate, calls with effects.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    list[str]
+    """
     own = {n.buffer_var for n in post_order(func.body) if isinstance(n, (Allocate, AllocateConst))}
     for node in post_order(func.body):
         if isinstance(node, Block):
@@ -196,12 +260,37 @@ def impurities(func: PrimFunc) -> list[str]:
 
 
 def is_pure_function(func: PrimFunc) -> bool:
-    """Whether calling the function has no effect but its value."""
+    """Whether calling the function has no effect but its value.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    bool
+    """
     return not impurities(func)
 
 
 def assert_pure_function(func: PrimFunc) -> bool:
-    """As is_pure_function, with an error that says what the function does."""
+    """As is_pure_function, with an error that says what the function does.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    TVMError
+        Where the function does something besides computing its value.
+    """
     found = impurities(func)
     if found:
         name = func.attrs.get("global_symbol", "main")
@@ -213,7 +302,17 @@ def assert_pure_function(func: PrimFunc) -> bool:
 
 
 def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
-    """The function a module is entered by: marked ``tir.is_entry_func``, named main, or the only one."""
+    """The function a module is entered by: marked ``tir.is_entry_func``, named main, or the only one.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+
+    Returns
+    -------
+    tuple[GlobalVar, PrimFunc]
+    """
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     for var, func in functions.items():
         if func.attrs.get("tir.is_entry_func"):
@@ -230,7 +329,17 @@ def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
 
 
 def find_anchor_block(mod: IRModule) -> Block | None:
-    """The reduction block that does most of a module's work, or None if there is no reduction."""
+    """The reduction block that does most of a module's work, or None if there is no reduction.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+
+    Returns
+    -------
+    Block
+    """
     best, most = None, -1.0
     for func in mod.functions.values():
         if isinstance(func, PrimFunc):
@@ -258,7 +367,19 @@ def _blocks(stmt: Node, rounds: int) -> list[tuple[Block, int]]:
 
 
 def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_type: Any = None) -> list[str]:
-    """The storage scopes of a function's buffer parameters; "" where it is the ordinary memory."""
+    """The storage scopes of a function's buffer parameters; "" where it is the ordinary memory.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+    relay_func_type : FuncType, optional
+        The type of the function in the graph; it is not needed.
+
+    Returns
+    -------
+    list[str]
+    """
     scopes = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
@@ -270,7 +391,21 @@ def get_prim_func_arg_and_result_memory_constraints(func: PrimFunc, relay_func_t
 def apply_prim_func_arg_and_result_memory_constraints(
     func: PrimFunc, relay_func_type: Any, arg_and_result_memory_scopes: list[str]
 ) -> PrimFunc:
-    """The function with its buffer parameters in the given scopes; "" leaves one as it is."""
+    """The function with its buffer parameters in the given scopes; "" leaves one as it is.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+    relay_func_type : FuncType
+        The type of the function in the graph.
+    arg_and_result_memory_scopes : list[str]
+        A scope for each parameter, then for each result.
+
+    Returns
+    -------
+    PrimFunc
+    """
     from .stmt_functor import Renaming
 
     if len(arg_and_result_memory_scopes) != len(func.params):

@@ -31,6 +31,29 @@ class Buffer(Node, key="tir.Buffer"):
 
     Element ``i0, i1, ...`` lies at ``data[elem_offset + i0 * strides[0] + ...]``; without strides the layout is
     row-major and dense. ``offset_factor`` promises that ``elem_offset`` is a multiple of it.
+
+    Parameters
+    ----------
+    data : Var
+        The pointer to the memory.
+    dtype : str
+        The type of an element.
+    shape : tuple of PrimExpr
+        The size of each dimension.
+    strides : tuple of PrimExpr
+        The distance between neighbours along each dimension, in elements; empty for dense rows.
+    elem_offset : PrimExpr
+        Where the first element lies, in elements.
+    name : str
+        The name.
+    data_alignment : int, optional
+        The alignment of the memory in bytes.
+    offset_factor : int, optional
+        What ``elem_offset`` is a multiple of.
+    buffer_type : str, optional
+        "auto_broadcast" lets dimensions of size one be read at any index.
+    axis_separators : tuple of int, optional
+        Where the dimensions are cut into groups, each of which becomes one dimension of the memory.
     """
 
     _compared = "data! dtype shape! strides! elem_offset! axis_separators data_alignment offset_factor buffer_type"
@@ -249,6 +272,17 @@ def merge_splits(e: PrimExpr) -> PrimExpr:
 
 
 def type_annotation(dtype: str) -> PrimExpr:
+    """A value that stands for a type in the arguments of an intrinsic.
+
+    Parameters
+    ----------
+    dtype : str
+        The type.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return Call(dtype, Op.get("tir.type_annotation"), ())
 
 
@@ -256,7 +290,37 @@ def decl_buffer(
     shape, dtype=None, name="buffer", data=None, strides=None, elem_offset=None, scope="", data_alignment=-1,
     offset_factor=0, buffer_type="", axis_separators=None, span=None,
 ) -> Buffer:
-    """Declare a buffer; what is left out gets fresh variables or defaults."""
+    """Declare a buffer; what is left out gets fresh variables or defaults.
+
+    Parameters
+    ----------
+    shape : tuple of PrimExpr
+        The size of each dimension.
+    dtype : str, optional
+        The type of an element; without it, float32.
+    name : str, optional
+        The name.
+    data : Var, optional
+        The pointer to the memory.
+    strides : list of PrimExpr, optional
+        The distance between neighbours along each dimension; empty for dense rows.
+    elem_offset : PrimExpr, optional
+        Where the first element lies, in elements.
+    scope : str, optional
+        The memory it lies in: "global", "shared", "local" ...
+    data_alignment : int, optional
+        The alignment of the memory in bytes; -1 for the default.
+    offset_factor : int, optional
+        What ``elem_offset`` is a multiple of; not zero makes the offset a variable.
+    buffer_type : str, optional
+        "auto_broadcast" lets dimensions of size one be read at any index.
+    axis_separators : list of int, optional
+        Where the dimensions are cut into groups of the memory.
+
+    Returns
+    -------
+    Buffer
+    """
     dtype = canonical(dtype) if dtype is not None else "float32"
     shape = tuple(convert(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     index = shape[0].dtype if shape and not isinstance(shape[0], IntImm) else "int32"

@@ -27,7 +27,21 @@ class Number(int):
 
 
 class PrimFunc(BaseFunc, key="tir.PrimFunc"):
-    """``params`` are variables; ``buffer_map`` says which handle parameters are buffers."""
+    """``params`` are variables; ``buffer_map`` says which handle parameters are buffers.
+
+    Parameters
+    ----------
+    params : tuple of Var
+        The parameters.
+    body : Stmt
+        What the function does.
+    ret_type : Type, optional
+        What it returns.
+    buffer_map : dict of Var to Buffer, optional
+        The buffers of handle parameters.
+    attrs : DictAttrs or dict, optional
+        Attributes, such as "global_symbol" and "target".
+    """
 
     _compared = "params! buffer_map! ret_type body attrs"
 
@@ -137,7 +151,15 @@ _INTRINSICS: Registry[TensorIntrin] = Registry("tensor intrinsic")
 
 
 class TensorIntrin(Node, key="tir.TensorIntrin"):
-    """What a hardware instruction computes (``desc``) and how it is called (``impl``)."""
+    """What a hardware instruction computes (``desc``) and how it is called (``impl``).
+
+    Parameters
+    ----------
+    desc : PrimFunc
+        What is computed, as plain loops.
+    impl : PrimFunc
+        The call that computes it.
+    """
 
     desc: PrimFunc
     impl: PrimFunc

@@ -14,7 +14,17 @@ from ..ir.visit import post_order
 
 
 class IndexMap(Node, key="tir.IndexMap"):
-    """``initial_indices`` go to ``final_indices``. ``inverse_index_map`` is given where it cannot be derived."""
+    """``initial_indices`` go to ``final_indices``. ``inverse_index_map`` is given where it cannot be derived.
+
+    Parameters
+    ----------
+    initial_indices : list of Var
+        Variables that stand for the old indices.
+    final_indices : list of PrimExpr
+        The new indices, computed from them.
+    inverse_index_map : IndexMap, optional
+        The way back.
+    """
 
     AXIS_SEPARATOR = "axis_separator"
 

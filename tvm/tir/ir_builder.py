@@ -24,7 +24,15 @@ _KINDS = {
 
 
 class WithScope:
-    """A scope whose end is told to the builder. Its value is what ``with ... as`` binds."""
+    """A scope whose end is told to the builder. Its value is what ``with ... as`` binds.
+
+    Parameters
+    ----------
+    enter_value
+        What ``with ... as`` binds.
+    exit_cb : callable
+        Called when the scope ends.
+    """
 
     def __init__(self, enter_value: Any, exit_cb: Callable[[], None]):
         self._enter_value = enter_value
@@ -41,7 +49,19 @@ class WithScope:
 
 class BufferVar(ExprOp):
     """A buffer that is read and written with square brackets. ``content_type`` decides how many elements one access
-    takes: "float32x4" loads and stores four at a time."""
+    takes: "float32x4" loads and stores four at a time.
+
+    Parameters
+    ----------
+    builder : IRBuilder
+        The builder its accesses are emitted to.
+    buffer : Buffer
+        The buffer.
+    content_type : str
+        The type of one access.
+    is_pointer : bool, optional
+        Whether it is bare memory, of one dimension.
+    """
 
     def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: str, is_pointer: bool = False):
         self._builder = builder

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..docstring import docstring
 from ..dtype import canonical, info, int_range, with_lanes
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
@@ -45,6 +46,7 @@ from ..ir.primop import (
 from ..ir.primop import left_shift as shift_left
 from ..ir.primop import right_shift as shift_right
 from .buffer import Buffer, type_annotation
+from .descriptions import FLOAT_FUNCTIONS, FLOAT_PAIRS, INTRINSICS, OPERAND, PARAMETERS, REDUCER, TWO_OPERANDS
 from .intrinsics import FLOAT_UNARY, CallEffectKind
 
 # Largest finite values of the float types.
@@ -74,7 +76,17 @@ def _call(dtype: str, name: str, *args: Any) -> PrimExpr:
 
 
 def min_value(dtype, span=None) -> PrimExpr:
-    """The smallest finite value of a type."""
+    """The smallest finite value of a type.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+
+    Returns
+    -------
+    PrimExpr
+    """
     dtype = canonical(dtype)
     if info(dtype).is_float:
         return const(-_float_max(dtype), dtype)
@@ -82,7 +94,17 @@ def min_value(dtype, span=None) -> PrimExpr:
 
 
 def max_value(dtype, span=None) -> PrimExpr:
-    """The largest finite value of a type."""
+    """The largest finite value of a type.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+
+    Returns
+    -------
+    PrimExpr
+    """
     dtype = canonical(dtype)
     return const(_float_max(dtype) if info(dtype).is_float else int_range(dtype)[1], dtype)
 
@@ -95,6 +117,22 @@ def _float_max(dtype: str) -> float:
 
 
 def infinity(dtype, span=None) -> PrimExpr:
+    """The infinity of a float type.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+
+    Returns
+    -------
+    PrimExpr
+
+    Raises
+    ------
+    ValueError
+        For a type that is not a float.
+    """
     dtype = canonical(dtype)
     if not info(dtype).is_float:
         raise ExprValueError(f"infinity: '{dtype}' is not a float type; use max_value for integers")
@@ -114,17 +152,61 @@ def _join(name: str, combine: Callable, args: tuple) -> PrimExpr:
 
 
 def all(*args, span=None) -> PrimExpr:
-    """The conjunction of conditions."""
+    """The conjunction of conditions.
+
+    Parameters
+    ----------
+    *args : PrimExpr
+        The conditions, at least one.
+
+    Returns
+    -------
+    PrimExpr
+
+    Raises
+    ------
+    ValueError
+        Where there is no condition.
+    """
     return _join("all", primop.logical_and, args)
 
 
 def any(*args, span=None) -> PrimExpr:
-    """The disjunction of conditions."""
+    """The disjunction of conditions.
+
+    Parameters
+    ----------
+    *args : PrimExpr
+        The conditions, at least one.
+
+    Returns
+    -------
+    PrimExpr
+
+    Raises
+    ------
+    ValueError
+        Where there is no condition.
+    """
     return _join("any", primop.logical_or, args)
 
 
 def if_then_else(cond, t, f, span=None) -> PrimExpr:
-    """``t`` where ``cond`` holds, else ``f``; only the chosen side is evaluated, so the other may be out of bounds."""
+    """``t`` where ``cond`` holds, else ``f``; only the chosen side is evaluated, so the other may be out of bounds.
+
+    Parameters
+    ----------
+    cond : PrimExpr
+        The condition, a bool.
+    t : PrimExpr
+        The value where the condition holds.
+    f : PrimExpr
+        The value elsewhere.
+
+    Returns
+    -------
+    PrimExpr
+    """
     cond = _element("if_then_else", cond)
     if not info(cond.dtype).is_bool or info(cond.dtype).lanes != 1:
         raise ExprTypeError(f"if_then_else: the condition must be a scalar bool, got {cond.dtype}")
@@ -135,7 +217,17 @@ def if_then_else(cond, t, f, span=None) -> PrimExpr:
 
 
 def likely(cond, span=None) -> PrimExpr:
-    """``cond``, marked as true nearly always: loop partitioning splits off where it is false."""
+    """``cond``, marked as true nearly always: loop partitioning splits off where it is false.
+
+    Parameters
+    ----------
+    cond : PrimExpr
+        The condition, a bool.
+
+    Returns
+    -------
+    PrimExpr
+    """
     cond = _element("likely", cond)
     return cond if isinstance(cond, IntImm) else _call(cond.dtype, "likely", cond)
 
@@ -171,7 +263,7 @@ def _float_unary(name: str) -> Callable:
         return Call(x.dtype, op, (x,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {name} of a float, element by element on vectors."
+    function.__doc__ = docstring(FLOAT_FUNCTIONS[name] + ".", OPERAND, "PrimExpr")
     return function
 
 
@@ -214,7 +306,8 @@ def _rounding(name: str, what: str) -> Callable:
         return Call(x.dtype, op, (x,))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{what}; integers are returned as they are and literals are folded."
+    sentence = f"{what}; integers are returned as they are and literals are folded."
+    function.__doc__ = docstring(sentence, OPERAND, "PrimExpr")
     return function
 
 
@@ -226,6 +319,17 @@ nearbyint = _rounding("nearbyint", "The nearest integer, halves to even")
 
 
 def abs(x, span=None) -> PrimExpr:
+    """The absolute value of a number; literals are folded.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("abs", x)
     kind = info(x.dtype)
     if isinstance(x, FloatImm):
@@ -242,6 +346,17 @@ def abs(x, span=None) -> PrimExpr:
 
 
 def isnan(x, span=None) -> PrimExpr:
+    """Whether a float is NaN.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("isnan", x)
     kind = bool_like(x.dtype)
     if not info(x.dtype).is_float:
@@ -254,6 +369,17 @@ def isnan(x, span=None) -> PrimExpr:
 
 
 def isinf(x, span=None) -> PrimExpr:
+    """Whether a float is infinite.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("isinf", x)
     if not info(x.dtype).is_float:
         return const(False, bool_like(x.dtype))
@@ -261,6 +387,17 @@ def isinf(x, span=None) -> PrimExpr:
 
 
 def isfinite(x, span=None) -> PrimExpr:
+    """Whether a float is neither infinite nor NaN.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("isfinite", x)
     if not info(x.dtype).is_float:
         return const(True, bool_like(x.dtype))
@@ -276,6 +413,7 @@ def _float_binary(name: str) -> Callable:
         return Call(a.dtype, op, (a, b))
 
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = docstring(FLOAT_PAIRS[name], TWO_OPERANDS, "PrimExpr")
     return function
 
 
@@ -283,7 +421,19 @@ atan2, hypot, copysign, nextafter = map(_float_binary, ("atan2", "hypot", "copys
 
 
 def fmod(x, y) -> PrimExpr:
-    """The remainder of the division rounded towards zero."""
+    """The remainder of the division rounded towards zero.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+    y : PrimExpr
+        The second operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _fmod(x, y)
 
 
@@ -292,13 +442,37 @@ _pow = _float_binary("pow")
 
 
 def ldexp(x1, x2) -> PrimExpr:
-    """x1 times two to the power of the integer x2."""
+    """x1 times two to the power of the integer x2.
+
+    Parameters
+    ----------
+    x1 : PrimExpr
+        The first operand.
+    x2 : PrimExpr
+        The second operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x1 = _float_operand("ldexp", x1)
     return _call(x1.dtype, "ldexp", x1, _element("ldexp", x2))
 
 
 def power(x, y, span=None) -> PrimExpr:
-    """x to the power of y, both floats; a literal exponent of one drops out."""
+    """x to the power of y, both floats; a literal exponent of one drops out.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The base.
+    y : PrimExpr
+        The exponent.
+
+    Returns
+    -------
+    PrimExpr
+    """
     if isinstance(x, PrimExpr) and isinstance(y, (int, float)):
         y = const(y, x.dtype) if info(x.dtype).is_float else y
     a, b = primop.match_types(_element("pow", x), _element("pow", y))
@@ -308,45 +482,141 @@ def power(x, y, span=None) -> PrimExpr:
 
 
 def pow(x, y, span=None) -> PrimExpr:
-    """See power."""
+    """See power.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The base.
+    y : PrimExpr
+        The exponent.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return power(x, y)
 
 
 def fma(x, y, z) -> PrimExpr:
-    """x * y + z, rounded once."""
+    """x * y + z, rounded once.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        A factor.
+    y : PrimExpr
+        A factor.
+    z : PrimExpr
+        What is added.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x, y, z = (_float_operand("fma", v) for v in (x, y, z))
     return _call(x.dtype, "fma", x, y, z)
 
 
 def popcount(x) -> PrimExpr:
-    """The number of set bits."""
+    """The number of set bits.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("popcount", x)
     primop._want_integer("popcount", x)
     return _call(x.dtype, "popcount", x)
 
 
 def clz(x) -> PrimExpr:
-    """The number of leading zero bits; of zero, the width of the type."""
+    """The number of leading zero bits; of zero, the width of the type.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("clz", x)
     primop._want_integer("clz", x)
     return _call(with_lanes("int32", info(x.dtype).lanes), "clz", x)
 
 
 def q_multiply_shift(x, y, q, s) -> PrimExpr:
-    """Fixed-point product of int32 ``x`` and the Q-``q`` number ``y``, shifted by ``s``, rounded half up."""
+    """Fixed-point product of int32 ``x`` and the Q-``q`` number ``y``, shifted by ``s``, rounded half up.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+    y : PrimExpr
+        The factor, a fixed-point number in an int32.
+    q : int
+        The number of fractional bits of ``y``.
+    s : int
+        How far to shift: to the left where positive.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("q_multiply_shift", x)
     return _call(with_lanes("int32", info(x.dtype).lanes), "q_multiply_shift", x, y, q, s)
 
 
 def q_multiply_shift_per_axis(x, y, ls, rs, q, is_lshift_required, is_rshift_required) -> PrimExpr:
-    """As q_multiply_shift with separate left and right shifts, for per-channel scales."""
+    """As q_multiply_shift with separate left and right shifts, for per-channel scales.
+
+    Parameters
+    ----------
+    x : PrimExpr
+        The operand.
+    y : PrimExpr
+        The factor, a fixed-point number.
+    ls : PrimExpr
+        How far to shift left before.
+    rs : PrimExpr
+        How far to shift right after.
+    q : int
+        The number of fractional bits of ``y``.
+    is_lshift_required : PrimExpr
+        Whether there is a shift to the left.
+    is_rshift_required : PrimExpr
+        Whether there is a shift to the right.
+
+    Returns
+    -------
+    PrimExpr
+    """
     x = _element("q_multiply_shift_per_axis", x)
     args = (x, y, ls, rs, q, is_lshift_required, is_rshift_required)
     return _call(with_lanes("int32", info(x.dtype).lanes), "q_multiply_shift_per_axis", *args)
 
 
 def reinterpret(dtype, value, span=None) -> PrimExpr:
-    """The same bits read as another type of the same size."""
+    """The same bits read as another type of the same size.
+
+    Parameters
+    ----------
+    dtype : str
+        The type to read as.
+    value : PrimExpr
+        The value.
+
+    Returns
+    -------
+    PrimExpr
+    """
     dtype, value = canonical(dtype), _element("reinterpret", value)
     if value.dtype == dtype:
         return value
@@ -367,27 +637,87 @@ def _want_integers(name: str, a, b) -> tuple[PrimExpr, PrimExpr]:
 
 
 def truncdiv(a, b, span=None) -> PrimExpr:
-    """Integer division rounded towards zero."""
+    """Integer division rounded towards zero.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return div(*_want_integers("truncdiv", a, b))
 
 
 def truncmod(a, b, span=None) -> PrimExpr:
-    """What truncdiv leaves; it has the sign of the dividend."""
+    """What truncdiv leaves; it has the sign of the dividend.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return primop.truncmod(*_want_integers("truncmod", a, b))
 
 
 def indexdiv(a, b, span=None) -> PrimExpr:
-    """Division of indices, which are not negative: whatever rounding simplifies best."""
+    """Division of indices, which are not negative: whatever rounding simplifies best.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return floordiv(a, b)
 
 
 def indexmod(a, b, span=None) -> PrimExpr:
-    """What indexdiv leaves."""
+    """What indexdiv leaves.
+
+    Parameters
+    ----------
+    a : PrimExpr
+        The left operand.
+    b : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return floormod(a, b)
 
 
 def ceildiv(lhs, rhs, span=None) -> PrimExpr:
-    """Integer division rounded up."""
+    """Integer division rounded up.
+
+    Parameters
+    ----------
+    lhs : PrimExpr
+        The left operand.
+    rhs : PrimExpr
+        The right operand.
+
+    Returns
+    -------
+    PrimExpr
+    """
     a, b = _want_integers("ceildiv", lhs, rhs)
     if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value:
         return const(primop.wrap_int(-(-a.value // b.value), a.dtype), a.dtype)
@@ -406,6 +736,20 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     ``fcombine(x, y)`` combines two values (or two tuples of values) and ``fidentity(*dtypes)`` gives what changes
     nothing. The result is called as ``reducer(expr, axis, where, init)``; with plain expressions instead of axes,
     ``reducer(a, b, ...)`` combines them directly.
+
+    Parameters
+    ----------
+    fcombine : callable
+        Combines two values, or two tuples of values.
+    fidentity : callable
+        Gives, for the types of the values, what changes nothing when combined.
+    name : str, optional
+        The name of the reduction.
+
+    Returns
+    -------
+    callable
+        A function ``(expr, axis, where=None, init=None)``.
     """
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:
@@ -444,7 +788,8 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
         return out
 
     reducer.__name__ = reducer.__qualname__ = name
-    reducer.__doc__ = f"The {name} of ``expr`` over ``axis`` where ``where`` holds, or of the plain arguments."
+    sentence = f"The {name} of ``expr`` over ``axis`` where ``where`` holds, or of the plain arguments."
+    reducer.__doc__ = docstring(sentence, REDUCER, "PrimExpr")
     return reducer
 
 
@@ -490,7 +835,21 @@ max = comm_reducer(lambda x, y: primop.maximum(x, y), _below_all, "max")
 
 
 def call_intrin(dtype, func_name, *args, span=None) -> PrimExpr:
-    """A call of the intrinsic ``func_name`` ("tir.exp" or an Op)."""
+    """A call of the intrinsic ``func_name`` ("tir.exp" or an Op).
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    func_name : str or Op
+        The intrinsic.
+    *args
+        Its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return Call(dtype, func_name, args)
 
 
@@ -507,91 +866,331 @@ def _packed(args) -> list:
 
 
 def call_packed(*args, span=None) -> PrimExpr:
-    """Call the packed function named by the first argument; buffers are passed as arrays."""
+    """Call the packed function named by the first argument; buffers are passed as arrays.
+
+    Parameters
+    ----------
+    *args
+        The name of the function, then its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call("int32", "tvm_call_packed", *_packed(args))
 
 
 def call_cpacked(*args, span=None) -> PrimExpr:
-    """As call_packed, for a function of the packed C signature found at link time."""
+    """As call_packed, for a function of the packed C signature found at link time.
+
+    Parameters
+    ----------
+    *args
+        The name of the function, then its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call("int32", "tvm_call_cpacked", *_packed(args))
 
 
 def call_packed_lowered(*args, span=None) -> PrimExpr:
+    """A call_packed whose arguments lie in the stack of packed values already.
+
+    Parameters
+    ----------
+    *args
+        The name of the function, the values, their codes, and where they begin and end.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call("int32", "tvm_call_packed_lowered", *_packed(args))
 
 
 def call_cpacked_lowered(*args, span=None) -> PrimExpr:
+    """A call_cpacked whose arguments lie in the stack of packed values already.
+
+    Parameters
+    ----------
+    *args
+        The name of the function, the values, their codes, and where they begin and end.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call("int32", "tvm_call_cpacked_lowered", *_packed(args))
 
 
 def call_extern(dtype, func_name, *args, span=None) -> PrimExpr:
-    """Call a C function, which may have effects."""
+    """Call a C function, which may have effects.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value.
+    func_name : str
+        The name of the C function.
+    *args
+        Its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(dtype, "call_extern", StringImm(func_name), *args)
 
 
 def call_pure_extern(dtype, func_name, *args, span=None) -> PrimExpr:
-    """Call a C function that only computes its value."""
+    """Call a C function that only computes its value.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value.
+    func_name : str
+        The name of the C function.
+    *args
+        Its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(dtype, "call_pure_extern", StringImm(func_name), *args)
 
 
 def call_llvm_intrin(dtype, name, *args, span=None) -> PrimExpr:
-    """Call an LLVM intrinsic by name; the first argument is the number of operands its overload is chosen by."""
+    """Call an LLVM intrinsic by name; the first argument is the number of operands its overload is chosen by.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    name : str
+        The name, such as "llvm.fma.v4f32".
+    *args
+        The number of operands its overload is chosen by, then the operands.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(dtype, "call_llvm_intrin", StringImm(name), *args)
 
 
 def call_llvm_pure_intrin(dtype, name, *args, span=None) -> PrimExpr:
-    """As call_llvm_intrin, for an intrinsic without effects."""
+    """As call_llvm_intrin, for an intrinsic without effects.
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    name : str
+        The name, such as "llvm.fma.v4f32".
+    *args
+        The number of operands its overload is chosen by, then the operands.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(dtype, "call_llvm_pure_intrin", StringImm(name), *args)
 
 
 def call_tir(global_var, *args) -> PrimExpr:
-    """Call another PrimFunc of the module."""
+    """Call another PrimFunc of the module.
+
+    Parameters
+    ----------
+    global_var : GlobalVar
+        The function.
+    *args
+        Its arguments.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return Call("void", global_var, args)
 
 
 def trace(args, trace_action="tvm.default_trace_action") -> PrimExpr:
-    """Call ``trace_action`` with ``args`` when the value is computed; the value is the last of them."""
+    """Call ``trace_action`` with ``args`` when the value is computed; the value is the last of them.
+
+    Parameters
+    ----------
+    args : list of PrimExpr
+        What is passed; the last is the value.
+    trace_action : str, optional
+        The name of the global function that is called.
+
+    Returns
+    -------
+    PrimExpr
+    """
     if not isinstance(args, (list, tuple)):
         raise ExprTypeError(f"trace takes a list of values, got {type(args).__name__}")
     return _call(convert(args[-1]).dtype, "tvm_call_trace_packed", StringImm(trace_action), *_packed(args))
 
 
 def ret(val, span=None) -> PrimExpr:
-    """Return ``val`` from the function."""
+    """Return ``val`` from the function.
+
+    Parameters
+    ----------
+    val : PrimExpr
+        The value.
+
+    Returns
+    -------
+    PrimExpr
+    """
     val = convert(val)
     return _call(val.dtype, "ret", val)
 
 
 def address_of(buffer_load, span=None) -> PrimExpr:
-    """The address of an element, or of the first element of a buffer."""
+    """The address of an element, or of the first element of a buffer.
+
+    Parameters
+    ----------
+    buffer_load : BufferLoad or Buffer
+        The element, or the buffer.
+
+    Returns
+    -------
+    PrimExpr
+    """
     if isinstance(buffer_load, Buffer):
         buffer_load = BufferLoad(buffer_load, tuple(const(0, s.dtype) for s in buffer_load.shape))
     return _call("handle", "address_of", buffer_load)
 
 
 def tvm_struct_get(arr, index, field, dtype) -> PrimExpr:
-    """A field of the ``index``-th record at ``arr``."""
+    """A field of the ``index``-th record at ``arr``.
+
+    Parameters
+    ----------
+    arr : PrimExpr
+        The address of the first record.
+    index : PrimExpr
+        Which record.
+    field : int or str
+        The field.
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(dtype, "tvm_struct_get", arr, index, field)
 
 
 def tvm_warp_shuffle(mask, value, warp_id, width, warp_size) -> PrimExpr:
+    """The value that another thread of the warp has.
+
+    Parameters
+    ----------
+    mask : PrimExpr
+        The threads that take part, a bit each.
+    value : PrimExpr
+        The value of this thread.
+    warp_id : PrimExpr
+        The thread to read from.
+    width : PrimExpr
+        The size of the groups of threads that exchange.
+    warp_size : PrimExpr
+        The number of threads of a warp.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(convert(value).dtype, "tvm_warp_shuffle", mask, value, warp_id, width, warp_size)
 
 
 def tvm_warp_shuffle_up(mask, value, offset, width, warp_size) -> PrimExpr:
+    """The value of the thread ``offset`` places away in the warp.
+
+    Parameters
+    ----------
+    mask : PrimExpr
+        The threads that take part, a bit each.
+    value : PrimExpr
+        The value of this thread.
+    offset : PrimExpr
+        How far away the other thread is.
+    width : PrimExpr
+        The size of the groups of threads that exchange.
+    warp_size : PrimExpr
+        The number of threads of a warp.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(convert(value).dtype, "tvm_warp_shuffle_up", mask, value, offset, width, warp_size)
 
 
 def tvm_warp_shuffle_down(mask, value, offset, width, warp_size) -> PrimExpr:
+    """The value of the thread ``offset`` places away in the warp.
+
+    Parameters
+    ----------
+    mask : PrimExpr
+        The threads that take part, a bit each.
+    value : PrimExpr
+        The value of this thread.
+    offset : PrimExpr
+        How far away the other thread is.
+    width : PrimExpr
+        The size of the groups of threads that exchange.
+    warp_size : PrimExpr
+        The number of threads of a warp.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(convert(value).dtype, "tvm_warp_shuffle_down", mask, value, offset, width, warp_size)
 
 
 def tvm_thread_context(var) -> PrimExpr:
+    """A marker that its argument belongs to the context of a thread.
+
+    Parameters
+    ----------
+    var : Var
+        The variable.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call(convert(var).dtype, "tvm_thread_context", var)
 
 
 def dp4a(vec1, vec2, acc=0) -> PrimExpr:
-    """acc + the dot product of two vectors of four 8-bit integers."""
+    """acc + the dot product of two vectors of four 8-bit integers.
+
+    Parameters
+    ----------
+    vec1 : PrimExpr
+        A vector of four 8-bit integers.
+    vec2 : PrimExpr
+        Another.
+    acc : PrimExpr, optional
+        What is added to.
+
+    Returns
+    -------
+    PrimExpr
+    """
     return _call("int32", "dp4a", convert(vec1), convert(vec2), acc)
 
 
@@ -680,7 +1279,9 @@ def _plain_call(name: str, dtype: str, parameters: str) -> Callable:
 
     function.__name__ = function.__qualname__ = name
     function.__signature__ = signature  # type: ignore[attr-defined]
-    function.__doc__ = f"A call of the intrinsic tir.{name}."
+    names = [str(kind).partition("=")[0] for kind in kinds]
+    entries = [(text, *PARAMETERS[text.lstrip("*")]) for text in names]
+    function.__doc__ = docstring(INTRINSICS[name], entries, "PrimExpr")
     return function
 
 

@@ -17,6 +17,8 @@ class Stmt(Node):
 
 
 class ForKind(IntEnum):
+    """How the iterations of a loop are carried out."""
+
     SERIAL = 0
     PARALLEL = 1
     VECTORIZED = 2
@@ -25,6 +27,18 @@ class ForKind(IntEnum):
 
 
 class LetStmt(Stmt, key="tir.LetStmt"):
+    """A statement in which a variable stands for a value.
+
+    Parameters
+    ----------
+    var : Var
+        The variable.
+    value : PrimExpr
+        The value.
+    body : Stmt
+        The statement inside.
+    """
+
     _compared = "var! value body"
     var: Var
     value: PrimExpr
@@ -32,13 +46,45 @@ class LetStmt(Stmt, key="tir.LetStmt"):
 
 
 class AssertStmt(Stmt, key="tir.AssertStmt"):
+    """Stops the program with a message unless a condition holds.
+
+    Parameters
+    ----------
+    condition : PrimExpr
+        The condition, a bool.
+    message : PrimExpr
+        What is said.
+    body : Stmt
+        The statements after it.
+    """
+
     condition: PrimExpr
     message: PrimExpr
     body: Stmt
 
 
 class For(Stmt, key="tir.For"):
-    """for loop_var in [min, min + extent): body"""
+    """for loop_var in [min, min + extent): body
+
+    Parameters
+    ----------
+    loop_var : Var
+        The variable of the loop.
+    min : PrimExpr, optional
+        Its first value.
+    extent : PrimExpr, optional
+        How many values it takes.
+    kind : ForKind, optional
+        Serial, parallel, vectorized, unrolled, or bound to a hardware thread.
+    body : Stmt, optional
+        The statement inside.
+    thread_binding : IterVar, optional
+        The hardware thread of a bound loop.
+    annotations : dict, optional
+        Notes for passes and back ends, by name.
+    min_val : PrimExpr, optional
+        The classic name of ``min``.
+    """
 
     _compared = "loop_var! min extent kind body thread_binding annotations"
 
@@ -69,12 +115,32 @@ def _index(value: Any, dtype: str) -> PrimExpr:
 
 
 class While(Stmt, key="tir.While"):
+    """A loop that runs as long as a condition holds.
+
+    Parameters
+    ----------
+    condition : PrimExpr
+        The condition, a bool.
+    body : Stmt
+        What is repeated.
+    """
+
     condition: PrimExpr
     body: Stmt
 
 
 class BufferStore(Stmt, key="tir.BufferStore"):
-    """buffer[indices] = value"""
+    """buffer[indices] = value
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    value : PrimExpr
+        What is stored.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
 
     buffer: Any
     value: PrimExpr
@@ -82,7 +148,19 @@ class BufferStore(Stmt, key="tir.BufferStore"):
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
-    """The buffer exists, over ``bounds``, inside ``body``."""
+    """The buffer exists, over ``bounds``, inside ``body``.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    bounds : tuple of Range
+        The region, a range for each dimension.
+    condition : PrimExpr
+        The buffer exists only where it holds.
+    body : Stmt
+        The statement inside.
+    """
 
     _compared = "buffer! bounds condition body"
 
@@ -93,7 +171,17 @@ class BufferRealize(Stmt, key="tir.BufferRealize"):
 
 
 class ProducerStore(Stmt, key="tir.ProducerStore"):
-    """producer[indices] = value, before tensors have buffers"""
+    """producer[indices] = value, before tensors have buffers
+
+    Parameters
+    ----------
+    producer : Tensor
+        The tensor.
+    value : PrimExpr
+        What is stored.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
 
     producer: Any
     value: PrimExpr
@@ -101,6 +189,22 @@ class ProducerStore(Stmt, key="tir.ProducerStore"):
 
 
 class ProducerRealize(Stmt, key="tir.ProducerRealize"):
+    """A tensor exists over a region inside of a statement.
+
+    Parameters
+    ----------
+    producer : Tensor
+        The tensor.
+    bounds : tuple of Range
+        The region, a range for each dimension.
+    condition : PrimExpr
+        It exists only where this holds.
+    body : Stmt
+        The statement inside.
+    storage_scope : str, optional
+        The memory it lies in.
+    """
+
     producer: Any
     bounds: tuple[Range, ...]
     condition: PrimExpr
@@ -109,7 +213,23 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
 
 
 class Allocate(Stmt, key="tir.Allocate"):
-    """Memory for ``buffer_var`` (its scope is in the variable's pointer type) inside ``body``."""
+    """Memory for ``buffer_var`` (its scope is in the variable's pointer type) inside ``body``.
+
+    Parameters
+    ----------
+    buffer_var : Var
+        The pointer to the memory.
+    dtype : str
+        The type of an element.
+    extents : tuple of PrimExpr
+        How many elements there are along each dimension.
+    condition : PrimExpr
+        Memory is allocated only where it holds.
+    body : Stmt
+        The statement inside.
+    annotations : dict, optional
+        Notes for passes and back ends, by name.
+    """
 
     _compared = "buffer_var! dtype extents condition body annotations"
 
@@ -131,7 +251,23 @@ class Allocate(Stmt, key="tir.Allocate"):
 
 
 class AllocateConst(Stmt, key="tir.AllocateConst"):
-    """Constant data for ``buffer_var`` inside ``body``; ``data`` is an array."""
+    """Constant data for ``buffer_var`` inside ``body``; ``data`` is an array.
+
+    Parameters
+    ----------
+    buffer_var : Var
+        The pointer to the data.
+    dtype : str
+        The type of an element.
+    extents : tuple of PrimExpr
+        How many elements there are along each dimension.
+    data_or_idx : NDArray or int
+        The data, or its place among the constants of the module.
+    body : Stmt
+        The statement inside.
+    annotations : dict, optional
+        Notes for passes and back ends, by name.
+    """
 
     _compared = "buffer_var! dtype extents data_or_idx body annotations"
 
@@ -148,6 +284,16 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
 
 
 class DeclBuffer(Stmt, key="tir.DeclBuffer"):
+    """A buffer known inside of a statement; its memory comes from elsewhere.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    body : Stmt
+        The statement inside.
+    """
+
     _compared = "buffer! body"
     buffer: Any
     body: Stmt
@@ -155,7 +301,19 @@ class DeclBuffer(Stmt, key="tir.DeclBuffer"):
 
 class AttrStmt(Stmt, key="tir.AttrStmt"):
     """An attribute of everything in ``body``: ``node`` is what it is about, ``attr_key`` the kind, ``value`` the
-    value."""
+    value.
+
+    Parameters
+    ----------
+    node
+        What the attribute is about: an axis, a buffer, or a text.
+    attr_key : str
+        The kind of the attribute.
+    value : PrimExpr
+        The value.
+    body : Stmt
+        What it holds for.
+    """
 
     node: Any
     attr_key: str
@@ -164,7 +322,13 @@ class AttrStmt(Stmt, key="tir.AttrStmt"):
 
 
 class SeqStmt(Stmt, key="tir.SeqStmt"):
-    """Statements one after the other. Nested sequences are flattened by ``seq``."""
+    """Statements one after the other. Nested sequences are flattened by ``seq``.
+
+    Parameters
+    ----------
+    seq : list of Stmt
+        The statements.
+    """
 
     seq: tuple[Stmt, ...]
 
@@ -180,29 +344,77 @@ class SeqStmt(Stmt, key="tir.SeqStmt"):
 
 
 class IfThenElse(Stmt, key="tir.IfThenElse"):
+    """One statement where a condition holds, and perhaps another where it does not.
+
+    Parameters
+    ----------
+    condition : PrimExpr
+        The condition, a bool.
+    then_case : Stmt
+        What is done where it holds.
+    else_case : Stmt, optional
+        What is done elsewhere.
+    """
+
     condition: PrimExpr
     then_case: Stmt
     else_case: Stmt | None = None
 
 
 class Evaluate(Stmt, key="tir.Evaluate"):
-    """An expression evaluated for its effect."""
+    """An expression evaluated for its effect.
+
+    Parameters
+    ----------
+    value : PrimExpr
+        The expression.
+    """
 
     value: PrimExpr
 
 
 class Prefetch(Stmt, key="tir.Prefetch"):
+    """A hint that a region of a buffer will be read soon.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    bounds : tuple of Range
+        The region, a range for each dimension.
+    """
+
     buffer: Any
     bounds: tuple[Range, ...]
 
 
 class BufferRegion(Node, key="tir.BufferRegion"):
+    """A part of a buffer: a range along each dimension.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    region : tuple of Range
+        The ranges.
+    """
+
     _followed = True
     buffer: Any
     region: tuple[Range, ...]
 
 
 class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
+    """A region of a buffer under a name of its own.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The new buffer.
+    source : BufferRegion
+        The region it stands for.
+    """
+
     _followed = True
     _compared = "buffer! source"
     buffer: Any
@@ -210,7 +422,29 @@ class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
 
 
 class Block(Stmt, key="tir.Block"):
-    """A unit of computation with its own iteration variables."""
+    """A unit of computation with its own iteration variables.
+
+    Parameters
+    ----------
+    iter_vars : tuple of IterVar
+        Its iteration variables with their domains.
+    reads : tuple of BufferRegion
+        What it reads.
+    writes : tuple of BufferRegion
+        What it writes.
+    name_hint : str
+        Its name.
+    body : Stmt
+        The statement inside.
+    init : Stmt, optional
+        Done before the first iteration of a reduction.
+    alloc_buffers : tuple of Buffer, optional
+        Buffers that live in the block.
+    match_buffers : tuple of MatchBufferRegion, optional
+        Parts of buffers under names of their own.
+    annotations : dict, optional
+        Notes for passes and back ends, by name.
+    """
 
     _followed = True
     _compared = "iter_vars! alloc_buffers! match_buffers! reads writes body init annotations"
@@ -242,6 +476,18 @@ class Block(Stmt, key="tir.Block"):
 
 
 class BlockRealize(Stmt, key="tir.BlockRealize"):
+    """A block at values of its iteration variables, where a predicate holds.
+
+    Parameters
+    ----------
+    iter_values : tuple of PrimExpr
+        The values.
+    predicate : PrimExpr
+        The block is left out where it is false.
+    block : Block
+        The block.
+    """
+
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
@@ -271,10 +517,32 @@ def seq(*stmts: Stmt | None) -> Stmt:
 
 
 def stmt_seq(*args) -> Stmt:
+    """Statements one after the other; expressions are evaluated for their effect.
+
+    Parameters
+    ----------
+    *args
+        The statements.
+
+    Returns
+    -------
+    Stmt
+    """
     return seq(*args)
 
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, or the one statement in a list.
+
+    Parameters
+    ----------
+    stmt : Stmt
+        A statement.
+
+    Returns
+    -------
+    list[Stmt]
+    """
     return list(stmt.seq) if isinstance(stmt, SeqStmt) else [stmt]
 
 

@@ -42,6 +42,21 @@ def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | No
 
     ``preorder(node)`` may return a replacement, and then the node's parts are not visited; ``postorder(node)`` sees
     the node with new parts. None keeps the node. ``only_enable`` lists the kinds they are called on ("tir.For").
+
+    Parameters
+    ----------
+    stmt : Stmt
+        The program.
+    preorder : callable
+        Called before the parts of a node.
+    postorder : callable
+        Called after them.
+    only_enable : list of str, optional
+        The kinds of nodes they are called on; without it, all.
+
+    Returns
+    -------
+    Stmt
     """
     kinds = None if only_enable is None else {str(getattr(k, "value", k)) for k in only_enable}
 
@@ -62,21 +77,45 @@ def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | No
 
 
 def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
-    """Call ``fvisit`` on every statement and expression once, parts first."""
+    """Call ``fvisit`` on every statement and expression once, parts first.
+
+    Parameters
+    ----------
+    stmt : Stmt
+        The program.
+    fvisit : callable
+        What is called with each node.
+    """
     for node in post_order(_root(stmt)):
         if isinstance(node, (Stmt, PrimExpr)):
             fvisit(node)
 
 
 def pre_order_visit(stmt: Node, fvisit: Callable[[Node], bool]) -> None:
-    """Call ``fvisit`` on every statement and expression once, users first; a false answer keeps out of the parts."""
+    """Call ``fvisit`` on every statement and expression once, users first; a false answer keeps out of the parts.
+
+    Parameters
+    ----------
+    stmt : Stmt
+        The program.
+    fvisit : callable
+        What is called with each node.
+    """
     for _ in pre_order(_root(stmt), lambda n: isinstance(n, (Stmt, PrimExpr)) and fvisit(n) is False):
         pass
 
 
 class Renaming:
     """Replaces variables everywhere they occur: in expressions, in buffers and, for variables that become variables,
-    where they are defined."""
+    where they are defined.
+
+    Parameters
+    ----------
+    lookup : callable
+        Gives what a variable becomes, or None.
+    buffers : Mapping[int, Buffer], optional
+        New buffers by the identities of old ones.
+    """
 
     def __init__(self, lookup: Callable[[Var], Any], buffers: Mapping[int, Buffer] | None = None):
         self.lookup = lookup
@@ -126,7 +165,15 @@ class Renaming:
 
 
 class FoldingRenaming(Renaming):
-    """Substitution that folds arithmetic on the literals it brings in."""
+    """Substitution that folds arithmetic on the literals it brings in.
+
+    Parameters
+    ----------
+    lookup : callable
+        Gives what a variable becomes, or None.
+    buffers : Mapping[int, Buffer], optional
+        New buffers by the identities of old ones.
+    """
 
     def _post(self, n: Node) -> Node | None:
         got = super()._post(n)
@@ -195,7 +242,15 @@ _RENAME: dict[type, Callable[[Renaming, Any], Node]] = {
 
 
 def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any:
-    """``node`` with variables replaced, also inside buffers. A callable answers None for variables to keep."""
+    """``node`` with variables replaced, also inside buffers. A callable answers None for variables to keep.
+
+    Parameters
+    ----------
+    node
+        A statement, an expression, a buffer region or a list of them.
+    vmap : Mapping[Any, Any] | Callable[[Var], Any]
+        What variables become.
+    """
     if callable(vmap):
         lookup = vmap
     else:
@@ -209,7 +264,17 @@ def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any
 
 
 def definitions(func: PrimFunc) -> tuple[list[Var], list[Buffer]]:
-    """Variables and buffers that ``func`` defines, in order."""
+    """Variables and buffers that ``func`` defines, in order.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    tuple[list[Var], list[Buffer]]
+    """
     variables: list[Var] = list(func.params)
     buffers: list[Buffer] = list(func.buffer_map.values())
     for buffer in buffers:
@@ -235,7 +300,17 @@ def definitions(func: PrimFunc) -> tuple[list[Var], list[Buffer]]:
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:
-    """A copy of ``func`` in which every variable and buffer it defines is new, so both can live in one program."""
+    """A copy of ``func`` in which every variable and buffer it defines is new, so both can live in one program.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    PrimFunc
+    """
     variables, buffers = definitions(func)
     table = {v: v.copy_with_suffix("") for v in variables}
     copies = {id(b): Buffer(**{f: getattr(b, f) for f in b._fields}) for b in buffers}

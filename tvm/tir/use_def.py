@@ -35,6 +35,11 @@ class UseDef:
     ``repeated``: variables defined more than once, anywhere; ``nested``: those defined again inside their own scope.
 
     A thread axis may be bound again: it is the same axis of the machine.
+
+    Parameters
+    ----------
+    defined : Iterable[Var], optional
+        Variables defined from the start.
     """
 
     def __init__(self, defined: Iterable[Var] = ()):
@@ -218,7 +223,19 @@ _SCOPES = {
 
 
 def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
-    """Variables used in a program but not defined in it (nor in ``defs``), in order of use."""
+    """Variables used in a program but not defined in it (nor in ``defs``), in order of use.
+
+    Parameters
+    ----------
+    node
+        A statement, an expression or a function.
+    defs : Iterable[Var], optional
+        Variables defined outside.
+
+    Returns
+    -------
+    list[Var]
+    """
     return list(UseDef(defs or ()).run(node).undefined)
 
 

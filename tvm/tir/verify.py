@@ -19,7 +19,17 @@ from .use_def import UseDef
 
 
 def verify_ssa(func: PrimFunc | Stmt) -> bool:
-    """Whether every variable has one definition, and in a function every use has one."""
+    """Whether every variable has one definition, and in a function every use has one.
+
+    Parameters
+    ----------
+    func : PrimFunc | Stmt
+        A function or a statement.
+
+    Returns
+    -------
+    bool
+    """
     found = UseDef().run(func)
     return not found.repeated and not (isinstance(func, PrimFunc) and found.undefined)
 
@@ -74,7 +84,24 @@ def _block_errors(func: PrimFunc, name: str) -> list[str]:
 
 
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether a function (or every function of a module) is well formed; with ``assert_mode`` an error says why not."""
+    """Whether a function (or every function of a module) is well formed; with ``assert_mode`` an error says why not.
+
+    Parameters
+    ----------
+    obj : PrimFunc | IRModule
+        The function or module.
+    assert_mode : bool, optional
+        Whether an ill-formed function is an error.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ValueError
+        With ``assert_mode``, where a function is not well formed.
+    """
     functions = obj.functions.values() if isinstance(obj, IRModule) else (obj,)
     errors = [e for f in functions if isinstance(f, PrimFunc) for e in form_errors(f)]
     if errors and assert_mode:
@@ -126,7 +153,17 @@ def memory_errors(func: PrimFunc) -> list[str]:
 
 
 def verify_memory(func: PrimFunc) -> bool:
-    """Whether host code keeps away from device memory."""
+    """Whether host code keeps away from device memory.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+
+    Returns
+    -------
+    bool
+    """
     return not memory_errors(func)
 
 
@@ -250,7 +287,19 @@ def gpu_code_errors(func: PrimFunc, constraints: Mapping[str, int]) -> list[str]
 
 
 def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, int]) -> bool:
-    """Whether the kernels of a function keep within the limits of a device."""
+    """Whether the kernels of a function keep within the limits of a device.
+
+    Parameters
+    ----------
+    func : PrimFunc
+        The function.
+    constraints : Mapping[str, int]
+        The limits by name, such as ``max_threads_per_block``.
+
+    Returns
+    -------
+    bool
+    """
     return not gpu_code_errors(func, constraints)
 
 

@@ -26,6 +26,15 @@ class MeasureInput(_Input):
 
     ``final`` is true of the one record of a task that won when its leaders were measured side by side: among many
     noisy measurements the lowest is rarely the fastest.
+
+    Parameters
+    ----------
+    target : Target
+        What the code is for.
+    task : Task
+        The task.
+    config : ConfigEntity
+        The configuration.
     """
 
     made_on: dict[str, Any] | None = None
@@ -43,7 +52,19 @@ class MeasureInput(_Input):
 
 
 class MeasureResult(NamedTuple):
-    """``costs`` are seconds, one for each repeat, or the error; ``all_cost`` is what building and running took."""
+    """``costs`` are seconds, one for each repeat, or the error; ``all_cost`` is what building and running took.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        Seconds, or the error.
+    error_no : int
+        What went wrong, a ``MeasureErrorNo``.
+    all_cost : float
+        Seconds that building and running took.
+    timestamp : float
+        When it was measured, in seconds since 1970.
+    """
 
     costs: Sequence[Any]
     error_no: int
@@ -73,14 +94,34 @@ class _Built(NamedTuple):
 
 
 class BuildResult(_Built):
-    """The output of a builder, the input of a runner. ``code`` is the object in memory, where no file was needed."""
+    """The output of a builder, the input of a runner. ``code`` is the object in memory, where no file was needed.
+
+    Parameters
+    ----------
+    filename : str
+        The library, or None.
+    arg_info : sequence of tuples
+        Shape and type of each argument.
+    error : Exception
+        Why there is no library, or None.
+    time_cost : float
+        Seconds that building took.
+    """
 
     code: Any = None
     error_no: MeasureErrorNo = MeasureErrorNo.NO_ERROR
 
 
 class Builder:
-    """Turns configurations into code, ``n_parallel`` at once, each within ``timeout`` seconds."""
+    """Turns configurations into code, ``n_parallel`` at once, each within ``timeout`` seconds.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        The most seconds for one candidate.
+    n_parallel : int, optional
+        How many at once; without it, as many as there are processors.
+    """
 
     def __init__(self, timeout: float = 10, n_parallel: int | None = None):
         import os
@@ -100,7 +141,15 @@ class Builder:
 
 
 class Runner:
-    """Measures code."""
+    """Measures code.
+
+    Parameters
+    ----------
+    timeout : float, optional
+        The most seconds for one candidate.
+    n_parallel : int, optional
+        How many at once; without it, as many as there are processors.
+    """
 
     def __init__(self, timeout: float = 5, n_parallel: int | None = None):
         import os
@@ -121,7 +170,20 @@ class Runner:
 
 
 def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, Any]:
-    """How to measure: a builder and a runner, or "local" for those of this machine."""
+    """How to measure: a builder and a runner, or "local" for those of this machine.
+
+    Parameters
+    ----------
+    builder : Builder | str
+        What makes code of configurations.
+    runner : Runner | str
+        What measures code.
+
+    Returns
+    -------
+    dict
+        What tuners take as ``measure_option``.
+    """
     from .measure_methods import LocalBuilder, LocalRunner
 
     if isinstance(builder, str):
@@ -136,7 +198,19 @@ def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, An
 
 
 def create_measure_batch(task: Task, option: dict[str, Any]) -> Callable[[Sequence[MeasureInput]], list[MeasureResult]]:
-    """The function that measures a list of inputs. Building comes first, then measuring with nothing beside it."""
+    """The function that measures a list of inputs. Building comes first, then measuring with nothing beside it.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    option : dict[str, Any]
+        What ``measure_option`` gave.
+
+    Returns
+    -------
+    callable
+    """
     builder, runner = option["builder"], option["runner"]
     runner.set_task(task)
     builder.set_task(task, runner.get_build_kwargs())

@@ -71,7 +71,15 @@ class DispatchContext:
 
 
 class ApplyConfig(DispatchContext):
-    """Every workload gets the same configuration; the template of an operator gets it only as the named task."""
+    """Every workload gets the same configuration; the template of an operator gets it only as the named task.
+
+    Parameters
+    ----------
+    config : ConfigSpace
+        The configuration.
+    task_name : str, optional
+        The task of an operator's own template that gets it.
+    """
 
     def __init__(self, config: ConfigSpace, task_name: str | None = None):
         super().__init__()
@@ -95,7 +103,15 @@ class ApplyConfig(DispatchContext):
 
 
 class ApplyFixedConfig(DispatchContext):
-    """Configurations of a list of tasks, by the order in which the tasks are met."""
+    """Configurations of a list of tasks, by the order in which the tasks are met.
+
+    Parameters
+    ----------
+    tasks : Iterable[tuple[Any, Any, Any]]
+        A task, a target and a configuration each.
+    schedule_names : list of str, optional
+        The schedules they are for.
+    """
 
     def __init__(self, tasks: Iterable[tuple[Any, Any, Any]], schedule_names: Any = None):
         super().__init__()
@@ -117,6 +133,11 @@ class ApplyHistoryBest(DispatchContext):
     ``records`` is a file (or several), or pairs (input, result). Records of the processor the code is for come before
     others; one that does not fit its template gives way to the next. When the context is left, one line says what was
     used although it is from elsewhere, and what was left out.
+
+    Parameters
+    ----------
+    records : str, list of str, or iterable of pairs, optional
+        The records.
     """
 
     # Whether that line is logged as information rather than as a warning.
@@ -340,7 +361,13 @@ class FallbackContext(DispatchContext):
 
 class ApplyGraphBest(DispatchContext):
     """Records as graph tuners write them: operators find theirs by what they compute, templates of users in the order
-    in which the records stand."""
+    in which the records stand.
+
+    Parameters
+    ----------
+    records : str, list of str, or iterable of pairs
+        The records.
+    """
 
     def __init__(self, records: Any):
         super().__init__()
@@ -401,7 +428,15 @@ def using(context: DispatchContext) -> Iterator[None]:
 
 
 def clear_fallback_cache(target: Target, workload: Any) -> None:
-    """Forget the defaults made up for a workload, in whatever context holds them."""
+    """Forget the defaults made up for a workload, in whatever context holds them.
+
+    Parameters
+    ----------
+    target : str or Target
+        What the code is for.
+    workload : tuple
+        The workload.
+    """
     context: DispatchContext | None = DispatchContext.current
     while context is not None and not isinstance(context, FallbackContext):
         context = context._old_ctx

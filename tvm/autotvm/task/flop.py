@@ -54,7 +54,17 @@ def _constant(extent: Any) -> int:
 
 
 def compute_flop(sch: Any) -> float:
-    """Operations of all the computations of a schedule."""
+    """Operations of all the computations of a schedule.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule.
+
+    Returns
+    -------
+    float
+    """
     total = 0
     try:
         for op in post_order_ops(list(sch.outputs)):

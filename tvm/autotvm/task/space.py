@@ -597,7 +597,19 @@ def _plain(value: Any) -> Any:
 
 
 class ConfigEntity(ConfigSpace):
-    """One choice for every knob."""
+    """One choice for every knob.
+
+    Parameters
+    ----------
+    index : int
+        Its number in the space.
+    code_hash : str
+        A hash of the template, to know records of an older one.
+    entity_map : dict[str, Entity]
+        The choice for each knob.
+    constraints : optional
+        Conditions it must keep.
+    """
 
     def __init__(self, index: int, code_hash: str | None, entity_map: dict[str, Entity], constraints: Any = ()):
         super().__init__()

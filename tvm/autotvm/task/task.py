@@ -36,12 +36,32 @@ def _serialized(value: Any) -> Any:
 
 
 def serialize_args(args: Any) -> tuple[Any, ...]:
-    """Arguments as records keep them: a tensor is its shape and type."""
+    """Arguments as records keep them: a tensor is its shape and type.
+
+    Parameters
+    ----------
+    args : list
+        The arguments of the template.
+
+    Returns
+    -------
+    tuple[Any, ...]
+    """
     return tuple(_serialized(a) for a in args)
 
 
 def deserialize_args(args: Any) -> list[Any]:
-    """The reverse: tensors are placeholders."""
+    """The reverse: tensors are placeholders.
+
+    Parameters
+    ----------
+    args : list
+        The arguments of the template.
+
+    Returns
+    -------
+    list[Any]
+    """
     return [
         placeholder(a[1], a[2]) if isinstance(a, (list, tuple)) and len(a) > 0 and a[0] == "TENSOR" else a
         for a in args
@@ -49,7 +69,19 @@ def deserialize_args(args: Any) -> list[Any]:
 
 
 def args_to_workload(args: Any, task_name: str | None = None) -> tuple[Any, ...]:
-    """The workload of a configuration: the template's name and its arguments."""
+    """The workload of a configuration: the template's name and its arguments.
+
+    Parameters
+    ----------
+    args : list
+        The arguments of the template.
+    task_name : str, optional
+        The name of the template.
+
+    Returns
+    -------
+    tuple[Any, ...]
+    """
     found = serialize_args(args)
     return (task_name, *found) if task_name is not None else found
 
@@ -99,7 +131,15 @@ def register_customized(name: str, func: Callable) -> None:
 
 
 class Task:
-    """Something to tune. ``config_space``, ``target`` and ``flop`` are set by ``task.create``."""
+    """Something to tune. ``config_space``, ``target`` and ``flop`` are set by ``task.create``.
+
+    Parameters
+    ----------
+    name : str
+        The name of the template.
+    args : list
+        The arguments of the template.
+    """
 
     def __init__(self, name: str, args: Any):
         self.name = name
@@ -154,6 +194,17 @@ def template(task_name: str, func: Callable | None = None) -> Any:
     """Make a function that returns (schedule, arguments) a template to tune.
 
     Called as a function it uses the configuration that the dispatch context has for its arguments.
+
+    Parameters
+    ----------
+    task_name : str
+        The name of the template.
+    func : callable, optional
+        The function; without it, a decorator is returned.
+
+    Returns
+    -------
+    callable
     """
 
     def decorate(f: Callable) -> Callable:
@@ -175,7 +226,23 @@ def template(task_name: str, func: Callable | None = None) -> Any:
 
 
 def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> Task:
-    """A task: the template is run once to find its knobs."""
+    """A task: the template is run once to find its knobs.
+
+    Parameters
+    ----------
+    task_name : str
+        The name of the template.
+    args : list
+        The arguments of the template.
+    target : str or Target
+        What the code is for.
+    target_host : str or Target, optional
+        What the host code is for.
+
+    Returns
+    -------
+    Task
+    """
     made = Task(task_name, serialize_args(args))
     made.target = Target(target) if target_host is None else Target(target, target_host)
     made.target_host = made.target.host

@@ -30,7 +30,19 @@ def mark(outs: Any, workload: tuple[Any, ...]) -> Any:
 
 
 def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
-    """``f(cfg, *args)`` is the computation of a task."""
+    """``f(cfg, *args)`` is the computation of a task.
+
+    Parameters
+    ----------
+    task_name : str
+        The name of the template.
+    func : callable, optional
+        The function; without it, a decorator is returned.
+
+    Returns
+    -------
+    callable
+    """
 
     def decorate(f: Callable) -> Callable:
         @functools.wraps(f)
@@ -48,7 +60,19 @@ def register_topi_compute(task_name: str, func: Callable | None = None) -> Any:
 
 
 def register_topi_schedule(task_name: str, func: Callable | None = None) -> Any:
-    """``f(cfg, outs)`` is the schedule of a task."""
+    """``f(cfg, outs)`` is the schedule of a task.
+
+    Parameters
+    ----------
+    task_name : str
+        The name of the template.
+    func : callable, optional
+        The function; without it, a decorator is returned.
+
+    Returns
+    -------
+    callable
+    """
 
     def decorate(f: Callable) -> Callable:
         @functools.wraps(f)
@@ -67,7 +91,19 @@ def workload_of(op: Operation) -> tuple[Any, ...] | None:
 
 
 def get_workload(outs: Iterable[Tensor] | Tensor, task_name: str | None = None) -> tuple[Any, ...] | None:
-    """The workload below the outputs that is of this task (or of any)."""
+    """The workload below the outputs that is of this task (or of any).
+
+    Parameters
+    ----------
+    outs : Iterable[Tensor] | Tensor
+        The outputs.
+    task_name : str, optional
+        The task; without it, any.
+
+    Returns
+    -------
+    tuple[Any, ...]
+    """
     tensors = [outs] if isinstance(outs, Tensor) else list(outs)
     for op in reversed(post_order_ops([t.op for t in tensors])):
         found = workload_of(op) if isinstance(op, ComputeOp) else None
@@ -77,7 +113,13 @@ def get_workload(outs: Iterable[Tensor] | Tensor, task_name: str | None = None) 
 
 
 class TaskExtractEnv:
-    """While it is open, the tasks of templates that are used are kept."""
+    """While it is open, the tasks of templates that are used are kept.
+
+    Parameters
+    ----------
+    allow_duplicate : bool, optional
+        Whether a task that is met again is kept again.
+    """
 
     current: TaskExtractEnv | None = None
 

@@ -15,7 +15,20 @@ from ..utils import format_si_prefix
 
 
 def log_to_file(file_out: Any, protocol: str = "json") -> Callable:
-    """Append every record to a file (a path, or an open file), whole lines at a time."""
+    """Append every record to a file (a path, or an open file), whole lines at a time.
+
+    Parameters
+    ----------
+    file_out : str or file
+        The file.
+    protocol : str, optional
+        The format; "json" is the one there is.
+
+    Returns
+    -------
+    callable
+        A callback for ``Tuner.tune``.
+    """
     if protocol != "json":
         raise RuntimeError(f"log_to_file: records are written as json, not as '{protocol}'")
     append = record.RecordFile(file_out).append if isinstance(file_out, (str, os.PathLike)) else _appender(file_out)
@@ -35,7 +48,18 @@ def _appender(file: Any) -> Callable[[list[str]], None]:
 
 
 def log_to_database(db: Any) -> Callable:
-    """Keep every record in a database: one of ``autotvm.database``, or the path of an SQLite file."""
+    """Keep every record in a database: one of ``autotvm.database``, or the path of an SQLite file.
+
+    Parameters
+    ----------
+    db : database or str
+        The database, or a path.
+
+    Returns
+    -------
+    callable
+        A callback for ``Tuner.tune``.
+    """
     from ..database import SQLiteDatabase
 
     store = SQLiteDatabase(db) if isinstance(db, (str, os.PathLike)) else db
@@ -77,12 +101,32 @@ _TIMEOUTS = (MeasureErrorNo.BUILD_TIMEOUT, MeasureErrorNo.RUN_TIMEOUT)
 
 
 def mark(result: Any) -> str:
-    """One letter for a trial in plain logs: ``.`` measured, ``T`` took too long, ``E`` any other error."""
+    """One letter for a trial in plain logs: ``.`` measured, ``T`` took too long, ``E`` any other error.
+
+    Parameters
+    ----------
+    result : MeasureResult
+        What came of the trial.
+
+    Returns
+    -------
+    str
+    """
     return "." if result.error_no == 0 else "T" if result.error_no in _TIMEOUTS else "E"
 
 
 class Progress:
-    """The line of one task. On a terminal it is written over itself; in a log each trial is one mark."""
+    """The line of one task. On a terminal it is written over itself; in a log each trial is one mark.
+
+    Parameters
+    ----------
+    total : int
+        How many trials there will be.
+    prefix : str
+        What the line begins with.
+    si_prefix : str
+        The unit of speed: "G" for GFLOPS, "T", "M", "K".
+    """
 
     def __init__(self, total: int, prefix: str, si_prefix: str):
         self.total, self.prefix, self.si_prefix = total, prefix, si_prefix
@@ -153,6 +197,21 @@ class Progress:
 
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Progress:
-    """Shows current and best speed and how many of ``total`` trials are done."""
+    """Shows current and best speed and how many of ``total`` trials are done.
+
+    Parameters
+    ----------
+    total : int
+        How many trials there will be.
+    prefix : str, optional
+        What the line begins with.
+    si_prefix : str, optional
+        The unit of speed: "G" for GFLOPS, "T", "M", "K".
+
+    Returns
+    -------
+    Progress
+        A callback for ``Tuner.tune``.
+    """
     format_si_prefix(0, si_prefix)
     return Progress(total, prefix, si_prefix)

@@ -14,6 +14,17 @@ class GATuner(Tuner):
     """The better half of chance: parents are drawn by their speed, children mix them and change a knob now and then.
 
     ``elite_num`` of the fastest are parents of every generation; ``mutation_prob`` is the chance of a knob to change.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    pop_size : int, optional
+        How many configurations make a generation.
+    elite_num : int, optional
+        How many of the fastest stay parents.
+    mutation_prob : float, optional
+        The chance of a knob to change.
     """
 
     def __init__(self, task: Any, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1):

@@ -10,7 +10,15 @@ from .tuner import Tuner
 
 
 class IndexBaseTuner(Tuner):
-    """Indexes from ``range_idx[0]`` to ``range_idx[1]``, both included, or of the whole space."""
+    """Indexes from ``range_idx[0]`` to ``range_idx[1]``, both included, or of the whole space.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    range_idx : tuple[int, int], optional
+        The first and the last index; without it, the whole space.
+    """
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
         super().__init__(task)
@@ -34,7 +42,15 @@ class IndexBaseTuner(Tuner):
 
 
 class GridSearchTuner(IndexBaseTuner):
-    """Every configuration, in the order of indexes."""
+    """Every configuration, in the order of indexes.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    range_idx : tuple[int, int], optional
+        The first and the last index; without it, the whole space.
+    """
 
     def __init__(self, task: Any, range_idx: tuple[int, int] | None = None):
         super().__init__(task, range_idx)
@@ -64,7 +80,15 @@ class GridSearchTuner(IndexBaseTuner):
 
 
 class RandomTuner(IndexBaseTuner):
-    """Configurations at random, none twice."""
+    """Configurations at random, none twice.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    range_idx : tuple[int, int], optional
+        The first and the last index; without it, the whole space.
+    """
 
     def next_batch(self, batch_size: int) -> list[Any]:
         batch = []

@@ -14,7 +14,15 @@ from .failures import Failures
 
 
 class Tuner:
-    """Searches the space of a task. A subclass says what comes next (``next_batch``) and learns (``update``)."""
+    """Searches the space of a task. A subclass says what comes next (``next_batch``) and learns (``update``).
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    **kwargs
+        Options of a subclass.
+    """
 
     def __init__(self, task: Any, **kwargs: Any):
         self.param = kwargs

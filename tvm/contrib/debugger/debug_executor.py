@@ -13,7 +13,23 @@ from .debug_result import DebugResult
 
 
 def create(graph_json_str: str, libmod, device, dump_root: str | None = None) -> GraphModuleDebug:
-    """An executor that can show its nodes; with ``dump_root``, a run leaves its trace and results in that folder."""
+    """An executor that can show its nodes; with ``dump_root``, a run leaves its trace and results in that folder.
+
+    Parameters
+    ----------
+    graph_json_str : str
+        The graph as JSON.
+    libmod : Module
+        The compiled kernels.
+    device : Device or list of Device
+        Where it runs.
+    dump_root : str, optional
+        The folder that traces and results are written to.
+
+    Returns
+    -------
+    GraphModuleDebug
+    """
     made = graph_executor.create(graph_json_str, libmod, device)
     return GraphModuleDebug(made.module, device, graph_json_str, dump_root, keep=libmod)
 
@@ -33,7 +49,21 @@ def _is_kernel(node: dict) -> bool:
 
 
 class GraphModuleDebug(graph_executor.GraphModule):
-    """An executor whose nodes can be run and read one by one."""
+    """An executor whose nodes can be run and read one by one.
+
+    Parameters
+    ----------
+    module : Module
+        The executor, as a module of the runtime.
+    device : Device or list of Device
+        Where it runs.
+    graph_json_str : str
+        The graph as JSON.
+    dump_root : str
+        The folder that traces and results are written to.
+    keep : optional
+        What must live as long as it.
+    """
 
     def __init__(self, module, device, graph_json_str: str, dump_root: str | None, keep=None):
         super().__init__(module, keep)
@@ -185,5 +215,19 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
 
 def profile(executor, graph_json_str: str, device) -> profiling.Report:
-    """A report of the time of every operator of an executor."""
+    """A report of the time of every operator of an executor.
+
+    Parameters
+    ----------
+    executor : GraphModule
+        The executor.
+    graph_json_str : str
+        The graph as JSON.
+    device : Device or list of Device
+        Where it runs.
+
+    Returns
+    -------
+    profiling.Report
+    """
     return GraphModuleDebug(executor.module, device, graph_json_str, None, keep=executor).profile()

@@ -270,6 +270,82 @@ def tune_model(
     """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for.
 
     With ``build_only`` nothing is measured: candidates are built into that folder, which is the result.
+
+    Parameters
+    ----------
+    tvmc_model : TVMCModel
+        The model.
+    target : str
+        What it is compiled for, such as "llvm" or "cuda".
+    tuning_records : str, optional
+        The file of the records; without it, a temporary one.
+    prior_records : str, optional
+        Records to start from.
+    enable_autoscheduler : bool, optional
+        Whether schedules are searched without templates.
+    rpc_key : str, optional
+        The key of the device at the tracker.
+    hostname : str, optional
+        The tracker of devices on other machines.
+    port : int, optional
+        Its port.
+    trials : int, optional
+        How many candidates are measured altogether.
+    target_host : str, optional
+        What the host code of a GPU is compiled for.
+    tuner : str, optional
+        "xgb", "ga", "random", "gridsearch" ...
+    min_repeat_ms : int, optional
+        The least milliseconds of a measurement.
+    early_stopping : int, optional
+        After how many trials without a better one a task ends.
+    timeout : int, optional
+        The most seconds of a candidate.
+    repeat : int, optional
+        How often a candidate is measured.
+    number : int, optional
+        How many runs make one measurement.
+    parallel : int, optional
+        How many candidates are built at once.
+    hardware_params : optional
+        What the machine is, for a search without templates.
+    include_simple_tasks : bool, optional
+        Whether tasks without sums of products are tuned, for a search without templates.
+    log_estimated_latency : bool, optional
+        Whether the latency after each round is written, for a search without templates.
+    additional_target_options : dict, optional
+        Options of targets by kind.
+    tasks_filter : str, optional
+        Which tasks: "all", "list", or numbers.
+    desired_layout : str, optional
+        The layout that operators are converted to, such as "NHWC".
+    desired_layout_ops : list of str, optional
+        The operators that are.
+    mixed_precision : bool, optional
+        Whether half precision is used.
+    mixed_precision_ops : list of str, optional
+        The operators that are.
+    mixed_precision_calculation_type : str, optional
+        The type that is computed in.
+    mixed_precision_acc_type : str, optional
+        The type of sums.
+    time_budget : float, optional
+        The most seconds altogether.
+    report : str, optional
+        The page that is written about it.
+    analytic_start : bool, optional
+        Whether the configurations that an estimate prefers are measured first.
+    build_only : str, optional
+        The folder that candidates are built into, for a machine with the runtime alone.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TVMCException
+        Where the target or an option does not fit.
     """
     begin = time.monotonic()
     _refuse_what_is_missing(enable_autoscheduler, rpc_key, hostname)

@@ -116,7 +116,74 @@ def compile_model(
     mixed_precision: bool = False, mixed_precision_ops=None, mixed_precision_calculation_type=None,
     mixed_precision_acc_type=None,
 ) -> TVMCPackage:
-    """Compile a model into a package."""
+    """Compile a model into a package.
+
+    Parameters
+    ----------
+    tvmc_model : TVMCModel
+        The model.
+    target : str
+        What it is compiled for, such as "llvm" or "cuda".
+    opt_level : int, optional
+        The level of optimization.
+    executor : Executor, optional
+        How the model is run.
+    runtime : Runtime, optional
+        The runtime it is for.
+    tuning_records : str, optional
+        The file of ``tune``.
+    package_path : str, optional
+        The file that is written.
+    cross : str or callable, optional
+        The compiler that links, for another machine.
+    cross_options : str, optional
+        Its options.
+    output_format : str, optional
+        "so", "tar" or "mlf".
+    dump_code : str or list of str, optional
+        What is written beside the package: "relay", "ll", "asm" ...
+    dump_offloads : str, optional
+        The file that says which operators went to which compiler.
+    target_host : str, optional
+        What the host code of a GPU is compiled for.
+    disabled_pass : str or list of str, optional
+        Passes that do not run.
+    pass_context_configs : list of str, optional
+        Options of passes, as NAME=VALUE.
+    additional_target_options : dict, optional
+        Options of targets by kind.
+    use_vm : bool, optional
+        Whether the virtual machine is compiled for; refused.
+    mod_name : str, optional
+        The name of the module.
+    workspace_pools : WorkspaceMemoryPools, optional
+        Regions for intermediate values.
+    print_pass_times : bool, optional
+        Whether the time of each pass is printed.
+    instruments : list, optional
+        What watches the passes.
+    desired_layout : str, optional
+        The layout that operators are converted to, such as "NHWC".
+    desired_layout_ops : list of str, optional
+        The operators that are.
+    mixed_precision : bool, optional
+        Whether half precision is used.
+    mixed_precision_ops : list of str, optional
+        The operators that are.
+    mixed_precision_calculation_type : str, optional
+        The type that is computed in.
+    mixed_precision_acc_type : str, optional
+        The type of sums.
+
+    Returns
+    -------
+    TVMCPackage
+
+    Raises
+    ------
+    TVMCException
+        Where the target, an option or the model cannot be compiled.
+    """
     _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name)
     dump_code = [dump_code] if isinstance(dump_code, str) else dump_code
     for path in [package_path, *(f"{package_path}.{kind}" for kind in dump_code or ())] if package_path else ():

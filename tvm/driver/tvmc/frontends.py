@@ -177,7 +177,28 @@ _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, Recursi
 
 
 def load_model(path: str, model_format: str | None = None, shape_dict: dict | None = None, **kwargs: Any) -> TVMCModel:
-    """A model file as a TVMCModel."""
+    """A model file as a TVMCModel.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    model_format : str, optional
+        The format, where the file's ending does not say it.
+    shape_dict : dict, optional
+        Shapes of inputs by name, where the model leaves them open.
+    **kwargs
+        Options of the importer.
+
+    Returns
+    -------
+    TVMCModel
+
+    Raises
+    ------
+    TVMCException
+        Where the file is no model of that format.
+    """
     if not os.path.isfile(path):
         raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)

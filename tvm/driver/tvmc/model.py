@@ -21,7 +21,17 @@ MANIFEST = "manifest.json"
 
 
 class TVMCModel:
-    """A model as a graph, with its parameters."""
+    """A model as a graph, with its parameters.
+
+    Parameters
+    ----------
+    mod : IRModule, optional
+        The graph.
+    params : dict of str to NDArray, optional
+        The weights by name.
+    model_path : str, optional
+        A file that ``save`` wrote, in place of both.
+    """
 
     def __init__(self, mod=None, params=None, model_path: str | None = None):
         if (mod is None or params is None) and model_path is None:
@@ -167,7 +177,15 @@ def _extract(path: str, folder: str) -> None:
 
 
 class TVMCPackage:
-    """A compiled model, ready to run."""
+    """A compiled model, ready to run.
+
+    Parameters
+    ----------
+    package_path : str | os.PathLike
+        The file.
+    project_dir : str, optional
+        A folder of a project for microcontrollers; refused.
+    """
 
     def __init__(self, package_path: str | os.PathLike, project_dir=None):
         self._tmp_dir = utils.tempdir()
@@ -223,7 +241,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 class TVMCResult:
-    """What a run gave: outputs by name and, if asked for, times."""
+    """What a run gave: outputs by name and, if asked for, times.
+
+    Parameters
+    ----------
+    outputs : Mapping[str, Any]
+        The outputs by name.
+    times : BenchmarkResult
+        The times, where they were asked for.
+    """
 
     def __init__(self, outputs: Mapping[str, Any] | None, times):
         self.outputs = dict(outputs or {})

@@ -257,7 +257,46 @@ def run_module(
     end_to_end: bool = False,
     options: dict | None = None,
 ) -> TVMCResult:
-    """Run a package and give its outputs."""
+    """Run a package and give its outputs.
+
+    Parameters
+    ----------
+    tvmc_package : TVMCPackage
+        The compiled model.
+    device : str
+        "cpu", "cuda", "opencl" ...
+    hostname : str, optional
+        The tracker of devices on other machines.
+    port : int, optional
+        Its port.
+    rpc_key : str, optional
+        The key of the device at the tracker.
+    inputs : dict of str to array, optional
+        The inputs by name; others are made up.
+    fill_mode : str, optional
+        How inputs are made up: "random", "zeros", "ones".
+    benchmark : bool, optional
+        Whether it is timed.
+    repeat : int, optional
+        How many times are taken.
+    number : int, optional
+        How many runs make one time.
+    profile : bool, optional
+        Whether the time of each kernel is printed.
+    end_to_end : bool, optional
+        Whether copying inputs and outputs is timed too.
+    options : dict, optional
+        Options of the project; refused.
+
+    Returns
+    -------
+    TVMCResult
+
+    Raises
+    ------
+    TVMCException
+        Where the device or an input does not fit.
+    """
     if not isinstance(tvmc_package, TVMCPackage):
         raise TVMCException(
             "This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "

@@ -65,7 +65,15 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """``Executor("graph")``: the static graph executor; "aot" waits for ahead-of-time output."""
+    """``Executor("graph")``: the static graph executor; "aot" waits for ahead-of-time output.
+
+    Parameters
+    ----------
+    name : str
+        "graph".
+    options : dict[str, Any], optional
+        Options of the executor.
+    """
 
     OPTIONS = {
         "graph": {"link-params": bool},
@@ -76,7 +84,15 @@ class Executor(_Choice):
 
 
 class Runtime(_Choice):
-    """``Runtime("cpp")``: the C runtime of this project under its classic name."""
+    """``Runtime("cpp")``: the C runtime of this project under its classic name.
+
+    Parameters
+    ----------
+    name : str
+        "cpp".
+    options : dict[str, Any], optional
+        Options of the runtime.
+    """
 
     OPTIONS = {"cpp": {"system-lib": bool}, "crt": {"system-lib": bool}}
     flag_registry_name = "runtime"

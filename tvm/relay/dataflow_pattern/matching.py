@@ -265,5 +265,17 @@ _TESTS = {
 
 
 def match(pattern: DFPattern, expr: RelayExpr) -> bool:
-    """Whether the expression matches the pattern."""
+    """Whether the expression matches the pattern.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    bool
+    """
     return Matcher(expr).match(pattern, expr)

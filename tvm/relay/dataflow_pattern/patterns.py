@@ -105,7 +105,13 @@ class WildcardPattern(DFPattern):
 
 
 class ExprPattern(DFPattern):
-    """Matches expressions equal to one given."""
+    """Matches expressions equal to one given.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    """
 
     def __init__(self, expr: RelayExpr):
         self.expr = expr
@@ -116,13 +122,29 @@ class ConstantPattern(DFPattern):
 
 
 class VarPattern(DFPattern):
-    """Matches variables, of one name if given."""
+    """Matches variables, of one name if given.
+
+    Parameters
+    ----------
+    name_hint : str, optional
+        The name; empty for any.
+    """
 
     def __init__(self, name_hint: str = ""):
         self.name = name_hint
 
 
 class CallPattern(DFPattern):
+    """Matches calls whose operator and arguments match.
+
+    Parameters
+    ----------
+    op : DFPattern
+        The pattern of the operator.
+    args : list[DFPattern]
+        The patterns of the arguments; None for any.
+    """
+
     def __init__(self, op: DFPattern, args: list[DFPattern] | None):
         self.op, self.args = op, args
 
@@ -131,6 +153,16 @@ class CallPattern(DFPattern):
 
 
 class FunctionPattern(DFPattern):
+    """Matches functions whose parameters and body match.
+
+    Parameters
+    ----------
+    params : list[DFPattern]
+        The patterns of the parameters; None for any.
+    body : DFPattern
+        The pattern of the body.
+    """
+
     def __init__(self, params: list[DFPattern] | None, body: DFPattern):
         self.params, self.body = params, body
 
@@ -139,6 +171,18 @@ class FunctionPattern(DFPattern):
 
 
 class IfPattern(DFPattern):
+    """Matches conditionals whose parts match.
+
+    Parameters
+    ----------
+    cond : DFPattern
+        The condition.
+    true_branch : DFPattern
+        The value where the condition holds.
+    false_branch : DFPattern
+        The value elsewhere.
+    """
+
     def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern):
         self.cond, self.true_branch, self.false_branch = cond, true_branch, false_branch
 
@@ -147,6 +191,18 @@ class IfPattern(DFPattern):
 
 
 class LetPattern(DFPattern):
+    """Matches lets whose parts match.
+
+    Parameters
+    ----------
+    var : DFPattern
+        The variable.
+    value : DFPattern
+        The pattern of the value.
+    body : DFPattern
+        What follows.
+    """
+
     def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern):
         self.var, self.value, self.body = var, value, body
 
@@ -155,6 +211,14 @@ class LetPattern(DFPattern):
 
 
 class TuplePattern(DFPattern):
+    """Matches tuples whose fields match.
+
+    Parameters
+    ----------
+    fields : list[DFPattern]
+        The patterns of the fields; None for any.
+    """
+
     def __init__(self, fields: list[DFPattern] | None):
         self.fields = fields
 
@@ -163,6 +227,16 @@ class TuplePattern(DFPattern):
 
 
 class TupleGetItemPattern(DFPattern):
+    """Matches a field of a tuple that matches.
+
+    Parameters
+    ----------
+    tuple_value : DFPattern
+        The tuple.
+    index : int, optional
+        Which field; None for any.
+    """
+
     def __init__(self, tuple_value: DFPattern, index: int | None = None):
         self.tuple, self.index = tuple_value, -1 if index is None else index
 
@@ -171,7 +245,15 @@ class TupleGetItemPattern(DFPattern):
 
 
 class AltPattern(DFPattern):
-    """Matches what either side matches; the left one is tried first."""
+    """Matches what either side matches; the left one is tried first.
+
+    Parameters
+    ----------
+    left : DFPattern
+        What is tried first.
+    right : DFPattern
+        What is tried then.
+    """
 
     def __init__(self, left: DFPattern, right: DFPattern):
         self.left, self.right = left, right
@@ -194,7 +276,15 @@ class _Around(DFPattern):
 
 
 class AttrPattern(_Around):
-    """Matches calls, operators and functions with these attributes."""
+    """Matches calls, operators and functions with these attributes.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    attrs : dict
+        The attributes by name.
+    """
 
     def __init__(self, pattern: DFPattern, attrs: dict[str, Any]):
         super().__init__(pattern)
@@ -208,6 +298,16 @@ class AttrPattern(_Around):
 
 
 class TypePattern(_Around):
+    """Matches what ``pattern`` does where the type is this.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    ttype : Type
+        The type.
+    """
+
     def __init__(self, pattern: DFPattern, ttype: Type):
         super().__init__(pattern)
         self.type = ttype
@@ -217,6 +317,16 @@ class TypePattern(_Around):
 
 
 class DataTypePattern(_Around):
+    """Matches what ``pattern`` does where the element type is this.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    dtype : str
+        The element type.
+    """
+
     def __init__(self, pattern: DFPattern, dtype: str):
         super().__init__(pattern)
         self.dtype = str(dtype)
@@ -227,6 +337,16 @@ class DataTypePattern(_Around):
 
 
 class ShapePattern(_Around):
+    """Matches what ``pattern`` does where the shape is this.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    shape : tuple of int or PrimExpr
+        The size of each dimension.
+    """
+
     def __init__(self, pattern: DFPattern, shape):
         super().__init__(pattern)
         self.shape = tuple(shape)
@@ -241,7 +361,17 @@ class ShapePattern(_Around):
 
 
 class DominatorPattern(DFPattern):
-    """``child`` uses what ``parent`` produces, and every use of the parent leads through ``path`` to the child."""
+    """``child`` uses what ``parent`` produces, and every use of the parent leads through ``path`` to the child.
+
+    Parameters
+    ----------
+    parent : DFPattern
+        What is produced.
+    path : DFPattern
+        What lies on the way.
+    child : DFPattern
+        What uses it.
+    """
 
     def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern):
         self.parent, self.path, self.child = parent, path, child
@@ -268,58 +398,222 @@ def _type(e: RelayExpr) -> Type | None:
 
 
 def wildcard() -> WildcardPattern:
-    """Matches everything."""
+    """A pattern for everything.
+
+    Returns
+    -------
+    WildcardPattern
+    """
     return WildcardPattern()
 
 
 def is_op(op_name: str) -> ExprPattern:
-    """Matches an operator; call it with patterns of the inputs."""
+    """Matches an operator; call it with patterns of the inputs.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+
+    Returns
+    -------
+    ExprPattern
+    """
     return ExprPattern(Op.get(op_name))
 
 
 def is_expr(expr: RelayExpr) -> ExprPattern:
+    """A pattern for expressions equal to one given.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    ExprPattern
+    """
     return ExprPattern(expr)
 
 
 def is_var(name: str = "") -> VarPattern:
+    """A pattern for variables.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name; empty for any.
+
+    Returns
+    -------
+    VarPattern
+    """
     return VarPattern(name)
 
 
 def is_constant() -> ConstantPattern:
+    """A pattern for constants.
+
+    Returns
+    -------
+    ConstantPattern
+    """
     return ConstantPattern()
 
 
 def is_tuple(fields=None) -> TuplePattern:
+    """A pattern for tuples.
+
+    Parameters
+    ----------
+    fields : list of DFPattern, optional
+        The patterns of the fields; None for any.
+
+    Returns
+    -------
+    TuplePattern
+    """
     return TuplePattern(fields)
 
 
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
+    """A pattern for a field of a tuple.
+
+    Parameters
+    ----------
+    tuple_value : DFPattern
+        The tuple.
+    index : int, optional
+        Which field; None for any.
+
+    Returns
+    -------
+    TupleGetItemPattern
+    """
     return TupleGetItemPattern(tuple_value, index)
 
 
 def is_if(cond, true_branch, false_branch) -> IfPattern:
+    """A pattern for conditionals.
+
+    Parameters
+    ----------
+    cond : DFPattern
+        The pattern of the condition.
+    true_branch : DFPattern
+        The pattern of the value where it holds.
+    false_branch : DFPattern
+        The pattern of the other value.
+
+    Returns
+    -------
+    IfPattern
+    """
     return IfPattern(cond, true_branch, false_branch)
 
 
 def is_let(var, value, body) -> LetPattern:
+    """A pattern for lets.
+
+    Parameters
+    ----------
+    var : DFPattern
+        The pattern of the variable.
+    value : DFPattern
+        The pattern of the value.
+    body : DFPattern
+        The pattern of the body.
+
+    Returns
+    -------
+    LetPattern
+    """
     return LetPattern(var, value, body)
 
 
 def has_type(ttype, pattern: DFPattern | None = None) -> TypePattern:
+    """A pattern for what has this type.
+
+    Parameters
+    ----------
+    ttype : Type
+        The type.
+    pattern : DFPattern, optional
+        What must match besides.
+
+    Returns
+    -------
+    TypePattern
+    """
     return TypePattern(pattern or wildcard(), ttype)
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
+    """A pattern for what has this element type.
+
+    Parameters
+    ----------
+    dtype : str
+        The element type.
+    pattern : DFPattern, optional
+        What must match besides.
+
+    Returns
+    -------
+    DataTypePattern
+    """
     return DataTypePattern(pattern or wildcard(), dtype)
 
 
 def has_shape(shape, pattern: DFPattern | None = None) -> ShapePattern:
+    """A pattern for what has this shape.
+
+    Parameters
+    ----------
+    shape : tuple of int or PrimExpr
+        The size of each dimension.
+    pattern : DFPattern, optional
+        What must match besides.
+
+    Returns
+    -------
+    ShapePattern
+    """
     return ShapePattern(pattern or wildcard(), shape)
 
 
 def has_attr(attrs: dict, pattern: DFPattern | None = None) -> AttrPattern:
+    """A pattern for what has these attributes.
+
+    Parameters
+    ----------
+    attrs : dict
+        The attributes by name.
+    pattern : DFPattern, optional
+        What must match besides.
+
+    Returns
+    -------
+    AttrPattern
+    """
     return AttrPattern(pattern or wildcard(), attrs)
 
 
 def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
+    """A pattern for what every use of ``parent`` leads to.
+
+    Parameters
+    ----------
+    parent : DFPattern
+        What is produced.
+    path : DFPattern
+        What lies on the way.
+    child : DFPattern
+        What uses it.
+
+    Returns
+    -------
+    DominatorPattern
+    """
     return DominatorPattern(parent, path, child)

@@ -32,6 +32,13 @@ class DFPatternCallback:
 
     ``pre`` is the expression before, ``post`` with its operands already rewritten, ``node_map`` says for each pattern
     object which expressions it matched.
+
+    Parameters
+    ----------
+    require_type : bool, optional
+        Whether types are inferred before each callback.
+    rewrite_once : bool, optional
+        Whether matches are looked for once only.
     """
 
     def __init__(self, require_type: bool = False, rewrite_once: bool = False):
@@ -51,7 +58,21 @@ class NodeMap(dict):
 
 
 def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayExpr, mod: Any = None) -> RelayExpr:
-    """Apply callbacks to everything that matches, operands first, in turn, until none of them changes anything."""
+    """Apply callbacks to everything that matches, operands first, in turn, until none of them changes anything.
+
+    Parameters
+    ----------
+    callbacks : DFPatternCallback | list[DFPatternCallback]
+        What is done with matches.
+    expr : RelayExpr
+        The expression.
+    mod : IRModule, optional
+        The module the expression belongs to.
+
+    Returns
+    -------
+    RelayExpr
+    """
     left = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in left:
         if callback.pattern is None:
@@ -155,7 +176,23 @@ def partition(
     pattern: DFPattern, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
 ) -> RelayExpr:
     """Move every match into a function marked with the pattern's text (``PartitionedFromPattern``) and ``attrs``.
-    Its parameters are what the leaves of the pattern matched, in the order of the pattern."""
+    Its parameters are what the leaves of the pattern matched, in the order of the pattern.
+
+    Parameters
+    ----------
+    pattern : DFPattern
+        The pattern.
+    expr : RelayExpr
+        The expression.
+    attrs : dict, optional
+        Further attributes of the functions.
+    check : callable, optional
+        Says which matches are moved.
+
+    Returns
+    -------
+    RelayExpr
+    """
     order = list(post_order(expr))
     users = Matcher(expr).users()
     taken: set[int] = _partitioned(order)

@@ -25,7 +25,19 @@ PLAIN_LEVEL, TEMPLATE_LEVEL = 5, 10
 
 class OpImplementation(NamedTuple):
     """``compute(attrs, inputs, out_type)`` gives tensors, ``schedule(attrs, outs, target)`` the schedule of a kernel
-    that the operator leads. Of several implementations the one with the highest ``plevel`` is taken."""
+    that the operator leads. Of several implementations the one with the highest ``plevel`` is taken.
+
+    Parameters
+    ----------
+    compute : callable
+        Gives the tensors.
+    schedule : callable
+        Gives the schedule of a kernel.
+    name : str
+        Its name.
+    plevel : int
+        Which one is preferred: the highest.
+    """
 
     compute: Callable[..., Any]
     schedule: Callable[..., Any]
@@ -34,7 +46,13 @@ class OpImplementation(NamedTuple):
 
 
 class OpSpecialization:
-    """Implementations for where a condition on the shapes holds."""
+    """Implementations for where a condition on the shapes holds.
+
+    Parameters
+    ----------
+    condition : SpecializedCondition, optional
+        What must hold of the shapes.
+    """
 
     def __init__(self, condition: SpecializedCondition | None = None):
         self.condition = condition

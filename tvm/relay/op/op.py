@@ -16,13 +16,35 @@ __all__ = ["Op", "OpImplementation", "OpPattern", "OpSpecialization", "OpStrateg
 
 
 def get(op_name: str) -> Op:
-    """The operator of this name."""
+    """The operator of this name.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+
+    Returns
+    -------
+    Op
+    """
     return Op.get(op_name)
 
 
 def register(op_name: str, describe: str = "") -> Op:
     """A new operator. Its ``add_type_rel`` and ``register_compute`` say what it gives, ``register_pattern`` how it is
-    fused."""
+    fused.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    describe : str, optional
+        A sentence about it.
+
+    Returns
+    -------
+    Op
+    """
     if op_name in OPS:
         raise TVMError(f"Operator {op_name} is registered before")
     return register_op(op_name, describe)
@@ -37,7 +59,17 @@ def _fact(key: str, doc: str) -> Callable[..., Any]:
 
 
 def register_pattern(op_name: str, pattern: int, level: int = 10) -> Any:
-    """How the operator may be fused."""
+    """How the operator may be fused.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    pattern : int
+        A value of ``OpPattern``.
+    level : int, optional
+        A value set before at a higher level stays.
+    """
     return _pattern(op_name, pattern, level)
 
 
@@ -63,7 +95,15 @@ register_strategy = _fact("FTVMStrategy", "``(attrs, inputs, out_type, target) -
 
 
 def _by_pattern(op_name: str, level: int = 10) -> None:
-    """Schedule the operator by what its computation is, as every operator without a schedule of its own."""
+    """Schedule the operator by what its computation is, as every operator without a schedule of its own.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    level : int, optional
+        Taken for programs that pass it.
+    """
     if not isinstance(op_name, str) or op_name not in OPS:
         raise TVMError(f"operator '{op_name}' is not registered")
     OPS[op_name].reset_attr("FTVMSchedule")

@@ -107,7 +107,17 @@ def op(
 
 
 def as_expr(value: Any) -> RelayExpr:
-    """Numbers and arrays as constants, lists as tuples."""
+    """Numbers and arrays as constants, lists as tuples.
+
+    Parameters
+    ----------
+    value
+        The number, array or list.
+
+    Returns
+    -------
+    RelayExpr
+    """
     if isinstance(value, RelayExpr):
         return value
     if isinstance(value, TupleWrapper):
@@ -118,7 +128,21 @@ def as_expr(value: Any) -> RelayExpr:
 
 
 def call(name: str, *inputs: Any, **attrs: Any) -> Call:
-    """The call of an operator; attributes are kept in the order given."""
+    """The call of an operator; attributes are kept in the order given.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    *inputs
+        The inputs.
+    **attrs : dict
+        The attributes.
+
+    Returns
+    -------
+    Call
+    """
     return Call(Op.get(name), tuple([as_expr(i) for i in inputs]), CallAttrs(attrs) if attrs else None)
 
 

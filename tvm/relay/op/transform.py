@@ -24,7 +24,21 @@ def _ints(values) -> tuple:
 
 
 def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
-    """Classic reshape codes: 0 keeps a dimension, -1 is found, -2 keeps the rest, -3 joins two, -4 splits one."""
+    """Classic reshape codes: 0 keeps a dimension, -1 is found, -2 keeps the rest, -3 joins two, -4 splits one.
+
+    Parameters
+    ----------
+    shape : tuple
+        The shape of the tensor.
+    wanted : list of int
+        The codes.
+    allowzero : bool, optional
+        Whether 0 stands for a dimension of no elements.
+
+    Returns
+    -------
+    list
+    """
     out: list = []
     source = list(shape)
     at = 0
@@ -311,12 +325,28 @@ def full(fill_value, shape=(), dtype=""):
 
 
 def zeros(shape, dtype):
-    """Zeros."""
+    """Zeros.
+
+    Parameters
+    ----------
+    shape : tuple of int or PrimExpr
+        The size of each dimension.
+    dtype : str
+        The element type.
+    """
     return full(const(0, dtype), shape, dtype)
 
 
 def ones(shape, dtype):
-    """Ones."""
+    """Ones.
+
+    Parameters
+    ----------
+    shape : tuple of int or PrimExpr
+        The size of each dimension.
+    dtype : str
+        The element type.
+    """
     return full(const(1, dtype), shape, dtype)
 
 

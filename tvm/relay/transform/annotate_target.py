@@ -104,7 +104,19 @@ class _Marks:
 
 def AnnotateTarget(targets, include_non_call_ops: bool = True) -> RelayFunctionPass:
     """Put marks around calls for the first of the targets that takes them; with ``include_non_call_ops`` also around
-    tuples, their fields, references and calls of variables."""
+    tuples, their fields, references and calls of variables.
+
+    Parameters
+    ----------
+    targets : list of str
+        The names of other compilers, the preferred first.
+    include_non_call_ops : bool, optional
+        Whether what is not a call is marked too.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     names = [targets] if isinstance(targets, str) else [str(t) for t in targets]
 
     @function_pass(opt_level=0, name="AnnotateTargetFunc", required=["InferType"])

@@ -230,18 +230,50 @@ def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4, tails: bool
 
 
 def CombineParallelConv2D(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Combine convolutions of the same data."""
+    """Combine convolutions of the same data.
+
+    Parameters
+    ----------
+    min_num_branches : int, optional
+        How many there must be.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     return _pass(CONV2D, "CombineParallelConv2d", min_num_branches)
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> RelayFunctionPass:
     """Combine dense layers of the same data. They become one dense layer whatever ``to_batch`` says: it needs no equal
-    shapes and is never slower."""
+    shapes and is never slower.
+
+    Parameters
+    ----------
+    min_num_branches : int, optional
+        How many there must be.
+    to_batch : bool, optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     return _pass(DENSE, "CombineParallelDense", min_num_branches)
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
-    """Combine batched matmuls with the same lhs."""
+    """Combine batched matmuls with the same lhs.
+
+    Parameters
+    ----------
+    min_num_branches : int, optional
+        How many there must be.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     return _pass(BATCH_MATMUL, "CombineParallelBatchMatmul", min_num_branches)
 
 

@@ -33,7 +33,13 @@ TRANSPOSED = {"NCHW": "IOHW", "NHWC": "HWIO", "NCW": "IOW", "NWC": "WIO", "NCDHW
 
 
 class LayoutConfig:
-    """Which of the layers to be converted keep their layout: ``with LayoutConfig(skip_layers=[0]):``"""
+    """Which of the layers to be converted keep their layout: ``with LayoutConfig(skip_layers=[0]):``
+
+    Parameters
+    ----------
+    skip_layers : list of int, optional
+        The numbers of the layers.
+    """
 
     current: LayoutConfig | None = None
 
@@ -134,7 +140,17 @@ class Desired:
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:
-    """Convert operators to layouts: ``{"nn.conv2d": ["NHWC", "default"]}``."""
+    """Convert operators to layouts: ``{"nn.conv2d": ["NHWC", "default"]}``.
+
+    Parameters
+    ----------
+    desired_layouts : Mapping[str, Any]
+        The layouts of data and weights, by operator.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=3, name="ConvertLayout", required=["InferType", "CanonicalizeOps"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:

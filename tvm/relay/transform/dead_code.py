@@ -84,7 +84,19 @@ def _without(root: RelayExpr, drop: set[Var], gone: dict[Var, RelayExpr]) -> Rel
 
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> RelayFunctionPass:
-    """Leave out lets whose value is not used."""
+    """Leave out lets whose value is not used.
+
+    Parameters
+    ----------
+    inline_once : bool, optional
+        Whether values used once are put where they are used.
+    ignore_impurity : bool, optional
+        Whether calls with effects may be left out.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=1, name="DeadCodeElimination", required=["InferType"])
     def remove(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -109,7 +121,17 @@ def reachable(mod: IRModule, entries: list[str]) -> set[str]:
 
 
 def RemoveUnusedFunctions(entry_functions: list[str] | None = None) -> ModulePass:
-    """Leave out functions that the entries (``main``) do not reach."""
+    """Leave out functions that the entries (``main``) do not reach.
+
+    Parameters
+    ----------
+    entry_functions : list[str], optional
+        The names that are kept.
+
+    Returns
+    -------
+    ModulePass
+    """
     entries = list(entry_functions or ["main"])
 
     def remove(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -56,7 +56,17 @@ def _has_effect(op: Op) -> bool:
 
 
 def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> RelayFunctionPass:
-    """Compute equal expressions once; ``fskip(expr)`` true leaves an expression alone."""
+    """Compute equal expressions once; ``fskip(expr)`` true leaves an expression alone.
+
+    Parameters
+    ----------
+    fskip : callable, optional
+        Says which expressions are left alone.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=3, name="EliminateCommonSubexpr", required=["InferType"])
     def eliminate(func: Function, mod: IRModule, ctx: PassContext) -> Function:

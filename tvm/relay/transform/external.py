@@ -23,7 +23,17 @@ from .function_pass import RelayFunctionPass, function_pass, is_call, typed_modu
 
 def MergeComposite(pattern_table) -> RelayFunctionPass:
     """Move what matches the patterns ``(name, pattern[, check])`` into functions marked ``Composite``, the first
-    patterns first."""
+    patterns first.
+
+    Parameters
+    ----------
+    pattern_table : list of tuples
+        The patterns.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     rows = [(row[0], row[1], row[2] if len(row) > 2 else lambda e: True) for row in pattern_table]
 
     @function_pass(opt_level=0, name="MergeComposite", required=["InferType"])
@@ -284,7 +294,19 @@ def _unmarked(func: Function) -> Function:
 
 
 def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> ModulePass:
-    """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false."""
+    """Turn marked regions into functions of the module; constants go with them unless ``bind_constants`` is false.
+
+    Parameters
+    ----------
+    mod_name : str, optional
+        What names of the functions begin with.
+    bind_constants : bool, optional
+        Whether constants go with the regions.
+
+    Returns
+    -------
+    ModulePass
+    """
 
     def partition(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod.map_functions(lambda _, f: _unmarked(f) if isinstance(f, Function) else f))

@@ -290,7 +290,21 @@ def FakeQuantizationToInteger(
     hard_fail: bool = False, use_qat: bool = False, optional_qnn_ops: list[str] | None = None
 ) -> RelayFunctionPass:
     """Bring what stands between dequantize and quantize to integers. ``hard_fail`` refuses operators without a rule
-    instead of leaving them in float; ``optional_qnn_ops`` names functions to be taken over as well."""
+    instead of leaving them in float; ``optional_qnn_ops`` names functions to be taken over as well.
+
+    Parameters
+    ----------
+    hard_fail : bool, optional
+        Whether an operator without a rule is an error.
+    use_qat : bool, optional
+        Whether numbers of training with quantization are taken over too.
+    optional_qnn_ops : list[str], optional
+        Functions that are taken over as well.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     if use_qat:
         raise TVMError("FakeQuantizationToInteger: use_qat=True (ranges learnt in training) is not offered; quantize "
                        "the network's constants before importing it")  # fmt: skip

@@ -158,7 +158,17 @@ def fold_function(func: Function, mod: IRModule | None = None, fold_qnn: bool = 
 
 
 def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
-    """Compute the parts of a graph that depend on constants only; operators on quantized numbers with ``fold_qnn``."""
+    """Compute the parts of a graph that depend on constants only; operators on quantized numbers with ``fold_qnn``.
+
+    Parameters
+    ----------
+    fold_qnn : bool, optional
+        Whether operators on quantized numbers are computed.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=2, name="FoldConstant", required=["InferType"])
     def fold(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -168,5 +178,19 @@ def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
 
 
 def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> RelayExpr:
-    """One expression with its constant parts computed."""
+    """One expression with its constant parts computed.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    mod : IRModule
+        The module.
+    fold_qnn : bool, optional
+        Whether operators on quantized numbers are computed.
+
+    Returns
+    -------
+    RelayExpr
+    """
     return rewrite(infer_type(expr, mod), _Fold(fold_qnn))

@@ -261,7 +261,17 @@ def BackwardFoldScaleAxis() -> RelayFunctionPass:
 
 def FoldScaleAxis(known_weights: bool = False) -> Sequential:
     """Factors per channel into weights, in both directions. With ``known_weights`` only into weights that are
-    constants: others would be multiplied each time the program runs, where an epilogue costs nothing."""
+    constants: others would be multiplied each time the program runs, where an epilogue costs nothing.
+
+    Parameters
+    ----------
+    known_weights : bool, optional
+        Whether only constants are multiplied.
+
+    Returns
+    -------
+    Sequential
+    """
     passes: list[Pass] = [BackwardFoldScaleAxis(), ForwardFoldScaleAxis()]
     if known_weights:
         passes = [_known_weights("BackwardFoldScaleAxis", _Backward), _known_weights("ForwardFoldScaleAxis", _Forward)]

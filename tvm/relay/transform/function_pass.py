@@ -55,12 +55,38 @@ PASSES.register("InferType", InferType)
 
 
 def InferTypeLocal(expr: RelayExpr) -> Type:
-    """The type of an expression whose operands have theirs."""
+    """The type of an expression whose operands have theirs.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    Type
+    """
     return type_of(expr)
 
 
 def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None) -> PassContext:
-    """The pass context under its older name."""
+    """The pass context under its older name.
+
+    Parameters
+    ----------
+    opt_level : optional
+        The level of optimization.
+    required_pass : list of str, optional
+        Passes that run at any level.
+    disabled_pass : list of str, optional
+        Passes that do not run.
+    trace : optional
+        Taken for programs that pass it.
+
+    Returns
+    -------
+    PassContext
+    """
     return PassContext(opt_level, required_pass, disabled_pass)
 
 

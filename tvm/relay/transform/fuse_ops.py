@@ -457,7 +457,21 @@ def FuseOps(
     fuse_opt_level: int = -1, rules: FusionRules = FusionRules(), target: Target | None = None
 ) -> RelayFunctionPass:
     """Group operators into kernels by the rules of a back end; level 0 leaves every operator alone. The target, by
-    default the current one, says how many arguments a kernel may have."""
+    default the current one, says how many arguments a kernel may have.
+
+    Parameters
+    ----------
+    fuse_opt_level : int, optional
+        The level; -1 for that of the context.
+    rules : FusionRules, optional
+        The rules of a back end.
+    target : Target, optional
+        The target; without it, the current one.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])
     def fuse(func: Function, mod: IRModule, ctx: PassContext) -> Function:

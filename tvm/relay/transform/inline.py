@@ -88,7 +88,19 @@ def Inline() -> ModulePass:
 
 
 def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False) -> ModulePass:
-    """Constructors and module functions that are used as values become functions that call them."""
+    """Constructors and module functions that are used as values become functions that call them.
+
+    Parameters
+    ----------
+    expand_constructor : bool, optional
+        Whether constructors are.
+    expand_global_var : bool, optional
+        Whether functions of the module are.
+
+    Returns
+    -------
+    ModulePass
+    """
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
@@ -176,7 +188,19 @@ def LambdaLift() -> ModulePass:
 
 
 def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
-    """Concatenations of more inputs than a device takes arguments become concatenations of concatenations."""
+    """Concatenations of more inputs than a device takes arguments become concatenations of concatenations.
+
+    Parameters
+    ----------
+    max_function_args : int
+        The most arguments of a kernel.
+    max_buffer_args : int, optional
+        The most buffers of a kernel; 0 for no limit.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     limit = max_function_args
 
     @function_pass(opt_level=1, name="SplitArgs", required=["InferType"])

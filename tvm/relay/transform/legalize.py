@@ -13,7 +13,17 @@ from .layouts import Layouts
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
-    """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``."""
+    """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``.
+
+    Parameters
+    ----------
+    legalize_map_attr_name : str, optional
+        The attribute that holds the rule.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=1, name="Legalize", required=["InferType"])
     def legalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -41,7 +51,19 @@ def _in_other_layout(node: Call, target: Target | None) -> RelayExpr | None:
 def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunctionPass:
     """Replace operators by forms in other layouts: ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` gives a call
     over the same inputs whose attributes say its layouts; operators without it have rules of ours for the target, by
-    default the current one. The operators in between follow. With ``fold``, constants are rearranged at once."""
+    default the current one. The operators in between follow. With ``fold``, constants are rearranged at once.
+
+    Parameters
+    ----------
+    fold : bool, optional
+        Whether changes of layout of constants are computed at once.
+    target : Target, optional
+        The target; without it, the current one.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=3, name="AlterOpLayout", required=["InferType"])
     def alter(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -196,7 +196,19 @@ class _Conversion:
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> RelayFunctionPass:
     """Compute convolutions and matmuls in half precision, and the operators that can follow them. ``missing_op_mode``
-    says what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent."""
+    says what happens to operators without a rule: 0 refuse, 1 warn, 2 be silent.
+
+    Parameters
+    ----------
+    mixed_precision_type : str, optional
+        The type that is computed in.
+    missing_op_mode : int, optional
+        What is done with operators without a rule.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     if mixed_precision_type not in ("float16", "bfloat16", "float64"):
         raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")
 

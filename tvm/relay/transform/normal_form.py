@@ -129,7 +129,17 @@ def ToANormalForm() -> RelayFunctionPass:
 
 
 def ToANormalFormExpr(e: RelayExpr) -> RelayExpr:
-    """One expression with a let for each of its parts."""
+    """One expression with a let for each of its parts.
+
+    Parameters
+    ----------
+    e : RelayExpr
+        The expression.
+
+    Returns
+    -------
+    RelayExpr
+    """
     return to_a_normal_form(e)
 
 

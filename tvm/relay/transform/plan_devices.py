@@ -237,7 +237,17 @@ def plan_function(func: Function, default: int) -> Planned:
 
 def PlanDevices(config: Any) -> ModulePass:
     """Settle where everything runs: marks go, and values are copied where they change devices. What no mark reaches
-    runs on the default device of the configuration (``tvm.target.make_compilation_config``), without one on a CPU."""
+    runs on the default device of the configuration (``tvm.target.make_compilation_config``), without one on a CPU.
+
+    Parameters
+    ----------
+    config : CompilationConfig
+        The targets.
+
+    Returns
+    -------
+    ModulePass
+    """
     usual = getattr(config, "default_primitive_virtual_device", None)
     default = CPU if usual is None else usual.device_type_int
 

@@ -21,7 +21,25 @@ def recast(
     skip_layers: Sequence[int] | None = None,
 ) -> RelayExpr:
     """The inputs of ``ops`` (nn.conv2d) are cast to ``dtype`` and their sums taken in ``out_dtype``; results have the
-    type they had. ``skip_layers`` names calls that stay, by their number in order, negative from the end."""
+    type they had. ``skip_layers`` names calls that stay, by their number in order, negative from the end.
+
+    Parameters
+    ----------
+    expr : RelayExpr
+        The expression.
+    dtype : str
+        The type of the inputs.
+    out_dtype : str
+        The type of the sums.
+    ops : Sequence[str], optional
+        The operators.
+    skip_layers : Sequence[int], optional
+        The numbers of calls that stay.
+
+    Returns
+    -------
+    RelayExpr
+    """
     names = tuple(ops) if ops is not None else ("nn.conv2d",)
     expr = infer_type(expr)
     total = 0

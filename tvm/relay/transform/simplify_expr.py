@@ -344,7 +344,19 @@ def simplify_function(func: Function, mod: IRModule | None = None, table: Table 
 
 def SimplifyExpr(kernels: bool = False, rules: Table | None = None) -> RelayFunctionPass:
     """Apply the table of simplifications; with ``kernels`` the one that prepares a graph for code generation. ``rules``
-    are those of a back end, which come after those of the table."""
+    are those of a back end, which come after those of the table.
+
+    Parameters
+    ----------
+    kernels : bool, optional
+        Whether the graph is prepared for code generation.
+    rules : Table, optional
+        Further simplifications.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
     table = dict(KERNEL_RULES if kernels else RULES)
     for name, extra in (rules or {}).items():
         table[name] = (*table.get(name, ()), *extra)

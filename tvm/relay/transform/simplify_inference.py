@@ -14,7 +14,17 @@ NAMES = frozenset({"nn.batch_norm", "nn.dropout", "nn.instance_norm", "nn.layer_
 
 def SimplifyInference(target: Target | None = None) -> RelayFunctionPass:
     """Normalizations and dropout as they are when predicting. Those with a kernel of their own on the target, by
-    default the current one, stay (``stays_whole(attrs, types, target)`` of their records)."""
+    default the current one, stay (``stays_whole(attrs, types, target)`` of their records).
+
+    Parameters
+    ----------
+    target : Target, optional
+        The target; without it, the current one.
+
+    Returns
+    -------
+    RelayFunctionPass
+    """
 
     @function_pass(opt_level=0, name="SimplifyInference", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -19,6 +19,13 @@ class RecordFile:
     """Appends lines so that a crash at any moment leaves whole lines, and says clearly when it cannot write.
 
     ``begin`` is how each line of such a file begins: one that was cut short is known by it.
+
+    Parameters
+    ----------
+    path : str | os.PathLike
+        The file.
+    begin : str, optional
+        How each line begins.
     """
 
     def __init__(self, path: str | os.PathLike, begin: str = RECORD_BEGIN):

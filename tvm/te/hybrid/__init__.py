@@ -17,7 +17,18 @@ from .parser import parse
 
 
 def script(pyfunc) -> Any:
-    """Decorate a Python function written in hybrid script."""
+    """Decorate a Python function written in hybrid script.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        The function.
+
+    Returns
+    -------
+    callable
+        Makes tensors when called with tensors, and runs when called with NumPy arrays.
+    """
 
     @functools.wraps(pyfunc)
     def wrapped(*args, **kwargs):
@@ -36,7 +47,23 @@ def _holds_tensor(value) -> bool:
 
 
 def source_to_op(src, args, symbols, closure_vars=None):
-    """The tensors made by hybrid script given as a function."""
+    """The tensors made by hybrid script given as a function.
+
+    Parameters
+    ----------
+    src : callable or str
+        The function.
+    args : list
+        Its arguments.
+    symbols : dict
+        What free names in it stand for.
+    closure_vars : dict, optional
+        Values from around the function.
+
+    Returns
+    -------
+    Tensor or list of Tensor
+    """
     if inspect.isfunction(src):
         return parse(src, args)
     raise TypeError("source_to_op: a function is wanted")

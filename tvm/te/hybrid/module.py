@@ -187,7 +187,15 @@ _numbers = itertools.count()
 
 
 class HybridModule:
-    """A hybrid script held as text: called with tensors it makes tensors, with NumPy arrays it runs."""
+    """A hybrid script held as text: called with tensors it makes tensors, with NumPy arrays it runs.
+
+    Parameters
+    ----------
+    src : str, optional
+        The script; without it, ``load`` reads one.
+    name : str, optional
+        The name of the function.
+    """
 
     def __init__(self, src: str | None = None, name: str | None = None):
         self.src, self.name = None, name
@@ -229,7 +237,23 @@ class HybridModule:
 
 
 def build(sch: Schedule, inputs, outputs, name: str = "hybrid_func") -> HybridModule:
-    """A schedule as a hybrid script, to be read, kept in a file, or used again."""
+    """A schedule as a hybrid script, to be read, kept in a file, or used again.
+
+    Parameters
+    ----------
+    sch : Schedule
+        The schedule.
+    inputs : list of Tensor
+        The inputs of the script.
+    outputs : list of Tensor
+        What it returns.
+    name : str, optional
+        The name of the function.
+
+    Returns
+    -------
+    HybridModule
+    """
     return HybridModule(source_of(sch, list(inputs), list(outputs), name), name)
 
 

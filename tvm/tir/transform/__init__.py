@@ -39,17 +39,49 @@ def _on_module(name: str, file: str, *args: Any, **options: Any) -> Pass:
 
 
 def Apply(ftransform: Callable) -> Pass:
-    """A pass that applies ``ftransform(func) -> func`` to every PrimFunc."""
+    """A pass that applies ``ftransform(func) -> func`` to every PrimFunc.
+
+    Parameters
+    ----------
+    ftransform : callable
+        Gives the new function for each.
+
+    Returns
+    -------
+    Pass
+    """
     return PrimFuncPass(lambda func, mod, ctx: ftransform(func), PassInfo(0, "tir.Apply"))
 
 
 def Filter(fcond: Callable) -> Pass:
-    """Keeps the PrimFuncs for which ``fcond(func)`` is true."""
+    """Keeps the PrimFuncs for which ``fcond(func)`` is true.
+
+    Parameters
+    ----------
+    fcond : callable
+        Says which functions stay.
+
+    Returns
+    -------
+    Pass
+    """
     return PrimFuncPass(lambda func, mod, ctx: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
 
 
 def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False) -> Pass:
-    """Buffers of many dimensions become flat memory; realizations become allocations."""
+    """Buffers of many dimensions become flat memory; realizations become allocations.
+
+    Parameters
+    ----------
+    cache_line_size : int, optional
+        The size of a cache line in bytes, by which prefetches step.
+    create_bound_attribute : bool, optional
+        Taken for programs that pass it; checks of bounds read the sizes of buffers themselves.
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("StorageFlatten", "storage_flatten", cache_line_size)
 
 
@@ -64,7 +96,17 @@ def Simplify() -> Pass:
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
-    """Loops marked vectorized become vector operations."""
+    """Loops marked vectorized become vector operations.
+
+    Parameters
+    ----------
+    enable_vectorize : bool, optional
+        Whether it does so; otherwise such loops become plain ones.
+
+    Returns
+    -------
+    Pass
+    """
 
     def run(func, mod, ctx):
         wanted = enable_vectorize and not ctx.get_config("tir.disable_vectorize")
@@ -89,7 +131,17 @@ def RemoveNoOp() -> Pass:
 
 
 def NarrowDataType(target_bits: int = 32) -> Pass:
-    """Index arithmetic in ``target_bits`` bits where every value is known to fit."""
+    """Index arithmetic in ``target_bits`` bits where every value is known to fit.
+
+    Parameters
+    ----------
+    target_bits : int, optional
+        The number of bits, 32 or 64.
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("NarrowDataType", "narrow_data_type", target_bits)
 
 
@@ -141,7 +193,17 @@ def ConvertBlocksToOpaque() -> Pass:
 
 
 def CompactBufferAllocation(is_strict: bool = True) -> Pass:
-    """Memory allocated inside loops shrinks to what is touched there."""
+    """Memory allocated inside loops shrinks to what is touched there.
+
+    Parameters
+    ----------
+    is_strict : bool, optional
+        Taken for programs that pass it; memory never grows beyond its declaration.
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("CompactBufferAllocation", "compact_buffer_region")
 
 
@@ -172,7 +234,17 @@ def LowerBlocks() -> Pass:
 
 
 def ThreadSync(storage_scope: str) -> Pass:
-    """Barriers between accesses of shared memory by different threads."""
+    """Barriers between accesses of shared memory by different threads.
+
+    Parameters
+    ----------
+    storage_scope : str
+        The memory that threads share: "shared", "global", "warp".
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("ThreadSync", "thread_sync", storage_scope)
 
 
@@ -222,7 +294,19 @@ def CombineContextCall() -> Pass:
 
 
 def CommonSubexprElimTIR(enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> Pass:
-    """Expressions that occur more than once get a name."""
+    """Expressions that occur more than once get a name.
+
+    Parameters
+    ----------
+    enable_cse_tir : bool, optional
+        Whether it does anything.
+    identify_equiv_terms : bool, optional
+        Whether expressions that are equal after normalization count as one.
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("CommonSubexprElimTIR", "common_subexpr_elim", enable_cse_tir, identify_equiv_terms)
 
 
@@ -285,7 +369,17 @@ def RewriteUnsafeSelect() -> Pass:
 
 
 def HoistIfThenElse(variant: str | None = None) -> Pass:
-    """Conditions that a loop does not change move out of it."""
+    """Conditions that a loop does not change move out of it.
+
+    Parameters
+    ----------
+    variant : str, optional
+        Taken for programs that pass it; the setting tir.HoistIfThenElse says what is moved.
+
+    Returns
+    -------
+    Pass
+    """
     return _on_functions("HoistIfThenElse", "hoist_if_then_else", config="tir.HoistIfThenElse")
 
 
@@ -310,7 +404,17 @@ def InstrumentBoundCheckers() -> Pass:
 
 
 def BindTarget(target) -> Pass:
-    """Every function without a target gets this one."""
+    """Every function without a target gets this one.
+
+    Parameters
+    ----------
+    target : Target
+        The target, with its host.
+
+    Returns
+    -------
+    Pass
+    """
 
     def run(func, mod, ctx):
         return func if "target" in func.attrs else func.with_attr("target", target)

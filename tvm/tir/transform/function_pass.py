@@ -14,7 +14,15 @@ STATEMENT_DEPTH = 10_000
 
 
 class PrimFuncPass(FunctionPass):
-    """A pass that treats the PrimFuncs of a module one by one: a function ``(func, mod, ctx) -> func``."""
+    """A pass that treats the PrimFuncs of a module one by one: a function ``(func, mod, ctx) -> func``.
+
+    Parameters
+    ----------
+    function : callable
+        Gives the new function for a function, its module and the context.
+    info : PassInfo
+        Name, level and requirements of the pass.
+    """
 
     function_type = PrimFunc
 

@@ -60,6 +60,32 @@ def from_onnx(
     ``convert_config`` may hold ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is
     transposed first. ``export_node_renamed_model_path`` is a folder, or a file ending in .onnx, where the model is
     written with a name on every node.
+
+    Parameters
+    ----------
+    model : ModelProto or str
+        The model.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name.
+    dtype : str or dict of str to str, optional
+        The type of inputs that the model leaves open.
+    opset : int, optional
+        The version of the operators, in place of the model's own.
+    freeze_params : bool, optional
+        Whether weights become constants.
+    convert_config : dict, optional
+        Options of converters.
+    export_node_renamed_model_path : str, optional
+        Where the model is written with names for all its nodes.
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    OpNotImplemented
+        For operators without a converter; all of them are named.
     """
     import onnx
 
