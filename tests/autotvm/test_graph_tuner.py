@@ -7,7 +7,7 @@ import pytest
 
 import tvm
 from tvm import autotvm, relay
-from tvm.autotvm.graph_tuner import DPTuner, PBQPTuner
+from tvm.autotvm.graph_tuner import DPTuner, PBQPTuner, utils
 from tvm.contrib import graph_executor
 from tvm.error import TVMError
 
@@ -81,3 +81,29 @@ def test_what_is_missing_is_said(tuned):
         executor.get_optimal_records()
     with pytest.raises(TVMError, match="hold none for the operators of this graph"):
         executor.run()
+
+
+def chain_of_products():
+    """data, w0, dense, constant, multiply, add, constant, add, w1, dense."""
+    data, w0, w1 = relay.var("data"), relay.var("w0"), relay.var("w1")
+    first = relay.nn.dense(data, w0, units=5)
+    body = relay.nn.dense(relay.add(first, data * relay.const(5.0)) + relay.const(2.5), w1, units=20)
+    return relay.Function(relay.analysis.free_vars(body), body)
+
+
+def test_a_graph_is_a_list_of_nodes_with_their_ancestors():
+    dense = relay.op.get("nn.dense")
+    net = utils.bind_inputs(chain_of_products(), {"data": (1, 5), "w0": (5, 5), "w1": (20, 5)})
+    numbers, nodes = {}, []
+    utils.expr2graph(net, [dense], numbers, nodes, "llvm")
+    assert [getattr(n["op"], "name", None) for n in nodes] == [
+        None, None, "nn.dense", None, "multiply", "add", None, "add", None, "nn.dense"
+    ]
+    assert all(numbers[n["node"]] == i for i, n in enumerate(nodes))
+    assert [i[0] for i in nodes[5]["inputs"]] == [2, 4] and nodes[9]["types"][0].shape[1] == 20
+    assert [utils.has_multiple_inputs(nodes, i, ["data"], [dense]) for i in (2, 5, 7)] == [False, True, False]
+    assert utils.get_direct_ancestor(nodes, {}, [dense], 5, ["data"]) == [2, 0]
+    assert utils.get_in_nodes(nodes, [dense], ["data"]) == {2: [0], 5: [2, 0], 9: [5]}
+    assert utils.get_out_nodes({2: [0], 5: [2, 0], 9: [5]}) == {0: [2, 5], 2: [5], 5: [9], 9: []}
+    with pytest.raises(TypeError, match="target_ops are operators"):
+        utils.expr2graph(net, ["nn.dense"], {}, [], "llvm")

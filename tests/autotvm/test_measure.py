@@ -13,7 +13,7 @@ import pytest
 
 import tvm
 from tvm import autotvm, te, tir
-from tvm.autotvm.measure import measure_methods
+from tvm.autotvm.measure import executor, local_executor, measure_methods
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.runtime.measure.worker import machine_memory
 from tvm.testing.autotvm import get_sample_task
@@ -318,3 +318,13 @@ def test_a_runner_on_another_machine_can_be_described_and_refuses_to_run():
     for use in (lambda: runner.run([], []), lambda: runner.set_task(None)):
         with pytest.raises(tvm.TVMError, match="the device 'board' of 127.0.0.1:9190 needs RPC"):
             use()
+
+
+def test_work_in_a_process_of_its_own_ends_with_its_result_its_error_or_its_time():
+    run = local_executor.LocalExecutor(timeout=60)
+    assert run.submit(len, [1, 2, 3]).get() == 3
+    assert isinstance(run.submit(int, "no number").get(), ValueError)
+    assert isinstance(run.submit(os._exit, 3).get(), executor.ExecutionError)
+    assert isinstance(local_executor.LocalExecutor().submit(time.sleep, 1000).get(timeout=0.1), executor.TimeoutError)
+    here = local_executor.LocalExecutor(do_fork=False).submit(os.getpid)
+    assert here.done() and here.get() == os.getpid()

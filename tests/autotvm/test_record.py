@@ -212,7 +212,8 @@ def test_records_in_a_database(tmp_path):
     assert store.best(records[2][0])[1].costs == (1,)
     store.save(records[2][0], records[4][1], extend=True)
     assert [r.costs for r in store.load(records[2][0], get_all=True)] == [(3,), (5,)]
-    assert len(list(store)) == 7 and len(store.filter(lambda i, r: r.costs[0] > 4)) == 3
+    assert len(list(store)) == 7 and len(store.filter(lambda i, r: any(x.costs[0] > 4 for x in r))) == 3
+    assert [len(results) for _, results in store.filter(lambda i, r: True)] == [1, 1, 2, 1, 1, 1]
 
 
 def test_records_of_files_and_of_iterables_of_them_are_merged(tmp_path):

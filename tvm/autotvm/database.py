@@ -66,8 +66,14 @@ class SQLiteDatabase(Database):
         query = "SELECT line FROM records WHERE workload = ? AND cost IS NOT NULL ORDER BY cost LIMIT 1"
         return next(self._decoded(query, (record.measure_str_key(inp, False),)), None)
 
-    def filter(self, func: Callable[[MeasureInput, MeasureResult], bool]) -> list[tuple[MeasureInput, MeasureResult]]:
-        return [pair for pair in self if func(*pair)]
+    def filter(
+        self, func: Callable[[MeasureInput, list[MeasureResult]], bool]
+    ) -> list[tuple[MeasureInput, list[MeasureResult]]]:
+        """What was measured, with all its results, where ``func`` of both holds."""
+        groups: dict[str, tuple[MeasureInput, list[MeasureResult]]] = {}
+        for inp, res in self:
+            groups.setdefault(record.measure_str_key(inp), (inp, []))[1].append(res)
+        return [group for group in groups.values() if func(*group)]
 
     def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
         return self._decoded("SELECT line FROM records ORDER BY number", ())

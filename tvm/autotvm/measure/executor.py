@@ -27,5 +27,7 @@ class Future:
 class Executor:
     """Runs functions, now or later."""
 
+    DEFAULT_TIMEOUT = 120
+
     def submit(self, func: Callable, *args: Any, **kwargs: Any) -> Future:
         raise NotImplementedError

@@ -12,16 +12,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..error import TVMError
-from ..ir.module import IRModule
-from ..ir.tensor_type import TensorType
-from ..relay.expr import Function, bind, var
-from ..relay.infer import infer_module
-from ..target import Target
-from .record import encode
-from .task.dispatcher import ApplyHistoryBest
-from .task.relay_integration import calls_of, operator_of, workloads_in
-from .utils import logger
+from ...error import TVMError
+from ...ir.module import IRModule
+from ...ir.tensor_type import TensorType
+from ...relay.expr import Function, bind, var
+from ...relay.infer import infer_module
+from ...target import Target
+from ..record import encode
+from ..task.dispatcher import ApplyHistoryBest
+from ..task.relay_integration import calls_of, operator_of, workloads_in
+from ..utils import logger
 
 
 class BaseGraphTuner:
