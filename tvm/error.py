@@ -95,7 +95,7 @@ def error_from_text(text: str) -> Exception:
 
 
 def did_you_mean(word: str, known: Iterable[object], before: str = "", cutoff: float = 0.6) -> str:
-    """``did you mean 'a' or 'b'?``, behind ``before``, of the known names closest to a word; empty where none is."""
+    """``did you mean 'a' or 'b'?``, behind ``before``, of the known names closest to a word; else nothing."""
     import difflib  # only errors need it
 
     close = difflib.get_close_matches(word, [str(name) for name in known], n=3, cutoff=cutoff)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _MODULES = frozenset(
     """
-    arguments autotuner compiler completion composite_target config_options frontends main model pass_config pass_list
-    registry result_utils runner shape_parser target tracker transform workspace_pools
+    arguments autotuner cache commands compiler completion composite_target config_options devices frontends info main
+    model parser pass_config pass_list registry result_utils runner shape_parser target targets terminal tracker
+    transform workspace_pools
     """.split()
 )
 # Public name: module and the name there.

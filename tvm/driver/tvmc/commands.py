@@ -17,5 +17,9 @@ COMMANDS = {
     "run": Command("runner", "run a package"),
     "tune": Command("autotuner", "search for the fastest code of a model on this machine"),
     "report": Command("autotuner", "make a page about a file of tuning records"),
+    "info": Command("info", "say what is inside a package"),
+    "targets": Command("targets", "list what code is generated for"),
+    "devices": Command("devices", "list what a package can run on here"),
+    "cache": Command("cache", "show or clear the compiled code that is kept"),
     "completion": Command("completion", "print a script that completes commands in bash or zsh"),
 }

@@ -32,7 +32,8 @@ from ..op.implementation import rules_of
 from .te_compiler import Kernel
 
 _MAGIC = b"TVMLIB01"
-_MAX_ENTRIES = 256
+SUFFIX = ".lib"
+MAX_ENTRIES = 256
 # Where functions of operators come from that are not a user's.
 _OUR_CODE = frozenset({"tvm", "builtins", "functools", "operator", "numpy"})
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def library(
     folder = cache_folder() if _is_cacheable(target, host, ctx) else None
     if folder is None:
         return compile_all()
-    path = folder / (_key(kernels, target, ctx) + ".lib")
+    path = folder / (_key(kernels, target, ctx) + SUFFIX)
     found = _read(path)
     if found is not None:
         return _from_object(*found, compile_all)
@@ -166,10 +167,15 @@ def _write(path: Path, module: Module) -> None:
         return
 
 
+def entries(folder: Path) -> list[Path]:
+    """The files of ours in the folder: compiled libraries, and what this machine was measured to reach."""
+    return sorted([*folder.glob(f"*{SUFFIX}"), *folder.glob("machine-*.json")])
+
+
 def _prune(folder: Path) -> None:
     """Leave the entries used last."""
-    entries = sorted(folder.glob("*.lib"), key=lambda path: path.stat().st_mtime)
-    for old in entries[: max(len(entries) - _MAX_ENTRIES, 0)]:
+    kept = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+    for old in kept[: max(len(kept) - MAX_ENTRIES, 0)]:
         old.unlink(missing_ok=True)
 
 

@@ -1,0 +1,66 @@
+"""``tvmc devices``: what a package can run on here."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ...error import TVMError
+from ...runtime import host_cpu
+from ...runtime.devices import Device
+from ...runtime.devices import device as make_device
+from .arguments import add_command, add_verbose, register_parser
+from .terminal import print_table, size
+
+# Names of tvmc run --device.
+NAMES = ("cpu", "cuda", "cl", "metal", "vulkan", "rocm")
+_MOST = 16
+
+
+@register_parser
+def add_devices_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``devices``."""
+    parser = add_command(subparsers, "devices", usage="tvmc devices [options]")
+    parser.set_defaults(func=drive_devices)
+    add_verbose(parser)
+
+
+def drive_devices(args) -> int:
+    """Print the devices that are here and, with -v, why others are not."""
+    rows: list[tuple[str, str, str]] = []
+    absent: list[tuple[str, str]] = []
+    for name in NAMES:
+        found = [one for one in (make_device(name, index) for index in range(_MOST)) if one.exist]
+        if name == "cpu":
+            found = found[:1]
+        rows += [(name, str(one.device_id), describe(one)) for one in found]
+        if not found:
+            absent.append((name, _reason(make_device(name, 0))))
+    print_table(rows, ("device", "number", "what it is"), sys.stdout)
+    if args.verbose:
+        print()
+        print_table(absent, ("not here", "why"), sys.stdout)
+    else:
+        print(f"not here: {', '.join(name for name, _ in absent)} (-v says why)")
+    return 0
+
+
+def describe(device: Device) -> str:
+    """Name, memory and capability of a device."""
+    if device.device_type == Device.kDLCPU:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return f"{host_cpu.triple()}, {cores} cores"
+    memory, version = device.total_global_memory, device.compute_version
+    parts = [device.device_name, size(memory) if memory else None, f"version {version}" if version else None]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _reason(device: Device) -> str:
+    try:
+        device.sync()
+    except TVMError as problem:
+        return str(problem).splitlines()[0]
+    return "there is no such device"
+
+
+__all__ = ["NAMES", "describe", "drive_devices"]

@@ -1,0 +1,122 @@
+"""``tvmc info``: what is inside a package."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections import Counter
+from typing import NamedTuple
+
+from ...dtype import info as dtype_info
+from ...error import TVMError
+from ...runtime.params import param_names
+from .arguments import add_command, add_verbose, register_parser
+from .errors import TVMCException
+from .model import TVMCPackage
+from .terminal import BOLD, painted, print_table, size
+
+# What the executor skips: the value is where it was.
+_NO_CALL = "__nop"
+
+
+class Tensor(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * ((dtype_info(self.dtype).bits + 7) // 8)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
+
+class PackageFacts(NamedTuple):
+    """What the graph of a package says; ``kernels`` counts the calls of each, ``workspace`` is in bytes."""
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    params: list[Tensor]
+    kernels: Counter[str]
+    workspace: int
+
+
+def facts_of(package: TVMCPackage) -> PackageFacts:
+    """The facts of a package; TVMCException where its graph is damaged."""
+    try:
+        known = set(param_names(package.params_path))
+        graph = json.loads(package.graph)
+        nodes, rows = graph["nodes"], graph["node_row_ptr"]
+        shapes, dtypes = graph["attrs"]["shape"][1], graph["attrs"]["dltype"][1]
+
+        def tensor(name: str, entry: int) -> Tensor:
+            return Tensor(name, tuple(int(dim) for dim in shapes[entry]), str(dtypes[entry]))
+
+        arguments = [tensor(nodes[n]["name"], rows[n]) for n in graph["arg_nodes"]]
+        outputs = [tensor(f"output_{i}", rows[head[0]] + head[1]) for i, head in enumerate(graph["heads"])]
+        calls = [node["attrs"]["func_name"] for node in nodes if node["op"] != "null"]
+        given = {rows[n] for n in graph["arg_nodes"]}
+        storage, offsets = graph["attrs"]["storage_id"][1], graph["attrs"].get("storage_offset", (0, {}))[1]
+        taken: dict[int, int] = {}
+        borrowed = {storage[entry] for entry in given}
+        for entry in set(range(len(shapes))) - given:
+            end = (offsets[entry] if offsets else 0) + tensor("", entry).nbytes
+            if storage[entry] not in borrowed:
+                taken[storage[entry]] = max(taken.get(storage[entry], 0), end)
+        return PackageFacts(
+            [t for t in arguments if t.name not in known], outputs, [t for t in arguments if t.name in known],
+            Counter(name for name in calls if name != _NO_CALL), sum(taken.values()))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, TVMError) as problem:
+        raise TVMCException(f"the package {package.package_path} is damaged: {problem}") from problem
+
+
+def compiled_for(manifest: dict) -> str:
+    """The machine of a package in a few words."""
+    machine = manifest.get("machine")
+    if isinstance(machine, dict) and machine.get("cpu"):
+        return f"{machine['cpu']} ({machine.get('triple', 'unknown machine')})"
+    return str(manifest.get("target") or "an unknown machine")
+
+
+@register_parser
+def add_info_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``info``."""
+    parser = add_command(subparsers, "info", usage="tvmc info [options] PACKAGE")
+    parser.set_defaults(func=drive_info)
+    parser.add_argument("--kernels", action="store_true", help="list all kernels with the number of their calls")
+    add_verbose(parser)
+    parser.add_argument("PACKAGE", help="the package made by tvmc compile")
+
+
+def drive_info(args) -> int:
+    """Print what is inside."""
+    package = TVMCPackage(args.PACKAGE)
+    facts, manifest = facts_of(package), package.manifest
+    machine = manifest.get("machine") if isinstance(manifest.get("machine"), dict) else {}
+    features = machine.get("features")
+    rows = [
+        ("package", f"{args.PACKAGE}, {size(os.path.getsize(args.PACKAGE))}"),
+        ("made by", f"tvm {manifest.get('tvm_version', 'unknown')}, executor {package.executor_type}"),
+        ("target", manifest.get("target") or "unknown: the package has no manifest"),
+        ("runs on", compiled_for(manifest)
+         + (f" with {', '.join(map(str, features))}" if isinstance(features, list) and features else "")),
+        *(("input", tensor) for tensor in facts.inputs),
+        *(("output", tensor) for tensor in facts.outputs),
+        ("weights", f"{len(facts.params)} arrays, {size(sum(t.nbytes for t in facts.params))}"),
+        ("memory", f"{size(facts.workspace)} for intermediate results, beside the weights"),
+        ("code", f"{package.lib_name}, {size(os.path.getsize(package.lib_path))}"),
+        ("kernels", f"{len(facts.kernels)}, called {facts.kernels.total()} times"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        print(f"{painted(name.ljust(width), BOLD, sys.stdout)}  {text}")
+    if args.kernels:
+        counts = [(count, name) for name, count in facts.kernels.most_common()]
+        print_table(counts, ("calls", "kernel"), sys.stdout, right=(0,))
+    return 0
+
+
+__all__ = ["PackageFacts", "Tensor", "compiled_for", "drive_info", "facts_of"]

@@ -1,0 +1,75 @@
+"""``tvmc targets``: what code is generated for, and the options of each kind of target."""
+
+from __future__ import annotations
+
+import sys
+
+from ...error import TVMError, did_you_mean
+from ...runtime.devices import Device
+from ...target import Target, list_tags
+from ...target.backend import compiled_cpu
+from ...target.kinds import KINDS
+from .arguments import add_command, add_verbose, register_parser
+from .devices import describe
+from .errors import TVMCException
+from .target import kinds_with_code
+from .terminal import print_table
+
+
+@register_parser
+def add_targets_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``targets``."""
+    parser = add_command(subparsers, "targets", usage="tvmc targets [options] [NAME]")
+    parser.set_defaults(func=drive_targets)
+    parser.add_argument("--tags", action="store_true",
+                        help="list the machines known by name; with NAME, those whose name has it")
+    add_verbose(parser)
+    parser.add_argument("NAME", nargs="?", default="", help="a kind, to see its options, or a tag, to see its target")
+
+
+def drive_targets(args) -> int:
+    """Print kinds, the options of one, or tags."""
+    tags = list_tags() or {}
+    if args.tags:
+        found = {name: target for name, target in tags.items() if args.NAME in name}
+        if not found:
+            raise TVMCException(f"no tag has '{args.NAME}' in its name" + did_you_mean(args.NAME, tags, "; "))
+        print_table([(name, str(found[name]).strip()) for name in sorted(found)], ("tag", "target"), sys.stdout)
+    elif not args.NAME:
+        print_table([_row(kind) for kind in kinds_with_code()], ("target", "code for", "on this machine"), sys.stdout)
+        print("\ntvmc targets NAME shows the options of a target; "
+              f"tvmc targets --tags lists {len(tags)} machines known by name")
+    elif args.NAME in tags:
+        print(f"{args.NAME}: {str(tags[args.NAME]).strip()}")
+    else:
+        _options(args.NAME, tags)
+    return 0
+
+
+def _row(kind: str) -> tuple[str, str, str]:
+    """A kind, whose code it is, and what of that is here."""
+    try:
+        target = Target(kind)
+        cpu = compiled_cpu(target)
+        if cpu is not None:
+            return kind, "CPUs", f"{cpu.cpu}, {cpu.vector_bits}-bit vectors, {cpu.cores} cores ({cpu.triple})"
+        if target.features.is_cpu:
+            return kind, "CPUs, as C text", "compiled by the C compiler of this machine"
+        device = Device(target.get_target_device_type(), 0)
+        return kind, "GPUs", describe(device) if device.exist else "no device: compiled code runs elsewhere"
+    except TVMError as problem:
+        return kind, "", str(problem).splitlines()[0]
+
+
+def _options(kind: str, tags) -> None:
+    if kind not in kinds_with_code():
+        raise TVMCException(f"'{kind}' is no target that code is generated for, and no tag"
+                            + did_you_mean(kind, [*kinds_with_code(), *tags], "; "))
+    rows = [(f"-{name}={row.type.__name__.upper()}", "" if row.default is None else row.default)
+            for name, row in KINDS[kind].schema.items() if isinstance(row.type, type)]
+    print_table(rows, (f"option of {kind}", "default"), sys.stdout)
+    print(f'\nfor example: --target "{kind} {rows[0][0].partition("=")[0]}=..."; all of them one by one: '
+          "tvmc compile --help-all")
+
+
+__all__ = ["drive_targets"]
