@@ -1,8 +1,8 @@
 """Where the nodes of a graph are drawn: in layers, so that edges go down.
 
 The steps are those of Sugiyama: edges that close a cycle are turned around, nodes get the layer of their longest path,
-an edge over several layers gets a place in each, neighbours pull each other together within their layers. Every step is
-a few passes over nodes and edges, and none recurses.
+an edge over several layers gets a place in each, and layers are ordered and lined up (``columns.py``) by neighbours.
+Every step is a few passes over nodes and edges, and none recurses.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .columns import columns
+
 _MARGIN, _GAP, _LAYER_GAP = 12.0, 18.0, 30.0
-# The width of an edge where it passes a layer, and how much more than a node it wants to be straight.
-_EDGE_WIDTH, _STRAIGHT = 8.0, 8.0
+# The width of an edge where it passes a layer.
+_EDGE_WIDTH = 4.0
 _SWEEPS = 6
 # Places of edges in the layers they pass, for each node and edge; the longest edges have none beyond that.
 _PASSES_PER_PART, _PASSES = 4, 2_000
@@ -49,7 +51,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
                 below[a].append(b)
                 above[b].append(a)
     _order(layers, above, below)
-    centers = _columns(layers, above, below, widths, len(sizes))
+    centers = columns(layers, above, below, widths, len(sizes), _GAP)
     return _placed(sizes, layers, chains, turned, centers)
 
 
@@ -131,48 +133,6 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 def _mean(values: Sequence[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
-
-
-def _columns(
-    layers: list[list[int]], above: list[list[int]], below: list[list[int]], widths: list[float], nodes: int
-) -> list[float]:
-    """The middle of each vertex: as near to its neighbours as those beside it in the layer allow."""
-    at = [0.0] * len(widths)
-    for layer in layers:
-        x = 0.0
-        for v in layer:
-            at[v] = x + widths[v] / 2
-            x += widths[v] + _GAP
-    for sweep in range(_SWEEPS + 1):
-        both = sweep == _SWEEPS
-        for layer in layers if sweep % 2 == 0 else reversed(layers):
-            wanted, weights = [], []
-            for v in layer:
-                near = above[v] + below[v] if both else above[v] if sweep % 2 == 0 else below[v]
-                wanted.append(_mean([at[n] for n in near], at[v]))
-                weights.append((_STRAIGHT if v >= nodes else 1.0) if near else 0.1)
-            for v, x in zip(layer, _spread(wanted, weights, [widths[v] for v in layer])):
-                at[v] = x
-    return at
-
-
-def _spread(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:
-    """The places nearest to those wanted (least weighted squares) at which nothing overlaps, in order.
-
-    Less the room that those to the left need, places must not decrease: neighbours that would change sides are pooled.
-    """
-    room = [0.0]
-    for left, right in zip(widths, widths[1:]):
-        room.append(room[-1] + (left + right) / 2 + _GAP)
-    pools: list[tuple[float, float, int]] = []
-    for want, weight, offset in zip(wanted, weights, room):
-        mean, total, size = want - offset, weight, 1
-        while pools and pools[-1][0] > mean:
-            other, more, count = pools.pop()
-            mean, total, size = (mean * total + other * more) / (total + more), total + more, size + count
-        pools.append((mean, total, size))
-    means = [mean for mean, _, size in pools for _ in range(size)]
-    return [mean + offset for mean, offset in zip(means, room)]
 
 
 def _placed(

@@ -46,8 +46,8 @@ dd{margin:0}
 code{background:var(--card);padding:.1rem .3rem;border-radius:4px}
 pre{background:var(--card);padding:.6rem;border-radius:6px;overflow:auto;max-height:40rem;font-size:.8rem;line-height:1.35}
 summary{cursor:pointer;color:var(--accent)}
-.columns{display:flex;gap:1rem;align-items:flex-start}
-.columns>section{flex:1 1 0;min-width:0}
+.columns{display:flex;flex-wrap:wrap;gap:1rem;align-items:flex-start}
+.columns>section{flex:1 1 22rem;min-width:0}
 .scroll{overflow:auto;max-height:85vh;border-radius:6px;background:var(--card)}
 """
 # What pictures are drawn with. Charts grow with the page; graphs (.natural) keep the size of their text.

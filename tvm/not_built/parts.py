@@ -261,7 +261,6 @@ PARTS: dict[str, Part] = {
         "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
         questions="pipeline_executor_enabled",
     ),
-    "tvm.contrib.relay_viz": Part("drawing of graphs", "DotPlotter DotVizParser RelayVisualizer TermPlotter"),
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
     "tvm.contrib.sdaccel": Part("the toolchain SDAccel", "compile_vhls"),
@@ -319,11 +318,6 @@ PARTS: dict[str, Part] = {
     "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
-    "tvm.contrib.relay_viz.dot": Part("drawing of graphs", "DotGraph DotPlotter DotVizParser"),
-    "tvm.contrib.relay_viz.interface": Part(
-        "drawing of graphs", "DefaultVizParser Plotter VizEdge VizGraph VizNode VizParser"
-    ),
-    "tvm.contrib.relay_viz.terminal": Part("drawing of graphs", "TermGraph TermPlotter TermVizParser"),
     "tvm.driver.tvmc.autotuner": Part(_AUTO_SCHEDULER, "autoscheduler_get_tuning_tasks schedule_tasks"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),

@@ -1,0 +1,97 @@
+"""Drawing of graphs: in the terminal, for Graphviz, or as a page that needs nothing else.
+
+``RelayVisualizer(mod).render()`` prints a module; a plotter and a parser (``interface.py``) say how it is drawn
+otherwise. ``write_page`` puts modules before and after passes, and the kernels of a compiled model, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ... import relay
+from ...drawing.graph import draw_graph
+from ...drawing.page import escape, page
+from ...ir.visit import post_order
+from .dot import DotPlotter, DotVizParser
+from .interface import Plotter, VizNode, VizParser
+from .kernels import kernel_graph
+from .terminal import TermPlotter, TermVizParser
+from .web import PagePlotter, PageVizParser, scrolled, write
+
+
+class RelayVisualizer:
+    """Draws the functions of a module, ``main`` first.
+
+    ``relay_param`` are the parameters by name; without ``plotter`` and ``parser`` the graph is printed.
+    """
+
+    def __init__(
+        self, relay_mod: Any, relay_param: Mapping[str, Any] | None = None, plotter: Plotter | None = None,
+        parser: VizParser | None = None,
+    ):
+        self._plotter = plotter if plotter is not None else TermPlotter()
+        parser = parser if parser is not None else TermVizParser()
+        functions = {var.name_hint: function for var, function in relay_mod.functions.items()}
+        ids: dict[Any, str] = {}
+        for name in sorted(functions, key=lambda name: name != "main"):
+            self._add(name, functions[name], parser, relay_param or {}, ids)
+
+    def _add(self, name: str, function: Any, parser: VizParser, params: Mapping[str, Any], ids: dict[Any, str]) -> None:
+        graph = self._plotter.create_graph(name)
+        if not isinstance(function, relay.Function):
+            graph.node(VizNode(ids.setdefault(function, str(len(ids))), type(function).__name__, ""))
+            return
+        parts = list(post_order(function, operands=parser.operands))
+        for part in parts:
+            ids.setdefault(part, str(len(ids)))
+        for part in parts:
+            node, edges = parser.get_node_edges(part, params, ids)
+            if node is not None:
+                graph.node(node)
+            for edge in edges:
+                graph.edge(edge)
+
+    def render(self, filename: str | None = None) -> None:
+        """Print or write it, as the plotter does."""
+        self._plotter.render(filename)  # type: ignore[arg-type]
+
+
+def page_text(
+    modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
+    weights: bool = False, title: str = "Graph",
+) -> str:
+    """The page that ``write_page`` writes."""
+    columns = modules if isinstance(modules, Mapping) else {} if modules is None else {"module": modules}
+    sections = []
+    for name, module in columns.items():
+        plotter = PagePlotter()
+        RelayVisualizer(module, relay_param, plotter, PageVizParser(weights))
+        sections.append((name, plotter.section()))
+    if lib is not None:
+        nodes, edges = kernel_graph(lib, profile, weights)
+        sections.append(("kernels", scrolled(draw_graph("graph of the kernels of the compiled model", nodes, edges))))
+    elif profile is not None:
+        raise ValueError("a profile is shown on the kernels of a compiled model: give that one too, as lib")
+    parts = "".join(f"<section><h2>{escape(name)}</h2>{text}</section>" for name, text in sections)
+    note = "" if weights else '<p class="soft">Parameters and constants are not drawn (weights=True draws them).</p>'
+    return page(title, f'<h1>{escape(title)}</h1>{note}<div class="columns">{parts}</div>', full_width=True)
+
+
+def write_page(
+    path: str, modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
+    weights: bool = False, title: str = "Graph",
+) -> None:
+    """Write a page that draws modules side by side.
+
+    ``modules`` is a module, or several by the names their columns have: ``{"imported": mod, "optimized": other}``.
+    ``lib``, what ``relay.build`` gave, adds a column with its kernels, coloured by their times where ``profile`` is a
+    report of the debug executor. ``weights`` draws parameters and constants too.
+    """
+    write(path, page_text(modules, relay_param, lib, profile, weights, title))
+
+
+__all__ = [
+    "DotPlotter", "DotVizParser", "PagePlotter", "PageVizParser", "RelayVisualizer", "TermPlotter", "TermVizParser",
+    "kernel_graph", "page_text", "write_page",
+]  # fmt: skip

@@ -1,0 +1,114 @@
+"""Graphs for Graphviz: the text of its language, and files it draws. Without Graphviz the picture is drawn here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...drawing import dot
+from ...drawing.graph import draw_graph
+from .interface import DefaultVizParser, Plotter, VizEdge, VizGraph, VizNode
+from .web import box, edge_of
+
+DotVizParser = DefaultVizParser
+# What ``render_kwargs`` may say, as ``graphviz.Digraph.render`` takes it.
+_OPTIONS = ("filename", "directory", "format", "cleanup", "engine")
+_TEXT = ("gv", "dot")
+
+
+def _shape(node: VizNode) -> dict[str, str]:
+    return {"shape": "ellipse" if "Var" in node.type_name else "box"}
+
+
+class DotGraph(VizGraph):
+    """One function as a cluster of nodes."""
+
+    def __init__(
+        self, name: str, graph_attr: Mapping[str, str] | None = None, node_attr: Mapping[str, str] | None = None,
+        edge_attr: Mapping[str, str] | None = None, get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
+    ):
+        self._get_node_attr = get_node_attr or _shape
+        # Graphviz draws a frame around a graph inside another whose name begins so.
+        self._digraph = dot.Digraph(f"cluster_{name}", graph_attr, node_attr, edge_attr)
+        self._digraph.attribute("label", name)
+        self.nodes: list[VizNode] = []
+        self.edges: list[VizEdge] = []
+
+    def node(self, viz_node: VizNode) -> None:
+        self.nodes.append(viz_node)
+        label = f"{viz_node.type_name}\n{viz_node.detail}"
+        self._digraph.node(viz_node.identity, label, self._get_node_attr(viz_node))
+
+    def edge(self, viz_edge: VizEdge) -> None:
+        self.edges.append(viz_edge)
+        self._digraph.edge(viz_edge.start, viz_edge.end)
+
+    @property
+    def digraph(self) -> dot.Digraph:
+        return self._digraph
+
+
+class DotPlotter(Plotter):
+    """Draws graphs with Graphviz. Attributes are those of its language, ``get_node_attr`` gives those of a node, and
+    ``render_kwargs`` are the file's: filename, directory, format, cleanup, engine.
+
+    ``render("name")`` writes ``name.pdf``. Without Graphviz on this machine it writes the text as ``name`` and a
+    picture of our own as ``name.svg``; the formats "svg", "gv" and "dot" never need Graphviz to be there.
+    """
+
+    def __init__(
+        self, graph_attr: Mapping[str, str] | None = None, node_attr: Mapping[str, str] | None = None,
+        edge_attr: Mapping[str, str] | None = None, get_node_attr: Callable[[VizNode], Mapping[str, str]] | None = None,
+        render_kwargs: Mapping[str, Any] | None = None,
+    ):
+        self._name_to_graph: dict[str, DotGraph] = {}
+        self._attributes = (graph_attr, node_attr, edge_attr, get_node_attr)
+        self._render_kwargs = dict(render_kwargs or {})
+        for name in self._render_kwargs:
+            if name not in _OPTIONS:
+                raise ValueError(f"DotPlotter: render_kwargs has no '{name}' here; it takes {', '.join(_OPTIONS)}")
+
+    def create_graph(self, name: str) -> DotGraph:
+        self._name_to_graph[name] = DotGraph(name, *self._attributes)
+        return self._name_to_graph[name]
+
+    def text(self) -> str:
+        """All graphs in Graphviz's language."""
+        root = dot.Digraph()
+        for graph in self._name_to_graph.values():
+            root.subgraph(graph.digraph)
+        return root.text()
+
+    def render(self, filename: str | None = None) -> None:
+        """Write the graphs, as the class says."""
+        given = self._render_kwargs
+        program = shutil.which(given.get("engine", "dot"))
+        path = os.path.join(given.get("directory") or "", filename or given.get("filename") or "Digraph.gv")
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        kind = given.get("format") or ("pdf" if program else "svg")
+        if program is None and (kind not in ("svg", *_TEXT) or "engine" in given):
+            what = f"engine '{given['engine']}'" if "engine" in given else f"format '{kind}'"
+            raise RuntimeError(f"DotPlotter: {what} needs Graphviz, which is not on this machine; the formats svg, gv "
+                               "and dot do without (for Debian: apt-get install graphviz)")
+        with open(path if kind not in _TEXT else f"{path}.{kind}", "w", encoding="utf-8") as file:
+            file.write(self.text())
+        if kind in _TEXT:
+            return
+        if program is None:
+            with open(f"{path}.svg", "w", encoding="utf-8") as file:
+                file.write(self._picture())
+        else:
+            subprocess.run([program, f"-T{kind}", "-o", f"{path}.{kind}", path], check=True)
+        if given.get("cleanup", program is not None):
+            os.remove(path)
+
+    def _picture(self) -> str:
+        graphs = self._name_to_graph.values()
+        nodes = [box(node) for graph in graphs for node in graph.nodes]
+        return draw_graph("graph", nodes, [edge_of(e) for graph in graphs for e in graph.edges]).file()
+
+
+__all__ = ["DotGraph", "DotPlotter", "DotVizParser"]

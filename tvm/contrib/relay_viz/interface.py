@@ -1,0 +1,193 @@
+"""What drawing a graph is made of: nodes and edges, a parser that makes them of expressions, and a plotter.
+
+A parser says for each expression which node it is and which edges lead into it. A plotter makes a graph for each
+function, takes nodes and edges in, and writes a file. Each may be replaced by a class of one's own.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import relay
+from ...ir.adt import Constructor
+from ...ir.module import GlobalVar
+from ...ir.op import Op
+from ...ir.prim import Any_
+
+UNKNOWN_TYPE = "unknown"
+# What a call names: it is in the node of the call.
+_NAMES = (Op, GlobalVar, Constructor)
+
+
+class VizNode:
+    """A node: ``node_id`` tells it from others, ``node_type`` is its first line, ``node_detail`` the lines below."""
+
+    def __init__(self, node_id: str, node_type: str, node_detail: str):
+        self._id, self._type, self._detail = node_id, node_type, node_detail
+
+    @property
+    def identity(self) -> str:
+        return self._id
+
+    @property
+    def type_name(self) -> str:
+        return self._type
+
+    @property
+    def detail(self) -> str:
+        return self._detail
+
+    def __repr__(self) -> str:
+        detail = self._detail.replace("\n", ", ")
+        return f"VizNode(identity: {self._id}, type_name: {self._type}, detail: {detail})"
+
+
+class VizEdge:
+    """An edge between two nodes, by their identities."""
+
+    def __init__(self, start_node: str, end_node: str):
+        self._start, self._end = start_node, end_node
+
+    @property
+    def start(self) -> str:
+        return self._start
+
+    @property
+    def end(self) -> str:
+        return self._end
+
+    def __repr__(self) -> str:
+        return f"VizEdge({self._start} -> {self._end})"
+
+
+Parsed = tuple[VizNode | None, list[VizEdge]]
+
+
+class VizParser(abc.ABC):
+    """Makes nodes and edges of expressions."""
+
+    @abc.abstractmethod
+    def get_node_edges(
+        self, node: Any, relay_param: Mapping[str, Any], node_to_id: Mapping[Any, str]
+    ) -> tuple[VizNode | None, list[VizEdge]]:
+        """The node of an expression, None where it has none, and the edges that lead into it."""
+
+    def operands(self, node: Any) -> Sequence[Any]:
+        """What of an expression is looked at next; its own expressions unless a parser says otherwise."""
+        return [*node.params, node.body] if isinstance(node, relay.Function) else node.children()
+
+
+class VizGraph(abc.ABC):
+    """Takes the nodes and edges of one function; operands come before what uses them."""
+
+    @abc.abstractmethod
+    def node(self, viz_node: VizNode) -> None:
+        """Take a node in."""
+
+    @abc.abstractmethod
+    def edge(self, viz_edge: VizEdge) -> None:
+        """Take an edge in."""
+
+
+class Plotter(abc.ABC):
+    """Draws graphs into a file."""
+
+    @abc.abstractmethod
+    def create_graph(self, name: str) -> VizGraph:
+        """A new graph, of the function of that name."""
+
+    @abc.abstractmethod
+    def render(self, filename: str) -> None:
+        """Write all graphs."""
+
+
+def attribute_lines(attrs: Any) -> list[str]:
+    """The attributes of a call or a function, one a line."""
+    return [f"{name}: {getattr(value, 'value', value)}" for name, value in attrs.items()] if attrs else []
+
+
+def _shape_of(dims: Sequence[Any]) -> str:
+    known = ["?" if isinstance(d, Any_) else str(d) for d in dims]
+    return f"({', '.join(known)}{',' if len(known) == 1 else ''})"
+
+
+class DefaultVizParser(VizParser):
+    """Every expression is a node with its attributes."""
+
+    def get_node_edges(
+        self, node: Any, relay_param: Mapping[str, Any], node_to_id: Mapping[Any, str]
+    ) -> tuple[VizNode | None, list[VizEdge]]:
+        if isinstance(node, _NAMES):
+            return None, []
+        describe = _DESCRIBE.get(type(node), _other)
+        title, lines, operands = describe(node, relay_param)
+        own = node_to_id[node]
+        edges = [VizEdge(node_to_id[each], own) for each in operands if not isinstance(each, _NAMES)]
+        return VizNode(own, title, "\n".join(lines)), edges
+
+
+# What each kind of expression shows: its title, further lines, and the expressions whose edges lead into it.
+
+
+def _var(node: relay.Var, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    lines = [f"name_hint: {node.name_hint}"]
+    annotation = node.type_annotation
+    if hasattr(annotation, "shape"):
+        lines += [f"shape: {_shape_of(annotation.shape)}", f"dtype: {annotation.dtype}"]
+    elif annotation is not None:
+        lines.append(f"type_annotation: {annotation}")
+    return "Var(Param)" if node.name_hint in params else "Var(Input)", lines, ()
+
+
+def _function(node: relay.Function, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    return f"Func {node.attrs.get('Composite', '')}", attribute_lines(node.attrs), [node.body]
+
+
+def _call(node: relay.Call, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    op = node.op
+    if isinstance(op, Op):
+        return f"Call {op.name}", attribute_lines(node.attrs), node.args
+    if isinstance(op, relay.Function):
+        return f"Call {op.attrs.get('Composite', 'Anonymous Func')}", attribute_lines(op.attrs), node.args
+    if isinstance(op, GlobalVar):
+        return "Call GlobalVar", [f"GlobalVar.name_hint: {op.name_hint}"], node.args
+    if isinstance(op, Constructor):
+        return f"Call {op.name_hint}", [], node.args
+    # A function value: it is a node of its own, and the call needs it as it needs its arguments.
+    return f"Call {type(op).__name__}", [], [op, *node.args]
+
+
+def _tuple(node: relay.Tuple, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    return "Tuple", [], node.fields
+
+
+def _tuple_get_item(node: relay.TupleGetItem, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    return "TupleGetItem", [f"idx: {node.index}"], [node.tuple_value]
+
+
+def _constant(node: relay.Constant, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    return "Const", [f"shape: {_shape_of(node.data.shape)}, dtype: {node.data.dtype}"], ()
+
+
+def _other(node: Any, params: Mapping[str, Any]) -> tuple[str, list[str], Sequence[Any]]:
+    """Let, If, Match, references: their name, and their parts."""
+    if not isinstance(node, relay.Expr):
+        return UNKNOWN_TYPE, [type(node).__name__], ()
+    return type(node).__name__, [], node.children()
+
+
+_DESCRIBE = {
+    relay.Var: _var,
+    relay.Function: _function,
+    relay.Call: _call,
+    relay.Tuple: _tuple,
+    relay.TupleGetItem: _tuple_get_item,
+    relay.Constant: _constant,
+}
+
+__all__ = [
+    "DefaultVizParser", "Parsed", "Plotter", "UNKNOWN_TYPE", "VizEdge", "VizGraph", "VizNode", "VizParser",
+    "attribute_lines",
+]  # fmt: skip
