@@ -64,9 +64,9 @@ def test_types_and_constructors():
     nil = Constructor("Nil", (), header, 1)
     cons = Constructor("Cons", (), header, 2)
     mod = IRModule()
-    mod[header] = TypeData(header, (), (nil, cons))
+    mod[header] = TypeData(header, (), (nil, cons))  # which numbers the constructors
     assert header in mod and mod[header].constructors == (nil, cons)
-    assert mod.get_type("List") == (header, nil, cons) and mod.get_constructor(2) is cons
+    assert mod.get_type("List") == (header, nil, cons) and mod.get_constructor(cons.tag) is cons
     assert mod.get_global_type_var("List") is header and mod.get_global_type_vars() == [header]
     with pytest.raises(ValueError, match="no type 'Tree'; it has: List"):
         mod.get_global_type_var("Tree")
