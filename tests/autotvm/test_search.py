@@ -129,7 +129,9 @@ def test_a_search_without_the_baseline_measures_it_last(world, tmp_path):
     assert search.tuner.trials == []
     tune([search], TuningOptions(str(tmp_path / "r.json"), trials=4, baseline_first=False), clock=world)
     order = [inp.config.index for inp, _ in load_from_file(tmp_path / "r.json") if not inp.final]
-    assert order[4:] == ([] if BASELINE in order[:4] else [BASELINE])
+    # A search may draw the baseline by itself, which is no trial of the budget.
+    assert len(order) == 5 and order.count(BASELINE) == 1
+    assert order[-1] == BASELINE or BASELINE in search._proposed
 
 
 class Failing(autotvm.measure.Runner):
