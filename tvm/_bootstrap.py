@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from .hooks import IR_LOADED
-from .runtime.module import FILE_LOADERS
+from .runtime.module import CAN_COMPILE, FILE_LOADERS
 from .runtime.object_generic import CONVERT_NUMBER
 from .runtime.registry import get_global_func, register_func
 
@@ -38,8 +38,13 @@ def _print_traced(*values) -> None:
     print(list(values))
 
 
-def _load_llvm(path: str, fmt: str):
-    return importlib.import_module("tvm.codegen.llvm.file").load_file(path, fmt)
+def _file_loaders():
+    return importlib.import_module("tvm.target.backend").file_loaders()
 
 
-FILE_LOADERS.update({"ll": _load_llvm, "bc": _load_llvm})
+def _can_compile(kind: str) -> bool:
+    return importlib.import_module("tvm.target.backend").can_compile(kind)
+
+
+FILE_LOADERS.give(_file_loaders)
+CAN_COMPILE.give(_can_compile)

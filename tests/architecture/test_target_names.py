@@ -1,4 +1,5 @@
-"""A target is asked what it can do (``target.features``) or for its back end, not for its name or its keys."""
+"""A target is asked what it can do (``target.features``) or for its back end, not for its name or its keys, and no kind
+of target is compared with by its name."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import ROOT, sources
+from tests.architecture.sources import sources
+from tvm.target.kinds import KINDS
 
 # Folders whose subject targets are: the kinds themselves, and a face with classic names for tests of users.
 OWN = ("tvm/target/", "tvm/testing/")
 
+KNOWN = frozenset(KINDS)
 # Files that ask for a name or for keys: why it is right. Each line is used, or the test fails.
 ALLOWED = {
     "tvm/tir/transform/lower_intrin.py": "rules of intrinsics are registered by the name of a kind, also by users",
@@ -18,8 +21,34 @@ ALLOWED = {
     "tvm/autotvm/tophub.py": "files of records are named after kinds",
     "tvm/driver/tvmc/workspace_pools.py": "options of memory pools name targets by their kinds",
     "tvm/topi/testing/common.py": "tables of users' schedules by key",
+    "tvm/codegen/llvm/module.py": "hexagon is an architecture here, the first word of a triple",
     "tvm/topi/utils.py": "a public question of classic TVM, which names kinds",
 }
+
+
+def strings(node: ast.AST) -> set[str]:
+    """The words that literals begin with: those of a string, or of the strings of a tuple."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return {node.value.split(" ")[0]}
+    items = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else ()
+    return set().union(*map(strings, items))
+
+
+def comparisons(tree: ast.AST) -> list[tuple[int, str]]:
+    """(line, what is compared) wherever something is compared with the name of a kind. The letter c is one only beside
+    another, and beside names of one kind there may be others that are none."""
+    found = []
+    for node in ast.walk(tree):
+        compared: list[ast.AST] = []
+        if isinstance(node, ast.Compare):
+            compared = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            compared = node.args if node.func.attr in ("startswith", "endswith", "removeprefix") else []
+        elif isinstance(node, ast.MatchValue):
+            compared = [node.value]
+        if set().union(*map(strings, compared)) & KNOWN - {"c"}:
+            found.append((node.lineno, ast.unparse(node)))
+    return found
 
 
 def questions(tree: ast.AST) -> list[tuple[int, str]]:
@@ -35,13 +64,12 @@ def questions(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
-def test_nobody_asks_for_the_name_or_the_keys_of_a_target():
+def test_nobody_asks_for_the_name_or_the_keys_of_a_target_or_compares_with_one():
     wrong, used = [], set()
     for path, tree in sources().items():
-        text = (ROOT / path).read_text(encoding="utf-8")
-        if path.startswith(OWN) or ".kind.name" not in text and ".keys" not in text:
+        if path.startswith(OWN):
             continue
-        asked = questions(tree)
+        asked = questions(tree) + comparisons(tree)
         if asked and path in ALLOWED:
             used.add(path)
         else:
@@ -58,3 +86,14 @@ def test_nobody_asks_for_the_name_or_the_keys_of_a_target():
 )  # fmt: skip
 def test_questions_are_recognized(text, count):
     assert len(questions(ast.parse(text))) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("name == 'cuda'", 1), ("if 'opencl -device=mali' != text: pass", 1), ("kind in ('c', 'llvm')", 1),
+     ("x in ['rocm']", 1), ("str(target).startswith('cuda')", 1), ("text.startswith(('vulkan', 'metal'))", 1),
+     ("'llvm' in words", 1),
+     ("match kind:\n  case 'metal': pass", 1), ("fmt in ('c', 'cc')", 0), ("Target('cuda')", 0), ("table['llvm']", 0)],
+)  # fmt: skip
+def test_comparisons_are_recognized(text, count):
+    assert len(comparisons(ast.parse(text))) == count

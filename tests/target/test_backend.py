@@ -119,3 +119,30 @@ def test_a_back_end_from_outside_compiles_a_model_with_its_pass_and_its_fusion_r
 def test_a_capability_that_a_kind_declares_is_a_feature(outside):
     assert Target("outside").features.has_outside_unit
     assert not Target("llvm").features.has_outside_unit
+
+
+def test_the_runtime_loads_files_of_the_formats_that_back_ends_have(tmp_path):
+    def load_file(path, fmt):
+        with open(path, encoding="utf-8") as file:
+            return file.read() + fmt
+
+    register_backend(Backend("outside", lambda mod, target: None, formats=("outs", "out2"), load_file=load_file))
+    try:
+        (tmp_path / "code.outs").write_text("code as ", encoding="utf-8")
+        assert tvm.runtime.load_module(tmp_path / "code.outs") == "code as outs"
+        assert tvm.runtime.load_module(tmp_path / "code.outs", "out2") == "code as out2"
+    finally:
+        BACKENDS.remove("outside")
+    with pytest.raises(tvm.TVMError, match="no loader for files of format 'outs' .* known: .*bc.*ll"):
+        tvm.runtime.load_module(tmp_path / "code.outs")
+
+
+def test_a_target_is_enabled_where_what_its_back_end_needs_is_installed():
+    register_backend(Backend("stackvm", lambda mod, target: None, needs=("json", "no_such_module_here")))
+    try:
+        assert not tvm.runtime.enabled("stackvm")
+        register_backend(Backend("stackvm", lambda mod, target: None, needs=("json",)), override=True)
+        assert tvm.runtime.enabled("stackvm") and tvm.runtime.enabled("llvm")
+    finally:
+        BACKENDS.remove("stackvm")
+    assert not tvm.runtime.enabled("stackvm")

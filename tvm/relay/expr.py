@@ -6,11 +6,11 @@ inference; it is derived data, so it is the one slot of a node that is written l
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 from ..dtype import canonical
+from ..hooks import Hook
 from ..ir.attrs import DictAttrs
 from ..ir.module import BaseFunc, GlobalVar, RelayExpr
 from ..ir.node import to_tuple
@@ -20,18 +20,17 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, Type
 from ..runtime import ndarray
 
-# Operators of Python on expressions: name -> function(a, b). Filled by relay.op.
-OPERATORS: dict[str, Callable[..., Any]] = {}
+OPERATOR: Hook[..., Any] = Hook(
+    "relay.expr.OPERATOR", "the call of an operator of Python on expressions, `(name, *operands)`"
+)
 # The span of calls that are made without one: where the model's node that is being imported, or the call that is being
 # replaced, came from.
 ORIGIN: ContextVar[Any] = ContextVar("ORIGIN", default=None)
 
 
 def _apply(name: str, *args):
-    if name not in OPERATORS:
-        raise TypeError(f"no operator '{name}' on relay expressions; import tvm.relay")
     first = next(a for a in args if isinstance(a, RelayExpr))
-    return OPERATORS[name](*[_operand(a, first) for a in args])
+    return OPERATOR(name, *[_operand(a, first) for a in args])
 
 
 def _operand(value, beside: RelayExpr):
@@ -125,7 +124,7 @@ class ExprWithOp(RelayExpr):
 
 
 def _apply_cast(e, dtype: str):
-    return OPERATORS["cast"](e, dtype)
+    return OPERATOR("cast", e, dtype)
 
 
 _TYPED = {"checked_type_": "None", "virtual_device_": "None"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..error import DiagnosticError, TVMError
+from ..hooks import Hook
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import Node
@@ -96,8 +97,9 @@ class Inference:
         self.active: set[GlobalVar] = set()
         # Functions whose parameters are not annotated -> the call of each that gives them their types.
         self.calls: dict[int, Call] = {}
-        # Further expression classes (data types, patterns) add their rules here: class -> method(self, node) -> Type.
-        self.rules = {**_RULES, **EXTRA_RULES}
+        # By the class of an expression: its type, and what is done before its operands.
+        rules, self.enter_rules = ADT_RULES()
+        self.rules = {**_RULES, **rules}
 
     def infer(self, root: RelayExpr) -> Type:
         stack: list[tuple[Any, bool]] = [(root, False)]
@@ -166,8 +168,8 @@ class Inference:
                         self.values[p] = use.args[i]
                     else:
                         self.variables[p] = self.type_of(use.args[i])
-        elif type(node) in ENTER_RULES:
-            ENTER_RULES[type(node)](self, node)
+        elif type(node) in self.enter_rules:
+            self.enter_rules[type(node)](self, node)
 
     def type_of(self, node: RelayExpr) -> Type:
         if isinstance(node, Var):
@@ -394,9 +396,10 @@ _RULES = {
     RefWrite: Inference.write,
 }
 
-# Rules of expressions defined elsewhere in relay (data types and match), and what is done before their operands.
-EXTRA_RULES: dict[type, Any] = {}
-ENTER_RULES: dict[type, Any] = {}
+ADT_RULES: Hook[[], tuple[dict[type, Any], dict[type, Any]]] = Hook(
+    "relay.infer.ADT_RULES", "the types of data types and matches by class, and what is done before their operands",
+    lambda: ({}, {}),
+)  # fmt: skip
 
 
 def infer_function(function: Function, mod: IRModule | None = None) -> Function:

@@ -8,7 +8,7 @@ from ..error import DiagnosticError
 from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from .infer import ENTER_RULES, EXTRA_RULES, Inference, unify
+from .infer import ADT_RULES, Inference, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
@@ -138,11 +138,18 @@ def match_type(self: Inference, node: Match) -> Type:
     return result
 
 
-EXTRA_RULES.update({
+_RULES = {
     Constructor: constructor_type,
     Clause: lambda self, node: self.type_of(node.rhs),
     Match: match_type,
-})
-ENTER_RULES.update({Match: enter_match, Clause: enter_clause})
+}
+_ENTER_RULES = {Match: enter_match, Clause: enter_clause}
+
+
+def _rules():
+    return _RULES, _ENTER_RULES
+
+
+ADT_RULES.give(_rules)
 
 __all__ = ["instantiate", "substitute_types"]

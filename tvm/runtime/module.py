@@ -13,6 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ..error import TVMError
+from ..hooks import Hook
 from . import _lib
 from ._lib import lib
 from .benchmark import BenchmarkResult
@@ -448,8 +449,12 @@ def from_functions(
 
 _LIBRARY_FORMATS = {"so", "dll", "dylib"}
 _LINKED_FORMATS = {"o", "tar", "c"}
-# Formats that need the compiler: suffix -> function of (path, format).
-FILE_LOADERS: dict[str, Callable[[str, str], Module]] = {}
+FILE_LOADERS: Hook[[], Mapping[str, Callable[[str, str], Module]]] = Hook(
+    "runtime.module.FILE_LOADERS", "the loaders of files that back ends have, `(path, format)`, by format", dict
+)
+CAN_COMPILE: Hook[[str], bool] = Hook(
+    "runtime.module.CAN_COMPILE", "whether code for a kind of target can be made here", lambda kind: False
+)
 
 
 def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
@@ -480,9 +485,10 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
 
         return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
-        loader = FILE_LOADERS.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
+        loaders = FILE_LOADERS()
+        loader = loaders.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)
         if loader is None:
-            known = ", ".join(sorted(_LIBRARY_FORMATS | _LINKED_FORMATS | set(FILE_LOADERS)))
+            known = ", ".join(sorted(_LIBRARY_FORMATS | _LINKED_FORMATS | set(loaders)))
             raise TVMError(f"load_module: no loader for files of format '{kind}' ({name}); known: {known}")
         return loader(name, kind)
     return Module(_lib.module_load(name, kind))
@@ -547,11 +553,7 @@ def enabled(target: str) -> bool:
         return False
     if kind != Device.kDLCPU:
         return Device(kind, 0).exist
-    if words[0] != "llvm":
-        return True
-    from importlib.util import find_spec
-
-    return find_spec("llvmlite") is not None
+    return words[0] == Device.MASK2STR[Device.kDLCPU] or CAN_COMPILE(words[0])
 
 
 def num_threads() -> int:

@@ -6,7 +6,9 @@ layers or in that package: it is a function, or "module:function" of one that is
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,11 @@ class Backend:
     kind: str
     # (IRModule, Target) -> runtime module, of functions in the form code generation takes.
     build: Reference
+    # Modules that making code needs.
+    needs: tuple[str, ...] = ()
+    # Formats of files with its code, and (path, format) -> runtime module: the runtime loads them by it.
+    formats: tuple[str, ...] = ()
+    load_file: Reference | None = None
     # Whether its code runs where the packed entries of functions run.
     is_host: bool = False
     # Whether it makes machine code for the CPU the target names; C text is compiled by somebody else.
@@ -98,6 +105,22 @@ def templates_of(target: Target) -> str:
     return "cpu" if features.is_cpu else "gpu" if features.is_gpu else ""
 
 
+def can_compile(kind: str) -> bool:
+    """Whether what is needed for code of a kind of target is installed."""
+    found = BACKENDS.get(kind)
+    return found is not None and all(importlib.util.find_spec(name) is not None for name in found.needs)
+
+
+def file_loaders() -> dict[str, Callable[[str, str], Any]]:
+    """The loaders of files by format."""
+    records = [BACKENDS[kind] for kind in BACKENDS]
+    return {fmt: functools.partial(_load_file, r.load_file) for r in records for fmt in r.formats}
+
+
+def _load_file(loader: Reference, path: str, fmt: str) -> Any:
+    return load(loader)(path, fmt)
+
+
 def load(reference: Reference) -> Callable[..., Any]:
     """The function a record refers to."""
     if not isinstance(reference, str):
@@ -126,6 +149,9 @@ register_backend(
     Backend(
         "llvm",
         "tvm.codegen.llvm.build:build",
+        needs=("llvmlite",),
+        formats=("ll", "bc"),
+        load_file="tvm.codegen.llvm.file:load_file",
         makes_cpu_code=True,
         emit_text="tvm.codegen.llvm.build:module_text",
         **_CPU,
@@ -151,5 +177,5 @@ register_backend(
         **_GPU,
     )
 )
-register_backend(Backend("nvptx", "tvm.codegen.llvm.nvptx:build", **_GPU))
-register_backend(Backend("rocm", "tvm.codegen.llvm.rocm:build", **_GPU))
+register_backend(Backend("nvptx", "tvm.codegen.llvm.nvptx:build", needs=("llvmlite",), **_GPU))
+register_backend(Backend("rocm", "tvm.codegen.llvm.rocm:build", needs=("llvmlite",), **_GPU))

@@ -6,7 +6,7 @@ from ..error import TVMError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, convert
 from .operation import compute
-from .tensor import TENSOR_OPERATORS, Tensor
+from .tensor import OPERATOR, Tensor
 
 
 def _broadcast_dim(a: PrimExpr, b: PrimExpr, name: str) -> PrimExpr:
@@ -54,6 +54,7 @@ def _binary(name: str, function):
     return apply
 
 
+_OPERATORS = {}
 for _name, _function in {
     "add": primop.add,
     "subtract": primop.subtract,
@@ -79,7 +80,7 @@ for _name, _function in {
     "logical_and": primop.logical_and,
     "logical_or": primop.logical_or,
 }.items():
-    TENSOR_OPERATORS[_name] = _binary(_name, _function)
+    _OPERATORS[_name] = _binary(_name, _function)
 
 
 def _cast(a: Tensor, dtype: str) -> Tensor:
@@ -90,5 +91,12 @@ def _negative(a: Tensor, _unused) -> Tensor:
     return compute(a.shape, lambda *i: primop.negative(a(*i)), name="T_negative", tag="elemwise")
 
 
-TENSOR_OPERATORS["cast"] = _cast
-TENSOR_OPERATORS["negative"] = _negative
+_OPERATORS["cast"] = _cast
+_OPERATORS["negative"] = _negative
+
+
+def _operator(name: str):
+    return _OPERATORS.get(name)
+
+
+OPERATOR.give(_operator)

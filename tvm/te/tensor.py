@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import canonical
+from ..hooks import Hook
 from ..ir import primop
 from ..ir.node import Node
 from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Reduce, convert
@@ -523,13 +524,14 @@ def tensors_in(body) -> list[Tensor]:
     return list(found)
 
 
-# Operators between tensors: name -> function(a, b). Filled by te.elementwise and widened by topi.
-TENSOR_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
+OPERATOR: Hook[[str], Callable[[Any, Any], Any] | None] = Hook(
+    "te.tensor.OPERATOR", "the function of an operator between tensors, by its name; None where there is none"
+)
 
 
 def _tensor_operator(name: str, a, b):
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        function = TENSOR_OPERATORS.get(name)
+        function = OPERATOR(name)
         if function is None:
             raise TypeError(f"no operator '{name}' between tensors; compute element by element with te.compute")
         return function(a, b)

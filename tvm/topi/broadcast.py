@@ -10,7 +10,7 @@ from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import FloatImm, IntImm, PrimExpr, ProducerLoad, const, convert
-from ..te.tensor import TENSOR_OPERATORS
+from ..te.tensor import OPERATOR
 from . import tag
 from .math import map_elements
 from .utils import check_tensor, same_dim
@@ -281,11 +281,18 @@ def bitwise_not(data):
     return map_elements(data, primop.bitwise_not, "T_bitwise_not")
 
 
-for _function in (
+_OPERATORS = {function.__name__: function for function in (
     add, subtract, multiply, divide, floor_divide, floor_mod, maximum, minimum, left_shift, right_shift, bitwise_and,
     bitwise_or, bitwise_xor, greater, less, equal, not_equal, greater_equal, less_equal, logical_and, logical_or,
-):  # fmt: skip
-    TENSOR_OPERATORS[_function.__name__] = _function
+)}  # fmt: skip
+
+
+def _operator(name: str):
+    """Operators between tensors of different shapes too, where te has those of equal ones."""
+    return _OPERATORS.get(name) or _of_equal_shapes(name)
+
+
+_of_equal_shapes = OPERATOR.give(_operator)
 
 __all__ = [
     "add", "atan2", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "divide", "equal",

@@ -32,6 +32,8 @@ class Device(NamedTuple):
     # Thread axes and barriers: the intrinsic that gives a number, the lines that make threads wait.
     axes: dict[str, str]
     barrier: tuple[str, ...]
+    # The attribute of a kernel that says how many threads a block has.
+    block_size: str
     # Address space of the stack; zero where it is the common one.
     stack: int = 0
     # Facts of the module as a whole, by LLVM's names for them.
@@ -173,9 +175,7 @@ def _emit_kernel(module: DeviceText, symbol: str, function: PrimFunc, limits: Li
 
 
 def _size_marks(device: Device, threads: int) -> str:
-    if not threads:
-        return ""
-    return f' "nvvm.maxntid"="{threads}"' if device.arch == "nvptx" else f' "amdgpu-flat-work-group-size"="1,{threads}"'
+    return " " + device.block_size.format(threads) if threads else ""
 
 
 def _parameter(b: KernelBuilder, param: Var, number: int, noalias: bool) -> str:
@@ -215,6 +215,6 @@ def optimized(module: DeviceText):
 def gpu_processor(triple: str, arch: str, name: str, features: tuple[str, ...] = ()) -> ResolvedCPU:
     """What the writers of expressions ask about a processor, for a GPU."""
     return ResolvedCPU(
-        triple, arch, name, features, frozenset(("fma", "fullfp16")), is_host=False, vector_bits=128,
+        triple, arch, name, features, frozenset(("fma", "fullfp16", "rounding")), is_host=False, vector_bits=128,
         num_vector_registers=0, cores=0, l1_bytes=0, l2_bytes=0, l3_bytes=0,
     )  # fmt: skip

@@ -18,6 +18,7 @@ NVPTX = Device(
         **{f"blockIdx.{axis}": f"llvm.nvvm.read.ptx.sreg.ctaid.{axis}" for axis in "xyz"},
     },
     ("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)",),
+    '"nvvm.maxntid"="{}"',
 )
 
 

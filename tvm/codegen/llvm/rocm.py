@@ -31,6 +31,7 @@ AMDGCN = Device(
         "call void @llvm.amdgcn.s.barrier()",
         'fence syncscope("workgroup") acquire',
     ),
+    '"amdgpu-flat-work-group-size"="1,{}"',
     stack=5,
     # The oldest form of objects that LLVM still writes: older linkers and drivers read it too.
     flags=(("amdhsa_code_object_version", 400),),

@@ -10,7 +10,7 @@ from .vector import Value
 def _has_rounding(b: Builder) -> bool:
     """Whether LLVM rounds to integers without calling libm."""
     cpu = b.module.cpu
-    return cpu.arch in ("aarch64", "nvptx", "amdgcn") or cpu.has("sse4.1") or cpu.has("avx")
+    return cpu.arch == "aarch64" or cpu.has("rounding") or cpu.has("sse4.1") or cpu.has("avx")
 
 
 def _by_magic(x: Value) -> tuple[Value, Value, Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import topi
 from ...dtype import canonical
 from ...ir.tensor_type import TensorType
-from ..expr import OPERATORS, Constant, RelayExpr, const
+from ..expr import OPERATOR, Constant, RelayExpr, const
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, op
 from .rules import (
     bool_like_first,
@@ -95,9 +95,6 @@ for _name in _COMPARE:
 for _name in _LOGICAL:
     globals()[_name] = _binary(_name, broadcast)
 
-for _name in (*_BINARY, *_COMPARE, "negative"):
-    OPERATORS[_name] = globals()[_name]
-
 
 @op(
     "clip",
@@ -127,7 +124,14 @@ def cast(data, dtype):
     return call("cast", data, dtype=canonical(dtype))
 
 
-OPERATORS["cast"] = cast
+_OPERATORS = {name: globals()[name] for name in (*_BINARY, *_COMPARE, "negative", "cast")}
+
+
+def _python_operator(name: str, *operands):
+    return _OPERATORS[name](*operands)
+
+
+OPERATOR.give(_python_operator)
 
 
 @op("copy", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.identity(inputs[0]))
