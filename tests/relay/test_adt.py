@@ -39,6 +39,9 @@ def lists(values: str) -> str:
     return "".join(f"Cons({v}, " for v in values.split()) + "Nil" + ")" * len(values.split())
 
 
+COUNT_DOWN = "fn (%n: int32) { if (%n == 0) { None } else { Some((%n - 1, %n)) } }"
+
+
 def prelude_run(body: str):
     mod = tvm.IRModule()
     mod.import_from_std("prelude.rly")
@@ -58,6 +61,14 @@ def prelude_run(body: str):
     (f"@sum(@concat({lists('1 2')}, {lists('3')}))", 6),
     ("@size(Rose(1, Cons(Rose(2, Nil), Cons(Rose(3, Nil), Nil))))", 3),
     ("match (Some(4)) { Some(%x) => %x, None => 0, }", 4),
+    (f"@nth(@update({lists('5 6 7')}, 1, 9), 1)", 9),
+    (f"@foldr1(fn (%x: int32, %a: int32) -> int32 {{ %a * 10 + %x }}, {lists('1 2 3')})", 321),
+    (f"@map_accumr(fn (%a: int32, %x: int32) {{ (%a * 10 + %x, %x) }}, 0, {lists('1 2 3')}).0", 321),
+    (f"@hd(@map_accuml(fn (%a: int32, %x: int32) {{ (%a + %x, %x) }}, 0, {lists('1 2 3')}).1)", 3),
+    ("@compose(fn (%x: int32) -> int32 { %x + 1 }, fn (%x: int32) -> int32 { %x * 5 })(2)", 11),
+    ("@iterate(fn (%x: int32) -> int32 { %x * 2 }, 3)(1)", 8),
+    (f"@hd(@unfoldr({COUNT_DOWN}, 3))", 3),
+    (f"@hd(@unfoldl({COUNT_DOWN}, 3))", 1),
 ])
 def test_functions_of_the_prelude(body, want):
     assert prelude_run(body).numpy() == want
@@ -98,3 +109,20 @@ def test_constructors_are_numbered_when_their_type_enters_a_module():
     with pytest.raises(ValueError, match="has a function 'f' already"):
         mod._add("f", relay.Function([], relay.const(1)), False)
         mod._add("f", relay.Function([], relay.const(2)), False)
+
+
+def test_a_data_type_without_parameters_is_its_name_with_none():
+    mod = tvm.IRModule()
+    mod.import_from_std("nat.rly")
+    nat, zero, successor = mod.get_type("nat")
+    assert mod["nat_add"].checked_type == relay.FuncType([nat(), nat()], nat())
+    n = relay.Var("n", nat)
+    mod["main"] = relay.Function([n], relay.Tuple([successor(n), zero()]))
+    assert relay.transform.InferType()(mod)["main"].ret_type == relay.TupleType([nat(), nat()])
+
+
+def test_names_of_type_variables_do_not_count():
+    a, b, c = (relay.TypeVar(name) for name in "abc")
+    one, other = relay.FuncType([a, b], b, [a, b]), relay.FuncType([c, a], a, [c, a])
+    assert one == other and hash(one) == hash(other) and tvm.ir.structural_equal(one, other)
+    assert one != relay.FuncType([c, a], c, [c, a]) and one != relay.FuncType([a, b], b)

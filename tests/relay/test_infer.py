@@ -132,3 +132,9 @@ def test_a_polymorphic_function_stands_where_a_plain_one_is_wanted():
     wrong = relay.Function([], same, relay.FuncType([b, b], b), [b])
     with pytest.raises(tvm.error.DiagnosticError, match="annotated to return"):
         inferred(wrong)
+
+
+def test_an_open_annotation_is_as_none():
+    x, y = relay.var("x", shape=(2,)), relay.Var("y", relay.IncompleteType())
+    typed = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], relay.Let(y, x + x, y))))["main"]
+    assert typed.body.var.type_annotation == relay.TensorType((2,), "float32")

@@ -121,7 +121,7 @@ class IRModule(Node, key="IRModule"):
         if isinstance(var, GlobalTypeVar):
             self.type_definitions[var] = value
             for tag, constructor in enumerate(getattr(value, "constructors", ())):
-                constructor.tag = tag
+                constructor.tag = tag if constructor.tag < 0 else constructor.tag
             return
         name = var.name_hint if isinstance(var, GlobalVar) else str(var)
         for old in self.functions:

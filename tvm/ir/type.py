@@ -78,7 +78,7 @@ class TupleType(Type, key="relay.TupleType"):
 
 
 class FuncType(Type, key="relay.FuncType"):
-    """The type of a function.
+    """The type of a function; the names of the type variables of a polymorphic one do not count.
 
     Parameters
     ----------
@@ -92,10 +92,22 @@ class FuncType(Type, key="relay.FuncType"):
         What must hold of the types.
     """
 
+    _compared = "type_params! arg_types ret_type type_constraints"
+
     arg_types: tuple
     ret_type: Type
     type_params: tuple = ()
     type_constraints: tuple = ()
+
+    def __eq__(self, other):
+        if not self.type_params or type(other) is not FuncType:
+            return super().__eq__(other)
+        from .structural import structural_equal
+
+        return structural_equal(self, other)
+
+    def __hash__(self):
+        return super().__hash__() if not self.type_params else hash((len(self.arg_types), len(self.type_params)))
 
 
 class VoidType:

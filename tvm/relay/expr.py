@@ -17,7 +17,7 @@ from ..ir.node import to_tuple
 from ..ir.op import Op
 from ..ir.prim import Any_
 from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, Type
+from ..ir.type import FuncType, IncompleteType, Type
 from ..runtime import ndarray
 
 OPERATOR: Hook[..., Any] = Hook(
@@ -189,7 +189,7 @@ class Var(ExprWithOp, key="relay.Var", derived=_TYPED):
 
     def __init__(self, name_hint, type_annotation=None, span=None):
         self.name_hint = str(name_hint)
-        self.type_annotation = type_annotation
+        self.type_annotation = None if isinstance(type_annotation, IncompleteType) else type_annotation
         self.checked_type_ = type_annotation if isinstance(type_annotation, (TensorType,)) else None
         self.virtual_device_ = None
         self.span = span

@@ -12,7 +12,7 @@ from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr
 from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall
+from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
 from .expr import (
     Call,
@@ -51,8 +51,14 @@ def same_dim(a: Any, b: Any) -> bool:
     return a == b
 
 
+def applied(t: Type) -> Type:
+    """The name of a data type without parameters stands for the type."""
+    return TypeCall(t, ()) if type(t) is GlobalTypeVar else t
+
+
 def unify(a: Type, b: Type) -> Type | None:
     """The type that both are, with what either knows; None if they differ."""
+    a, b = applied(a), applied(b)
     if isinstance(a, IncompleteType):
         return b
     if isinstance(b, IncompleteType) or a is b or a == b:

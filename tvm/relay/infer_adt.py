@@ -8,7 +8,7 @@ from ..error import DiagnosticError
 from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from .infer import ADT_RULES, Inference, unify
+from .infer import ADT_RULES, Inference, applied, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
@@ -37,6 +37,7 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
         return both is not None
     if isinstance(have, IncompleteType) or isinstance(want, IncompleteType):
         return True
+    want, have = applied(want), applied(have)
     if type(want) is not type(have):
         return False
     if isinstance(want, TupleType):
@@ -84,7 +85,7 @@ def specialize(generic: FuncType, plain: FuncType) -> FuncType | None:
 def constructor_type(self: Inference, node: Constructor) -> FuncType:
     variables = _variables(self, node)
     header = node.belong_to
-    return FuncType(tuple(node.inputs), TypeCall(header, variables) if variables else header, variables)
+    return FuncType(tuple(node.inputs), TypeCall(header, variables), variables)
 
 
 def _variables(self: Inference, node: Constructor) -> tuple:

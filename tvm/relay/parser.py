@@ -279,7 +279,8 @@ class Parser:
             return self.tensor_type()
         if name in self.types:
             found = self.types[name]
-            return TypeCall(found, tuple(self.items("]", self.type))) if self.accept("[") else found
+            args = self.items("]", self.type) if self.accept("[") else []
+            return TypeCall(found, tuple(args)) if args or isinstance(found, GlobalTypeVar) else found
         try:
             info(name)
         except Exception:

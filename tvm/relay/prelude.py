@@ -8,6 +8,7 @@ from ..ir import module as _module
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..not_built import name_of
+from .infer import infer_module
 from .parser import Parser
 
 PRELUDE = """
@@ -25,6 +26,10 @@ def @nth[A](%xs: List[A], %n: int32) -> A {
   if (%n == 0) { @hd(%xs) } else { @nth(@tl(%xs), %n - 1) }
 }
 
+def @update[A](%xs: List[A], %n: int32, %value: A) -> List[A] {
+  if (%n == 0) { Cons(%value, @tl(%xs)) } else { Cons(@hd(%xs), @update(@tl(%xs), %n - 1, %value)) }
+}
+
 def @length[A](%xs: List[A]) -> int32 {
   match (%xs) { Cons(_, %rest) => 1 + @length(%rest), Nil => 0, }
 }
@@ -39,6 +44,49 @@ def @foldl[A, B](%f: fn (A, B) -> A, %start: A, %xs: List[B]) -> A {
 
 def @foldr[A, B](%f: fn (A, B) -> B, %end: B, %xs: List[A]) -> B {
   match (%xs) { Cons(%x, %rest) => %f(%x, @foldr(%f, %end, %rest)), Nil => %end, }
+}
+
+def @foldr1[A](%f: fn (A, A) -> A, %xs: List[A]) -> A {
+  match? (%xs) { Cons(%x, Nil) => %x, Cons(%x, %rest) => %f(%x, @foldr1(%f, %rest)), }
+}
+
+def @unfoldr[A, B](%f: fn (A) -> Option[(A, B)], %start: A) -> List[B] {
+  match (%f(%start)) { Some(%step) => Cons(%step.1, @unfoldr(%f, %step.0)), None => Nil, }
+}
+
+def @unfoldl[A, B](%f: fn (A) -> Option[(A, B)], %start: A) -> List[B] { @rev(@unfoldr(%f, %start)) }
+
+def @map_accumr[A, B, C](%f: fn (A, B) -> (A, C), %start: A, %xs: List[B]) -> (A, List[C]) {
+  match (%xs) {
+    Cons(%x, %rest) => {
+      let %after = @map_accumr(%f, %start, %rest);
+      let %step = %f(%after.0, %x);
+      (%step.0, Cons(%step.1, %after.1))
+    },
+    Nil => (%start, Nil),
+  }
+}
+
+def @accumulate_onto[A, B, C](%f: fn (A, B) -> (A, C), %so_far: (A, List[C]), %xs: List[B]) -> (A, List[C]) {
+  match (%xs) {
+    Cons(%x, %rest) => {
+      let %step = %f(%so_far.0, %x);
+      @accumulate_onto(%f, (%step.0, Cons(%step.1, %so_far.1)), %rest)
+    },
+    Nil => %so_far,
+  }
+}
+
+def @map_accuml[A, B, C](%f: fn (A, B) -> (A, C), %start: A, %xs: List[B]) -> (A, List[C]) {
+  @accumulate_onto(%f, (%start, Nil), %xs)
+}
+
+def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C {
+  fn (%x: A) -> C { %f(%g(%x)) }
+}
+
+def @iterate[A](%f: fn (A) -> A, %n: int32) -> fn (A) -> A {
+  if (%n == 0) { fn (%x: A) -> A { %x } } else { @compose(%f, @iterate(%f, %n - 1)) }
 }
 
 def @filter[A](%f: fn (A) -> bool, %xs: List[A]) -> List[A] {
@@ -104,13 +152,13 @@ def import_prelude(mod: IRModule) -> None:
     """Add the types and functions of the prelude that the module does not have yet."""
     if any(v.name_hint == "List" for v in mod.type_definitions):
         return
-    mod.update(Parser(PRELUDE, "prelude.rly").parse_module())
+    mod.update(infer_module(Parser(PRELUDE, "prelude.rly").parse_module()))
 
 
 def _import_standard(mod: IRModule, name: str) -> None:
     if name == "nat.rly":
         if not any(v.name_hint == "nat" for v in mod.type_definitions):
-            mod.update(Parser(NATURAL, name).parse_module())
+            mod.update(infer_module(Parser(NATURAL, name).parse_module()))
         return
     if name == "core.rly":
         if not any(v.name_hint == "Storage" for v in mod.type_definitions):

@@ -95,7 +95,8 @@ def type_text(t: Any, meta: MetaTable | None = None) -> str:
     if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.name_hint
     if isinstance(t, TypeCall):
-        return f"{type_text(t.func, meta)}[{', '.join(type_text(a, meta) for a in t.args)}]"
+        args = ", ".join(type_text(a, meta) for a in t.args)
+        return type_text(t.func, meta) + (f"[{args}]" if args else "")
     if isinstance(t, IncompleteType) or t is None:
         return "_"
     return (meta or MetaTable()).text(t) if isinstance(t, Node) else str(t)

@@ -8,6 +8,8 @@ from compiled import refused, run, tensor
 
 import tvm
 from tvm import relay
+from tvm.relay.build_module import bind_params_by_name
+from tvm.relay.testing import run_infer_type
 
 x = np.arange(24, dtype="float32").reshape(2, 3, 4)
 
@@ -96,3 +98,24 @@ def test_fourier_transforms():
     frames = run(lambda p: relay.op.stft(p, 8, 4), rows)
     want = np.stack([np.fft.rfft(rows[:, i : i + 8]) for i in (0, 4, 8)], 2)
     np.testing.assert_allclose(frames[..., 0] + 1j * frames[..., 1], want, rtol=1e-3, atol=1e-4)
+
+
+def test_factors_of_upsampling_may_be_inputs_that_turn_out_to_be_constants():
+    h, w = relay.var("h", shape=()), relay.var("w", shape=())
+    x, v = relay.var("x", shape=(1, 2, 3, 4)), relay.var("v", shape=(1, 2, 3, 4, 5))
+    for out, data, want in (
+        (relay.nn.upsampling(x, h, w), x, (1, 2, 6, 12)), (relay.nn.upsampling3d(v, 2, h, w), v, (1, 2, 6, 8, 15)),
+    ):
+        f = relay.Function([data, h, w], out)
+        assert "?" in str(run_infer_type(f).ret_type)
+        bound = bind_params_by_name(f, {"h": np.float32(2), "w": np.float32(3)})
+        made = relay.transform.DynamicToStatic()(tvm.IRModule.from_expr(bound))["main"]
+        assert not made.body.op.name.startswith("dyn.")
+        assert made.body.checked_type == relay.TensorType(want, "float32")
+
+
+def test_a_depth_may_be_a_scalar_constant():
+    on, off, depth = relay.const(1), relay.const(0), relay.const(3)
+    f = relay.Function([], relay.one_hot(relay.const([0, 2]), on, off, depth, -1, "int32"))
+    got = relay.create_executor("graph").evaluate(f)().numpy()
+    np.testing.assert_array_equal(got, np.eye(3, dtype="int32")[[0, 2]])

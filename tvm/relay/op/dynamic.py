@@ -97,6 +97,12 @@ _ROWS = (
      _static(1, lambda attrs, data, n: _plain("image.resize2d")(
          data[0], _list(n[0]), _list(n[1]), attrs.layout, attrs.method, attrs.coordinate_transformation_mode,
          attrs.rounding_method, attrs.cubic_alpha, attrs.cubic_exclude, attrs.extrapolation_value, attrs.out_dtype))),
+    ("dyn.nn.upsampling", 3, None, "Images enlarged by factors known when running.",
+     _static(1, lambda attrs, data, n: _plain("nn.upsampling")(
+         data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.align_corners))),
+    ("dyn.nn.upsampling3d", 4, None, "Volumes enlarged by factors known when running.",
+     _static(1, lambda attrs, data, n: _plain("nn.upsampling3d")(
+         data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.coordinate_transformation_mode))),
     ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Values at indices, in a shape known when running.",
      _static(3, lambda attrs, data, n: _plain("sparse_to_dense")(data[0], _list(n[0]), data[1], data[2]))),
 )  # fmt: skip
@@ -138,9 +144,10 @@ def _squeeze_type(attrs, types):
 def _resize_type(attrs, types):
     data = tensor(types[0])
     shape = list(data.shape)
-    for c in "HW":
-        shape[attrs.layout.index(c)] = Any_()
-    return TensorType(shape, attrs.out_dtype or data.dtype)
+    for c in "DHW":
+        if c in attrs.layout:
+            shape[attrs.layout.index(c)] = Any_()
+    return TensorType(shape, getattr(attrs, "out_dtype", "") or data.dtype)
 
 
 _TYPES = {
@@ -152,6 +159,8 @@ _TYPES = {
     "dyn.squeeze": _squeeze_type,
     "dyn.nn.pad": _unknown_like_first,
     "dyn.image.resize2d": _resize_type,
+    "dyn.nn.upsampling": _resize_type,
+    "dyn.nn.upsampling3d": _resize_type,
 }
 
 

@@ -17,7 +17,7 @@ from .rules import broadcast_dims, dims, normalize_axis, product, same_as_first,
 def _ints(values) -> tuple:
     """Numbers out of a list, an array or a constant; symbolic sizes stay as they are."""
     if isinstance(values, Constant):
-        values = values.data.numpy()
+        values = values.data.numpy().ravel()
     if isinstance(values, (int, PrimExpr)):
         return (values,)
     return tuple(v if isinstance(v, PrimExpr) and not hasattr(v, "value") else int(v) for v in values)

@@ -319,11 +319,19 @@ def _factor(scale) -> float:
     return float(scale.data.numpy() if isinstance(scale, Constant) else scale)
 
 
+def _as_scalars(*scales) -> list[RelayExpr]:
+    """Factors as inputs of an operator whose sizes are known when running."""
+    return [s if isinstance(s, RelayExpr) else const(float(s), "float32") for s in scales]
+
+
 @op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
     """Images enlarged by whole or broken factors."""
     if method not in _METHODS:
         raise ValueError(f"upsampling: the method is nearest_neighbor, bilinear or bicubic, got '{method}'")
+    if is_dynamic(scale_h, scale_w):
+        return call("dyn.nn.upsampling", data, *_as_scalars(scale_h, scale_w), layout=layout, method=method,
+                    align_corners=bool(align_corners))
     return call(
         "nn.upsampling",
         data,
@@ -348,6 +356,9 @@ def upsampling3d(
     """Volumes enlarged by whole or broken factors."""
     if method not in _METHODS:
         raise ValueError(f"upsampling3d: the method is nearest_neighbor or trilinear, got '{method}'")
+    if is_dynamic(scale_d, scale_h, scale_w):
+        return call("dyn.nn.upsampling3d", data, *_as_scalars(scale_d, scale_h, scale_w), layout=layout, method=method,
+                    coordinate_transformation_mode=coordinate_transformation_mode)
     return call(
         "nn.upsampling3d",
         data,
