@@ -21,12 +21,15 @@ OURS = "tvm"
 
 @dataclasses.dataclass
 class Program:
-    """A loaded model: ``run`` is one inference on the inputs and waits for it, ``result`` its first output."""
+    """A loaded model: ``run`` is one inference on the inputs and waits for it, ``result`` its first output.
+
+    ``precision`` is the float type it computes in where another than the model's own was asked for.
+    """
 
     run: Callable[[], object]
     result: Callable[[], Any]
     version: str
-    precision: str = "float32"
+    precision: str = "as is"
 
 
 Maker = Callable[[dict, dict], Program]
@@ -64,12 +67,12 @@ def _openvino(spec: dict, inputs: dict) -> Program:
 
     if _device(spec) != "cpu":
         raise RuntimeError("openvino is compared on CPUs only")
-    precision = spec.get("precision") or "float32"
+    precision = spec.get("precision") or "as is"
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": "1",
         "INFERENCE_NUM_THREADS": str(spec["threads"]),
-        "INFERENCE_PRECISION_HINT": {"float32": "f32", "float16": "f16"}[precision],
+        "INFERENCE_PRECISION_HINT": "f16" if precision == "float16" else "f32",
     }
     core = openvino.Core()
     model = core.read_model(spec["model"])
@@ -121,7 +124,7 @@ def _tvm(spec: dict, inputs: dict) -> Program:
             device.sync()
 
     return Program(module.run if _device(spec) == "cpu" else run, lambda: module.get_output(0).numpy(),
-                   tvm.__version__, spec.get("precision") or "float32")
+                   tvm.__version__, spec.get("precision") or "as is")
 
 
 PROGRAMS: dict[str, Maker] = {OURS: _tvm, "onnxruntime": _onnxruntime, "openvino": _openvino, "torch": _torch}

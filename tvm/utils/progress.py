@@ -30,7 +30,7 @@ class Progress:
     """Shows the stage that work is in: redrawn in place on a terminal. ``said`` gets a line when a stage has ended."""
 
     def __init__(self, stream: Any = None, said: Callable[[str], None] | None = None,
-                 clock: Callable[[], float] = time.monotonic):
+                 clock: Callable[[], float] = time.monotonic, ticks: bool = True):
         self.stream = stream if stream is not None else sys.stderr
         is_terminal = bool(getattr(self.stream, "isatty", lambda: False)())
         self.is_terminal = is_terminal and os.environ.get("TERM", "dumb") != "dumb"
@@ -44,6 +44,8 @@ class Progress:
         self.turns = 0
         self.screen = threading.RLock()
         self.closing = threading.Event()
+        # Where times are measured nothing may wake up meanwhile.
+        self.ticks = ticks
         self.ticker: threading.Thread | None = None
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
@@ -105,7 +107,7 @@ class Progress:
                     self._draw(self.clock())
 
     def __enter__(self) -> Progress:
-        if self.is_terminal:
+        if self.is_terminal and self.ticks:
             self.ticker = threading.Thread(target=self._tick, daemon=True)
             self.ticker.start()
         return self
