@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tvm.utils.rounds import percentile
+
 
 @dataclass
 class Result:
@@ -37,14 +39,6 @@ class Result:
         n = len(self.seconds)
         got = sorted(percentile([self.seconds[rng.randrange(n)] for _ in range(n)], 20) for _ in range(draws))
         return got[int(draws * 0.025)], got[int(draws * 0.975)]
-
-
-def percentile(values: list[float], p: float) -> float:
-    ordered = sorted(values)
-    at = (len(ordered) - 1) * p / 100
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
 def commit() -> str:

@@ -30,13 +30,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tvm.utils.rounds import ROUND_SECONDS, in_turn, runs_in_a_round
+
 from . import operators, report, zoo
 from .harness import commit, percentile, save
 from .machine import Machine
 from .workers import FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
-# A longer inference is timed alone, shorter ones are repeated until a round takes this long.
-ROUND_SECONDS = 0.02
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
 FRAMEWORK_ROUNDS = 30
@@ -216,26 +216,20 @@ class Bench:
 
     def _time(self, workers: dict[str, Worker], row: dict) -> None:
         machine = Machine(row["threads"])
-        first = {peer: min(worker.ask(number=1)["seconds"] for _ in range(WARM_UP_ROUNDS))
-                 for peer, worker in workers.items()}
+        first = runs_in_a_round(workers, WARM_UP_ROUNDS)
         rounds = self.options.rounds
         number = max(1, round(ROUND_SECONDS / min(first.values())))
         # Frameworks are often several times slower; their rounds need not be longer than others.
         numbers = {peer: min(number, max(1, round(ROUND_SECONDS / first[peer]))) if peer in FRAMEWORKS else number
                    for peer in workers}  # fmt: skip
-        seconds: dict[str, dict[int, float]] = {peer: {} for peer in workers}
-        order = list(workers)
-        wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in order}
+        wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in workers}
         try:
-            for turn in range(rounds):
-                # Each peer follows another one in turn: none is always behind the same neighbour.
-                for peer in order[turn % len(order) :] + order[: turn % len(order)]:
-                    if takes_part(turn, wanted[peer], rounds):
-                        seconds[peer][turn] = workers[peer].ask(number=numbers[peer])["seconds"]
-                machine.round()
+            answers = in_turn(workers, numbers, rounds, lambda peer, turn: takes_part(turn, wanted[peer], rounds),
+                              lambda turn: machine.round())
             row["peak_gflops"] = machine.gflops()
         finally:
             machine.close()
+        seconds = {peer: {turn: one["seconds"] for turn, one in turns.items()} for peer, turns in answers.items()}
         row["rounds"], row["number"] = rounds, number
         for peer, times in ((peer, list(turns.values())) for peer, turns in seconds.items()):
             row["peers"][peer].update(

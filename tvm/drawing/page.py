@@ -66,6 +66,16 @@ polyline{fill:none}
 .failed{fill:var(--bad)}
 .before{fill:var(--warm)}
 .after{fill:var(--accent)}
+.one{stroke:var(--accent);fill:var(--accent)}
+.two{stroke:var(--warm);fill:var(--warm)}
+.three{stroke:var(--good);fill:var(--good)}
+.four{stroke:var(--bad);fill:var(--bad)}
+polyline:is(.one,.two,.three,.four){fill:none;stroke-width:1.6}
+polyline.two{stroke-dasharray:6 3}
+polyline.three{stroke-dasharray:2 2}
+polyline.four{stroke-dasharray:9 3 2 3}
+.thin{stroke-width:1.5}
+.thick{stroke-width:9}
 svg .mono{font-family:ui-monospace,monospace}
 svg .title{fill:var(--text);font-weight:600}
 .box{fill:var(--box);stroke:var(--soft);stroke-width:1}

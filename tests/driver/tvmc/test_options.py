@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 
 import numpy as np
@@ -144,7 +145,8 @@ def test_run_fills_prints_and_profiles(package, tmp_path, capsys, monkeypatch):
     assert not _main(["run", "--fill-mode", "zeros", "--print-top", "2", package])
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert not _main(["run", "--print-time", "--repeat", "2", "--number", "3", "--end-to-end", package])
-    title, head, row = capsys.readouterr().out.splitlines()
+    title, head, row, spread = capsys.readouterr().out.splitlines()
+    assert spread.startswith("Percentiles of 2 repeats (ms): p5 ") and "p99 " in spread
     assert title == "Execution time summary:"
     assert head == " mean (ms)   median (ms)    max (ms)     min (ms)     std (ms)  "
     assert row.endswith(" " * 15) and len(row) == len(head) + 15
@@ -190,3 +192,30 @@ def test_other_code_generators_mark_their_parts(compiled, package, monkeypatch):
     made = compiled("--target", "mine -a=1, llvm")
     assert seen == [("default", {"a": "1"})]
     np.testing.assert_allclose(output(made), output(package), rtol=1e-5, atol=1e-6)
+
+
+def test_a_compile_ends_with_a_line_about_what_it_made(model_path, tmp_path, capsys):
+    out = str(tmp_path / "m.tar")
+    assert _main(["compile", "--output", out, model_path]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    cpu = tvmc.TVMCPackage(out).manifest["machine"]["cpu"]
+    assert re.fullmatch(rf"{re.escape(out)}, [\d.]+ KiB, \d kernels, \d+\.\d s, for {re.escape(cpu)} \(.*\)", last)
+
+
+def test_run_says_what_inputs_it_made_up_and_how_a_photo_was_prepared(package, tmp_path, capsys):
+    from PIL import Image
+
+    assert not _main(["run", package])
+    assert capsys.readouterr().err == "input 'data': random values, 1x3x9x7 float32 (--inputs FILE gives others)\n"
+    assert not _main(["run", "--fill-mode", "ones", package])
+    assert "input 'data': ones" in capsys.readouterr().err
+    np.savez(tmp_path / "in.npz", data=np.zeros((1, 3, 9, 7), "float32"))
+    assert not _main(["run", "--inputs", str(tmp_path / "in.npz"), package])
+    assert capsys.readouterr().err == ""
+    Image.new("RGB", (40, 30)).save(tmp_path / "p.png")
+    assert not _main(["run", "--inputs", str(tmp_path / "p.png"), package])
+    said = capsys.readouterr().err
+    assert "40x30 resized to 14x10, its middle 7x9 cut out" in said
+    assert "pixels RGB (x/255 - mean)/std, mean 0.485 0.456 0.406" in said
+    assert not _main(["run", "--preprocess", "none", "--bgr", "--inputs", str(tmp_path / "p.png"), package])
+    assert "pixels BGR as they are; NCHW float32" in capsys.readouterr().err

@@ -15,6 +15,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "compile": Command("compiler", "compile a model into a package"),
     "run": Command("runner", "run a package"),
+    "bench": Command("bench", "measure a model or package, beside other runtimes"),
     "tune": Command("autotuner", "search for the fastest code of a model on this machine"),
     "report": Command("autotuner", "make a page about a file of tuning records"),
     "info": Command("info", "say what is inside a package"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import time
 from typing import Any
 
 from ... import __version__
@@ -15,21 +17,25 @@ from ...ir.transform import PassContext
 from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...target.detect import local_arch
+from ...utils.progress import Progress
 from . import frontends
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
 from .errors import TVMCException
 from .files import check_records, check_writable, write_whole
+from .info import compiled_for, facts_of
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str
-from .progress import Progress, note
 from .registry import generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
+from .terminal import size
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
+
+logger = logging.getLogger("TVMC")
 
 
 @register_parser
@@ -74,6 +80,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
 
 def drive_compile(args) -> int:
     """Compile as the arguments say."""
+    begin = time.monotonic()
     if not os.path.isfile(args.FILE):
         raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
     refuse_workspace_pools(args)
@@ -84,7 +91,7 @@ def drive_compile(args) -> int:
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
-    compile_model(
+    package = compile_model(
         tvmc_model,
         target,
         opt_level=args.opt_level,
@@ -104,7 +111,24 @@ def drive_compile(args) -> int:
         print_pass_times=args.print_pass_times,
         **parse_graph_transform_args(args),
     )
+    print(outcome(package, time.monotonic() - begin))
     return 0
+
+
+def note(text: str) -> None:
+    """A line for those who asked with -v. A logger nobody has set a level for stays silent: Python's own default
+    would show it to every script that calls ``tvmc.compile``."""
+    if logger.level != logging.NOTSET:
+        logger.warning(text)
+
+
+def outcome(package: TVMCPackage, seconds: float) -> str:
+    """What a compile has made, in a line."""
+    path = package.package_path
+    # A package written to a pipe or a device is gone.
+    made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
+    kernels = len(facts_of(package).kernels)
+    return f"{path}{made}, {kernels} kernels, {seconds:.1f} s, for {compiled_for(package.manifest)}"
 
 
 def compile_model(
@@ -208,7 +232,7 @@ def compile_model(
         check_linker(tvm_target, cross, output_format)
         with (
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
-            Progress() as progress,
+            Progress(said=note) as progress,
         ):
             mod = apply_graph_transforms(tvmc_model.mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)

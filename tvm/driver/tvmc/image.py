@@ -12,6 +12,14 @@ def is_image(path: str) -> bool:
     return path.lower().endswith((".png", ".jpg", ".jpeg", ".bmp"))
 
 
+def image_size(path: str) -> tuple[int, int]:
+    """Width and height of a photo that ``load_image`` reads."""
+    from PIL import Image
+
+    with Image.open(path) as photo:
+        return photo.size
+
+
 def place_of_channels(shape: list[int], layout: str = "") -> str:
     """NCHW or NHWC, whichever gives one or three channels."""
     if len(shape) != 4 or shape[0] != 1:
@@ -20,6 +28,27 @@ def place_of_channels(shape: list[int], layout: str = "") -> str:
         if channels in (1, 3) and layout in ("", name):
             return name
     raise TVMCException(f"a photo has one or three channels; the input is {shape}, layout {layout or 'unknown'}")
+
+
+def fitted(photo: tuple[int, int], height: int, width: int) -> tuple[int, int]:
+    """The width and height a photo is resized to, so that the middle of it is what the model was trained on."""
+    factor = max(height / photo[1], width / photo[0]) * 256 / 224
+    return max(round(photo[0] * factor), width), max(round(photo[1] * factor), height)
+
+
+def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std, layout: str, bgr: bool,
+                scale: float) -> str:
+    """What ``load_image`` does with a photo of this width and height, in words."""
+    layout = place_of_channels(shape, layout)
+    channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
+    size = fitted(photo, height, width)
+    order = "grey" if channels == 1 else "BGR" if bgr else "RGB"
+    values = "as they are"
+    if scale != 1 or any(mean) or any(one != 1 for one in std):
+        shown = [" ".join(f"{one:g}" for one in numbers[:channels]) for numbers in (mean, std)]
+        values = f"(x/{scale:g} - mean)/std, mean {shown[0]}, std {shown[1]}"
+    return (f"{photo[0]}x{photo[1]} resized to {size[0]}x{size[1]}, its middle {width}x{height} cut out; "
+            f"pixels {order} {values}; {layout} {dtype}")
 
 
 def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=IMAGENET_STD, layout: str = "",
@@ -40,8 +69,7 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
         photo = Image.open(path).convert("L" if channels == 1 else "RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as problem:
         raise TVMCException(f"{path} cannot be read as a photo: {problem}") from problem
-    factor = max(height / photo.height, width / photo.width) * 256 / 224
-    size = (max(round(photo.width * factor), width), max(round(photo.height * factor), height))
+    size = fitted(photo.size, height, width)
     photo = photo.resize(size, Image.Resampling.BILINEAR)
     left, top = (size[0] - width) // 2, (size[1] - height) // 2
     pixels = np.asarray(photo.crop((left, top, left + width, top + height)), dtype="float32")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from ...runtime.params import load_param_dict, param_names
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .files import check_writable
-from .image import IMAGENET_MEAN, IMAGENET_STD, is_image, load_image
+from .image import IMAGENET_MEAN, IMAGENET_STD, image_size, is_image, load_image, preparation
 from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
 from .result_utils import get_top_results
@@ -78,16 +79,18 @@ def drive_run(args) -> None:
     if args.outputs:
         check_writable(args.outputs)
     package = TVMCPackage(package_path=args.PATH)
+    names = read_labels(args.labels) if args.labels else None
     inputs = read_inputs(args, package)
     result = run_module(package, args.device, inputs=inputs, fill_mode=args.fill_mode, benchmark=args.print_time,
                         repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end)
     if args.print_time:
         print(result.format_times())
+        if args.repeat > 1:
+            print(percentiles(result.times))
     top = args.print_top or (5 if args.labels else None)
     if top:
         results = get_top_results(result, top)
-        if args.labels:
-            names = read_labels(args.labels)
+        if names is not None:
             for place, value in zip(*results):
                 name = names[int(place)] if int(place) < len(names) else "?"
                 print(f"{value:9.4f}  {int(place):5d}  {name}")
@@ -95,6 +98,30 @@ def drive_run(args) -> None:
             print(results)
     if args.outputs:
         result.save(args.outputs)
+    # Results alone go to the standard output.
+    sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
+
+
+def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
+    """How a photo was prepared, and what the inputs that were not given hold: results of made-up inputs say nothing."""
+    shapes, dtypes = package_inputs(package)
+    if args.inputs and is_image(args.inputs):
+        name, how = _photo(args, shapes, dtypes)
+        prepared = preparation(image_size(args.inputs), shapes[name], dtypes[name], *how)
+        notes = [f"input '{name}': {args.inputs}, {prepared}"]
+    else:
+        notes = []
+    values = {"random": "random values", "ones": "ones", "zeros": "zeros"}[args.fill_mode]
+    return notes + [
+        f"input '{name}': {values}, {'x'.join(map(str, shape)) or 'scalar'} {dtypes[name]} (--inputs FILE gives others)"
+        for name, shape in shapes.items() if name not in (given or ())
+    ]
+
+
+def percentiles(times) -> str:
+    """The spread of repeated measurements, in a line."""
+    shown = ", ".join(f"p{percent} {times.percentile(percent) * 1e3:.4f}" for percent in (5, 25, 50, 75, 90, 95, 99))
+    return f"Percentiles of {len(times.results)} repeats (ms): {shown}"
 
 
 def read_inputs(args, package: TVMCPackage):
@@ -103,17 +130,21 @@ def read_inputs(args, package: TVMCPackage):
         return None
     shapes, dtypes = package_inputs(package)
     if is_image(args.inputs):
-        fitting = [n for n, s in shapes.items() if len(s) == 4]
-        if len(fitting) != 1:
-            raise TVMCException("a photo can only be given to a model with one input of four dimensions")
-        name = fitting[0]
-        is_float = "float" in dtypes[name]
-        plain = args.preprocess == "none" or (args.preprocess is None and not is_float)
-        mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
-        std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
-        return {name: load_image(args.inputs, shapes[name], dtypes[name], mean, std, args.image_layout, args.bgr,
-                                 1.0 if plain else 255.0)}
+        name, how = _photo(args, shapes, dtypes)
+        return {name: load_image(args.inputs, shapes[name], dtypes[name], *how)}
     return read_npz(args.inputs)
+
+
+def _photo(args, shapes: Mapping, dtypes: Mapping) -> tuple[str, tuple]:
+    """The input that a photo is for, and means, deviations, layout, order and scale of its pixels."""
+    fitting = [n for n, s in shapes.items() if len(s) == 4]
+    if len(fitting) != 1:
+        raise TVMCException("a photo can only be given to a model with one input of four dimensions")
+    name = fitting[0]
+    plain = args.preprocess == "none" or (args.preprocess is None and "float" not in dtypes[name])
+    mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
+    std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
+    return name, (mean, std, args.image_layout, args.bgr, 1.0 if plain else 255.0)
 
 
 def read_npz(path: str) -> dict[str, Any]:

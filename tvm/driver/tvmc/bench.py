@@ -1,0 +1,344 @@
+"""``tvmc bench``: how fast a model is, beside other runtimes that run it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import sys
+import tarfile
+import tempfile
+from typing import Any, NamedTuple
+
+from ... import __version__
+from ...error import TVMError, did_you_mean
+from ...runtime import host_cpu
+from ...runtime.benchmark import BenchmarkResult
+from ...utils import rounds
+from ...utils.peers import OURS
+from ...utils.progress import Progress
+from ...utils.rounds import Worker, WorkerFailed
+from . import frontends
+from .arguments import add_command, add_verbose, register_parser
+from .devices import NAMES as DEVICES
+from .errors import TVMCException
+from .files import check_records, check_writable, write_whole
+from .info import facts_of
+from .machine import check_machine
+from .model import TVMCPackage
+from .runner import FILL_MODES, make_inputs_dict, package_inputs, positive, read_npz
+from .shape_parser import parse_shape_string
+from .target import check_code, target_from_cli
+from .terminal import print_table, size
+
+PERCENTS = (5, 25, 75, 90, 95, 99)
+TARGETS = {"cpu": "llvm", "cl": "opencl"}
+# Outputs farther apart than this, relative to their size, are no results of one model.
+ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2}
+
+
+class Peer(NamedTuple):
+    """A runtime to compare with: what it is installed by, and the endings of the files it runs."""
+
+    package: str
+    suffixes: tuple[str, ...]
+
+
+PEERS = {
+    "onnxruntime": Peer("onnxruntime", (".onnx",)),
+    "openvino": Peer("openvino", (".onnx",)),
+    "torch": Peer("torch", (".pt", ".pth")),
+}
+
+
+def peers(text: str) -> list[str]:
+    """Names of peers with commas."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in PEERS:
+            hint = did_you_mean(name, PEERS, "; ")
+            raise argparse.ArgumentTypeError(f"'{name}' cannot be compared with{hint} (choose from {', '.join(PEERS)})")
+    return names
+
+
+@register_parser
+def add_bench_parser(subparsers, _, json_params) -> None:
+    """The subcommand ``bench``."""
+    parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE",
+                         epilog="A runtime that is not here is named and left out; what was measured counts.")
+    parser.set_defaults(func=drive_bench)
+    add = parser.add_argument
+    add("--compare", type=peers, default=[], metavar="PEERS", help=f"other runtimes, with commas: {', '.join(PEERS)}")
+    add("--rounds", metavar="N", type=positive, default=30, help="rounds to measure (default: 30)")
+    add("--warm-up", metavar="N", type=positive, default=3, help="rounds before them (default: 3)")
+    add("--number", metavar="N", type=positive, default=None, help="runs in a round (default: as many as fill 20 ms)")
+    add("--threads", metavar="N", type=positive, default=None, help="threads of each program (default: all cores)")
+    add("--device", choices=DEVICES, default="cpu", help="what to run on (default: cpu)")
+    add("--batch", metavar="N", type=positive, default=None, help="batch of a model that leaves it open")
+    add("--precision", choices=["float16"], default=None,
+        help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is")
+    add("-i", "--inputs", metavar="FILE", help="an .npz file of inputs")
+    add("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
+    add("--json", metavar="FILE", help="write all times and figures")
+    add("--report", metavar="FILE", help="write a page with plots")
+    add("--model", metavar="FILE", help="the model a package was compiled from, for the others to run")
+    add("--torch-model", metavar="FILE", help="the same model as TorchScript, for torch to run")
+    add("--peer-python", metavar="PATH", default=sys.executable, help="a Python that has the other runtimes")
+    group = parser.add_argument_group("for a model, which is compiled first")
+    group.add_argument("--target", help="what to compile for (default: that of the device)")
+    group.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
+    group.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
+                       help='shapes of inputs: "name:[dim1,dim2,...] other:[...]"')
+    group.add_argument("--model-format", choices=frontends.get_frontend_names(), metavar="FORMAT",
+                       help=f"one of {', '.join(frontends.get_frontend_names())}")
+    add_verbose(parser)
+    add("FILE", help="a model, or a package made by tvmc compile")
+
+
+def drive_bench(args) -> int:
+    """Measure as the arguments say."""
+    for path in filter(None, (args.json, args.report)):
+        check_writable(path)
+    for path in filter(None, (args.FILE, args.model, args.torch_model)):
+        if not os.path.isfile(path):
+            raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+    with tempfile.TemporaryDirectory(prefix="tvm-bench-") as folder:
+        bench = Bench(args, folder)
+        result = bench.run()
+    head, rows = table_of(result)
+    print_table(rows, head, sys.stdout, right=range(2, len(head)))
+    notes = [f"{name}: {facts['problem']}" for name, facts in result["programs"].items() if "problem" in facts]
+    print("\n".join([*notes, summary(result)]))
+    if args.json:
+        write_whole(args.json, lambda out: out.write(json.dumps(result, indent=1).encode() + b"\n"))
+    if args.report:
+        from .bench_page import page
+
+        text = page(result, head, rows, [*notes, summary(result)])
+        write_whole(args.report, lambda out: out.write(text.encode()))
+    return 0
+
+
+class Bench:
+    """One benchmark: a package, its inputs, and a process for each program."""
+
+    def __init__(self, args: Any, folder: str):
+        self.args, self.folder = args, folder
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.threads = args.threads or cores
+        self.is_package = tarfile.is_tarfile(args.FILE) or not _has_importer(args)
+        self.package = TVMCPackage(args.FILE if self.is_package else self._compile())
+        check_machine(self.package.manifest.get("machine"))
+        self.facts = facts_of(self.package)
+        self.inputs = os.path.join(folder, "inputs.npz")
+        self._save_inputs()
+
+    def _compile(self) -> str:
+        """The package of the model."""
+        from .compiler import compile_model
+
+        args = self.args
+        check_records(args.tuning_records)
+        target = args.target or TARGETS.get(args.device, args.device)
+        check_code(target_from_cli(target)[0])
+        model = frontends.load_model(args.FILE, args.model_format, self._shapes())
+        path = os.path.join(self.folder, "model.tar")
+        compile_model(model, target, tuning_records=args.tuning_records or None, package_path=path,
+                      mixed_precision=args.precision == "float16")
+        return path
+
+    def _shapes(self) -> dict | None:
+        """The shapes to compile for, with the batch that is asked for."""
+        args = self.args
+        if args.batch is None:
+            return args.input_shapes
+        if not args.FILE.lower().endswith(".onnx"):
+            raise TVMCException("--batch is for ONNX models; --input-shapes gives the shapes of others")
+        return batched(args.FILE, args.batch, args.input_shapes)
+
+    def _save_inputs(self) -> None:
+        import numpy as np
+
+        args = self.args
+        if self.is_package and (args.batch or args.precision or args.target or args.input_shapes):
+            raise TVMCException("--batch, --precision, --target and --input-shapes are for a model; "
+                                f"{args.FILE} is compiled already")
+        shapes, dtypes = package_inputs(self.package)
+        given = read_npz(args.inputs) if args.inputs else None
+        np.savez(self.inputs, **make_inputs_dict(shapes, dtypes, given, args.fill_mode))
+
+    # -- programs --------------------------------------------------------------------------------------------------
+
+    def reason(self, peer: str) -> str:
+        """Why a peer cannot take part; nothing where it can."""
+        path = self.model_of(peer)
+        if peer == "torch" and not path.lower().endswith(PEERS[peer].suffixes):
+            return "runs TorchScript, not ONNX; --torch-model FILE gives it the same model"
+        if not path:
+            return "runs models, not packages; --model FILE names the one the package was compiled from"
+        if not path.lower().endswith(PEERS[peer].suffixes):
+            return f"cannot run {path}; it runs {' and '.join(PEERS[peer].suffixes)} files"
+        if rounds.missing([peer], self.args.peer_python):
+            return f"is not installed; pip install {PEERS[peer].package}"
+        return ""
+
+    def model_of(self, peer: str) -> str:
+        """The file that a peer runs."""
+        model = self.args.model or ("" if self.is_package else self.args.FILE)
+        return (self.args.torch_model or model) if peer == "torch" else model
+
+    def start(self, name: str) -> Worker:
+        args = self.args
+        spec = {"peer": name, "package": self.package.package_path, "inputs": self.inputs, "threads": self.threads,
+                "device": args.device, "precision": args.precision, "folder": self.folder,
+                "model": os.path.abspath(self.model_of(name)) if name != OURS else ""}
+        limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+        worker = Worker(spec, sys.executable if name == OURS else args.peer_python,
+                        dict.fromkeys(limits, str(self.threads)))
+        try:
+            worker.first()
+        except BaseException:
+            worker.close()
+            raise
+        return worker
+
+    def run(self) -> dict:
+        """All figures."""
+        args = self.args
+        programs: dict[str, dict] = {}
+        with contextlib.ExitStack() as open_workers:
+            workers: dict[str, Worker] = {}
+            for name in (OURS, *args.compare):
+                reason = "" if name == OURS else self.reason(name)
+                try:
+                    worker = None if reason else self.start(name)
+                except WorkerFailed as problem:
+                    if name == OURS:
+                        raise TVMCException(str(problem)) from problem
+                    reason, worker = str(problem).removeprefix(f"{name}: "), None
+                programs[name] = {"problem": reason} if worker is None else dict(worker.facts)
+                if worker is not None:
+                    open_workers.callback(worker.close)
+                    workers[name] = worker
+            try:
+                self._compare(workers, programs)
+                number = self._time(workers, programs)
+            except WorkerFailed as problem:
+                raise TVMCException(str(problem)) from problem
+        batch = self.facts.inputs[0].shape[0] if self.facts.inputs and self.facts.inputs[0].shape else 1
+        for facts in programs.values():
+            if "median" in facts:
+                facts["throughput"] = batch / facts["median"]
+        return {
+            "format": 1, "name": os.path.basename(args.FILE), "date": _now(), "tvm_version": __version__,
+            "machine": host_cpu.triple(), "target": self.package.manifest.get("target"), "device": args.device,
+            "threads": self.threads, "batch": batch, "rounds": args.rounds, "warm_up": args.warm_up, "number": number,
+            "inputs": [str(tensor) for tensor in self.facts.inputs], "programs": programs,
+        }
+
+    def _compare(self, workers: dict[str, Worker], programs: dict[str, dict]) -> None:
+        """How far the first outputs of the others are from ours, relative to its size."""
+        import numpy as np
+
+        outputs = {}
+        for name, worker in workers.items():
+            path = os.path.join(self.folder, f"{name}.npy")
+            worker.ask(save=path)
+            outputs[name] = np.load(path).astype("float64")
+        allowed = ALLOWED_ERROR[self.args.precision]
+        for name, got in outputs.items():
+            if name == OURS:
+                continue
+            ours = outputs[OURS]
+            same = got.shape == ours.shape
+            # Where all is zero the difference itself counts.
+            scale = float(np.linalg.norm(got)) or 1.0
+            error = float(np.linalg.norm(got - ours)) / scale if same else float("inf")
+            programs[name]["difference"] = error if same else None
+            if not error <= allowed:
+                programs[name]["problem"] = f"its first output differs from ours by {error:.2g} of its size"
+
+    def _time(self, workers: dict[str, Worker], programs: dict[str, dict]) -> int:
+        """Put the times of every program beside it; how many runs a round had."""
+        args = self.args
+        first = rounds.runs_in_a_round(workers, args.warm_up)
+        number = args.number or max(1, round(rounds.ROUND_SECONDS / min(first.values())))
+        with Progress(ticks=False) as show:
+            show("measuring", 0, args.rounds)
+            answers = rounds.in_turn(workers, dict.fromkeys(workers, number), args.rounds,
+                                     between=lambda turn: show("measuring", turn + 1, args.rounds))
+        for name, turns in answers.items():
+            programs[name].update(figures([one["seconds"] for one in turns.values()]))
+            programs[name]["peak_bytes"] = max(one["peak_bytes"] for one in turns.values())
+        for name in programs:
+            if name != OURS and "median" in programs[name]:
+                programs[name]["ratio"] = programs[name]["median"] / programs[OURS]["median"]
+        return number
+
+
+def _has_importer(args: Any) -> bool:
+    """Whether the file is a model: its format is given, or known by its ending."""
+    if args.model_format is not None:
+        return True
+    try:
+        frontends.guess_frontend(args.FILE)
+    except TVMCException:
+        return False
+    return True
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def batched(path: str, batch: int, given: dict | None) -> dict:
+    """Shapes of an ONNX model's inputs where an open batch is ``batch``; a fixed one must be it already."""
+    from ...relay.frontend.onnx.open_sizes import completed
+    from ...relay.frontend.onnx.reader import load_file
+
+    try:
+        model = load_file(path).model
+    except (TVMError, OSError, ValueError) as problem:
+        raise TVMCException(f"{path} cannot be read: {problem}") from problem
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in weights and v.type.HasField("tensor_type")]
+    shapes, open_batches, _ = completed(inputs, given or {})
+    for value in inputs:
+        first = next((dim.dim_value for dim in value.type.tensor_type.shape.dim), 0)
+        if first and value.name not in (given or {}) and first != batch:
+            raise TVMCException(f"--batch {batch}: input '{value.name}' has a fixed batch of {first}")
+    return {name: (batch, *tuple(shape)[1:]) if name in open_batches else shape for name, shape in shapes.items()}
+
+
+def figures(seconds: list[float]) -> dict:
+    """The times and what is said of them, all in seconds."""
+    times = BenchmarkResult(seconds)
+    names = ("min", "mean", "median", "max", "std")
+    return {"seconds": seconds, **{name: getattr(times, name) for name in names},
+            **{f"p{percent}": times.percentile(percent) for percent in PERCENTS}}
+
+
+def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
+    """Head and rows for people: times in milliseconds, a row for each program that ran."""
+    head = ["program", "precision", "min", "median", "p90", "p95", "p99", "per second", "load s", "peak memory",
+            "against tvm"]
+    rows = []
+    for name, facts in result["programs"].items():
+        if "median" not in facts:
+            continue
+        times = [f"{facts[key] * 1e3:.3f}" for key in ("min", "median", "p90", "p95", "p99")]
+        memory = size(facts["peak_bytes"]) if facts["peak_bytes"] else "-"
+        rows.append([f"{name} {facts['version']}", facts["precision"], *times, f"{facts['throughput']:.1f}",
+                     f"{facts['load_s']:.2f}", memory, f"{facts.get('ratio', 1.0):.2f}x"])
+    return head, rows
+
+
+def summary(result: dict) -> str:
+    """What was measured, in a line."""
+    return (f"{result['name']}: milliseconds of {result['rounds']} rounds of {result['number']} runs on "
+            f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm")
+
+
+__all__ = ["Bench", "PEERS", "batched", "drive_bench", "figures", "peers", "summary", "table_of"]

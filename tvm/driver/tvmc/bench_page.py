@@ -1,0 +1,75 @@
+"""The page of a benchmark: its table, the spread of each program, and the rounds as they came."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from ...drawing.chart import Axes
+from ...drawing.page import page as whole_page
+
+# Lines differ by dashes as well as by colours.
+_KINDS = ("one", "two", "three", "four")
+_ROW, _LEFT, _RIGHT, _WIDTH = 44, 130, 90, 800
+
+
+def _kind(place: int) -> str:
+    return _KINDS[place % len(_KINDS)]
+
+
+def spread(programs: Sequence[tuple[str, dict]]) -> str:
+    """A row for each program: a thin line from p5 to p95, a thick one from p25 to p75, the median as a number."""
+    top = max(facts["p95"] for _, facts in programs) * 1.05
+    full = _WIDTH - _LEFT - _RIGHT
+
+    def x(seconds: float) -> float:
+        return _LEFT + full * seconds / top
+
+    parts = []
+    for place, (name, facts) in enumerate(programs):
+        y, kind = _ROW * place + _ROW / 2 + 4, _kind(place)
+        for low, high, weight in (("p5", "p95", "thin"), ("p25", "p75", "thick")):
+            parts.append(f'<line class="{kind} {weight}" x1="{x(facts[low]):.1f}" x2="{x(facts[high]) + 1:.1f}" '
+                         f'y1="{y:.1f}" y2="{y:.1f}"/>')
+        for at, anchor, words in ((_LEFT - 10, "end", html.escape(name)),
+                                  (x(facts["p95"]) + 8, "start", f"{facts['median'] * 1e3:.3f} ms")):
+            parts.append(f'<text class="note" x="{at:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{words}</text>')
+    return (f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(programs) + 10}" role="img" '
+            f'aria-label="milliseconds of each program">{"".join(parts)}</svg>')
+
+
+def over_rounds(programs: Sequence[tuple[str, dict]]) -> str:
+    """The milliseconds of every round, a line for each program with its name at the end."""
+    rounds = max(len(facts["seconds"]) for _, facts in programs)
+    top = max(max(facts["seconds"]) for _, facts in programs) * 1e3 * 1.05
+    axes = Axes("milliseconds of each round", "round", "ms", (0.0, max(rounds, 2)), (0.0, top), height=320)
+    for place, (name, facts) in enumerate(programs):
+        points = [(at + 1, seconds * 1e3) for at, seconds in enumerate(facts["seconds"])]
+        axes.line(points, _kind(place))
+        axes.text(axes.x(points[-1][0]) - 4, axes.y(points[-1][1]) - 6, name, "end", "note")
+    return axes.svg()
+
+
+def page(result: dict, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """The page of a result, with the table that the terminal showed."""
+    title = f"Benchmark of {result['name']}"
+    programs = [(name, facts) for name, facts in result["programs"].items() if "seconds" in facts]
+    cells = "".join(
+        f'<tr><th class="name">{html.escape(row[0])}</th>{"".join(f"<td>{html.escape(c)}</td>" for c in row[1:])}</tr>'
+        for row in rows)
+    names = "".join(f'<th class="{"name" if at == 0 else ""}">{html.escape(name)}</th>' for at, name in enumerate(head))
+    facts = (("machine", result["machine"]), ("device", result["device"]), ("threads", result["threads"]),
+             ("batch", result["batch"]), ("rounds", f"{result['rounds']}, after {result['warm_up']} to warm up"),
+             ("runs in a round", result["number"]), ("made by", f"tvm {result['tvm_version']}, {result['date']}"))
+    told = "".join(f"<dt>{name}</dt><dd>{html.escape(str(value))}</dd>" for name, value in facts)
+    body = (f"<h1>{html.escape(title)}</h1><dl>{told}</dl><h2>Times</h2>"
+            f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
+            + "".join(f'<p class="soft">{html.escape(note)}</p>' for note in notes)
+            + f"<h2>Spread</h2>{spread(programs)}"
+            '<p class="soft">The thin line is 90 % of the rounds, the thick one their middle half, the number their '
+            f"median.</p><h2>Rounds</h2>{over_rounds(programs)}"
+            '<p class="soft">Each program has a process of its own, stopped while another runs; rounds take turns.</p>')
+    return whole_page(title, body)
+
+
+__all__ = ["over_rounds", "page", "spread"]

@@ -1,0 +1,190 @@
+"""A model in a process of its own, timed when it is asked to: our programs and those of other runtimes.
+
+    python -m tvm.utils.peers '{"peer": "onnxruntime", "model": "m.onnx", "inputs": "in.npz", "threads": 2}'
+
+The process reads requests and writes answers as lines of JSON. Of tvm only the runtime is loaded, and of the other
+runtimes the one asked for, so the Python may be one that has nothing else. ``tvm.utils.rounds`` is the side that asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+OURS = "tvm"
+
+
+@dataclasses.dataclass
+class Program:
+    """A loaded model: ``run`` is one inference on the inputs and waits for it, ``result`` its first output.
+
+    ``precision`` is the float type it computes in where another than the model's own was asked for.
+    """
+
+    run: Callable[[], object]
+    result: Callable[[], Any]
+    version: str
+    precision: str = "as is"
+
+
+Maker = Callable[[dict, dict], Program]
+
+
+def _device(spec: dict) -> str:
+    return spec.get("device") or "cpu"
+
+
+def _onnxruntime(spec: dict, inputs: dict) -> Program:
+    import onnxruntime
+
+    device = _device(spec)
+    wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
+    if wanted not in onnxruntime.get_available_providers():
+        raise RuntimeError(f"onnxruntime {onnxruntime.__version__} does not run on {device}")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = spec["threads"]
+    session = onnxruntime.InferenceSession(spec["model"], options, providers=[wanted])
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_cpu_input(name, array)
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+    return Program(
+        lambda: session.run_with_iobinding(binding),
+        lambda: binding.copy_outputs_to_cpu()[0],
+        onnxruntime.__version__,
+    )
+
+
+def _openvino(spec: dict, inputs: dict) -> Program:
+    import openvino
+
+    if _device(spec) != "cpu":
+        raise RuntimeError("openvino is compared on CPUs only")
+    precision = spec.get("precision") or "as is"
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": "1",
+        "INFERENCE_NUM_THREADS": str(spec["threads"]),
+        "INFERENCE_PRECISION_HINT": "f16" if precision == "float16" else "f32",
+    }
+    core = openvino.Core()
+    model = core.read_model(spec["model"])
+    # Sizes that the model leaves open are those of the inputs.
+    model.reshape({name: list(array.shape) for name, array in inputs.items()})
+    request = core.compile_model(model, "CPU", settings).create_infer_request()
+    for name, array in inputs.items():
+        request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
+    version = openvino.__version__.partition("-")[0]
+    return Program(request.infer, lambda: request.get_output_tensor(0).data, version, precision)
+
+
+def _torch(spec: dict, inputs: dict) -> Program:
+    import torch
+
+    device = _device(spec)
+    torch.set_num_threads(spec["threads"])
+    torch.set_grad_enabled(False)
+    model = torch.jit.load(spec["model"], map_location=device).eval()
+    arguments = [torch.from_numpy(array).to(device) for array in inputs.values()]
+
+    def run() -> Any:
+        made = model(*arguments)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return made
+
+    def result() -> Any:
+        made = run()
+        return (made[0] if isinstance(made, (tuple, list)) else made).cpu().numpy()
+
+    return Program(run, result, torch.__version__)
+
+
+def _tvm(spec: dict, inputs: dict) -> Program:
+    import tvm
+    from tvm.contrib import graph_executor
+    from tvm.driver.tvmc.model import TVMCPackage
+
+    package = TVMCPackage(spec["package"])
+    device = tvm.device(_device(spec), 0)
+    module = graph_executor.create(package.graph, tvm.runtime.load_module(package.lib_path), device)
+    module.load_params_from_file(package.params_path)
+    module.set_input(**inputs)
+
+    def run() -> None:
+        module.run()
+        if device.device_type != tvm.cpu(0).device_type:
+            device.sync()
+
+    return Program(module.run if _device(spec) == "cpu" else run, lambda: module.get_output(0).numpy(),
+                   tvm.__version__, spec.get("precision") or "as is")
+
+
+PROGRAMS: dict[str, Maker] = {OURS: _tvm, "onnxruntime": _onnxruntime, "openvino": _openvino, "torch": _torch}
+
+
+def peak_bytes() -> int:
+    """The largest resident size of this process so far; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="utf-8") as status:
+            return next((int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:")), 0)
+    except OSError:
+        return 0
+
+
+def serve(make: Maker, spec: dict, inputs: dict, answer: Callable[[dict], None]) -> None:
+    """Load a program, then answer: ``{"number": n}`` times n runs, ``{"save": path}`` writes its first output."""
+    import numpy as np
+
+    start = time.perf_counter()
+    program = make(spec, inputs)
+    program.run()
+    answer({"load_s": time.perf_counter() - start, "version": program.version, "precision": program.precision})
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "save" in request:
+            program.run()
+            np.save(request["save"], np.array(program.result(), copy=True))
+            answer({"peak_bytes": peak_bytes()})
+            continue
+        # The first run refills the caches and wakes the threads after the others had the machine.
+        program.run()
+        number = request["number"]
+        start = time.perf_counter()
+        for _ in range(number):
+            program.run()
+        answer({"seconds": (time.perf_counter() - start) / number, "peak_bytes": peak_bytes()})
+
+
+def answers() -> Callable[[dict], None]:
+    """Where answers go; whatever else the process prints goes to the error stream."""
+    channel = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(data: dict) -> None:
+        channel.write(json.dumps(data) + "\n")
+        channel.flush()
+
+    return answer
+
+
+def main() -> None:
+    """Serve the program that the argument (JSON) names, on the arrays of its file of inputs."""
+    answer = answers()
+    import numpy as np
+
+    spec = json.loads(sys.argv[1])
+    with np.load(spec["inputs"], allow_pickle=False) as archive:
+        inputs = {name: np.ascontiguousarray(archive[name]) for name in archive.files}
+    serve(PROGRAMS[spec["peer"]], spec, inputs, answer)
+
+
+if __name__ == "__main__":
+    main()

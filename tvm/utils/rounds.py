@@ -1,0 +1,133 @@
+"""Fair timing of several programs on one machine: each in its own process, stopped while another runs.
+
+Rounds are interleaved, so drift of the machine hits all programs alike, and the order of the programs rotates, so none
+is always behind the same neighbour.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+# A longer inference is timed alone, shorter ones are repeated until a round takes this long.
+ROUND_SECONDS = 0.02
+# Where the package tvm lies: workers import it from there, whatever Python they run in.
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def percentile(values: Sequence[float], p: float) -> float:
+    """The value that ``p`` percent do not exceed, interpolated between neighbours."""
+    ordered = sorted(values)
+    at = (len(ordered) - 1) * p / 100
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+class WorkerFailed(RuntimeError):
+    """A worker ended or could not start."""
+
+
+class Worker:
+    """A program in a process of its own, which is stopped whenever it is not asked for anything.
+
+    ``spec`` names the program (``peer``) and a ``folder`` for what it prints; ``module`` is who serves it.
+    """
+
+    def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
+                 module: str = "tvm.utils.peers"):
+        self.name = spec["peer"]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        # Nothing is kept open before the process is there: what it cannot start it leaves nothing of.
+        self.log = open(os.path.join(spec["folder"], self.name + ".log"), "w+")
+        try:
+            self.process = subprocess.Popen(
+                [python, "-m", module, json.dumps(spec)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.log,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+            )
+        except OSError as problem:
+            self.log.close()
+            raise WorkerFailed(f"{self.name}: {python}: {problem.strerror or problem}") from problem
+        self.facts: dict = {}
+
+    def first(self) -> dict:
+        """Wait until it is loaded."""
+        self.facts = self._answer()
+        self.stop()
+        return self.facts
+
+    def _answer(self) -> dict:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        self.process.wait()
+        self.log.seek(0)
+        lines = [text.strip() for text in self.log.read().splitlines() if text.strip()]
+        raise WorkerFailed(f"{self.name}: " + (lines[-1] if lines else f"ended with {self.process.returncode}"))
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def ask(self, **request: object) -> dict:
+        assert self.process.stdin is not None
+        self.process.send_signal(signal.SIGCONT)
+        with contextlib.suppress(BrokenPipeError):
+            # A process that is gone says so by giving no answer.
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        got = self._answer()
+        self.stop()
+        return got
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.log):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+
+
+def runs_in_a_round(workers: Mapping[str, Worker], warm_up: int) -> dict[str, float]:
+    """The least seconds of one run of each program over the rounds that warm it up."""
+    return {name: min(worker.ask(number=1)["seconds"] for _ in range(warm_up)) for name, worker in workers.items()}
+
+
+def in_turn(
+    workers: Mapping[str, Worker], numbers: Mapping[str, int], rounds: int,
+    takes_part: Callable[[str, int], bool] = lambda name, turn: True, between: Callable[[int], object] | None = None,
+) -> dict[str, dict[int, dict]]:
+    """The answers of the programs by round, each of ``numbers`` runs; ``between`` is called once a round."""
+    answers: dict[str, dict[int, dict]] = {name: {} for name in workers}
+    order = list(workers)
+    for turn in range(rounds):
+        for name in order[turn % len(order) :] + order[: turn % len(order)]:
+            if takes_part(name, turn):
+                answers[name][turn] = workers[name].ask(number=numbers[name])
+        if between is not None:
+            between(turn)
+    return answers
+
+
+def missing(modules: Sequence[str], python: str = sys.executable) -> str:
+    """The first of ``modules`` that ``python`` does not have; nothing where all are there."""
+    code = f"import importlib.util as u; print(*[n for n in {tuple(modules)!r} if u.find_spec(n) is None][:1])"
+    try:
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return python
+    return done.stdout.strip()
+
+
+__all__ = ["ROOT", "ROUND_SECONDS", "Worker", "WorkerFailed", "in_turn", "missing", "percentile", "runs_in_a_round"]
