@@ -22,7 +22,6 @@ napoleon_use_param = False
 autodoc_member_order = "bysource"
 autodoc_default_options = {"show-inheritance": False}
 autodoc_typehints = "none"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 add_module_names = False
