@@ -17,11 +17,11 @@ myst_heading_anchors = 3
 # Docstrings are in NumPy's style, as users of TVM know it.
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_param = True
+# Types are words, not links: several IRs have a Var, and looking each word up takes half of the build.
+napoleon_use_param = False
 autodoc_member_order = "bysource"
 autodoc_default_options = {"show-inheritance": False}
 autodoc_typehints = "none"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 add_module_names = False

@@ -12,7 +12,6 @@ A docstring may have a section of parameters that are its own, in NumPy's style;
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -33,8 +32,7 @@ def docstring(sentence: str, parameters: Iterable[tuple[str, str, str]], returns
 
 
 def _entry(name: str, kind: str, text: str) -> str:
-    filled = textwrap.fill(text, 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
-    return f"{name} : {kind}\n{filled}"
+    return f"{name} : {kind}\n    {text}"
 
 
 def described(known: Descriptions, returns: str = "") -> Callable[[Any], Any]:
@@ -56,6 +54,8 @@ def completed(doc: str, code: Any, known: Descriptions, returns: str = "") -> st
         if code.co_flags & flag:
             names.append(star + code.co_varnames[number])
             number += 1
+    if own and own.keys() >= {name.lstrip("*") for name in names}:
+        return doc
     entries = []
     for name in names:
         plain = name.lstrip("*")

@@ -169,7 +169,7 @@ def test_imports_go_down_only():
 
 def test_foundations_use_the_standard_library_only():
     known = {"tvm", "__future__", "re", "typing", "functools", "collections", "enum", "dataclasses"}
-    known |= {"inspect", "textwrap"}
+    known |= {"inspect"}
     for name, layer in LAYERS.items():
         if layer == 0:
             path = ROOT / (name.replace(".", "/") + ".py")

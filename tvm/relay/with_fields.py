@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..docstring import docstring
 from .expr import (
     Call,
     Constant,
@@ -45,7 +46,13 @@ def _with_fields(kind: type) -> Callable[..., Any]:
         return made
 
     change.__name__ = change.__qualname__ = f"{kind.__name__}WithFields"
-    change.__doc__ = f"A {kind.__name__} with some of {', '.join(names)} changed."
+    entries = [
+        ("node", kind.__name__, "What is changed."),
+        ("*values", "object", "New values, in the order of the fields; None keeps one."),
+        ("**named", "object", "New values by name."),
+    ]
+    sentence = f"A {kind.__name__} with some of {', '.join(names)} changed."
+    change.__doc__ = docstring(sentence, entries, kind.__name__)
     return change
 
 

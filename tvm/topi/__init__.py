@@ -16,6 +16,9 @@ from .signal import *
 # These files have the name of a function of theirs; the function is what the name means.
 from .einsum import *
 from .sort import *
+from .descriptions import describe as _describe
+
+_describe(list(globals().values()), __name__)
 
 
 def __getattr__(name: str):

@@ -54,6 +54,7 @@ from .tensor import *
 from .transform import *
 
 from ...not_built import name_of as _name_of
+from ...topi.descriptions import describe as _describe
 
 # The older path of these names.
 for _source in (indexing, signal):
@@ -61,6 +62,9 @@ for _source in (indexing, signal):
 _TENSOR = ("concatenate", "ndarray_size", "ones", "shape_of", "stack", "zeros")
 tensor.__dict__.update({name: getattr(transform, name) for name in _TENSOR})
 transform.__dict__["cast"] = tensor.__dict__["cast"]
+
+for _operators in (globals(), nn.__dict__, image.__dict__, vision.__dict__, random.__dict__):
+    _describe(list(_operators.values()), __name__, "Expr", "TupleWrapper of Expr")
 
 
 def __getattr__(name: str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...docstring import docstring
 from ...error import TVMError
 from ...ir.op import OPS, Op, register_intrin_lowering, register_op, register_op_attr
 from ...not_built import name_of
@@ -50,11 +51,18 @@ def register(op_name: str, describe: str = "") -> Op:
     return register_op(op_name, describe)
 
 
+_FACT = [
+    ("op_name", "str", "The name of the operator."),
+    ("value", "object, optional", "The function or value; without it, a decorator is returned."),
+    ("level", "int, optional", "A value set before at a higher level stays."),
+]
+
+
 def _fact(key: str, doc: str) -> Callable[..., Any]:
     def set_fact(op_name: str, value: Any = None, level: int = 10) -> Any:
         return register_op_attr(op_name, key, value, level)
 
-    set_fact.__doc__ = doc
+    set_fact.__doc__ = docstring(doc, _FACT, "callable")
     return set_fact
 
 

@@ -33,6 +33,11 @@ _COMPARE = "equal not_equal less less_equal greater greater_equal".split()
 _LOGICAL = "logical_and logical_or logical_xor".split()
 
 
+def _sentence(name: str) -> str:
+    """What the computation of an operator says about itself."""
+    return getattr(topi, name).__doc__.partition("\n")[0]
+
+
 def _unary(name: str, type_rule):
     function = getattr(topi, name)
 
@@ -41,7 +46,7 @@ def _unary(name: str, type_rule):
         return call(name, data)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = build.op.description = f"The {name.replace('_', ' ')} of every element."
+    build.__doc__ = build.op.description = _sentence(name)
     return build
 
 
@@ -71,7 +76,7 @@ def _binary(name: str, type_rule):
         return call(name, *_two(lhs, rhs))
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = build.op.description = f"The {name.replace('_', ' ')} of two tensors, broadcast to one shape."
+    build.__doc__ = build.op.description = f"{_sentence(name)} The tensors are broadcast to one shape."
     return build
 
 

@@ -64,7 +64,10 @@ from .transposed import (
 from .upsampling import upsampling, upsampling3d
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
 from .winograd import conv2d_winograd_NCHWc, conv2d_winograd_nchw
+from ..descriptions import describe as _describe
 from ...not_built import name_of as _name_of
+
+_describe(list(globals().values()), "tvm.topi")
 
 
 def __getattr__(name: str):

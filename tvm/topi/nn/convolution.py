@@ -107,49 +107,60 @@ def _check_groups(channels, filters, per_group, groups: int, name: str) -> None:
 
 
 def conv2d(input, filter, strides, padding, dilation, data_layout="NCHW", kernel_layout="", out_dtype=None):
+    """Cross-correlation along two dimensions."""
     return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, "conv2d")
 
 
 def conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
+    """Cross-correlation along two dimensions, data NCHW and weights OIHW."""
     return conv(Input, Filter, stride, padding, dilation, 1, "NCHW", "OIHW", out_dtype, "conv2d")
 
 
 def conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype="float32", auto_scheduler_rewritten_layout="",
                 meta_schedule_original_shape=None, auto_scheduler_should_rewrite_layout=False):
+    """Cross-correlation along two dimensions, data NHWC and weights HWIO."""
     return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, "conv2d")
 
 
 def conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype=None):
+    """Cross-correlation along two dimensions, data HWCN and weights HWIO."""
     return conv(Input, Filter, stride, padding, dilation, 1, "HWCN", "HWIO", out_dtype, "conv2d")
 
 
 def group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    """Cross-correlation of groups of channels, data NCHW and weights OIHW."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype, "group_conv2d")
 
 
 def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    """Cross-correlation of groups of channels, data NHWC and weights HWIO."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, "group_conv2d")
 
 
 def conv1d(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, data_layout="NCW", kernel_layout="",
            out_dtype=None):
+    """Cross-correlation along one dimension."""
     return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype, "conv1d")
 
 
 def conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    """Cross-correlation along one dimension, data NCW and weights OIW."""
     return conv(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype, "conv1d")
 
 
 def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    """Cross-correlation along one dimension, data NWC and weights WIO."""
     return conv(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype, "conv1d")
 
 
 def conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups=1, out_dtype=None):
+    """Cross-correlation along three dimensions, data NCDHW and weights OIDHW."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype, "conv3d")
 
 
 def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32",
                  auto_scheduler_rewritten_layout="", meta_schedule_origin_shape=None):
+    """Cross-correlation along three dimensions, data NDHWC and weights DHWIO."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, "conv3d")
 
 

@@ -96,6 +96,7 @@ def deformable_conv2d_nchw(data, offset, kernel, strides, padding, dilation, def
 
 
 def deformable_conv2d_nhwc(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, out_dtype):
+    """As deformable_conv2d_nchw, channels last and weights HWIO."""
     return _deformable(data, offset, kernel, strides, padding, dilation, deformable_groups, groups, True, out_dtype)
 
 

@@ -104,12 +104,14 @@ def scale_shift_nchw(Input, Scale, Shift):
 
 
 def scale_shift_nhwc(Input, Scale, Shift):
+    """As scale_shift_nchw, channels last."""
     return te.compute(
         Input.shape, lambda b, i, j, c: Input[b, i, j, c] * Scale[c] + Shift[c], name="ScaleShift", tag=BROADCAST
     )
 
 
 def scale_shift_nchwc(Input, Scale, Shift):
+    """As scale_shift_nchw, for channels in blocks."""
     return te.compute(
         Input.shape,
         lambda b, cc, i, j, c: Input[b, cc, i, j, c] * Scale[cc, c] + Shift[cc, c],

@@ -83,14 +83,17 @@ def _padded(data, lo, hi, value):
 
 
 def pool1d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCW", count_include_pad=True):
+    """The largest element, or the mean, of each window along one dimension."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "W")
 
 
 def pool2d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
+    """The largest element, or the mean, of each window along height and width."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "HW")
 
 
 def pool3d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCDHW", count_include_pad=True):
+    """The largest element, or the mean, of each window along depth, height and width."""
     return pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad, "DHW")
 
 
@@ -164,14 +167,17 @@ def spatial_or_none(value, n: int) -> list:
 
 
 def adaptive_pool1d(data, output_size, pool_type, layout="NCW"):
+    """Pooling over windows chosen so that the result has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "W")
 
 
 def adaptive_pool(data, output_size, pool_type, layout="NCHW"):
+    """Pooling over windows of height and width chosen so that the result has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "HW")
 
 
 def adaptive_pool3d(data, output_size, pool_type, layout="NCDHW"):
+    """Pooling over windows of depth, height and width chosen so that the result has ``output_size`` points."""
     return adaptive_pool_nd(data, output_size, pool_type, layout, "DHW")
 
 

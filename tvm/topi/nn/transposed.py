@@ -113,24 +113,28 @@ def _spread(inp, data, layout, names, strides, lead, sizes):
 
 
 def conv1d_transpose_ncw(data, kernel, stride, padding, out_dtype, output_padding):
+    """Transposed convolution along one dimension, data NCW and weights IOW."""
     return conv_transpose(
         data, kernel, stride, padding, 1, 1, "NCW", "IOW", output_padding, out_dtype, "conv1d_transpose"
     )
 
 
 def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype, output_padding):
+    """Transposed convolution along two dimensions, data NCHW and weights IOHW."""
     return conv_transpose(
         Input, Filter, strides, padding, 1, 1, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
     )
 
 
 def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
+    """Transposed convolution of groups of channels, data NCHW and weights IOHW."""
     return conv_transpose(
         data, kernel, stride, padding, 1, groups, "NCHW", "IOHW", output_padding, out_dtype, "conv2d_transpose"
     )
 
 
 def conv3d_transpose_ncdhw(Input, Filter, strides, padding, out_dtype, output_padding):
+    """Transposed convolution along three dimensions, data NCDHW and weights IODHW."""
     return conv_transpose(
         Input, Filter, strides, padding, 1, 1, "NCDHW", "IODHW", output_padding, out_dtype, "conv3d_transpose"
     )

@@ -63,17 +63,34 @@ def spread_pads(padding: Any, kernel: Sequence[int], n: int, what: str) -> tuple
 
 
 def get_pad_tuple(padding, kernel):
-    """(top, left, bottom, right) of a 2-d operator."""
+    """(top, left, bottom, right) of a 2-d operator.
+
+    Returns
+    -------
+    tuple of int
+    """
     before, after = pads(padding, [get_const_int(k) for k in kernel], 2, "padding")
     return (*before, *after)
 
 
 def get_pad_tuple1d(padding, kernel):
+    """(left, right) of a 1-d operator.
+
+    Returns
+    -------
+    tuple of int
+    """
     before, after = pads(padding, [get_const_int(k) for k in kernel], 1, "padding")
     return (*before, *after)
 
 
 def get_pad_tuple3d(padding, kernel):
+    """(front, top, left, back, bottom, right) of a 3-d operator.
+
+    Returns
+    -------
+    tuple of int
+    """
     before, after = pads(padding, [get_const_int(k) for k in kernel], 3, "padding")
     return (*before, *after)
 
