@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from . import flops, zoo
+from . import zoo
 from .workers import peak_bytes
 
 
@@ -18,6 +18,7 @@ def compile_case(spec: dict) -> dict:
     """Compile a case into the package the spec names; what it took and what it is."""
     from tvm import relay
     from tvm.driver.tvmc import compiler, frontends
+    from tvm.relay import flop
 
     case = zoo.Case(**spec["case"])
     start = time.perf_counter()
@@ -30,7 +31,7 @@ def compile_case(spec: dict) -> dict:
         "compile_s": took,
         "compile_peak_bytes": peak_bytes(),
         "package_bytes": os.path.getsize(spec["package"]),
-        "gflop": flops.of_function(typed["main"]) / 1e9,
+        "gflop": flop.of_function(typed["main"]) / 1e9,
     }
 
 
@@ -60,6 +61,8 @@ def _debug_executor(factory):
 
 def describe(factory) -> list[dict]:
     """The kernel calls of a compiled model in order: node number, kernel, operators, operations, bytes, shapes."""
+    from tvm.relay import flop
+
     graph = json.loads(factory.get_graph_json())
     kernels = {kernel.name: kernel for kernel in factory.kernels}
     shapes, dtypes = graph["attrs"]["shape"][1], graph["attrs"]["dltype"][1]
@@ -81,7 +84,7 @@ def describe(factory) -> list[dict]:
                 "name": kernel.name.removeprefix("tvmgen_default_fused_"),
                 "operators": list(kernel.operators),
                 "source": node["attrs"].get("source", ""),
-                "flop": flops.of_function(kernel.function),
+                "flop": flop.of_function(kernel.function),
                 "bytes": sum(read) + written,
                 "shapes": " ".join("x".join(str(d) for d in shapes[e]) for e in entries)
                 + " -> "
@@ -105,13 +108,14 @@ def _main_operator(function) -> str:
     """The heaviest operator of a kernel with its attributes, in words; where nothing counts, the least fusable."""
     from tvm.ir.op import Op
     from tvm.ir.visit import post_order
+    from tvm.relay import flop
     from tvm.relay.expr import Call
     from tvm.relay.op.record import pattern_of
 
     calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
     if not calls:
         return "copy"
-    call = max(calls, key=lambda call: (flops.of_call(call), pattern_of(call.op)))
+    call = max(calls, key=lambda call: (flop.of_call(call), pattern_of(call.op)))
     name = call.op.name.removeprefix("nn.").removeprefix("contrib_").removesuffix("_NCHWc")
     kernel = getattr(call.attrs, "kernel_size", None)
     if "conv" not in name or kernel is None:

@@ -54,7 +54,7 @@ def test_an_edge_over_layers_keeps_clear_of_their_boxes():
     sizes = [(60, 20)] * 5
     layout = check(sizes, [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)])
     route = layout.routes[4]
-    assert len(route) == 8
+    assert len(route) == 10
     for x, y in route[1:-1]:
         assert not any(x1 < x < x2 and y1 < y < y2 for x1, y1, x2, y2 in boxes(sizes, layout))
 

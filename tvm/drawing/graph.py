@@ -11,12 +11,12 @@ from .svg import Drawing, at
 
 # Of text with letters of one width: the width of a letter, the height of a line, and what a box shows of it.
 _LETTER, _LINE, _PADDING = 6.7, 14.0, 8.0
-_MOST_LETTERS, _MOST_LINES = 40, 8
+_MOST_LETTERS, _MOST_LINES, _MOST_LINES_OF_A_LIST = 40, 8, 40
 
 
 class Node(NamedTuple):
     """A box: its first line, more lines, its kind (a class of the style sheet), what is shown when it is pointed at,
-    and how hot it is, from 0 to 1."""
+    how hot it is, from 0 to 1, and whether its lines are a list, which begins at the left."""
 
     key: str
     title: str
@@ -24,6 +24,7 @@ class Node(NamedTuple):
     kind: str = ""
     tip: str = ""
     heat: float = 0.0
+    is_list: bool = False
 
 
 class Edge(NamedTuple):
@@ -47,7 +48,8 @@ def shorten(text: str, most: int = _MOST_LETTERS) -> str:
 
 def _shown(node: Node) -> list[str]:
     lines = [shorten(node.title), *(shorten(line) for line in node.lines if line.strip())]
-    return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "\u2026"]
+    most = _MOST_LINES_OF_A_LIST if node.is_list else _MOST_LINES
+    return lines if len(lines) <= most else [*lines[: most - 1], "\u2026"]
 
 
 def draw_graph(label: str, nodes: Iterable[Node], edges: Iterable[Edge]) -> Drawing:
@@ -80,15 +82,21 @@ def _draw_node(drawing: Drawing, node: Node, text: list[str], place: tuple[float
         if node.heat > 0:
             drawing.box(x, y, width, height, "heat", opacity=0.06 + 0.5 * min(node.heat, 1.0), rounded=4)
         for i, line in enumerate(text):
-            drawing.text(x + width / 2, y + _LINE * (i + 1), line, "middle", "mono" if i else "mono title")
+            kind, below = "mono" if i else "mono title", y + _LINE * (i + 1)
+            if node.is_list and i:
+                drawing.text(x + _PADDING, below, line, kind=kind)
+            else:
+                drawing.text(x + width / 2, below, line, "middle", kind)
 
 
 def _curve(route: Sequence[Point]) -> str:
     """The path of an edge, with the head of an arrow at its end."""
     parts = [f"M{at(route[0][0])} {at(route[0][1])}"]
     for i, ((x1, y1), (x2, y2)) in enumerate(zip(route, route[1:])):
-        if i % 2 or abs(x1 - x2) < 0.5:
-            parts.append(f"L{at(x2)} {at(y2)}")
+        if i % 2 == 0 or abs(x1 - x2) < 0.5:
+            # What follows in the same direction draws it too.
+            if i + 2 == len(route) or abs(route[i + 2][0] - x2) >= 0.5:
+                parts.append(f"L{at(x2)} {at(y2)}")
         else:
             middle = at((y1 + y2) / 2)
             parts.append(f"C{at(x1)} {middle} {at(x2)} {middle} {at(x2)} {at(y2)}")

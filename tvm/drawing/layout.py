@@ -23,8 +23,8 @@ Point = tuple[float, float]
 
 
 class Layout(NamedTuple):
-    """The middle of each node, and for each edge points: curves lead from an even one to the next odd one, straight
-    lines from an odd one to the next even one."""
+    """The middle of each node, and for each edge points: straight lines lead from an even one to the next odd one,
+    through a layer, and curves from an odd one to the next even one, between layers."""
 
     centers: list[Point]
     routes: list[list[Point]]
@@ -150,16 +150,16 @@ def _placed(
     for layer in layers:
         height = max((sizes[v][1] for v in layer if v < nodes), default=0.0)
         for v in layer:
-            own = sizes[v][1] if v < nodes else height
-            top[v] = y + (height - own) / 2
-            bottom[v] = top[v] + own
+            top[v], bottom[v] = y, y + height
         y += height + _LAYER_GAP
+    centers = [(at[v], (top[v] + bottom[v]) / 2) for v in range(nodes)]
     routes = []
     for i, chain in enumerate(chains):
+        (x1, y1), (x2, y2) = centers[chain[0]], centers[chain[-1]]
+        begin, end = (x1, y1 + sizes[chain[0]][1] / 2), (x2, y2 - sizes[chain[-1]][1] / 2)
         passed = [point for v in chain[1:-1] for point in ((at[v], top[v]), (at[v], bottom[v]))]
-        route = [(at[chain[0]], bottom[chain[0]]), *passed, (at[chain[-1]], top[chain[-1]])]
+        route = [begin, (x1, bottom[chain[0]]), *passed, (x2, top[chain[-1]]), end]
         routes.append(route[::-1] if i in turned else route)
-    centers = [(at[v], (top[v] + bottom[v]) / 2) for v in range(nodes)]
     return Layout(centers, routes, right + _MARGIN, max(y - _LAYER_GAP, 0.0) + _MARGIN)
 
 

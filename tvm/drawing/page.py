@@ -70,7 +70,7 @@ polyline{fill:none}
 .two{stroke:var(--warm);fill:var(--warm)}
 .three{stroke:var(--good);fill:var(--good)}
 .four{stroke:var(--bad);fill:var(--bad)}
-polyline:is(.one,.two,.three,.four){fill:none;stroke-width:1.6}
+polyline.one,polyline.two,polyline.three,polyline.four{fill:none;stroke-width:1.6}
 polyline.two{stroke-dasharray:6 3}
 polyline.three{stroke-dasharray:2 2}
 polyline.four{stroke-dasharray:9 3 2 3}

@@ -53,6 +53,10 @@ class Drawing:
         places = " ".join(f"{at(x)},{at(y)}" for x, y in points)
         self.parts.append(f'<polyline class="{kind}" points="{places}"/>')
 
+    def add(self, other: Drawing, x: float, y: float) -> None:
+        """Put another picture into this one."""
+        self.parts += [f'<g transform="translate({at(x)} {at(y)})">', *other.parts, "</g>"]
+
     def svg(self, natural: bool = False) -> str:
         """The picture as a part of a page; ``natural``: in its own size, however wide the page is."""
         sizes = f' class="natural" width="{at(self.width)}" height="{at(self.height)}"' if natural else ""

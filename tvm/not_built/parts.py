@@ -275,9 +275,6 @@ PARTS: dict[str, Part] = {
             ("vitis_ai", "Vitis AI", "vitis_ai_available"),
         )
     },
-    "tvm.contrib.tedd": Part(
-        "drawing of schedules", "viz_dataflow_graph viz_itervar_relationship_graph viz_schedule_tree"
-    ),
     "tvm.contrib.tf_op": Part("the operator of TensorFlow", "OpModule TensorFunc"),
     "tvm.contrib.tflite_runtime": _library("of TensorFlow Lite", "TFLiteModule create"),
     "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),

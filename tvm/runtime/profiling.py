@@ -282,6 +282,14 @@ class Report(Object):
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the calls in order and where the time goes, and the table of kernels."""
+        from ..drawing.page import escape, fragment
+        from ..drawing.profile import profile_body
+
+        shown = f"<details><summary>table</summary><pre>{escape(self.table())}</pre></details>"
+        return fragment(profile_body(self, whole=False) + shown)
+
 
 class DeviceWrapper:
     """A device a collector measures.

@@ -198,6 +198,12 @@ class Schedule:
     def normalize_for_feature_extraction(self) -> Schedule:
         return self.normalize()
 
+    def _repr_svg_(self) -> str:
+        """What notebooks show: the tree of the stages with their loops."""
+        from .picture import schedule_tree
+
+        return schedule_tree(self).drawing.file()
+
     # -- copies ----------------------------------------------------------------------------------------------------
 
     def copy(self) -> Schedule:

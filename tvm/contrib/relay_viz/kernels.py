@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...drawing.graph import Edge, Node
+from ...drawing.profile import short_name
 
 
 def kernel_graph(lib: Any, profile: Any = None, weights: bool = False) -> tuple[list[Node], list[Edge]]:
@@ -43,11 +44,6 @@ def is_kernel(node: Mapping[str, Any]) -> bool:
     return node["op"] != "null" and node["attrs"]["func_name"] != "__nop"
 
 
-def short_name(kernel: str) -> str:
-    """The name of a kernel without what all of them begin with."""
-    return {"__nop": "view", "__copy": "copy to device"}.get(kernel) or kernel.removeprefix("tvmgen_default_fused_")
-
-
 def _times(graph: Mapping[str, Any], calls: list[int], profile: Any) -> dict[int, float]:
     """Microseconds of each kernel node."""
     if profile is None:
@@ -59,4 +55,4 @@ def _times(graph: Mapping[str, Any], calls: list[int], profile: Any) -> dict[int
     return {number: call["Duration (us)"].value for number, call in zip(calls, profile.calls)}
 
 
-__all__ = ["is_kernel", "kernel_graph", "short_name"]
+__all__ = ["is_kernel", "kernel_graph"]

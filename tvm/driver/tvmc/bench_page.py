@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from ...drawing.chart import Axes
+from ...drawing.page import escape, table
 from ...drawing.page import page as whole_page
+from ...drawing.svg import Drawing
 
 # Lines differ by dashes as well as by colours.
 _KINDS = ("one", "two", "three", "four")
@@ -25,17 +26,14 @@ def spread(programs: Sequence[tuple[str, dict]]) -> str:
     def x(seconds: float) -> float:
         return _LEFT + full * seconds / top
 
-    parts = []
+    drawing = Drawing("milliseconds of each program", _WIDTH, _ROW * len(programs) + 10)
     for place, (name, facts) in enumerate(programs):
         y, kind = _ROW * place + _ROW / 2 + 4, _kind(place)
-        for low, high, weight in (("p5", "p95", "thin"), ("p25", "p75", "thick")):
-            parts.append(f'<line class="{kind} {weight}" x1="{x(facts[low]):.1f}" x2="{x(facts[high]) + 1:.1f}" '
-                         f'y1="{y:.1f}" y2="{y:.1f}"/>')
-        for at, anchor, words in ((_LEFT - 10, "end", html.escape(name)),
-                                  (x(facts["p95"]) + 8, "start", f"{facts['median'] * 1e3:.3f} ms")):
-            parts.append(f'<text class="note" x="{at:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{words}</text>')
-    return (f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(programs) + 10}" role="img" '
-            f'aria-label="milliseconds of each program">{"".join(parts)}</svg>')
+        drawing.segment(x(facts["p5"]), y, x(facts["p95"]) + 1, y, f"{kind} thin")
+        drawing.segment(x(facts["p25"]), y, x(facts["p75"]) + 1, y, f"{kind} thick")
+        drawing.text(_LEFT - 10, y + 4, name, "end", "note")
+        drawing.text(x(facts["p95"]) + 8, y + 4, f"{facts['median'] * 1e3:.3f} ms", "start", "note")
+    return drawing.svg()
 
 
 def over_rounds(programs: Sequence[tuple[str, dict]]) -> str:
@@ -54,17 +52,13 @@ def page(result: dict, head: Sequence[str], rows: Sequence[Sequence[str]], notes
     """The page of a result, with the table that the terminal showed."""
     title = f"Benchmark of {result['name']}"
     programs = [(name, facts) for name, facts in result["programs"].items() if "seconds" in facts]
-    cells = "".join(
-        f'<tr><th class="name">{html.escape(row[0])}</th>{"".join(f"<td>{html.escape(c)}</td>" for c in row[1:])}</tr>'
-        for row in rows)
-    names = "".join(f'<th class="{"name" if at == 0 else ""}">{html.escape(name)}</th>' for at, name in enumerate(head))
+    cells = [[escape(cell) for cell in row] for row in rows]
     facts = (("machine", result["machine"]), ("device", result["device"]), ("threads", result["threads"]),
              ("batch", result["batch"]), ("rounds", f"{result['rounds']}, after {result['warm_up']} to warm up"),
              ("runs in a round", result["number"]), ("made by", f"tvm {result['tvm_version']}, {result['date']}"))
-    told = "".join(f"<dt>{name}</dt><dd>{html.escape(str(value))}</dd>" for name, value in facts)
-    body = (f"<h1>{html.escape(title)}</h1><dl>{told}</dl><h2>Times</h2>"
-            f'<div class="wide"><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
-            + "".join(f'<p class="soft">{html.escape(note)}</p>' for note in notes)
+    told = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    body = (f"<h1>{escape(title)}</h1><dl>{told}</dl><h2>Times</h2>{table([escape(h) for h in head], cells)}"
+            + "".join(f'<p class="soft">{escape(note)}</p>' for note in notes)
             + f"<h2>Spread</h2>{spread(programs)}"
             '<p class="soft">The thin line is 90 % of the rounds, the thick one their middle half, the number their '
             f"median.</p><h2>Rounds</h2>{over_rounds(programs)}"

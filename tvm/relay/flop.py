@@ -5,6 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ..ir.op import Op
+from ..ir.visit import post_order
+from .expr import Call
+
 
 def _shape(expr) -> list[int]:
     return [int(d) for d in expr.checked_type_.shape]
@@ -59,9 +63,5 @@ def of_call(call) -> float:
 
 def of_function(function: Any) -> float:
     """Operations of all calls in a typed function."""
-    from tvm.ir.op import Op
-    from tvm.ir.visit import post_order
-    from tvm.relay.expr import Call
-
     calls = (n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op))
     return sum(of_call(call) for call in calls)

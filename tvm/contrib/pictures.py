@@ -1,0 +1,80 @@
+"""Pages about compiled models: a profile with its roofline, and the memory plan. Each is one file of HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..drawing.memory import memory_body, memory_of
+from ..drawing.page import page
+from ..drawing.profile import profile_page as _profile_page
+
+
+def profile_page(report: Any, lib: Any = None, machine: Any = None) -> str:
+    """A page about a profile: the calls in order, where the time goes, the roofline, and a table of the calls.
+
+    Parameters
+    ----------
+    report : tvm.runtime.profiling.Report
+        What ``profile`` of the debug executor gave.
+    lib : GraphExecutorFactoryModule, optional
+        The compiled model, which knows how many operations its kernels do.
+    machine : tvm.driver.tvmc.roofline.Machine, optional
+        The peaks of the machine it ran on. Where the model is compiled for this machine they are measured, in about two
+        seconds, and kept.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    if lib is None:
+        return _profile_page(report, None, machine)
+    from ..relay.flop import of_function
+
+    if machine is None:
+        machine = _peaks(lib.target)
+    return _profile_page(report, {kernel.name: of_function(kernel.function) for kernel in lib.kernels}, machine)
+
+
+def _peaks(target: Any) -> Any:
+    """The peaks of this machine, None where the code is for another one."""
+    from ..driver.tvmc.roofline import machine
+    from ..target import Target
+    from ..target.backend import compiled_cpu
+
+    found = compiled_cpu(target) if isinstance(target, Target) else None
+    return machine(new=True) if found is not None and found.is_host else None
+
+
+def memory_page(lib: Any) -> str:
+    """A page about the memory plan of a compiled model: where each value lies, and how long it lives.
+
+    Parameters
+    ----------
+    lib : GraphExecutorFactoryModule or str
+        The compiled model, or the JSON text of its graph.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    memory = memory_of(lib if isinstance(lib, str) else lib.get_graph_json())
+    return page("Memory plan", f"<h1>Memory plan</h1>{memory_body(memory)}")
+
+
+def write_page(path: str, text: str) -> None:
+    """Write a page to a file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    text : str
+        The page.
+    """
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+__all__ = ["memory_page", "profile_page", "write_page"]
