@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "device_bytes.h"
+#include "executor_calls.h"
 
 static FakeDriver *fake;
 static const DLDevice gpu = {kDLCUDA, 0}, second = {kDLCUDA, 1};
@@ -222,31 +223,15 @@ static const char GRAPH[] =
     "\"attrs\": {\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\"]],"
     " \"storage_id\": [\"list_int\", [0, 1, 2]], \"shape\": [\"list_shape\", [[4], [4], [4]]]}}";
 
-static int call(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n, TVMValue *ret) {
-  TVMFunctionHandle f;
-  int code = kTVMNullptr;
-  OK(TVMModGetFunction(mod, name, 0, &f));
-  CHECK(f != NULL);
-  int status = TVMFuncCall(f, args, codes, n, ret, &code);
-  OK(TVMFuncFree(f));
-  return status;
-}
-
 static int make_executor(DLDevice device, TVMModuleHandle *out) {
   TVMModuleHandle library;
-  TVMFunctionHandle make;
   void *address;
   TVMBackendPackedCFunc code_address = launcher;
   memcpy(&address, &code_address, sizeof address);
   OK(TVMModCreate("test", NULL, NULL, &library));
   OK(TVMModAddSymbol(library, "launcher", address));
   OK(TVMModImport(library, kernels));
-  OK(TVMFuncGetGlobal("tvm.graph_executor.create", &make));
-  TVMValue args[4] = {{.v_str = GRAPH}, {.v_handle = library}, {.v_int64 = device.device_type}, {.v_int64 = 0}}, ret;
-  int codes[4] = {kTVMStr, kTVMModuleHandle, kTVMArgInt, kTVMArgInt}, code;
-  int status = TVMFuncCall(make, args, codes, 4, &ret, &code);
-  if (!status) *out = ret.v_handle;
-  OK(TVMFuncFree(make));
+  int status = create_executor(GRAPH, library, &device, 1, out);
   OK(TVMModFree(library));
   return status;
 }

@@ -2,6 +2,7 @@
 #include <libgen.h>
 
 #include "device_bytes.h"
+#include "executor_calls.h"
 #include "fake_device.h"
 
 static FakeDevice *fake;
@@ -100,16 +101,6 @@ static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, 
   return 0;
 }
 
-static TVMModuleHandle library(void) {
-  TVMModuleHandle mod;
-  TVMFunctionHandle f;
-  OK(TVMModCreate("test", NULL, NULL, &mod));
-  OK(TVMFuncCreateFromCFunc(add, NULL, NULL, &f));
-  OK(TVMModAddFunction(mod, "add", f));
-  OK(TVMFuncFree(f));
-  return mod;
-}
-
 #define NODE(name, function, inputs)                                                                                  \
   "{\"op\": \"tvm_op\", \"name\": \"" name "\", \"attrs\": {\"func_name\": \"" function "\"}, \"inputs\": " inputs "}"
 #define INPUT(name) "{\"op\": \"null\", \"name\": \"" name "\", \"inputs\": []}"
@@ -125,43 +116,22 @@ static const char GRAPH[] =
     " \"storage_id\": [\"list_int\", [0, 1, 2, 3, 4, 5, 6]],"
     " \"shape\": [\"list_shape\", [[2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2, 3]]]}}";
 
-static int create(const char *json, TVMModuleHandle lib, const DLDevice *devices, int count, TVMModuleHandle *out) {
-  TVMFunctionHandle make;
-  TVMValue args[12] = {{.v_str = json}, {.v_handle = lib}}, ret;
-  int codes[12] = {kTVMStr, kTVMModuleHandle}, code = kTVMNullptr;
-  for (int i = 0; i < count; ++i) {
-    args[2 + 2 * i].v_int64 = devices[i].device_type;
-    args[3 + 2 * i].v_int64 = devices[i].device_id;
-    codes[2 + 2 * i] = codes[3 + 2 * i] = kTVMArgInt;
-  }
-  OK(TVMFuncGetGlobal("tvm.graph_executor.create", &make));
-  int status = TVMFuncCall(make, args, codes, 2 + 2 * count, &ret, &code);
-  OK(TVMFuncFree(make));
-  if (!status) *out = ret.v_handle;
-  return status;
-}
-
-static TVMValue call(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n) {
-  TVMFunctionHandle f;
+static TVMValue answer(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n) {
   TVMValue ret = {.v_int64 = 0};
-  int code = kTVMNullptr;
-  OK(TVMModGetFunction(mod, name, 0, &f));
-  CHECK(f != NULL);
-  OK(TVMFuncCall(f, args, codes, n, &ret, &code));
-  OK(TVMFuncFree(f));
+  OK(call(mod, name, args, codes, n, &ret));
   return ret;
 }
 
 static void set(TVMModuleHandle graph, const char *how, const char *name, DLTensor *array) {
   TVMValue args[2] = {{.v_str = name}, {.v_handle = array}};
   int codes[2] = {kTVMStr, kTVMNDArrayHandle};
-  call(graph, how, args, codes, 2);
+  answer(graph, how, args, codes, 2);
 }
 
 static DLTensor *output(TVMModuleHandle graph, int number) {
   TVMValue index = {.v_int64 = number};
   int code = kTVMArgInt;
-  return call(graph, "get_output", &index, &code, 1).v_handle;
+  return answer(graph, "get_output", &index, &code, 1).v_handle;
 }
 
 static float at(const DLTensor *array, int index) {
@@ -181,27 +151,27 @@ static TVMArrayHandle six(DLDevice device, float step) {
 }
 
 static void test_a_graph_runs_over_two_devices(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice devices[] = {{kDLCPU, 0}, {ABACUS, 1}};
-  OK(create(GRAPH, lib, devices, 2, &graph));
+  OK(create_executor(GRAPH, lib, devices, 2, &graph));
   CHECK(fake->blocks == 3); /* w, the copy of the sum, and what is made of both */
   TVMArrayHandle x = six(check_cpu, 1), w = six(check_cpu, 100), there = six(second, 7);
   set(graph, "set_input", "x", x);
   set(graph, "set_input", "w", w);
   int in = fake->in, out = fake->out;
   for (int round = 1; round < 4; ++round) {
-    call(graph, "run", NULL, NULL, 0);
+    answer(graph, "run", NULL, NULL, 0);
     CHECK(fake->in == in + round && fake->out == out + round && fake->captures == 0);
-    CHECK(call(graph, "get_num_copies", NULL, NULL, 0).v_int64 == 2 * round);
+    CHECK(answer(graph, "get_num_copies", NULL, NULL, 0).v_int64 == 2 * round);
   }
   DLTensor *y = output(graph, 0), *middle = output(graph, 1);
   CHECK(y->device.device_type == kDLCPU && on_abacus(middle) && middle->device.device_id == 1);
   CHECK(at(y, 5) == 520 && at(middle, 5) == 510);
   set(graph, "set_input_zero_copy", "w", there);
-  call(graph, "run", NULL, NULL, 0);
+  answer(graph, "run", NULL, NULL, 0);
   CHECK(at(y, 5) == 55);
-  CHECK(call(graph, "graph_capture", (TVMValue[]){{.v_int64 = 1}}, (int[]){kTVMArgInt}, 1).v_int64 == 0);
-  call(graph, "profile_run", NULL, NULL, 0);
+  CHECK(answer(graph, "graph_capture", (TVMValue[]){{.v_int64 = 1}}, (int[]){kTVMArgInt}, 1).v_int64 == 0);
+  answer(graph, "profile_run", NULL, NULL, 0);
   CHECK(at(y, 5) == 55 && fake->captures == 0);
   OK(TVMArrayFree(y));
   OK(TVMArrayFree(middle));
@@ -222,18 +192,18 @@ static char *changed(const char *from, const char *to) {
 }
 
 static void test_wrong_devices_are_refused(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice both[] = {{kDLCPU, 0}, {ABACUS, 0}, {ABACUS, 1}}, gone[] = {{kDLCPU, 0}, {ABACUS, 5}};
-  REFUSES(create(GRAPH, lib, both, 1, &graph), "keeps values on abacus, and no device of that kind was given; give one of "
+  REFUSES(create_executor(GRAPH, lib, both, 1, &graph), "keeps values on abacus, and no device of that kind was given; give one of "
                                                "each kind, as in lib['default'](tvm.cpu(), tvm.device('abacus'))");
-  REFUSES(create(GRAPH, lib, both + 1, 1, &graph), "keeps values on cpu, and no device of that kind");
-  REFUSES(create(GRAPH, lib, both, 3, &graph), "one device of a kind; it was given two of kind abacus");
-  REFUSES(create(GRAPH, lib, gone, 2, &graph), "abacus(5): there is no such device");
-  REFUSES(create(GRAPH, lib, NULL, 0, &graph), "create takes 4 arguments");
-  REFUSES(create(changed("[0, 1, 2, 3, 4, 5, 6]", "[0, 1, 2, 2, 4, 5, 6]"), lib, both, 2, &graph), "storage 2 holds values of two devices");
-  REFUSES(create(changed("[[2, 0, 0]]", "[[2, 0, 0], [0, 0, 0]]"), lib, both, 2, &graph), "copy 'to' takes one and gives one");
-  REFUSES(create(changed("[1, 90,", "[1, 128,"), lib, both, 2, &graph), "a number in 'device_index' is wrong");
-  REFUSES(create(changed("[1, 90,", "[1, 91,"), lib, both, 2, &graph), "keeps values on unknown device (type 91); this runtime has no driver for it");
+  REFUSES(create_executor(GRAPH, lib, both + 1, 1, &graph), "keeps values on cpu, and no device of that kind");
+  REFUSES(create_executor(GRAPH, lib, both, 3, &graph), "one device of a kind; it was given two of kind abacus");
+  REFUSES(create_executor(GRAPH, lib, gone, 2, &graph), "abacus(5): there is no such device");
+  REFUSES(create_executor(GRAPH, lib, NULL, 0, &graph), "create takes 4 arguments");
+  REFUSES(create_executor(changed("[0, 1, 2, 3, 4, 5, 6]", "[0, 1, 2, 2, 4, 5, 6]"), lib, both, 2, &graph), "storage 2 holds values of two devices");
+  REFUSES(create_executor(changed("[[2, 0, 0]]", "[[2, 0, 0], [0, 0, 0]]"), lib, both, 2, &graph), "copy 'to' takes one and gives one");
+  REFUSES(create_executor(changed("[1, 90,", "[1, 128,"), lib, both, 2, &graph), "a number in 'device_index' is wrong");
+  REFUSES(create_executor(changed("[1, 90,", "[1, 91,"), lib, both, 2, &graph), "keeps values on unknown device (type 91); this runtime has no driver for it");
   OK(TVMModFree(lib));
   CHECK(fake->blocks == 0);
 }
@@ -242,18 +212,18 @@ static const char ALL_THERE[] = "[90, 90, 90, 90, 90, 90, 90]";
 
 /* A graph of one device may be given more than it needs, and captures where the device can. */
 static void test_capture_is_what_a_device_can_do(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice both[] = {{kDLCPU, 0}, {ABACUS, 0}};
   char text[sizeof GRAPH + 64];
   snprintf(text, sizeof text, "%s", changed("[1, 90, 1, 90, 90, 1, 1]", ALL_THERE));
   /* A copy on the device itself is no kernel, so that this one is not captured; views of the same values are. */
-  OK(create(text, lib, both, 2, &graph));
+  OK(create_executor(text, lib, both, 2, &graph));
   TVMArrayHandle x = six(check_cpu, 1), w = six(check_cpu, 100);
   for (int views = 0; views < 2; ++views) {
     fake->captures = fake->replays = 0;
     set(graph, "set_input", "x", x);
     set(graph, "set_input", "w", w);
-    for (int round = 0; round < 3; ++round) call(graph, "run", NULL, NULL, 0);
+    for (int round = 0; round < 3; ++round) answer(graph, "run", NULL, NULL, 0);
     CHECK(fake->captures == views && fake->replays == (views ? 2 : 0));
     DLTensor *y = output(graph, 0);
     CHECK(on_abacus(y) && at(y, 5) == 520);
@@ -263,13 +233,13 @@ static void test_capture_is_what_a_device_can_do(void) {
     for (char *copy; (copy = strstr(text, "__copy"));) memcpy(copy, "__nop\"", 6), memmove(copy + 6, copy + 7, strlen(copy + 6));
     char *ids = strstr(text, "[0, 1, 2, 3, 4, 5, 6]");
     memcpy(ids, "[0, 1, 2, 2, 4, 4, 6]", 21);
-    OK(create(text, lib, both + 1, 1, &graph));
+    OK(create_executor(text, lib, both + 1, 1, &graph));
   }
   CHECK(fake->graphs == 0);
   setenv("TVM_CUDA_GRAPH", "0", 1);
-  OK(create(text, lib, both + 1, 1, &graph));
+  OK(create_executor(text, lib, both + 1, 1, &graph));
   unsetenv("TVM_CUDA_GRAPH");
-  for (int round = 0; round < 3; ++round) call(graph, "run", NULL, NULL, 0);
+  for (int round = 0; round < 3; ++round) answer(graph, "run", NULL, NULL, 0);
   CHECK(fake->captures == 1);
   OK(TVMModFree(graph));
   OK(TVMArrayFree(x));
@@ -279,18 +249,18 @@ static void test_capture_is_what_a_device_can_do(void) {
 
 /* Values behind the first four gigabytes of a storage. */
 static void test_offsets_have_64_bits(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   char text[sizeof GRAPH + 512];
   snprintf(text, sizeof text, "%s", changed("[1, 90, 1, 90, 90, 1, 1]",
            "[90, 90, 90, 90, 90, 90, 90]], \"storage_offset\": [\"list_int\", [0, 5000000000, 0, 0, 5000000064, 0, 0]"));
   char *ids = strstr(text, "[0, 1, 2, 3, 4, 5, 6]");
   memcpy(ids, "[0, 1, 2, 3, 1, 5, 6]", 21);
-  OK(create(text, lib, &abacus, 1, &graph));
+  OK(create_executor(text, lib, &abacus, 1, &graph));
   CHECK(fake->largest == 5000000064 + 24);
   TVMArrayHandle x = six(check_cpu, 1), w = six(check_cpu, 100);
   set(graph, "set_input", "x", x);
   set(graph, "set_input", "w", w);
-  call(graph, "run", NULL, NULL, 0);
+  answer(graph, "run", NULL, NULL, 0);
   DLTensor *y = output(graph, 0), *middle = output(graph, 1);
   CHECK(at(y, 5) == 520 && at(middle, 5) == 510 && middle->byte_offset == 5000000064);
   OK(TVMArrayFree(y));
@@ -302,7 +272,7 @@ static void test_offsets_have_64_bits(void) {
 }
 
 static void test_damaged_graphs_do_no_harm(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   const DLDevice both[] = {{kDLCPU, 0}, {ABACUS, 0}};
   size_t size = strlen(GRAPH);
   char *text = malloc(size + 1);
@@ -311,7 +281,7 @@ static void test_damaged_graphs_do_no_harm(void) {
     for (size_t c = 0; c + 1 < sizeof changes; ++c) {
       memcpy(text, GRAPH, size + 1);
       text[i] = changes[c];
-      if (!create(text, lib, both, 2, &graph)) OK(TVMModFree(graph));
+      if (!create_executor(text, lib, both, 2, &graph)) OK(TVMModFree(graph));
     }
   }
   free(text);

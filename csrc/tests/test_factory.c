@@ -1,5 +1,5 @@
 /* Factories of graph executors: made of packed bytes, outlived by what they made, and never made of damaged bytes. */
-#include "check.h"
+#include "executor_calls.h"
 
 static const char GRAPH[] =
     "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []}], \"arg_nodes\": [0], \"heads\": [[0, 0, 0]],"
@@ -36,16 +36,6 @@ static int create(const char *packed, size_t size, TVMModuleHandle *out) {
   OK(TVMFuncFree(make));
   OK(TVMModFree(lib));
   if (!status) *out = ret.v_handle;
-  return status;
-}
-
-static int call(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n, TVMValue *ret) {
-  TVMFunctionHandle f;
-  int code = kTVMNullptr;
-  OK(TVMModGetFunction(mod, name, 0, &f));
-  CHECK(f != NULL);
-  int status = TVMFuncCall(f, args, codes, n, ret, &code);
-  OK(TVMFuncFree(f));
   return status;
 }
 

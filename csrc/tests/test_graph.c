@@ -1,5 +1,5 @@
 /* The graph executor: runs a chain over shared memory, and refuses every damaged graph. */
-#include "check.h"
+#include "executor_calls.h"
 
 static const char GRAPH[] =
     "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
@@ -26,40 +26,9 @@ static int add(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, 
   return 0;
 }
 
-static TVMModuleHandle library(void) {
-  TVMModuleHandle mod;
-  TVMFunctionHandle f;
-  OK(TVMModCreate("test", NULL, NULL, &mod));
-  OK(TVMFuncCreateFromCFunc(add, NULL, NULL, &f));
-  OK(TVMModAddFunction(mod, "add", f));
-  OK(TVMFuncFree(f));
-  return mod;
-}
-
-static int create(const char *json, TVMModuleHandle lib, TVMModuleHandle *out) {
-  TVMFunctionHandle make;
-  OK(TVMFuncGetGlobal("tvm.graph_executor.create", &make));
-  CHECK(make != NULL);
-  TVMValue args[4] = {{.v_str = json}, {.v_handle = lib}, {.v_int64 = kDLCPU}, {.v_int64 = 0}}, ret;
-  int codes[4] = {kTVMStr, kTVMModuleHandle, kTVMArgInt, kTVMArgInt}, code = kTVMNullptr;
-  int status = TVMFuncCall(make, args, codes, 4, &ret, &code);
-  OK(TVMFuncFree(make));
-  if (!status) *out = ret.v_handle;
-  return status;
-}
-
-static int call(TVMModuleHandle mod, const char *name, TVMValue *args, int *codes, int n, TVMValue *ret, int *code) {
-  TVMFunctionHandle f;
-  OK(TVMModGetFunction(mod, name, 0, &f));
-  CHECK(f != NULL);
-  int status = TVMFuncCall(f, args, codes, n, ret, code);
-  OK(TVMFuncFree(f));
-  return status;
-}
-
 static void test_a_graph_runs(void) {
-  TVMModuleHandle lib = library(), graph;
-  OK(create(GRAPH, lib, &graph));
+  TVMModuleHandle lib = module_with("add", add), graph;
+  OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
   OK(TVMModFree(lib)); /* the executor keeps it */
   TVMArrayHandle x = make_array(2, 3);
   for (int round = 1; round < 4; ++round) {
@@ -69,12 +38,12 @@ static void test_a_graph_runs(void) {
     for (int which = 0; which < 2; ++which) {
       TVMValue args[2] = {{.v_str = which ? "w" : "x"}, {.v_handle = x}};
       int codes[2] = {kTVMStr, kTVMNDArrayHandle};
-      OK(call(graph, "set_input", args, codes, 2, &ret, &code));
+      OK(call_for(graph, "set_input", args, codes, 2, &ret, &code));
     }
-    OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+    OK(call_for(graph, "run", NULL, NULL, 0, &ret, &code));
     TVMValue index = {.v_int64 = 0};
     int index_code = kTVMArgInt;
-    OK(call(graph, "get_output", &index, &index_code, 1, &ret, &code));
+    OK(call_for(graph, "get_output", &index, &index_code, 1, &ret, &code));
     CHECK(code == kTVMNDArrayHandle);
     DLTensor *out = ret.v_handle;
     CHECK(out->ndim == 1 && out->shape[0] == 6);
@@ -86,21 +55,21 @@ static void test_a_graph_runs(void) {
 }
 
 static void test_wrong_uses_are_refused(void) {
-  TVMModuleHandle lib = library(), graph;
-  OK(create(GRAPH, lib, &graph));
+  TVMModuleHandle lib = module_with("add", add), graph;
+  OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
   TVMArrayHandle wrong = make_array(3, 3);
   TVMValue args[2] = {{.v_str = "x"}, {.v_handle = wrong}}, ret;
   int codes[2] = {kTVMStr, kTVMNDArrayHandle}, code = kTVMNullptr;
-  REFUSES(call(graph, "set_input", args, codes, 2, &ret, &code), "has shape[0] == 2, got 3");
+  REFUSES(call_for(graph, "set_input", args, codes, 2, &ret, &code), "has shape[0] == 2, got 3");
   args[0].v_str = "nobody";
-  REFUSES(call(graph, "set_input", args, codes, 2, &ret, &code), "no input 'nobody'");
+  REFUSES(call_for(graph, "set_input", args, codes, 2, &ret, &code), "no input 'nobody'");
   TVMValue index = {.v_int64 = 7};
   int index_code = kTVMArgInt;
-  REFUSES(call(graph, "get_output", &index, &index_code, 1, &ret, &code), "no such output");
+  REFUSES(call_for(graph, "get_output", &index, &index_code, 1, &ret, &code), "no such output");
   TVMByteArray bytes = {"junk", 4};
   TVMValue blob = {.v_handle = &bytes};
   int blob_code = kTVMBytes;
-  REFUSES(call(graph, "load_params", &blob, &blob_code, 1, &ret, &code), "params:");
+  REFUSES(call_for(graph, "load_params", &blob, &blob_code, 1, &ret, &code), "params:");
   OK(TVMArrayFree(wrong));
   OK(TVMModFree(graph));
   OK(TVMModFree(lib));
@@ -109,7 +78,7 @@ static void test_wrong_uses_are_refused(void) {
 static int call_with(TVMModuleHandle graph, const char *name, TVMValue key, int key_code, DLTensor *array) {
   TVMValue args[2] = {key, {.v_handle = array}}, ret;
   int codes[2] = {key_code, kTVMNDArrayHandle}, code = kTVMNullptr;
-  return call(graph, name, args, codes, 2, &ret, &code);
+  return call_for(graph, name, args, codes, 2, &ret, &code);
 }
 
 static void fill(DLTensor *array, float value) {
@@ -119,8 +88,8 @@ static void fill(DLTensor *array, float value) {
 }
 
 static void test_a_lent_input_can_be_set_again(void) {
-  TVMModuleHandle lib = library(), graph;
-  OK(create(GRAPH, lib, &graph));
+  TVMModuleHandle lib = module_with("add", add), graph;
+  OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
   TVMArrayHandle lent = make_array(2, 3), set = make_array(2, 3), out;
   int64_t six = 6;
   OK(TVMArrayAlloc(&six, 1, check_float32, check_cpu, &out));
@@ -131,10 +100,10 @@ static void test_a_lent_input_can_be_set_again(void) {
   OK(call_with(graph, "set_input", w, kTVMStr, set));
   OK(call_with(graph, "set_input_zero_copy", x, kTVMStr, lent));
   OK(call_with(graph, "set_output_zero_copy", first, kTVMArgInt, out));
-  OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+  OK(call_for(graph, "run", NULL, NULL, 0, &ret, &code));
   CHECK(((float *)out->data)[5] == 22);
   OK(call_with(graph, "set_input", x, kTVMStr, set));
-  OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+  OK(call_for(graph, "run", NULL, NULL, 0, &ret, &code));
   CHECK(((float *)out->data)[5] == 40 && ((float *)lent->data)[5] == 1);
   TVMValue huge = {.v_int64 = INT64_C(1) << 32};
   REFUSES(call_with(graph, "set_input", huge, kTVMArgInt, set), "there is no input 4294967296");
@@ -147,12 +116,12 @@ static void test_a_lent_input_can_be_set_again(void) {
 
 /* Input "w" shares its storage with a larger value: memory of its size cannot stand for the storage. */
 static void test_a_lent_array_must_cover_its_storage(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   char text[sizeof GRAPH + 64];
   memcpy(text, GRAPH, sizeof GRAPH);
   memcpy(strstr(text, "[0, 1, 2, 2, 3]"), "[0, 1, 2, 2, 1]", 15);
   memcpy(strstr(text, "[[2, 3], [2, 3], [2, 3], [6], [6]]"), "[[2, 3], [2, 0], [2, 3], [6], [6]]", 34);
-  OK(create(text, lib, &graph));
+  OK(create_executor(text, lib, &check_cpu, 1, &graph));
   TVMArrayHandle empty = make_array(2, 0);
   TVMValue w = {.v_str = "w"};
   REFUSES(call_with(graph, "set_input_zero_copy", w, kTVMStr, empty), "keeps other values in its memory");
@@ -163,12 +132,12 @@ static void test_a_lent_array_must_cover_its_storage(void) {
 }
 
 static void test_a_wrong_device_index_is_refused(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   char text[sizeof GRAPH + 128];
   const char *tail = ", \"device_index\": [\"list_int\", [1, 1, 1, 999, 1]]}}";
   memcpy(text, GRAPH, sizeof GRAPH);
   strcpy(text + strlen(text) - 2, tail);
-  REFUSES(create(text, lib, &graph), "a number in 'device_index' is wrong");
+  REFUSES(create_executor(text, lib, &check_cpu, 1, &graph), "a number in 'device_index' is wrong");
   OK(TVMModFree(lib));
 }
 
@@ -179,8 +148,8 @@ static unsigned float_settings(void) { return 0; }
 #endif
 
 static void test_runs_flush_denormals_and_restore_the_state(void) {
-  TVMModuleHandle lib = library(), graph;
-  OK(create(GRAPH, lib, &graph));
+  TVMModuleHandle lib = module_with("add", add), graph;
+  OK(create_executor(GRAPH, lib, &check_cpu, 1, &graph));
   TVMArrayHandle tiny = make_array(2, 3);
   fill(tiny, 1e-40f);
   TVMValue x = {.v_str = "x"}, w = {.v_str = "w"}, index = {.v_int64 = 0}, off = {.v_int64 = 0}, ret;
@@ -189,10 +158,10 @@ static void test_runs_flush_denormals_and_restore_the_state(void) {
   OK(call_with(graph, "set_input", x, kTVMStr, tiny));
   OK(call_with(graph, "set_input", w, kTVMStr, tiny));
   for (int flush = 1; flush >= 0; --flush) {
-    if (!flush) OK(call(graph, "flush_denormals", &off, &int_code, 1, &ret, &code));
-    OK(call(graph, "run", NULL, NULL, 0, &ret, &code));
+    if (!flush) OK(call_for(graph, "flush_denormals", &off, &int_code, 1, &ret, &code));
+    OK(call_for(graph, "run", NULL, NULL, 0, &ret, &code));
     CHECK(float_settings() == before);
-    OK(call(graph, "get_output", &index, &int_code, 1, &ret, &code));
+    OK(call_for(graph, "get_output", &index, &int_code, 1, &ret, &code));
 #if defined(__x86_64__) || defined(__aarch64__)
     uint32_t bits;
     memcpy(&bits, ((DLTensor *)ret.v_handle)->data, 4);
@@ -207,24 +176,24 @@ static void test_runs_flush_denormals_and_restore_the_state(void) {
 
 /* Every graph cut short, and every graph with one byte changed, is either refused or a whole graph that runs. */
 static void test_damaged_graphs_do_no_harm(void) {
-  TVMModuleHandle lib = library(), graph;
+  TVMModuleHandle lib = module_with("add", add), graph;
   size_t size = strlen(GRAPH);
   char *text = malloc(size + 1);
   for (size_t i = 0; i < size; ++i) {
     memcpy(text, GRAPH, i);
     text[i] = '\0';
-    CHECK(create(text, lib, &graph) != 0);
+    CHECK(create_executor(text, lib, &check_cpu, 1, &graph) != 0);
   }
   for (size_t i = 0; i < size; ++i) {
     static const char changes[] = "0919\"[]{},-:x";
     for (size_t c = 0; c + 1 < sizeof changes; ++c) {
       memcpy(text, GRAPH, size + 1);
       text[i] = changes[c];
-      if (!create(text, lib, &graph)) OK(TVMModFree(graph));
+      if (!create_executor(text, lib, &check_cpu, 1, &graph)) OK(TVMModFree(graph));
     }
   }
-  REFUSES(create("{\"nodes\": []}", lib, &graph), "missing or of the wrong kind");
-  REFUSES(create("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", lib, &graph), "nest too deep");
+  REFUSES(create_executor("{\"nodes\": []}", lib, &check_cpu, 1, &graph), "missing or of the wrong kind");
+  REFUSES(create_executor("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", lib, &check_cpu, 1, &graph), "nest too deep");
   free(text);
   OK(TVMModFree(lib));
 }

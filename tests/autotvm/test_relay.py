@@ -78,6 +78,44 @@ def test_operators_can_be_chosen(model):
     assert [t.count for t in twice] == [2]
 
 
+@pytest.mark.parametrize("several", [["llvm", "opencl"], {"cpu": "llvm", "opencl": "opencl"},
+                                     {tvm.cpu(): tvm.target.Target("llvm"), tvm.device("cl"): "opencl"}])  # fmt: skip
+def test_tasks_of_a_model_over_several_devices_have_the_target_of_their_device(several):
+    rng = np.random.default_rng(1)
+    shapes = {"w": (16, 8, 3, 3), "v": (24, 16)}
+    params = {name: rng.uniform(-1, 1, shape).astype("float32") for name, shape in shapes.items()}
+    x, w = relay.var("x", shape=(1, 8, 12, 12)), relay.var("w", shape=(16, 8, 3, 3))
+    v = relay.var("v", shape=(24, 16))
+
+    def marked(device):
+        features = relay.annotation.on_device(relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=16), device)
+        pooled = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(relay.nn.relu(features)))
+        scores = relay.annotation.on_device(relay.nn.dense(pooled, v), "cpu")
+        return tvm.IRModule.from_expr(relay.Function([x, w, v], scores))
+
+    def found(tasks):
+        return {(task.workload, str(task.target.kind), task.count) for task in tasks}
+
+    tasks = autotvm.task.extract_from_program(marked("opencl"), params, several)
+    operators = {(task.name.split("_")[0], str(task.target.kind)) for task in tasks}
+    assert operators == {("conv2d", "opencl"), ("dense", "llvm")}
+    # The same as of models of one device each.
+    conv = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=16)))
+    y = relay.var("y", shape=(1, 16))
+    dense = tvm.IRModule.from_expr(relay.Function([y, v], relay.nn.dense(y, v)))
+    alone = [(conv, "opencl"), (dense, "llvm")]
+    assert found(tasks) == set().union(*(found(autotvm.task.extract_from_program(m, params, t)) for m, t in alone))
+    # All of it on the CPU: nothing is for the other target.
+    tasks = autotvm.task.extract_from_program(marked("cpu"), params, several)
+    assert {str(task.target.kind) for task in tasks} == {"llvm"}
+
+
+def test_two_targets_of_one_kind_of_device_are_refused(model):
+    mod, params, _ = model
+    with pytest.raises(tvm.TVMError, match="run on one kind of device"):
+        autotvm.task.extract_from_program(mod, params, ["llvm", "c"])
+
+
 def test_records_change_code_not_results(model, tmp_path):
     mod, params, tasks = model
     data = np.random.default_rng(0).uniform(-1, 1, (1, 16, 12, 12)).astype("float32")

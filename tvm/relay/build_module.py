@@ -62,13 +62,13 @@ def _as_module(ir_mod) -> IRModule:
 
 def _targets(target, target_host) -> tuple[Target, Target]:
     """One target, and its host."""
-    targets, host = _all_targets(target, target_host)
+    targets, host = all_targets(target, target_host)
     if len(targets) != 1:
         raise TVMError(f"one target is wanted here, got {len(targets)}: {', '.join(str(t).strip() for t in targets)}")
     return targets[0], host
 
 
-def _all_targets(target, target_host) -> tuple[list[Target], Target]:
+def all_targets(target, target_host) -> tuple[list[Target], Target]:
     """The targets of a build, one for each kind of device, and the host they share."""
     if target is None:
         target = Target.current(allow_none=True) or "llvm"
@@ -179,7 +179,7 @@ def build(
         The compiled model: ``export_library`` saves it, ``["default"](device)`` makes an executor.
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
-    targets, host = _all_targets(target, target_host)
+    targets, host = all_targets(target, target_host)
     for one in targets:
         if one.libs:
             warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not available yet; every operator is "

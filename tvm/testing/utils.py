@@ -316,9 +316,14 @@ def requires_nvcc_version(major_version: int, minor_version: int = 0):
 
 def xfail_parameterizations(*xfail_params, reason: str):
     """The test is known to fail with these parameters, named as pytest shows them."""
+    return _noted("tvm_xfail_parameterizations", (frozenset(xfail_params), reason))
+
+
+def _noted(name: str, value):
+    """A decorator that leaves a note on a test, for the plugin."""
 
     def decorate(func):
-        func.tvm_xfail_parameterizations = (frozenset(xfail_params), reason)
+        setattr(func, name, value)
         return func
 
     return decorate
@@ -354,22 +359,12 @@ def _target_param(target):
 
 def exclude_targets(*args):
     """Do not run the test on these target kinds."""
-
-    def decorate(f):
-        f.tvm_excluded_targets = args
-        return f
-
-    return decorate
+    return _noted("tvm_excluded_targets", args)
 
 
 def known_failing_targets(*args):
     """The test is known to fail on these target kinds."""
-
-    def decorate(f):
-        f.tvm_known_failing_targets = args
-        return f
-
-    return decorate
+    return _noted("tvm_known_failing_targets", args)
 
 
 def parameter(*values, ids=None, by_dict=None):
@@ -433,8 +428,7 @@ class _SpanFilling:
 
     def __init__(self, on: bool):
         self.on = on
-        self.context = tvm.transform.PassContext(
-            config={"relay.frontend.fill_span": on}) if on is not None else None
+        self.context = tvm.transform.PassContext(config={"relay.frontend.fill_span": on})
 
     def __enter__(self):
         self.context.__enter__()

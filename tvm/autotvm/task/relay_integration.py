@@ -9,9 +9,10 @@ from ...ir.module import IRModule
 from ...ir.structural import structural_key
 from ...ir.transform import PassContext, run_pipeline
 from ...ir.type import Type
+from ...relay.backend.compile_program import models_by_target
 from ...relay.backend.from_relay import post_order_calls
 from ...relay.backend.te_compiler import ToTensors, get_valid_implementations
-from ...relay.build_module import optimize
+from ...relay.build_module import all_targets, bind_params_by_name, optimize
 from ...relay.expr import Call, Function
 from ...relay.infer import infer_module
 from ...relay.pipeline import fusion
@@ -99,7 +100,8 @@ def extract_from_program(
 ) -> list[Task]:
     """The tasks of a model; ``ops`` are the operators (or their names) to take, all by default.
 
-    ``task.count`` says how often the model computes it.
+    ``target`` is one or several, as ``relay.build`` takes them; a task has the target of the device that the model is
+    marked to compute it on. ``task.count`` says how often the model computes it.
     """
     return extract_from_multiple_program([mod], [params], target, target_host, ops)
 
@@ -109,18 +111,18 @@ def extract_from_multiple_program(
     ops: Iterable[Any] | None = None,
 ) -> list[Task]:
     """The tasks of several models, each task once."""
-    where = Target(target) if target_host is None else Target(target, target_host)
+    targets, _ = all_targets(target, target_host)
     wanted = None if ops is None else {getattr(op, "name", op) for op in ops}
     if wanted is not None and "nn.matmul" in wanted:
         # Dense layers become products of matrices on the way.
         wanted.add("nn.dense")
-    counts: dict[tuple[Any, ...], int] = {}
+    counts: dict[tuple[tuple[Any, ...], Target], int] = {}
     for mod, own in zip(mods, params):
-        mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        for workload, times in workloads_of(mod, own, where).items():
-            counts[workload] = counts.get(workload, 0) + times
+        for part, where in models_by_target(_with_params(mod, own), targets):
+            for workload, times in workloads_of(part, None, where).items():
+                counts[workload, where] = counts.get((workload, where), 0) + times
     tasks = []
-    for workload, times in counts.items():
+    for (workload, where), times in counts.items():
         if wanted is not None and operator_of(workload[0]) not in wanted:
             continue
         task = create(workload[0], workload[1:], where)
@@ -128,5 +130,12 @@ def extract_from_multiple_program(
         tasks.append(task)
     if not tasks:
         logger.warning("nothing to tune in this model: none of its operators has a template for target %s",
-                       str(where).strip())
+                       ", ".join(str(t).strip() for t in targets))
     return tasks
+
+
+def _with_params(mod: Any, params: Any) -> IRModule:
+    mod = mod.clone() if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+    if params:
+        mod["main"] = bind_params_by_name(mod["main"], params)
+    return mod

@@ -29,20 +29,35 @@ def compile_program(
 ) -> tuple[Program, IRModule, list[Target]]:
     """The program of ``main`` without its storage, the graph it was made from, and the targets whose devices it runs
     on."""
+    planned, mod, used = _placed(mod, targets)
+    if planned is None:
+        return *_on_one_device(to_kernels(mod, used[0]), used[0], prefix), used
+    return _on_many_devices(planned, used, prefix, to_kernels), infer_module(mod), used
+
+
+def models_by_target(mod: IRModule, targets: list[Target]) -> list[tuple[IRModule, Target]]:
+    """What each target computes of ``main``, as models of its own; a target may have several."""
+    planned, mod, used = _placed(mod, targets)
+    if planned is None:
+        return [(mod, used[0])]
+    by_device = {t.get_target_device_type(): t for t in used}
+    regions = [found for stage in split_by_device(planned) for found in stage.regions.items()]
+    return [(IRModule.from_expr(region.function()), by_device[kind]) for kind, region in regions]
+
+
+def _placed(mod: IRModule, targets: list[Target]) -> tuple[Planned | None, IRModule, list[Target]]:
+    """The devices of the calls of ``main``, None where all have one; the module; the targets of the devices."""
     by_device = {t.get_target_device_type(): t for t in targets}
     default = make_compilation_config(PassContext.current(), targets).default_primitive_virtual_device.device_type_int
     placed = any(is_placed(f) for f in mod.functions.values() if isinstance(f, Function))
     if not placed:
-        target = by_device[default]
-        return *_on_one_device(to_kernels(mod, target), target, prefix), [target]
+        return None, mod, [by_device[default]]
     mod = run_pipeline(infer_module(mod), (StraightGraph(), DynamicToStatic(), FoldConstant()), PassContext.current())
     planned = plan_function(mod["main"], default)
     used = [_target_of(kind, by_device) for kind in planned.used() or [default]]
     mod = mod.clone()
     mod["main"] = planned.function
-    if len(used) == 1:
-        return *_on_one_device(to_kernels(mod, used[0]), used[0], prefix), used
-    return _on_many_devices(planned, used, prefix, to_kernels), infer_module(mod), used
+    return (planned if len(used) > 1 else None), mod, used
 
 
 def _target_of(kind: int, by_device: dict[int, Target]) -> Target:
@@ -88,4 +103,4 @@ def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_ke
     return builder.program
 
 
-__all__ = ["compile_program"]
+__all__ = ["compile_program", "models_by_target"]
