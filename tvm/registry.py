@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class Registry(Generic[T]):
@@ -15,7 +16,11 @@ class Registry(Generic[T]):
         self.what = what
         self._items: dict[str, T] = {}
 
-    def register(self, name: str, value: T | None = None, override: bool = False):
+    @overload
+    def register(self, name: str, value: V, override: bool = False) -> V: ...
+    @overload
+    def register(self, name: str, value: None = None, override: bool = False) -> Callable[[V], V]: ...
+    def register(self, name: str, value: Any = None, override: bool = False) -> Any:
         """Add ``value`` under ``name``; without a value, return a decorator."""
         if value is None:
             return lambda v: self.register(name, v, override)

@@ -557,8 +557,11 @@ class Analyzer(Interner):
     def simplify(self, expr, steps: int = 2) -> PrimExpr:
         """Simplify by canonical form and by rewriting, in turn."""
         e: Any = self._expr(expr)
-        if e.__class__ is IntImm or e.__class__ is Var:
-            return self.values.get(e, e)
+        if e.__class__ is IntImm:
+            return e
+        if e.__class__ is Var:
+            value = self.values.get(e)
+            return e if value is None else value
         from .canonical import canonical_expr, is_plain
 
         e = canonical_expr(self, e)

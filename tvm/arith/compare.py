@@ -5,6 +5,8 @@ Interning makes every later question of equality a test of identity, which is wh
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..dtype import info
 from ..error import TVMError
 from ..ir.prim import (
@@ -68,7 +70,7 @@ def is_pure(call: Call) -> bool:
     return effect is not None and int(effect) <= 2
 
 
-def _shape(node: PrimExpr):
+def _shape(node: Any):
     """What must agree for two nodes with equal children to be equal; None when only identity will do."""
     cls = node.__class__
     if cls in BINARY:

@@ -422,7 +422,7 @@ _CALLS = {
 
 
 def _call(an, e, depth):
-    handler = _CALLS.get(getattr(e.op, "name", None))
+    handler = _CALLS.get(getattr(e.op, "name", ""))
     return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
 
 

@@ -70,27 +70,27 @@ class IntSet(Node):
         return eval_set(vec, {})
 
     @staticmethod
-    def single_point(point) -> IntSet:
+    def single_point(point) -> IntervalSet:
         return IntervalSet(point, point)
 
     @staticmethod
-    def everything() -> IntSet:
+    def everything() -> IntervalSet:
         return IntervalSet(_NEG_INF, _POS_INF)
 
     @staticmethod
-    def nothing() -> IntSet:
+    def nothing() -> IntervalSet:
         return IntervalSet(_POS_INF, _NEG_INF)
 
     @staticmethod
-    def interval(low, high) -> IntSet:
+    def interval(low, high) -> IntervalSet:
         return IntervalSet(low, high)
 
     @staticmethod
-    def from_range(dom: Range) -> IntSet:
+    def from_range(dom: Range) -> IntervalSet:
         return from_range(dom)
 
     @staticmethod
-    def from_min_extent(low, extent) -> IntSet:
+    def from_min_extent(low, extent) -> IntervalSet:
         return from_min_extent(low, extent)
 
 
@@ -158,11 +158,13 @@ def from_range(dom: Range) -> IntervalSet:
 
 def as_set(value) -> IntervalSet:
     """A Range, an IterVar, a set or an expression as a set."""
-    if isinstance(value, IntSet):
+    if isinstance(value, IntervalSet):
         return value
     if isinstance(value, Range):
         return from_range(value)
     if isinstance(value, IterVar):
+        if value.dom is None:
+            raise ValueError(f"axis {value.var.name} has no range, so its values are no set")
         return from_range(value.dom)
     return IntSet.single_point(value)
 
@@ -222,7 +224,7 @@ class _Evaluator:
             return e
         inner = _Evaluator({}, self.an)
         inner.domains, inner.active = self.domains, self.active
-        return self.simplify(inner.evaluate(self.simplify(e))[side])
+        return self.simplify(inner.evaluate(self.an.simplify(e))[side])
 
     # Signs are asked of simplified ends.
     def is_nonnegative(self, e) -> bool:

@@ -210,7 +210,8 @@ def _users(forms: Sequence[IterSumExpr]) -> dict[IterMark, list[IterSplitExpr]]:
     return out
 
 
-def _as_split(part: IterSplitExpr | IterSumExpr, extent: PrimExpr) -> IterSplitExpr:
+def _as_split(part: IterSplitExpr | IterSumExpr | None, extent: PrimExpr) -> IterSplitExpr:
+    assert part is not None, "a division has an outer or an inner side"
     return part if isinstance(part, IterSplitExpr) else whole(IterMark(part, extent))
 
 

@@ -37,6 +37,8 @@ class IterMapExpr(PrimExpr):
 class IterMark(BaseExpr, key="arith.IterMark"):
     """``source`` (an expression or an IterSumExpr) takes the values [0, extent)."""
 
+    _followed = True
+
     source: PrimExpr
     extent: PrimExpr
 
@@ -44,7 +46,9 @@ class IterMark(BaseExpr, key="arith.IterMark"):
 class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "source.source.dtype"}):
     """``(source // lower_factor) % extent * scale``."""
 
-    source: BaseExpr
+    _followed = True
+
+    source: IterMark
     lower_factor: PrimExpr
     extent: PrimExpr
     scale: PrimExpr
@@ -53,7 +57,9 @@ class IterSplitExpr(IterMapExpr, key="arith.IterSplitExpr", derived={"dtype": "s
 class IterSumExpr(IterMapExpr, key="arith.IterSumExpr", derived={"dtype": "base.dtype"}):
     """The sum of ``args`` and ``base``."""
 
-    args: tuple[PrimExpr, ...]
+    _followed = True
+
+    args: tuple[IterSplitExpr, ...]
     base: PrimExpr
 
 
@@ -61,7 +67,7 @@ class IterMapResult(Node, key="arith.IterMapResult"):
     """What detection found: one IterSumExpr per index (none when it failed), the reasons of failure, and where the
     padded iterators leave their original range (in terms of the padded expressions)."""
 
-    indices: tuple[PrimExpr, ...]
+    indices: tuple[IterSumExpr, ...]
     errors: tuple
     padding_predicate: PrimExpr
 
@@ -117,7 +123,8 @@ def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
     for node in post_order(expr):
         kind = type(node)
         if kind is IterMark:
-            values[id(node)] = values.get(id(node.source), node.source)
+            source: PrimExpr = node.source
+            values[id(node)] = values.get(id(source), source)
         elif kind is IterSplitExpr:
             values[id(node)] = multiply(_split_value(node, values[id(node.source)]), node.scale)
         elif kind is IterSumExpr:

@@ -356,7 +356,9 @@ class Rewriter:
         key = self._key(flat)
         got = self.fused.get(key)
         if got is None:
-            mark = IterMark(IterSumExpr(tuple(parts[::-1]), const(0, form.dtype)), q.quotient(reach, smallest))
+            extent = q.quotient(reach, smallest)
+            assert extent is not None, "every scale is a multiple of the smallest"
+            mark = IterMark(IterSumExpr(tuple(parts[::-1]), const(0, form.dtype)), extent)
             self._name(mark, ("fused", key))
             got = self.fused[key] = Fused(mark, extra, tuple(flat), tuple(parts), extra, smallest)
         return got._replace(scale=smallest)
@@ -608,4 +610,4 @@ def normalize(index: PrimExpr, iters: Mapping[Var, Range]) -> IterSumExpr:
         constant, symbols = q.product(split.scale)
         return -len(symbols), -constant
 
-    return IterSumExpr(tuple(sorted(form.args, key=size)), q.simplify(form.base))  # pyright: ignore[reportCallIssue]
+    return IterSumExpr(tuple(sorted(form.args, key=size)), q.simplify(form.base))

@@ -7,9 +7,9 @@ the variables. Integers are taken as unbounded, the convention for index arithme
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..dtype import info
-from ..ir.node import Node
 from ..ir.prim import (
     EQ,
     GE,
@@ -59,16 +59,17 @@ def _scaled(form: LinearForm, factor: PrimExpr) -> LinearForm:
 def linear_form(expr: PrimExpr, variables: Iterable[Var]) -> LinearForm | None:
     """``expr`` as a linear form in ``variables``; None where it is not linear in them."""
     wanted = set(variables)
-    forms: dict[int, LinearForm | None] = {}
+    forms: dict[int, LinearForm] = {}
     for node in post_order(expr):
-        forms[id(node)] = _node_form(node, wanted, forms)
-        if forms[id(node)] is None:
+        form = _node_form(node, wanted, forms)
+        if form is None:
             # Every node visited is part of expr, so one that is not linear decides the answer.
             return None
+        forms[id(node)] = form
     return forms[id(expr)]
 
 
-def _node_form(node: Node, wanted: set[Var], forms: dict[int, LinearForm | None]) -> LinearForm | None:
+def _node_form(node: Any, wanted: set[Var], forms: dict[int, LinearForm]) -> LinearForm | None:
     if isinstance(node, Var):
         return ({node: const(1, node.dtype)}, const(0, node.dtype)) if node in wanted else ({}, node)
     parts = [forms[id(child)] for child in node.children()]

@@ -269,7 +269,8 @@ def _less_equal(an, cls, a, b):
     flipped = make(an, LT, b, a)
     if flipped.__class__ is LT:
         low, high = flipped.b, flipped.a
-        if low is not a and gap is not None and _decide(an, low, high)[0] == 0:
+        between = _decide(an, low, high) if low is not a and gap is not None else None
+        if between is not None and between[0] == 0:
             return make(an, EQ, low, high)
         return _known(an, an.binary(LE, low, high))
     return make_not(an, flipped)
@@ -440,7 +441,7 @@ def _is_harmless(e: PrimExpr) -> bool:
 
 
 def _call(an, n, done):
-    name = getattr(n.op, "name", None)
+    name = getattr(n.op, "name", "")
     if name == "tir.if_then_else":
         condition = done[n.args[0]]
         value = literal_value(condition)

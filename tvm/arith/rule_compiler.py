@@ -215,8 +215,8 @@ class _Writer:
         if isinstance(node, ast.Call):
             if node.func.id in _NUMBERS:
                 return self.query(node)
-            args = [self.number(a) for a in node.args]
-            if node.func.id not in _PYTHON or None in args:
+            args = [text for text in map(self.number, node.args) if text is not None]
+            if node.func.id not in _PYTHON or len(args) != len(node.args):
                 return None
             return f"{node.func.id}({', '.join(args)})"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -324,7 +324,7 @@ def _renamed(p: Pattern, replacement: str, condition: str) -> tuple:
         name = q.name and order.setdefault(q.name, f"v{len(order)}")
         return (q.head, name, tuple([shape(a) for a in q.args]))
 
-    def rename(match):
+    def rename(match: re.Match[str]) -> str:
         return order.get(match[0], match[0])
 
     return shape(p), _NAME.sub(rename, replacement), _NAME.sub(rename, condition)

@@ -18,11 +18,11 @@ def duals(*rows: tuple) -> list[tuple]:
     """The rows, and the same rows with min and max exchanged."""
     table = {"min": "max", "max": "min"}
 
-    def flip(text):
+    def flip(text: str | None) -> str | None:
         if text is None:
             return None
         parts = text.replace("(", " ( ").split(" ")
-        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")  # pyright: ignore[reportCallIssue]
+        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")
 
     return [*rows, *[(flip(p), flip(r), flip(w), s) for p, r, w, s in rows]]
 

@@ -30,9 +30,9 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
     """Bounds of ``coef * variable``: lower ones, values it equals, upper ones."""
 
     coef: PrimExpr
-    lower: tuple[PrimExpr]
-    equal: tuple[PrimExpr]
-    upper: tuple[PrimExpr]
+    lower: tuple[PrimExpr, ...]
+    equal: tuple[PrimExpr, ...]
+    upper: tuple[PrimExpr, ...]
 
     @staticmethod
     def from_range(rng: Range) -> IntGroupBounds:
@@ -81,7 +81,7 @@ class IntConstraints(Node, key="arith.IntConstraints"):
 
     variables: tuple
     ranges: dict
-    relations: tuple[PrimExpr]
+    relations: tuple[PrimExpr, ...]
 
     def __init__(self, variables=(), ranges=None, relations=(), span=None):
         self.variables = tuple(getattr(v, "var", v) for v in variables or ())

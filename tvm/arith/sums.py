@@ -196,7 +196,7 @@ def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
     away; a positive constant leads when nothing is added."""
     rank: dict[Any, int] = {var: i for i, var in enumerate(order)}
     atoms = sorted(value.terms, key=lambda a: rank.get(a, len(rank)))
-    total = None
+    total: PrimExpr | None = None
     for atom in atoms:
         if value.terms[atom] > 0:
             part = multiply(atom, const(value.terms[atom], dtype))
@@ -209,9 +209,8 @@ def compose(value: Sum, dtype: str, order: Sequence[Var] = ()) -> PrimExpr:
         if c < 0:
             part = multiply(atom, const(c if total is None else -c, dtype))
             total = part if total is None else subtract(total, part)
-    if value.constant < 0 and atoms:
-        total = subtract(total, const(-value.constant, dtype))
-    return total
+    assert total is not None, "without atoms the constant is the sum"
+    return subtract(total, const(-value.constant, dtype)) if value.constant < 0 and atoms else total
 
 
 def reduced(value: Sum) -> Sum:

@@ -21,7 +21,7 @@ class Array(metaclass=_ContainerMeta):
         The contents.
     """
 
-    _plain = (tuple, list)
+    _plain: tuple[type, ...] = (tuple, list)
 
     def __new__(cls, items=()):
         return tuple(items)
@@ -36,7 +36,7 @@ class Map(metaclass=_ContainerMeta):
         The contents.
     """
 
-    _plain = (dict,)
+    _plain: tuple[type, ...] = (dict,)
 
     def __new__(cls, items=()):
         return dict(items)

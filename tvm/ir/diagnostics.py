@@ -44,7 +44,7 @@ def render_text(ctx: DiagnosticContext) -> str:
         level = one.level.name.lower()
         place = None if one.span is None else one.span.source_name
         source = None if place is None else ctx.sources.get(place.name)
-        if source is not None:
+        if source is not None and one.span is not None:
             parts.append(render_place(source, one.span, one.message, level))
         else:
             parts.append(f"{level}: {one.message}" + (f" (at {one.span})" if one.span is not None else ""))

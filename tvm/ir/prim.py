@@ -1015,7 +1015,7 @@ PYTHON_NUMBERS = (bool, int, float)
 _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
-def const(value, dtype: str | None = None, span=None) -> PrimExpr:
+def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
     """A literal; the default types are bool, int32 and float32 (int64 where int32 is too small).
 
     Parameters
@@ -1031,19 +1031,18 @@ def const(value, dtype: str | None = None, span=None) -> PrimExpr:
     """
     if isinstance(value, ConstExpr) and dtype is None:
         return value
-    if isinstance(value, (IntImm, FloatImm)):
-        value = value.value
+    number: Any = value.value if isinstance(value, (IntImm, FloatImm)) else value
     if dtype is None:
-        dtype = _default_dtype(value)
+        dtype = _default_dtype(number)
     elif not isinstance(dtype, str):
         dtype = canonical(dtype)
     kind = info(dtype)
     if kind.lanes > 1:
-        return Broadcast(const(value, with_lanes(dtype, 1)), kind.lanes)
+        return Broadcast(const(number, with_lanes(dtype, 1)), kind.lanes)
     if kind.is_float:
-        return FloatImm(dtype, value)
+        return FloatImm(dtype, number)
     if kind.is_integer:
-        value = int(value)
+        value = int(number)
         if -1024 <= value <= 4096:
             key = (value, dtype)
             got = _SMALL.get(key)
@@ -1052,7 +1051,7 @@ def const(value, dtype: str | None = None, span=None) -> PrimExpr:
             return got
         return IntImm(dtype, value)
     if kind.is_handle:
-        return _ops().cast("handle", const(int(value), "uint64"))
+        return _ops().cast("handle", const(int(number), "uint64"))
     raise ValueError(f"no literal of type '{dtype}'")
 
 

@@ -440,7 +440,7 @@ class Sequential(Pass):
         return run_pipeline(mod, self.passes, ctx)
 
 
-def _make_pass_class(base: type, user_class: type, method: str, info: PassInfo) -> type:
+def _make_pass_class(base: Any, user_class: type, method: str, info: PassInfo) -> type:
     """A pass class around a user's class that has ``method``; instances forward attributes to the user's object."""
     if not callable(getattr(user_class, method, None)):
         raise TypeError(f"the pass class {user_class.__name__} must define {method}")

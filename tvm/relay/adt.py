@@ -94,7 +94,7 @@ class Match(ExprWithOp, key="relay.Match", derived=_TYPED):
     _in_graph = True
 
     data: RelayExpr
-    clauses: tuple[Clause]
+    clauses: tuple[Clause, ...]
     complete: bool = True
 
 

@@ -157,7 +157,7 @@ class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
         The fields.
     """
 
-    fields: tuple[RelayExpr]
+    fields: tuple[RelayExpr, ...]
 
     def __getitem__(self, index):
         if index >= len(self.fields):

@@ -27,7 +27,8 @@ def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
     node: Stage | None = stage
     while node is not None:
         if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
-            return node.attach_stage, _leaf_of(node.attach_stage, node.attach_ivar)
+            parent, axis = node.attached_at
+            return parent, _leaf_of(parent, axis)
         node = node.group
         if node is not None and not node.is_group:
             # Inside a scan: computed in every step.

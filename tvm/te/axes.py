@@ -10,6 +10,7 @@ count from zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 
 from ..arith import Analyzer
 from ..arith import interval_set as sets
@@ -51,6 +52,12 @@ class Singleton(Relation):
 Ranges = dict[IterVar, Range]
 
 
+def range_of(axis: IterVar) -> Range:
+    """The range of an axis that has one: all but threads that are made without an extent."""
+    assert axis.dom is not None, f"axis {axis.var.name} has no range"
+    return axis.dom
+
+
 def one(dtype: str = "int32") -> PrimExpr:
     return const(1, dtype)
 
@@ -63,7 +70,7 @@ def ceil_div(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     return analyzer.simplify(floordiv(a + b - one(a.dtype), b))
 
 
-def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: set[IterVar] = frozenset()) -> None:
+def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: Set[IterVar] = frozenset()) -> None:
     """Ranges of the axes made by relations from those of the root axes. ``fixed_size`` keeps its asked extent even
     where the parent is smaller (axes that end in hardware threads or vectors)."""
 

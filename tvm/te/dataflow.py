@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..error import ScheduleError
-from ..ir.prim import IterVar, ProducerLoad, Range, Reduce, Var, const
+from ..ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
 from ..ir.primop import logical_and
 from ..ir.subst import substitute
 from . import axes as algebra
@@ -109,6 +109,7 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
 
 def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
     op = stage.op
+    assert isinstance(op, BaseComputeOp), "cache_write checks what it is called with"
     axes = [IterVar(a.dom, Var(a.var.name + ".c", a.var.dtype), a.iter_type) for a in op.axis]
     cache = _moved(op, scope, axes)
     copy_body = tuple(t(*[a.var for a in op.axis]) for t in cache.outputs)
@@ -141,21 +142,22 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
             "make the cache first, then annotate"
         )
     analyzer = Analyzer()
-    ranges = {a: a.dom for a in list(op.axis) + list(op.reduce_axis)}
+    ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)
     axes = [IterVar(ranges[a], Var(a.var.name + ".c", a.var.dtype), IterVar.DataPar) for a in data]
-    values = {a: n.var for a, n in zip(data, axes)}
+    values: dict[IterVar, PrimExpr] = {a: n.var for a, n in zip(data, axes)}
     algebra.pass_up_index(stage.relations, ranges, values)
     condition = const(True, "bool")
     guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)
     for root in op.axis:
         if root in guards:
-            condition = logical_and(condition, values[root] < root.dom.min + root.dom.extent)
+            dom = algebra.range_of(root)
+            condition = logical_and(condition, values[root] < dom.min + dom.extent)
     body = _moved_body(op, {a.var: values[a] for a in op.axis}, condition)
     cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, axes, body)
-    places = {a: a.var for a in op.axis}
-    algebra.pass_down_index(stage.relations, ranges, places)
-    copy_body = tuple(t(*[places[a] for a in data]) for t in cache.outputs)
+    indices: dict[IterVar, PrimExpr] = {a: a.var for a in op.axis}
+    algebra.pass_down_index(stage.relations, ranges, indices)
+    copy_body = tuple(t(*[indices[a] for a in data]) for t in cache.outputs)
     out = ComputeOp(op.name, "", op.attrs, op.axis, copy_body)
     new = schedule.add_stage(cache, schedule.stages.index(stage))
     new.scope, new.group = scope, stage.group
@@ -186,8 +188,9 @@ def _moved_body(op: ComputeOp, values: dict, where=None) -> tuple:
 
 def _moved_axis(axis: IterVar, values: dict) -> IterVar:
     """The same object, unless its range speaks of axes that moved."""
-    low, extent = substitute(axis.dom.min, values), substitute(axis.dom.extent, values)
-    if low is axis.dom.min and extent is axis.dom.extent:
+    dom = algebra.range_of(axis)
+    low, extent = substitute(dom.min, values), substitute(dom.extent, values)
+    if low is dom.min and extent is dom.extent:
         return axis
     return IterVar(Range.from_min_extent(low, extent), axis.var, axis.iter_type, axis.thread_tag)
 
@@ -217,6 +220,7 @@ class RfactorStep(ScheduleStep):
         stage = schedule.stage_by_uid(self.tensor.stage)
         op = stage.op
         _check_rfactor(stage)
+        assert isinstance(op, ComputeOp), "_check_rfactor refuses other operations"
         axis = _reduction_loop(schedule, stage, self.axis)
         place = self.factor_axis if self.factor_axis >= 0 else len(op.axis) + 1 + self.factor_axis
         if not 0 <= place <= len(op.axis):
@@ -268,10 +272,13 @@ def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
     if not _is_reduction(axis):
         raise ScheduleError(f"rfactor of {stage.name}: axis {axis.var.name} is not a reduction axis")
     for other in schedule.stages:
-        if other.attach_type == AttachType.SCOPE and other.attach_stage is stage and _is_reduction(other.attach_ivar):
+        if other.attach_type != AttachType.SCOPE or other.attach_stage is not stage:
+            continue
+        _, loop = other.attached_at
+        if _is_reduction(loop):
             raise ScheduleError(
                 f"rfactor of {stage.name}: stage {other.name} is computed inside its loop "
-                f"{other.attach_ivar.var.name}, which the factored reduction takes away; use rfactor first"
+                f"{loop.var.name}, which the factored reduction takes away; use rfactor first"
             )
     return axis
 
@@ -280,7 +287,7 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     """The reduction over every reduction loop but ``axis``, which becomes a dimension."""
     op = stage.op
     analyzer = Analyzer()
-    ranges = {a: a.dom for a in list(op.axis) + list(op.reduce_axis)}
+    ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)
     new_axis = IterVar(
         Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
@@ -302,7 +309,8 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     condition = substitute(first.condition, table)
     for root in op.reduce_axis:
         if root in guards:
-            condition = logical_and(condition, values[root] < root.dom.min + root.dom.extent)
+            dom = algebra.range_of(root)
+            condition = logical_and(condition, values[root] < dom.min + dom.extent)
     for made in algebra.repeats(stage.relations, ranges, set(), analyzer):
         if made in values:
             condition = logical_and(condition, values[made] < ranges[made].min + ranges[made].extent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..error import ScheduleError
@@ -73,7 +73,7 @@ class CreateGroupStep(ScheduleStep):
         return new
 
 
-def _nest(new: Group, members: list[Stage], inner: list[Stage]) -> None:
+def _nest(new: Group, members: Sequence[Stage], inner: Sequence[Stage]) -> None:
     """Put the new group between its members (stages and outermost groups of them) and what is around them."""
     around = members[0]
     while around.group is not None and around.group.is_group:

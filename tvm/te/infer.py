@@ -7,6 +7,7 @@ value; every other loop of a reader is relaxed over its whole range.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..arith import Analyzer
 from ..arith import interval_set as sets
@@ -62,11 +63,11 @@ class Bounds:
     def _root_ranges(self, stage: Stage) -> None:
         op = stage.op
         for axis in op.reduce_axis:
-            self.ranges[axis] = axis.dom
+            self.ranges[axis] = algebra.range_of(axis)
         full = not isinstance(op, BaseComputeOp) or stage.is_output and not self.attach.path(stage)
         if full or not any(t in self.readers for t in op.outputs):
             for axis in op.axis:
-                self.ranges[axis] = axis.dom
+                self.ranges[axis] = algebra.range_of(axis)
             return
         needed: list = [None] * len(op.axis)
         for tensor in op.outputs:
@@ -78,10 +79,10 @@ class Bounds:
             self.ranges[axis] = self._aligned(found, attrs.region_factor) if attrs and attrs.region_factor else found
         if isinstance(op, TensorComputeOp):
             for axis in op.axis[op.schedulable_ndim :]:
-                self.ranges[axis] = axis.dom
+                self.ranges[axis] = algebra.range_of(axis)
 
     def _range_of(self, stage: Stage, axis: IterVar, region) -> Range:
-        dom = axis.dom
+        dom = algebra.range_of(axis)
         if not region.has_lower_bound() or not region.has_upper_bound():
             return dom
         last = dom.min + dom.extent - const(1, dom.extent.dtype)
@@ -133,9 +134,7 @@ class Bounds:
         dom_map = {axis.var: s for axis, s in doms.items()}
         limits = {} if path else self._reached(tensor, reader)
         for i, index in self._indices_of(reader, tensor):
-            got = linear(index) if linear is not None else None
-            apart = None if got is not None and got[1] else sets.eval_set(index, dom_map, self.analyzer)
-            got = apart if got is None else got[0] if apart is None else self._smaller(got[0], apart)
+            got = self._values_of(index, linear, dom_map)
             if moving:
                 self._check_still(stage, got, moving)
             if relax:
@@ -147,6 +146,14 @@ class Bounds:
                 got = sets.intersect([got, limits[i]], self.analyzer)
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
+
+    def _values_of(self, index: PrimExpr, linear: Any, dom_map: dict) -> Any:
+        """The set of an index: of its linear form where that is exact, else the smaller one of both analyses."""
+        exact = linear(index) if linear is not None else None
+        if exact is not None and exact[1]:
+            return exact[0]
+        region = sets.eval_set(index, dom_map, self.analyzer)
+        return region if exact is None else self._smaller(exact[0], region)
 
     # -- padding that is not read ------------------------------------------------------------------------------
 
@@ -360,7 +367,7 @@ class Bounds:
             thread = self.attach.bound_thread(parent, axis)
             for owner, outer in self.attach.path(stage):
                 around = self.attach.bound_thread(owner, outer)
-                if around is not None and around.thread_tag == thread.thread_tag:
+                if around is not None and thread is not None and around.thread_tag == thread.thread_tag:
                     if outer is not axis and _is_zero(self.ranges[outer].min) and _is_zero(self.ranges[axis].min):
                         found[axis.var] = outer.var.astype(axis.var.dtype)
                     break

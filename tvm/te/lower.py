@@ -139,7 +139,7 @@ class Loops:
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
                 continue
-            value, r, dom = self.values[axis], ranges[axis], axis.dom
+            value, r, dom = self.values[axis], ranges[axis], algebra.range_of(axis)
             end = dom.min + dom.extent
             if axis in need:
                 limit = r.min + r.extent
@@ -382,6 +382,7 @@ class Lowering:
 
     def update(self, stage: Stage, loops: Loops) -> Stmt:
         op = stage.op
+        assert isinstance(op, ComputeOp), "a reduction is a compute"
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         source = _substitute_all(reduce.source, table)

@@ -3,6 +3,7 @@ loops."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from ..arith.compare import Interner
@@ -22,7 +23,7 @@ def normalize(schedule: Schedule) -> Schedule:
     new = schedule.copy()
     for stage in new.stages:
         if stage.attach_type == AttachType.SCOPE:
-            stage.attach_ivar = _live_axis(stage.attach_stage, stage.attach_ivar)
+            stage.attach_ivar = _live_axis(*stage.attached_at)
     _inline_all(new)
     return new
 
@@ -159,7 +160,7 @@ def share_reduction(body: tuple) -> tuple:
 
 
 def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage] | None = None,
-                      skip: set[Stage] = frozenset()) -> None:
+                      skip: Set[Stage] = frozenset()) -> None:
     """Apply ``change`` to the stages (to ``only`` these at first), and carry on to all who read a changed one."""
     follow = Substitution()
     for stage in schedule.stages:

@@ -25,7 +25,8 @@ from ..ir.prim import (
     Reduce,
 )
 from ..ir.visit import post_order
-from .tensor import ComputeOp
+from .axes import range_of
+from .tensor import ComputeOp, Operation
 
 
 class Interior(NamedTuple):
@@ -43,15 +44,15 @@ def interior(op: ComputeOp) -> Interior | None:
     condition, _, value = body.args
     if not isinstance(value, (IntImm, FloatImm)):
         return None
-    places = {axis.var: i for i, axis in enumerate(op.axis)}
-    extents = {i: (0, axis.dom.extent.value - 1) for i, axis in enumerate(op.axis)
-               if isinstance(axis.dom.extent, IntImm)}
+    dims: dict[PrimExpr, int] = {axis.var: i for i, axis in enumerate(op.axis)}
+    sizes = [range_of(axis).extent for axis in op.axis]
+    extents = {i: (0, size.value - 1) for i, size in enumerate(sizes) if isinstance(size, IntImm)}
     for part in _conjuncts(condition):
-        if not isinstance(part, (GE, LT)) or not isinstance(part.b, IntImm) or places.get(part.a) not in extents:
+        if not isinstance(part, (GE, LT)) or not isinstance(part.b, IntImm) or dims.get(part.a) not in extents:
             return None
-        place = places[part.a]
-        low, last = extents[place]
-        extents[place] = (part.b.value, last) if isinstance(part, GE) else (low, part.b.value - 1)
+        dim = dims[part.a]
+        low, last = extents[dim]
+        extents[dim] = (part.b.value, last) if isinstance(part, GE) else (low, part.b.value - 1)
     return Interior(extents, value)
 
 
@@ -66,9 +67,9 @@ def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
     return found
 
 
-def idle_loads(op: ComputeOp) -> list[tuple[ProducerLoad, Interior]]:
+def idle_loads(op: Operation) -> list[tuple[ProducerLoad, Interior]]:
     """The loads of padded tensors by which a reduction adds nothing where they read padding."""
-    reduce = op.body[0]
+    reduce = op.body[0] if isinstance(op, ComputeOp) else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
         return []
     found = []

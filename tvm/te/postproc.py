@@ -9,6 +9,7 @@ from ..ir.visit import post_order, rewrite
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import AttrStmt, BufferRealize, BufferStore, ProducerRealize, ProducerStore, Stmt
+from .axes import range_of
 from .schedule import Schedule
 from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
@@ -21,7 +22,7 @@ def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
         op = stage.op
         if not isinstance(op, ComputeOp):
             continue
-        lengths = {a.var: a.dom.extent for a in (*op.axis, *op.reduce_axis)}
+        lengths = {a.var: range_of(a).extent for a in (*op.axis, *op.reduce_axis)}
         for load in (n for body in op.body for n in post_order(body) if type(n) is ProducerLoad):
             if not isinstance(load.producer.op, PlaceholderOp):
                 continue

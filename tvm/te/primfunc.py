@@ -18,6 +18,7 @@ from ..tir.stmt import (
     Stmt,
     seq,
 )
+from .axes import range_of
 from .graph import post_order_ops
 from .operation import extern
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
@@ -55,7 +56,7 @@ class _Builder:
         roots = list(op.axis) + list(op.reduce_axis)
         names = [f"v_{a.var.name}" for a in roots]
         block_axes = [IterVar(a.dom, Var(n, a.var.dtype), a.iter_type) for n, a in zip(names, roots)]
-        table = {a.var: b.var for a, b in zip(roots, block_axes)}
+        table: dict[Var, PrimExpr] = {a.var: b.var for a, b in zip(roots, block_axes)}
         memo: dict = {}
         indices = tuple(table[a.var] for a in op.axis)
         buffers = [self.buffer(t) for t in op.outputs]
@@ -72,15 +73,15 @@ class _Builder:
         body = self._stores(buffers, values, indices, bool(op.reduce_axis))
         reads = self._reads(values, skip=buffers if op.reduce_axis else [])
         writes = [BufferRegion(b, tuple(Range.from_min_extent(i, 1) for i in indices)) for b in buffers]
-        notes = dict(op.attrs.items())
+        notes = dict(op.attrs or {})
         name = self.unique(op.name.replace(".", "_"))
         block = Block(block_axes, reads, writes, name, body, init, annotations=notes)
         loops = [Var(a.var.name, a.var.dtype) for a in roots]
         stmt: Stmt = BlockRealize(
-            [v + a.dom.min if not _zero(a.dom.min) else v for v, a in zip(loops, roots)], True, block
+            [v if _zero(low) else v + low for v, low in zip(loops, (range_of(a).min for a in roots))], True, block
         )
         for variable, a in zip(reversed(loops), reversed(roots)):
-            stmt = For(variable, const(0, variable.dtype), a.dom.extent, ForKind.SERIAL, stmt)
+            stmt = For(variable, const(0, variable.dtype), range_of(a).extent, ForKind.SERIAL, stmt)
         return stmt
 
     def _stores(self, buffers, values, indices, reduction: bool) -> Stmt:
@@ -175,7 +176,7 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
                 raise TVMError(f"create_prim_func: input {missing[0]} is not among the arguments")
         elif isinstance(op, ComputeOp):
             stmts.append(builder.compute(op))
-        else:
+        elif isinstance(op, ExternOp):
             stmts.append(builder.extern(op))
     given = {builder.buffers[t] for t in tensors}
     local = [b for b in builder.buffers.values() if b not in given]

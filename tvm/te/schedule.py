@@ -74,6 +74,7 @@ class Schedule:
 
     def _attach_scan(self, scan_stage: Stage) -> None:
         scan = scan_stage.op
+        assert isinstance(scan, ScanOp), f"{scan_stage.name} is no scan"
         for op in scan_body(scan):
             self.stage_map[op].group = scan_stage
             scan_stage.num_child_stages += 1

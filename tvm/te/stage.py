@@ -80,13 +80,19 @@ class Stage:
     def peek(self, axis: IterVar) -> AxisAttributes | None:
         return self.iter_var_attrs.get(axis)
 
+    @property
+    def attached_at(self) -> tuple[Stage, IterVar]:
+        """The stage and the loop of it inside which this stage is computed; only for a stage that is."""
+        assert self.attach_stage is not None and self.attach_ivar is not None, f"stage {self.name} is not attached"
+        return self.attach_stage, self.attach_ivar
+
     def computed_inside(self) -> list[Stage]:
         """The stages in whose loops this one is computed, innermost first."""
         found: list[Stage] = []
         node: Stage | None = self
         while node is not None:
             if node.attach_type in (AttachType.SCOPE, AttachType.SCAN_UPDATE):
-                node = node.attach_stage
+                node, _ = node.attached_at
                 found.append(node)
             else:
                 node = node.group

@@ -109,7 +109,8 @@ class Tensor(ExprOp, Node, key="Tensor"):
         return TensorSlice(self, indices)
 
     def __len__(self) -> int:
-        return int(self.shape[0])
+        length: Any = self.shape[0]
+        return int(length)
 
     def __iter__(self):
         raise TypeError(f"tensor {self.name} cannot be iterated: its elements are not known while building the program")

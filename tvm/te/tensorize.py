@@ -179,9 +179,8 @@ class Match:
             return self.symbols.get(node) if isinstance(node, Var) else None
 
         for axis in self.intrin.op.axis + self.intrin.op.reduce_axis:
-            analyzer.bind(
-                axis.var, Range(min=const(0, axis.var.dtype), extent=substitute(axis.dom.extent, self.symbols))
-            )
+            extent = substitute(algebra.range_of(axis).extent, self.symbols)
+            analyzer.bind(axis.var, Range(min=const(0, axis.var.dtype), extent=extent))
         for have, want in zip(self.block.op.body, self.intrin.op.body):
             pairs = [(have, want)]
             if isinstance(have, Reduce) and isinstance(want, Reduce):
@@ -224,7 +223,7 @@ class Match:
 def tensorized_stage(lowering: Lowering, stage: Stage, axis: IterVar) -> Stmt:
     from .lower import Loops, guarded, reduction_split
 
-    intrin: TensorIntrin = stage.peek(axis).tensor_intrin
+    intrin: TensorIntrin = stage.attributes(axis).tensor_intrin
     loops = Loops(lowering, stage)
     block = Block(lowering, stage, axis, loops)
     match = Match(block, intrin)
@@ -259,7 +258,8 @@ def tensor_compute_stage(lowering: Lowering, stage: Stage) -> Stmt:
     """The loops of a compute that calls an intrinsic, around the call."""
     from .lower import Loops, guarded, reduction_split
 
-    op: TensorComputeOp = stage.op
+    op = stage.op
+    assert isinstance(op, TensorComputeOp), f"{stage.name} calls no intrinsic"
     loops = Loops(lowering, stage)
     values = {axis.var: loops.values[axis] for axis in op.loops}
     bind = functools.partial(_bind_call, op, values, lowering.bounds.ranges)
@@ -306,4 +306,6 @@ def _first_or_update(
     for axis in reduction:
         variable = loops.variables[axis]
         test = logical_and(test, variable.equal(const(0, variable.dtype)))
-    return IfThenElse(test, bind(intrin.body), bind(intrin.reduce_update))
+    first, update = intrin.body, intrin.reduce_update
+    assert first is not None and update is not None, "the intrinsic was matched with a reduction"
+    return IfThenElse(test, bind(first), bind(update))

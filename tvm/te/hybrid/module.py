@@ -88,7 +88,7 @@ class _Writer:
             return self.element(e.producer, e.indices)
         if kind is prim.Select:
             return f"({self.expr(e.true_value)} if {self.expr(e.condition)} else {self.expr(e.false_value)})"
-        if kind is Call:
+        if isinstance(e, Call):
             return self.call(e)
         raise TVMError(f"hybrid script has no form for {type(e).__name__}: {e}")
 
