@@ -94,6 +94,15 @@ def test_a_bias_along_the_rows_is_not_taken_for_one_along_the_columns(rng):
     check(mod, new, rng)
 
 
+def test_a_bias_is_one_vector_and_stays_behind_a_batched_matmul(rng):
+    x = var("x", 3, 4)
+    outs = [relay.nn.bias_add(relay.nn.dense(x, var(f"w{i}", 5, 4)), var(f"b{i}", 5)) for i in range(2)]
+    mod = typed(*outs)
+    new = transform.CombineParallelDense(2)(mod)
+    assert operators(new).count("nn.bias_add") == 2 and operators(new).count("nn.batch_matmul") == 1
+    check(mod, new, rng)
+
+
 def test_groups_that_add_to_each_other_do_not_wait_for_each_other(rng):
     x, z = var("x", 1, 3, 4, 4), var("z", 1, 3, 4, 4)
     convs = [[relay.nn.conv2d(data, var(f"{n}{i}", 2, 3, 1, 1)) for i in range(2)] for n, data in (("v", x), ("w", z))]

@@ -155,7 +155,7 @@ class _Group:
             following = [found[0] if len(found) == 1 else None for found in used]
             if not _are_alike(last, following):
                 return
-            axis = _axis_after(self.axes[-1], last[0], following[0], self.kind.grows)
+            axis = _axis_after(self.axes[-1], last[0], following[0], self.kind)
             others = [[a for a in node.args if a is not before] for node, before in zip(following, last)]
             if axis is None or any(id(a) in after for args in others for a in args):
                 return
@@ -222,16 +222,17 @@ def _are_alike(last: list[Call], following: list[Any]) -> bool:
     return True
 
 
-def _axis_after(axis: int, before: Call, after: Call, grows: bool) -> int | None:
+def _axis_after(axis: int, before: Call, after: Call, kind: _Kind) -> int | None:
     """Where branches lie side by side in what follows; None where that cannot be told, or its attributes say sizes."""
     attrs, rank = _attrs_but(after, ""), len(dims(after.checked_type_))
     added = rank - len(dims(before.checked_type_))
-    if added and not grows:
+    if added and not kind.grows:
         return None
     if after.op.name == "expand_dims":
         return axis + added if attrs["axis"] % rank <= axis else axis
     if after.op.name == "nn.bias_add":
-        return axis if attrs["axis"] % rank == axis else None
+        # A bias is one vector, so it cannot differ from branch to branch of a stack.
+        return axis if attrs["axis"] % rank == axis and not kind.batched else None
     plain = all(v is None or isinstance(v, (bool, int, float, str)) for v in attrs.values())
     kept = dims(after.checked_type_)[axis + added] == dims(before.checked_type_)[axis]
     return axis + added if plain and kept and "axis" not in attrs else None
