@@ -50,6 +50,10 @@ def test_a_mutator_that_changes_nothing_gives_the_same_object():
     x, y = deep(10)
     f = relay.Function([x], y)
     assert relay.ExprMutator().visit(f) is f
+    ref = relay.RefCreate(relay.const(1.0))
+    prelude = relay.prelude.Prelude()
+    for e in (ref, relay.RefRead(ref), relay.RefWrite(ref, relay.const(2.0)), prelude.mod[prelude.map]):
+        assert relay.ExprMutator().visit(e) is e
 
 
 def test_variables_of_an_expression():

@@ -21,6 +21,7 @@ PASSES = {
     "CanonicalizeOps": relay.transform.CanonicalizeOps,
     "CanonicalizeCast": relay.transform.CanonicalizeCast,
     "CombineParallelDense": lambda: relay.transform.CombineParallelDense(2),
+    "CombineParallelDense, one layer": lambda: relay.transform.CombineParallelDense(2, to_batch=False),
     "CombineParallelConv2D": lambda: relay.transform.CombineParallelConv2D(2),
     "DeadCodeElimination": relay.transform.DeadCodeElimination,
 }

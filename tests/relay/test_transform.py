@@ -122,7 +122,7 @@ def test_parallel_layers_are_joined(rng):
     check_same_result(mod, new, rng)
     y = relay.var("y", shape=(3, 7))
     mod = module(relay.Tuple([relay.nn.dense(y, weight(rng, n, 7)) for n in (2, 3, 5)]))
-    new = transform.CombineParallelDense(3)(mod)
+    new = transform.CombineParallelDense(3, to_batch=False)(mod)
     assert operators(new)["nn.dense"] == 1
     check_same_result(mod, new, rng)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tvm
 from tests.topi.evaluate import check, evaluate, run
 from tvm import te, topi
 
@@ -211,3 +212,9 @@ def test_sizes_known_only_when_running(rng):
     got = run([x], made, [value], [w.shape for w in wanted])
     for number, (a, b) in enumerate(zip(got, wanted)):
         np.testing.assert_array_equal(a, b, err_msg=str(number))
+
+
+def test_equal_parts_of_an_unknown_size_have_one_size():
+    n = te.var("n")
+    parts = topi.split(te.placeholder((2, n)), 4, 1)
+    assert all(tvm.ir.structural_equal(p.shape[1], n // 4) for p in parts)

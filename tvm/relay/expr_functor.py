@@ -194,17 +194,19 @@ class ExprMutator(ExprFunctor):
         return op if source is op.tuple_value else TupleGetItem(source, op.index, op.span)
 
     def visit_ref_create(self, r):
-        return RefCreate(self.visit(r.value))
+        return _same(r, RefCreate(self.visit(r.value)))
 
     def visit_ref_read(self, r):
-        return RefRead(self.visit(r.ref))
+        return _same(r, RefRead(self.visit(r.ref)))
 
     def visit_ref_write(self, r):
-        return RefWrite(self.visit(r.ref), self.visit(r.value))
+        return _same(r, RefWrite(self.visit(r.ref), self.visit(r.value)))
 
     def visit_match(self, m):
-        clauses = [Clause(c.lhs, self.visit(c.rhs)) for c in m.clauses]
-        return Match(self.visit(m.data), clauses, m.complete)
+        data, results = self.visit(m.data), [self.visit(c.rhs) for c in m.clauses]
+        if data is m.data and all(result is c.rhs for result, c in zip(results, m.clauses)):
+            return m
+        return Match(data, [Clause(c.lhs, result) for c, result in zip(m.clauses, results)], m.complete)
 
 
 def _same(old: RelayExpr, new: RelayExpr) -> RelayExpr:

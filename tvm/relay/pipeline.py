@@ -39,7 +39,7 @@ def optimize(target: Target) -> tuple[Pass, ...]:
         WideSums(),
         EliminateCommonSubexpr(),
         CombineParallelConv2D(3),
-        CombineParallelDense(3),
+        CombineParallelDense(3, to_batch=False),
         CombineParallelBatchMatmul(3),
         FoldConstant(),
         FoldScaleAxis(known_weights=True),

@@ -266,11 +266,14 @@ def split(ary, indices_or_sections, axis=0):
             raise ExprValueError(f"split: the number of parts must be positive, got {sections}")
         if isinstance(whole, IntImm) and whole.value % sections:
             raise ExprValueError(f"split: a dimension of {whole.value} is not {sections} equal parts")
-        cuts = [utils.simplify(whole // sections * number) for number in range(1, sections)]
+        # A size known when running is taken for a multiple of the number of parts.
+        size = utils.simplify(whole // sections)
+        begins = [utils.simplify(size * number) for number in range(sections)]
+        ends = [utils.simplify(begin + size) for begin in begins]
     else:
         cuts = [convert(cut) for cut in indices_or_sections]
-    begins = [const(0, whole.dtype), *cuts]
-    ends = [*cuts, whole]
+        begins = [const(0, whole.dtype), *cuts]
+        ends = [*cuts, whole]
     for begin, end in zip(begins, ends):
         if isinstance(begin, IntImm) and isinstance(end, IntImm) and begin.value > end.value:
             raise ExprValueError(f"split: the cuts {list(indices_or_sections)} do not rise within 0..{whole}")

@@ -1,15 +1,13 @@
 """Several layers that read the same data become one wider layer whose result is sliced.
 
-Elementwise operators that follow all of them alike (a bias, a cast) may follow the combined layer once: their constants
-are concatenated too.
+What follows each of them in the same way and works on each column by itself (a bias, a cast) follows the combined layer
+once: its operands are combined too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ...ir.module import IRModule
 from ...ir.op import Op
@@ -17,8 +15,9 @@ from ...ir.transform import PassContext
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr
 from ..infer import dims, infer_function
-from ..op import transform
+from ..op import nn, transform
 from ..op.record import BROADCAST, CallAttrs, pattern_of
+from .combine_operands import concatenated, constant_columns, in_columns, side_by_side, stacked
 from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
@@ -41,6 +40,13 @@ def _dense_key(node: Call) -> Any:
     return node.attrs.out_dtype, node.args[1].checked_type_.dtype
 
 
+def _equal_dense_key(node: Call) -> Any:
+    """Dense layers of matrices that can become one batched matmul."""
+    if not _known(node.args[1]) or len(dims(node.args[0].checked_type_)) != 2:
+        return None
+    return node.attrs.out_dtype, node.args[1].checked_type_
+
+
 def _batch_matmul_key(node: Call) -> Any:
     if node.attrs.transpose_a or not node.attrs.transpose_b or not _known(node.args[1]):
         return None
@@ -58,38 +64,46 @@ def _matmul_key(node: Call) -> Any:
     return tuple(_attrs_but(node, "units").items()), weight.data.dtype
 
 
-class _Kind:
-    """How one operator is combined: the key of those that go together, and the axes of weight and output along which
-    they are concatenated."""
+class _Kind(NamedTuple):
+    """What combining one operator needs: which can be combined, along which axis of the weight and of the result, the
+    attribute that counts along it, and how the operands of what follows are combined."""
 
-    def __init__(self, name: str, key: Callable, weight_axis: int, out_axis: int, count: str | None):
-        self.name, self.key, self.weight_axis, self.out_axis, self.count = name, key, weight_axis, out_axis, count
+    name: str
+    key: Callable[[Call], Any]
+    weight_axis: int
+    out_axis: int
+    count: str | None
+    join: Callable[..., RelayExpr | None]
+    batched: bool = False
+    # Results whose rank may grow after the layer are sliced by as many bounds as they have axes.
+    grows: bool = False
 
 
-CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels")
-DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units")
+CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels", side_by_side)
+DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units", in_columns, grows=True)
+DENSE_BATCH = _Kind("nn.dense", _equal_dense_key, 0, -1, None, stacked, batched=True)
 # The weight is not transposed: the layout that GPUs read.
-MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units")
-BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None)
+MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units", constant_columns)
+BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None, side_by_side)
 
 
 def _groups(func: Function, kind: _Kind) -> list[list[Call]]:
-    groups: dict[Any, list[Call]] = {}
+    found: dict[Any, list[Call]] = {}
     for node in post_order(func):
         if type(node) is Call and type(node.op) is Op and node.op.name == kind.name:
             key = kind.key(node)
             if key is not None:
-                groups.setdefault((id(node.args[0]), key), []).append(node)
-    return list(groups.values())
+                found.setdefault((id(node.args[0]), key), []).append(node)
+    return list(found.values())
 
 
 def _depends(node: RelayExpr, on: set[int]) -> bool:
     return any(id(n) in on for n in post_order(node))
 
 
-def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int, tails: bool = False) -> Function:
-    """The weights of a group are concatenated; each branch becomes a slice of the combined result. With ``tails`` the
-    slices are taken after the operators that follow all branches alike."""
+def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int) -> Function:
+    """The weights of a group are combined; each branch becomes a part of the combined result, taken after what follows
+    all branches alike."""
     groups = []
     for members in _groups(func, kind):
         ids = {id(n) for n in members}
@@ -98,10 +112,9 @@ def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int
             groups.append(_Group(kind, [[n] for n in members]))
     if not groups:
         return func
-    if tails:
-        users = _users(func)
-        for group in groups:
-            group.follow(users)
+    users, after = _users(func), _after(func, {id(n) for group in groups for n in group.layers})
+    for group in groups:
+        group.follow(users, after)
     return _replace(func, mod, groups)
 
 
@@ -113,55 +126,89 @@ def _users(func: Function) -> dict[int, list[Any]]:
     return users
 
 
+def _after(func: Function, layers: set[int]) -> set[int]:
+    """What is a layer of some group or depends on one: a combined layer that waited for it could wait for itself."""
+    found: set[int] = set()
+    for node in post_order(func):
+        if id(node) in layers or any(id(child) in found for child in node.children()):
+            found.add(id(node))
+    return found
+
+
 class _Group:
-    """Branches that become one: each is a layer with the operators that follow it."""
+    """Branches that become one: each is a layer with what follows it."""
 
     def __init__(self, kind: _Kind, branches: list[list[Call]]):
         self.kind = kind
         self.branches = branches
         self.layers = [branch[0] for branch in branches]
         self.sizes = [dims(n.args[1].checked_type_)[kind.weight_axis] for n in self.layers]
+        # Where the branches lie side by side in the result, after each step.
+        self.axes = [kind.out_axis % len(dims(self.layers[0].checked_type_))]
         self.combined: RelayExpr | None = None
 
-    def follow(self, users: dict[int, list[Any]]) -> None:
+    def follow(self, users: dict[int, list[Any]], after: set[int]) -> None:
         """Take along the operators that follow all branches alike."""
         while True:
             last = [branch[-1] for branch in self.branches]
             used = [users.get(id(node), []) for node in last]
-            following = [nodes[0] if len(nodes) == 1 else None for nodes in used]
+            following = [found[0] if len(found) == 1 else None for found in used]
             if not _are_alike(last, following):
                 return
+            axis = _axis_after(self.axes[-1], last[0], following[0], self.kind)
+            others = [[a for a in node.args if a is not before] for node, before in zip(following, last)]
+            if axis is None or any(id(a) in after for args in others for a in args):
+                return
+            if any(self.kind.join(operands, following, axis) is None for operands in zip(*others)):
+                return
+            self.axes.append(axis)
             for branch, node in zip(self.branches, following):
                 branch.append(node)
 
     def operands(self) -> tuple[RelayExpr, ...]:
-        """The operands of the combined layer: the data and all weights."""
-        return (self.layers[0].args[0], *(n.args[1] for n in self.layers))
+        """What has to be made before the combined layer."""
+        inside = {id(n) for branch in self.branches for n in branch}
+        return tuple(a for branch in self.branches for n in branch for a in n.args if id(a) not in inside)
 
-    def slice(self, branch_index: int, rewritten: dict[int, Any]) -> Call:
+    def part(self, place: int, made: dict[int, Any]) -> Call:
+        """What one branch gives."""
         if self.combined is None:
-            self.combined = self.combine(rewritten)
-        begin = sum(self.sizes[:branch_index])
-        axis = self.kind.out_axis % len(dims(self.branches[branch_index][-1].checked_type_))
-        return transform.strided_slice(self.combined, [begin], [begin + self.sizes[branch_index]], [1], [axis])
+            self.combined = self.combine(made)
+            if self.kind.batched:
+                self.combined = transform.split(self.combined, len(self.branches))
+        if self.kind.batched:
+            return transform.squeeze(self.combined[place], [0])
+        axis = self.axes[-1]
+        rank = len(dims(self.branches[place][-1].checked_type_)) if self.kind.grows else axis + 1
+        begin, size = [0] * rank, [-1] * rank
+        begin[axis], size[axis] = sum(self.sizes[:place]), self.sizes[place]
+        return transform.strided_slice(self.combined, begin, size, [1] * rank, slice_mode="size")
 
-    def combine(self, rewritten: dict[int, Any]) -> Call:
-        first, kind = self.layers[0], self.kind
-        weight = _concatenate([rewritten[id(n.args[1])] for n in self.layers], kind.weight_axis)
-        attrs = first.attrs
-        if kind.count is not None:
-            attrs = CallAttrs({**attrs.entries, kind.count: sum(self.sizes)})
-        value = Call(first.op, (rewritten[id(first.args[0])], weight), attrs, (), first.span)
-        levels = list(zip(*self.branches))
-        for before, now in zip(levels, levels[1:]):
-            args = [value if now[0].args[i] is before[0] else _column_constant([n.args[i] for n in now], before)
-                    for i in range(len(now[0].args))]  # fmt: skip
+    def combine(self, made: dict[int, Any]) -> RelayExpr:
+        value = self.layer(made)
+        steps = list(zip(*self.branches))
+        for before, now, axis in zip(steps, steps[1:], self.axes[1:]):
+            args = []
+            for i, arg in enumerate(now[0].args):
+                operands = [made[id(n.args[i])] for n in now if arg is not before[0]]
+                args.append(self.kind.join(operands, now, axis) if operands else value)
             value = Call(now[0].op, tuple(args), now[0].attrs, (), now[0].span)
         return value
 
+    def layer(self, made: dict[int, Any]) -> RelayExpr:
+        first, kind = self.layers[0], self.kind
+        data, weights = made[id(first.args[0])], [made[id(n.args[1])] for n in self.layers]
+        if kind.batched:
+            return nn.batch_matmul(transform.stack([data] * len(weights), 0), transform.stack(weights, 0),
+                                   out_dtype=first.attrs.out_dtype)
+        attrs = first.attrs
+        if kind.count is not None:
+            attrs = CallAttrs({**attrs.entries, kind.count: sum(self.sizes)})
+        return Call(first.op, (data, concatenated(weights, kind.weight_axis)), attrs, (), first.span)
+
 
 def _are_alike(last: list[Call], following: list[Any]) -> bool:
-    """Whether the same elementwise operator follows all branches."""
+    """Whether the same operator follows all, takes their results in the same place, and works on each element."""
     first = following[0]
     if not isinstance(first, Call) or not isinstance(first.op, Op) or pattern_of(first.op) > BROADCAST:
         return False
@@ -170,61 +217,54 @@ def _are_alike(last: list[Call], following: list[Any]) -> bool:
     for node, after in zip(last, following):
         if not isinstance(after, Call) or after.op is not first.op or _attrs_but(after, "") != _attrs_but(first, ""):
             return False
-        if dims(after.checked_type_) != dims(node.checked_type_) or len(after.args) != len(first.args):
-            return False
         if [arg is node for arg in after.args] != [arg is last[0] for arg in first.args]:
             return False
-    others = [i for i, arg in enumerate(first.args) if arg is not last[0]]
-    return all(_column_constant([f.args[i] for f in following], last) is not None for i in others)
+    return True
+
+
+def _axis_after(axis: int, before: Call, after: Call, kind: _Kind) -> int | None:
+    """Where branches lie side by side in what follows; None where that cannot be told, or its attributes say sizes."""
+    attrs, rank = _attrs_but(after, ""), len(dims(after.checked_type_))
+    added = rank - len(dims(before.checked_type_))
+    if added and not kind.grows:
+        return None
+    if after.op.name == "expand_dims":
+        return axis + added if attrs["axis"] % rank <= axis else axis
+    if after.op.name == "nn.bias_add":
+        # A bias is one vector, so it cannot differ from branch to branch of a stack.
+        return axis if attrs["axis"] % rank == axis and not kind.batched else None
+    plain = all(v is None or isinstance(v, (bool, int, float, str)) for v in attrs.values())
+    kept = dims(after.checked_type_)[axis + added] == dims(before.checked_type_)[axis]
+    return axis + added if plain and kept and "axis" not in attrs else None
 
 
 def _attrs_but(node: Call, name: str) -> dict[str, Any]:
     return {k: v for k, v in node.attrs.items() if k != name} if node.attrs else {}
 
 
-def _concatenate(weights: list[RelayExpr], axis: int) -> RelayExpr:
-    if all(isinstance(w, Constant) for w in weights):
-        return Constant(np.concatenate([w.data.numpy() for w in weights], axis))
-    return transform.concatenate(weights, axis)
-
-
-def _column_constant(constants: list[RelayExpr], columns: Sequence[Call]) -> Constant | None:
-    """The constant for the combined columns whose slices are these constants; None where there is none."""
-    arrays = [c.data.numpy() for c in constants if isinstance(c, Constant)]
-    if len(arrays) != len(constants) or any(a.dtype != arrays[0].dtype or a.ndim != arrays[0].ndim for a in arrays):
-        return None
-    if all(a.size == 1 and a.shape == arrays[0].shape for a in arrays):
-        # Compared as bytes: a NaN is equal to itself.
-        return Constant(arrays[0]) if len({a.tobytes() for a in arrays}) == 1 else None
-    widths = [dims(c.checked_type_)[-1] for c in columns]
-    if any(a.ndim == 0 or a.shape[-1] != w or a.size != w for a, w in zip(arrays, widths)):
-        return None
-    return Constant(np.concatenate(arrays, axis=-1))
-
-
 def _replace(func: Function, mod, groups: list[_Group]) -> Function:
     """Operands first, every node once: a combined layer waits for the data and for the weights of all its branches."""
-    ends = {id(branch[-1]): (group, i) for group in groups for i, branch in enumerate(group.branches)}
-    rewritten: dict[int, Any] = {}
+    ends = {id(branch[-1]): (group, place) for group in groups for place, branch in enumerate(group.branches)}
+    made: dict[int, Any] = {}
 
     def operands(node: Any) -> tuple:
         return ends[id(node)][0].operands() if id(node) in ends else node.children()
 
     def build(node: Any) -> Any:
         if id(node) in ends:
-            group, branch_index = ends[id(node)]
-            return group.slice(branch_index, rewritten)
-        return node.map_children(lambda child: rewritten[id(child)])
+            group, place = ends[id(node)]
+            return group.part(place, made)
+        return node.map_children(lambda child: made[id(child)])
 
     for node in post_order(func, operands=operands):
-        rewritten[id(node)] = replacement(build, node)
-    return infer_function(rewritten[id(func)], mod)
+        made[id(node)] = replacement(build, node)
+    return infer_function(made[id(func)], mod)
 
 
-def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4, tails: bool = False) -> RelayFunctionPass:
+def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4) -> RelayFunctionPass:
     @function_pass(opt_level=opt_level, name=name, required=["InferType"])
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return combine(func, mod, kind, branches, tails)
+        return combine(func, mod, kind, branches)
 
     return run
 
@@ -245,21 +285,21 @@ def CombineParallelConv2D(min_num_branches: int = 3) -> RelayFunctionPass:
 
 
 def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> RelayFunctionPass:
-    """Combine dense layers of the same data. They become one dense layer whatever ``to_batch`` says: it needs no equal
-    shapes and is never slower.
+    """Combine dense layers of the same data: layers of equal shape into one batched matmul, or with ``to_batch=False``
+    layers of any width into one dense layer, which reads the data once.
 
     Parameters
     ----------
     min_num_branches : int, optional
         How many there must be.
     to_batch : bool, optional
-        Taken for programs that pass it.
+        Whether layers of equal shape become a batched matmul.
 
     Returns
     -------
     RelayFunctionPass
     """
-    return _pass(DENSE, "CombineParallelDense", min_num_branches)
+    return _pass(DENSE_BATCH if to_batch else DENSE, "CombineParallelDense", min_num_branches)
 
 
 def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
@@ -280,7 +320,7 @@ def CombineParallelBatchMatmul(min_num_branches: int = 3) -> RelayFunctionPass:
 def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
     """Combine matmuls of the same lhs with constant weights, and their epilogues. A small matmul leaves most of a GPU
     idle: one of three times the n takes little longer than one of the three."""
-    return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3, tails=True)
+    return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3)
 
 
 __all__ = ["CombineMatmuls", "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]

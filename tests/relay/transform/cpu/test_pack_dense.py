@@ -123,7 +123,7 @@ def test_joined_layers_one_above_the_other_are_not_copied():
         y = relay.nn.dense(y, relay.const(normal(8, 8))) + (
             relay.nn.dense(y, relay.const(normal(8, 8))) * relay.nn.dense(y, relay.const(normal(8, 8))))
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], y)))
-    joined = relay.transform.CombineParallelDense(3)(mod)
+    joined = relay.transform.CombineParallelDense(3, to_batch=False)(mod)
     assert operators(joined["main"]).count("nn.dense") == 6
     data = normal(4, 8) * 0.1
     np.testing.assert_allclose(run(joined, data)[0], run(mod, data)[0], rtol=1e-3, atol=1e-4)
