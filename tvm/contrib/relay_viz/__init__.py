@@ -57,6 +57,32 @@ class RelayVisualizer:
         self._plotter.render(filename)  # type: ignore[arg-type]
 
 
+# Above that many boxes a notebook shows text: a graph of this size is for a page of its own.
+_MOST_BOXES = 1_000
+
+
+def graphs_of(module: Any) -> str:
+    """The functions of a module as a part of a page, as notebooks show them; empty where none is a graph.
+
+    Parameters
+    ----------
+    module : tvm.IRModule
+        The module.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    if not any(isinstance(function, relay.Function) for function in module.functions.values()):
+        return ""
+    plotter = PagePlotter()
+    RelayVisualizer(module, None, plotter, PageVizParser())
+    if plotter.boxes > _MOST_BOXES:
+        return f"<p>The graph has {plotter.boxes} nodes; tvm.contrib.relay_viz.write_page draws it as a page.</p>"
+    return plotter.section()
+
+
 def page_text(
     modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
     weights: bool = False, title: str = "Graph",
@@ -93,5 +119,5 @@ def write_page(
 
 __all__ = [
     "DotPlotter", "DotVizParser", "PagePlotter", "PageVizParser", "RelayVisualizer", "TermPlotter", "TermVizParser",
-    "kernel_graph", "page_text", "write_page",
+    "graphs_of", "kernel_graph", "page_text", "write_page",
 ]  # fmt: skip

@@ -61,6 +61,11 @@ class PagePlotter(Plotter):
         self._name_to_graph[name] = PageGraph(name)
         return self._name_to_graph[name]
 
+    @property
+    def boxes(self) -> int:
+        """How many boxes all graphs have."""
+        return sum(len(graph.nodes) for graph in self._name_to_graph.values())
+
     def section(self) -> str:
         """All graphs as a part of a page."""
         graphs = self._name_to_graph.values()
