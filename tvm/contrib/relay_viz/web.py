@@ -51,7 +51,13 @@ class PageGraph(VizGraph):
 
 class PagePlotter(Plotter):
     """Draws graphs without further programs: ``render("x.html")`` writes a page, ``render("x.svg")`` a picture, of
-    modules with one function."""
+    modules with one function.
+
+    Parameters
+    ----------
+    title : str
+        The title of the page.
+    """
 
     def __init__(self, title: str = "Graph"):
         self.title = title
@@ -96,8 +102,13 @@ def write(path: str, text: str) -> None:
 
 
 class PageVizParser(DefaultVizParser):
-    """Shorter nodes: operators with their types, a fused function as one box. Without ``weights``, parameters and
-    constants are not drawn."""
+    """Shorter nodes: operators with their types, a fused function as one box.
+
+    Parameters
+    ----------
+    weights : bool
+        Whether parameters and constants are drawn.
+    """
 
     def __init__(self, weights: bool = False):
         self.weights = weights
