@@ -35,7 +35,9 @@ PARTS = {
     "contrib": [
         "contrib.graph_executor", "contrib.debugger.debug_executor", "contrib.cc", "contrib.nvcc", "contrib.clang",
         "contrib.tar", "contrib.utils", "contrib.download", "contrib.dlpack", "contrib.popen_pool",
-        "contrib.pickle_memoize", "contrib.cblas", "contrib.random", "contrib.onnx_backend"],
+        "contrib.pickle_memoize", "contrib.cblas", "contrib.random", "contrib.onnx_backend", "contrib.relay_viz",
+        "contrib.relay_viz.interface", "contrib.relay_viz.dot", "contrib.relay_viz.terminal", "contrib.tedd",
+        "contrib.pictures"],
     "tvmc": ["driver.tvmc"],
     "ir": ["ir", "ir.transform", "ir.instrument"],
     "tvm": [""],

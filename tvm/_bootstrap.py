@@ -13,6 +13,7 @@ from .runtime.registry import get_global_func, register_func
 def _join_ir() -> None:
     """What needs the IR, when it has been loaded."""
     from .ir import env_func, serialize
+    from .ir.module import PICTURE
     from .ir.node import Node
     from .runtime import ndarray
     from .runtime.container import ShapeTuple
@@ -21,12 +22,18 @@ def _join_ir() -> None:
     serialize.register_json_codec(ShapeTuple, "runtime.ShapeTuple", list, ShapeTuple)
     Object.register(Node)
     env_func.FIND_FUNCTION.give(lambda name: get_global_func(name, allow_missing=True))
+    PICTURE.give(_picture)
     serialize.MAKE_ARRAY.give(lambda data, dtype, shape: ndarray.array(serialize.numpy_array(data, dtype, shape)))
 
 
 def _const(*arguments):
     """A number as an expression."""
     return importlib.import_module("tvm.ir.prim").const(*arguments)
+
+
+def _picture(module) -> str:
+    """The graphs of a module, drawn."""
+    return importlib.import_module("tvm.contrib.relay_viz").graphs_of(module)
 
 
 IR_LOADED.give(_join_ir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
 
 import numpy as np
@@ -54,6 +55,13 @@ def test_report_names_operators_and_has_the_medians_of_its_rounds(model, monkeyp
     head = [cell.strip() for cell in head if cell.strip()]
     assert head[:6] == ["Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes"]
     assert "Number of threads: " in str(report) and "Executor: Graph" in str(report)
+
+
+def test_the_dump_folder_holds_a_page_about_the_profile_and_the_memory(model, tmp_path):
+    report = create(model, str(tmp_path)).profile(rounds=1)
+    tree = ElementTree.parse(tmp_path / "_tvmdbg_device_CPU_0" / "profile.html")
+    assert [head.text for head in tree.iter("h1")] == ["Profile", "Memory plan"]
+    assert len(tree.findall(".//tbody/tr")) >= len(report.calls) and len(tree.findall(".//svg")) == 4
 
 
 def test_dump_folder_holds_graph_results_and_trace(model, tmp_path):

@@ -8,8 +8,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tvm.drawing.graph import Edge, Node, draw_graph, shorten
+from tvm.drawing.graph import Edge, Node, draw_graph
 from tvm.drawing.layout import layered
+from tvm.drawing.svg import shorten
 
 
 def boxes(sizes, layout):

@@ -6,8 +6,16 @@ ends in ".svg". ``output_dot_string`` returns the text. ``show_svg`` shows the p
 
 from __future__ import annotations
 
+from ..docstring import described
 from ..te.picture import Picture, axis_graph, dataflow_graph, schedule_tree
 from ..te.schedule import Schedule
+
+_PARAMETERS = {
+    "sch": ("Schedule", "The schedule."),
+    "show_svg": ("bool", "Show the picture in the notebook."),
+    "dot_file_path": ("str", "A file to write: Graphviz's language, or a picture where the name ends in .svg."),
+    "output_dot_string": ("bool", "Return the text in Graphviz's language."),
+}
 
 
 def _give(picture: Picture, show_svg: bool, dot_file_path: str, output_dot_string: bool) -> str | None:
@@ -25,6 +33,7 @@ def _give(picture: Picture, show_svg: bool, dot_file_path: str, output_dot_strin
     return picture.dot.text() if output_dot_string else None
 
 
+@described(_PARAMETERS, "str or None")
 def viz_schedule_tree(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:
@@ -32,6 +41,7 @@ def viz_schedule_tree(
     return _give(schedule_tree(sch), show_svg, dot_file_path, output_dot_string)
 
 
+@described(_PARAMETERS, "str or None")
 def viz_itervar_relationship_graph(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:
@@ -39,6 +49,7 @@ def viz_itervar_relationship_graph(
     return _give(axis_graph(sch), show_svg, dot_file_path, output_dot_string)
 
 
+@described(_PARAMETERS, "str or None")
 def viz_dataflow_graph(
     sch: Schedule, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False
 ) -> str | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .page import escape
-from .svg import Drawing, at
+from .svg import Drawing, at, shorten
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 16, 40
 
@@ -93,4 +93,22 @@ def roofline(
     return axes.svg()
 
 
-__all__ = ["Axes", "roofline", "ticks"]
+def paired_bars(label: str, rows: Sequence[tuple[str, float | None, float | None, str]], width: float = 1000.0) -> str:
+    """Pairs of bars below each other, of values before and after; a row is its name, both values and words beside them.
+
+    A value that is None has no bar.
+    """
+    most = max((value for _, *pair, _ in rows for value in pair if isinstance(value, float)), default=0.0) or 1.0
+    drawing = Drawing(label, width, 34.0 * len(rows) + 8)
+    for i, (name, before, after, words) in enumerate(rows):
+        y = 34.0 * i + 6
+        with drawing.group(f"{name}\n{words}"):
+            drawing.text(4, y + 14, shorten(name, 48), kind="mono note")
+            drawing.text(width - 6, y + 14, words, "end")
+            for value, kind, place in ((before, "before", 20), (after, "after", 25)):
+                if value is not None:
+                    drawing.box(4, y + place, max(value / most * (width - 8), 0.5), 4, kind)
+    return drawing.svg()
+
+
+__all__ = ["Axes", "paired_bars", "roofline", "ticks"]

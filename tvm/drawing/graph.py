@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .layout import Point, layered
-from .svg import Drawing, at
+from .svg import Drawing, at, shorten
 
 # Of text with letters of one width: the width of a letter, the height of a line, and what a box shows of it.
 _LETTER, _LINE, _PADDING = 6.7, 14.0, 8.0
-_MOST_LETTERS, _MOST_LINES, _MOST_LINES_OF_A_LIST = 40, 8, 40
+_MOST_LINES, _MOST_LINES_OF_A_LIST = 8, 40
 
 
 class Node(NamedTuple):
@@ -38,12 +38,6 @@ class Edge(NamedTuple):
 def _columns(text: str) -> int:
     """How many letters wide a text is: those of East Asia take two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def shorten(text: str, most: int = _MOST_LETTERS) -> str:
-    """The text, or its beginning and end where it is longer."""
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}\u2026{text[len(text) - most + most * 2 // 3 + 1 :]}"
 
 
 def _shown(node: Node) -> list[str]:
@@ -112,4 +106,4 @@ def _loop(center: Point, size: tuple[float, float]) -> str:
     return f"M{at(x)} {at(y)}C{at(x + 12)} {at(y)} {at(x)} {at(low + 12)} {at(x - 8)} {at(low)}"
 
 
-__all__ = ["Edge", "Node", "draw_graph", "shorten"]
+__all__ = ["Edge", "Node", "draw_graph"]

@@ -51,7 +51,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
                 below[a].append(b)
                 above[b].append(a)
     _order(layers, above, below)
-    centers = columns(layers, above, below, widths, len(sizes), _GAP)
+    centers = columns(layers, *_pulling(above, below), widths, len(sizes), _GAP)
     return _placed(sizes, layers, chains, turned, centers)
 
 
@@ -129,6 +129,14 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
             layer.sort(key=wanted.__getitem__)
             for i, vertex in enumerate(layer):
                 place[vertex] = float(i)
+
+
+def _pulling(above: list[list[int]], below: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """The neighbours without those that come from nothing, as parameters do, where there are others: what is computed
+    stands in line, and parameters stand beside it."""
+    up = [[n for n in near if above[n]] or near for near in above]
+    kept = [set(near) for near in up]
+    return up, [[n for n in near if v in kept[n]] for v, near in enumerate(below)]
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

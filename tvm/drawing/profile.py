@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from ..dtype import info
 from .chart import roofline
-from .graph import shorten
 from .page import escape, page, table
-from .svg import Drawing
+from .svg import Drawing, shorten
 
 _WIDTH, _ROW = 1000.0, 22.0
 _LETTER = 6.7

@@ -13,6 +13,12 @@ def at(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def shorten(text: str, most: int = 40) -> str:
+    """The text, or its beginning and end where it is longer."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}\u2026{text[len(text) - most + most * 2 // 3 + 1 :]}"
+
+
 class Drawing:
     """A picture of a given size. ``label`` says in words what it shows."""
 
@@ -78,4 +84,4 @@ def _element(tag: str, attributes: str, tip: object) -> str:
     return f"<{tag} {attributes}><title>{escape(tip)}</title></{tag}>" if tip else f"<{tag} {attributes}/>"
 
 
-__all__ = ["Drawing", "at"]
+__all__ = ["Drawing", "at", "shorten"]

@@ -19,6 +19,9 @@ AS_TEXT: Hook[[Any, bool, Any], str] = Hook(
     "ir.module.AS_TEXT", "the text of a graph or module, `(node, show_meta_data, annotate)`",
     lambda node, show_meta_data, annotate: str(node),
 )
+PICTURE: Hook[[Any], str] = Hook(
+    "ir.module.PICTURE", "the graphs of a module as a part of a page, empty where it has none", lambda module: ""
+)
 RELAY_CALL: Hook[[Any, tuple], Any] = Hook("ir.module.RELAY_CALL", "the call expression of a function over tensors")
 RELAY_FUNCTION: Hook[[Any], Any] = Hook(
     "ir.module.RELAY_FUNCTION", "the function of an expression, whose free variables are the parameters"
@@ -255,3 +258,11 @@ class IRModule(Node, key="IRModule"):
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
         return AS_TEXT(self, show_meta_data, annotate)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the graphs of its functions, where it has some, and its text."""
+        from ..drawing.page import escape, fragment
+
+        graphs = PICTURE(self)
+        text = f"<pre>{escape(AS_TEXT(self, False, None))}</pre>"
+        return fragment(f"{graphs}<details><summary>text</summary>{text}</details>" if graphs else text)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ..arith import Analyzer
 from ..drawing.dot import Digraph, Html, cell, rows
-from ..drawing.graph import Edge, Node, draw_graph, shorten
-from ..drawing.svg import Drawing
+from ..drawing.graph import Edge, Node, draw_graph
+from ..drawing.svg import Drawing, shorten
 from ..error import TVMError
 from ..ir.prim import IterVar, Range, Reduce
 from . import axes as algebra

@@ -9,6 +9,7 @@ from . import events, search, state
 from .engine import TuningRun, tune
 from .events import Event
 from .options import TuningOptions
+from .result import TuningResult
 from .search import Measurement, Outcome, Search, TuningError
 from .state import TaskState, TaskStatus
 

@@ -16,6 +16,7 @@ from .events import OnEvent, Stage
 from .model import Model, expected_seconds
 from .options import TuningOptions
 from .records import Guard, RunRecords
+from .result import TuningResult
 from .search import Measurement, Outcome, Search, TuningError
 from .state import USUAL_TRIAL_SECONDS, TaskState, TaskStatus
 from .workers import close_pools
@@ -73,7 +74,7 @@ class TuningRun:
     def statuses(self) -> tuple[TaskStatus, ...]:
         return tuple(task.status for task in self.tasks)
 
-    def run(self) -> tuple[TaskStatus, ...]:
+    def run(self) -> TuningResult:
         """Search, confirm the leaders, and compare the whole model."""
         options, left = self.options, self.budget.trials_left
         self.emit(events.RunStarted(
@@ -83,7 +84,7 @@ class TuningRun:
         self._confirm_all()
         self._compare_models()
         self.emit(events.RunFinished(self.statuses))
-        return self.statuses
+        return TuningResult(self.statuses)
 
     # -- searching -----------------------------------------------------------------------------------------------------
 
@@ -298,7 +299,7 @@ def _claimed_saving(task: TaskState) -> float:
 def tune(
     tasks: Sequence[Any], options: TuningOptions, on_event: OnEvent | None = None, model: Model | None = None, *,
     guard: Guard = contextlib.nullcontext, begin: float | None = None, clock: Any = time,
-) -> tuple[TaskStatus, ...]:
+) -> TuningResult:
     """Tune tasks; records are appended to the file of the options as they are made.
 
     A task is a ``Search``, or has a method ``start_search()`` that gives one, as AutoTVM's tasks do. Where a model
@@ -306,7 +307,7 @@ def tune(
     """
     searches = [task.start_search() if hasattr(task, "start_search") else task for task in tasks]
     if not searches:
-        return ()
+        return TuningResult()
     run = TuningRun(searches, options, on_event, model, guard=guard, begin=begin, clock=clock)
     try:
         return run.run()

@@ -153,7 +153,8 @@ def test_run_fills_prints_and_profiles(package, tmp_path, capsys, monkeypatch):
     assert not _main(["run", "--profile", package])
     shown = capsys.readouterr().out
     assert "tvmgen_default_fused_" in shown and "Configuration" in shown and "Executor: Graph" in shown
-    assert (tmp_path / "prof" / "_tvmdbg_device_CPU_0" / "_tvmdbg_graph_dump.json").exists()
+    folder = tmp_path / "prof" / "_tvmdbg_device_CPU_0"
+    assert (folder / "_tvmdbg_graph_dump.json").exists() and (folder / "profile.html").exists()
 
 
 def test_outputs_go_into_a_pipe_or_device_without_replacing_it(package, tmp_path):

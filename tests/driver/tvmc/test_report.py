@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import html.parser
 import re
-import shutil
-import subprocess
-import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.required import required
+from tests.browser import browser, load  # noqa: F401
 from tvm import autotvm
 from tvm.autotvm.measure.measure import MeasureInput, MeasureResult
 from tvm.autotvm.record import RecordFile, encode
@@ -186,28 +183,6 @@ def test_pauses_do_not_count_as_tuning():
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None and required("browser"):
-        pytest.fail("the browser test needs chromium: apt-get install chromium")
-    if found is None:
-        pytest.skip("there is no chromium here: apt-get install chromium")
-    return found
-
-
-def load(browser: str, path: Path, *options: str) -> tuple[str, str]:
-    """What the browser makes of a page, and what it says about it."""
-    with tempfile.TemporaryDirectory(prefix="tvm-browser-") as profile:
-        command = [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}", "--enable-logging=stderr", *options, path.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
 
 
 def test_a_browser_shows_every_row_and_fetches_nothing(browser, page, tmp_path):

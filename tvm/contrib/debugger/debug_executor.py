@@ -100,7 +100,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
     def profile(self, collectors=None, rounds: int = 15, **input_dict) -> profiling.Report:
         """The time of every operator: medians over whole runs. ``Total`` is the median of runs without the clocks.
 
-        ``collectors`` measure one further run; what they give is shown with the device.
+        ``collectors`` measure one further run; what they give is shown with the device. Where results are dumped, a
+        page about the profile is left there too.
         """
         if input_dict:
             self.set_input(**input_dict)
@@ -114,6 +115,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
         for name, value in self._collect(collectors or ()).items():
             for row in report.device_metrics.values():
                 row[name] = value
+        if self.debug_datum is not None:
+            self.debug_datum.dump_profile_page(report)
         return report
 
     def _collect(self, collectors) -> dict:

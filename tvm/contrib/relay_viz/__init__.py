@@ -23,7 +23,16 @@ from .web import PagePlotter, PageVizParser, scrolled, write
 class RelayVisualizer:
     """Draws the functions of a module, ``main`` first.
 
-    ``relay_param`` are the parameters by name; without ``plotter`` and ``parser`` the graph is printed.
+    Parameters
+    ----------
+    relay_mod : tvm.IRModule
+        The module.
+    relay_param : dict of str to NDArray, optional
+        The parameters of the model.
+    plotter : Plotter, optional
+        Writes the graphs; otherwise they are printed.
+    parser : VizParser, optional
+        Makes nodes and edges of expressions; otherwise that of the terminal.
     """
 
     def __init__(
@@ -57,11 +66,57 @@ class RelayVisualizer:
         self._plotter.render(filename)  # type: ignore[arg-type]
 
 
+# Above that many boxes a notebook shows text: a graph of this size is for a page of its own.
+_MOST_BOXES = 1_000
+
+
+def graphs_of(module: Any) -> str:
+    """The functions of a module as a part of a page, as notebooks show them; empty where none is a graph.
+
+    Parameters
+    ----------
+    module : tvm.IRModule
+        The module.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    if not any(isinstance(function, relay.Function) for function in module.functions.values()):
+        return ""
+    plotter = PagePlotter()
+    RelayVisualizer(module, None, plotter, PageVizParser())
+    if plotter.boxes > _MOST_BOXES:
+        return f"<p>The graph has {plotter.boxes} nodes; tvm.contrib.relay_viz.write_page draws it as a page.</p>"
+    return plotter.section()
+
+
 def page_text(
     modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
     weights: bool = False, title: str = "Graph",
 ) -> str:
-    """The page that ``write_page`` writes."""
+    """The page that ``write_page`` writes.
+
+    Parameters
+    ----------
+    modules : tvm.IRModule or dict of str to tvm.IRModule
+        A module, or several by the titles of their columns.
+    relay_param : dict of str to NDArray, optional
+        The parameters of the model.
+    lib : GraphExecutorFactoryModule or str, optional
+        What ``relay.build`` gave: its kernels are a further column.
+    profile : tvm.runtime.profiling.Report, optional
+        A report of the debug executor; kernels show their times and are coloured by them.
+    weights : bool
+        Whether parameters and constants are drawn.
+    title : str
+        The title of the page.
+
+    Returns
+    -------
+    str
+    """
     columns = modules if isinstance(modules, Mapping) else {} if modules is None else {"module": modules}
     sections = []
     for name, module in columns.items():
@@ -82,16 +137,29 @@ def write_page(
     path: str, modules: Any, relay_param: Mapping[str, Any] | None = None, lib: Any = None, profile: Any = None,
     weights: bool = False, title: str = "Graph",
 ) -> None:
-    """Write a page that draws modules side by side.
+    """Write a page that draws modules side by side, before and after passes for example, and the kernels they became.
 
-    ``modules`` is a module, or several by the names their columns have: ``{"imported": mod, "optimized": other}``.
-    ``lib``, what ``relay.build`` gave, adds a column with its kernels, coloured by their times where ``profile`` is a
-    report of the debug executor. ``weights`` draws parameters and constants too.
+    Parameters
+    ----------
+    path : str
+        The file.
+    modules : tvm.IRModule or dict of str to tvm.IRModule
+        A module, or several by the titles of their columns.
+    relay_param : dict of str to NDArray, optional
+        The parameters of the model.
+    lib : GraphExecutorFactoryModule or str, optional
+        What ``relay.build`` gave: its kernels are a further column.
+    profile : tvm.runtime.profiling.Report, optional
+        A report of the debug executor; kernels show their times and are coloured by them.
+    weights : bool
+        Whether parameters and constants are drawn.
+    title : str
+        The title of the page.
     """
     write(path, page_text(modules, relay_param, lib, profile, weights, title))
 
 
 __all__ = [
     "DotPlotter", "DotVizParser", "PagePlotter", "PageVizParser", "RelayVisualizer", "TermPlotter", "TermVizParser",
-    "kernel_graph", "page_text", "write_page",
+    "graphs_of", "kernel_graph", "page_text", "write_page",
 ]  # fmt: skip

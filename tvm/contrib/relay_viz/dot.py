@@ -24,7 +24,21 @@ def _shape(node: VizNode) -> dict[str, str]:
 
 
 class DotGraph(VizGraph):
-    """One function as a cluster of nodes."""
+    """One function as a cluster of nodes.
+
+    Parameters
+    ----------
+    name : str
+        The name of the function.
+    graph_attr : dict, optional
+        Attributes of the graph, in Graphviz's language.
+    node_attr : dict, optional
+        Attributes of all nodes.
+    edge_attr : dict, optional
+        Attributes of all edges.
+    get_node_attr : callable, optional
+        Gives the attributes of a ``VizNode``.
+    """
 
     def __init__(
         self, name: str, graph_attr: Mapping[str, str] | None = None, node_attr: Mapping[str, str] | None = None,
@@ -52,11 +66,23 @@ class DotGraph(VizGraph):
 
 
 class DotPlotter(Plotter):
-    """Draws graphs with Graphviz. Attributes are those of its language, ``get_node_attr`` gives those of a node, and
-    ``render_kwargs`` are the file's: filename, directory, format, cleanup, engine.
+    """Draws graphs with Graphviz.
 
     ``render("name")`` writes ``name.pdf``. Without Graphviz on this machine it writes the text as ``name`` and a
     picture of our own as ``name.svg``; the formats "svg", "gv" and "dot" never need Graphviz to be there.
+
+    Parameters
+    ----------
+    graph_attr : dict, optional
+        Attributes of the graph, in Graphviz's language.
+    node_attr : dict, optional
+        Attributes of all nodes.
+    edge_attr : dict, optional
+        Attributes of all edges.
+    get_node_attr : callable, optional
+        Gives the attributes of a ``VizNode``.
+    render_kwargs : dict, optional
+        How the file is made: filename, directory, format, cleanup (remove the text), engine.
     """
 
     def __init__(

@@ -22,7 +22,17 @@ _NAMES = (Op, GlobalVar, Constructor)
 
 
 class VizNode:
-    """A node: ``node_id`` tells it from others, ``node_type`` is its first line, ``node_detail`` the lines below."""
+    """A node of a drawn graph.
+
+    Parameters
+    ----------
+    node_id : str
+        Tells it from others.
+    node_type : str
+        Its first line.
+    node_detail : str
+        The lines below.
+    """
 
     def __init__(self, node_id: str, node_type: str, node_detail: str):
         self._id, self._type, self._detail = node_id, node_type, node_detail
@@ -45,7 +55,15 @@ class VizNode:
 
 
 class VizEdge:
-    """An edge between two nodes, by their identities."""
+    """An edge between two nodes.
+
+    Parameters
+    ----------
+    start_node : str
+        The identity of the node it leaves.
+    end_node : str
+        The identity of the node it leads into.
+    """
 
     def __init__(self, start_node: str, end_node: str):
         self._start, self._end = start_node, end_node
@@ -62,9 +80,6 @@ class VizEdge:
         return f"VizEdge({self._start} -> {self._end})"
 
 
-Parsed = tuple[VizNode | None, list[VizEdge]]
-
-
 class VizParser(abc.ABC):
     """Makes nodes and edges of expressions."""
 
@@ -72,7 +87,21 @@ class VizParser(abc.ABC):
     def get_node_edges(
         self, node: Any, relay_param: Mapping[str, Any], node_to_id: Mapping[Any, str]
     ) -> tuple[VizNode | None, list[VizEdge]]:
-        """The node of an expression, None where it has none, and the edges that lead into it."""
+        """The node of an expression, None where it has none, and the edges that lead into it.
+
+        Parameters
+        ----------
+        node : Expr
+            The expression.
+        relay_param : dict of str to NDArray
+            The parameters of the model.
+        node_to_id : dict of Expr to str
+            The identity of every expression of the module.
+
+        Returns
+        -------
+        tuple of VizNode or None, and list of VizEdge
+        """
 
     def operands(self, node: Any) -> Sequence[Any]:
         """What of an expression is looked at next; its own expressions unless a parser says otherwise."""
@@ -187,7 +216,4 @@ _DESCRIBE = {
     relay.Constant: _constant,
 }
 
-__all__ = [
-    "DefaultVizParser", "Parsed", "Plotter", "UNKNOWN_TYPE", "VizEdge", "VizGraph", "VizNode", "VizParser",
-    "attribute_lines",
-]  # fmt: skip
+__all__ = ["DefaultVizParser", "Plotter", "UNKNOWN_TYPE", "VizEdge", "VizGraph", "VizNode", "VizParser"]

@@ -11,8 +11,21 @@ from ...drawing.profile import short_name
 
 
 def kernel_graph(lib: Any, profile: Any = None, weights: bool = False) -> tuple[list[Node], list[Edge]]:
-    """The kernels of a compiled model as boxes. ``lib`` is what ``relay.build`` gives, or the JSON text of its graph;
-    ``profile``, a report of the debug executor, gives their times."""
+    """The kernels of a compiled model as boxes, and the values they hand on as edges.
+
+    Parameters
+    ----------
+    lib : GraphExecutorFactoryModule or str
+        What ``relay.build`` gives, or the JSON text of its graph.
+    profile : tvm.runtime.profiling.Report, optional
+        A report of the debug executor, which gives the times.
+    weights : bool
+        Whether parameters are drawn.
+
+    Returns
+    -------
+    tuple of list of Node, and list of Edge
+    """
     graph = json.loads(lib if isinstance(lib, str) else lib.get_graph_json())
     given = getattr(lib, "params", {})
     calls = [number for number, node in enumerate(graph["nodes"]) if is_kernel(node)]

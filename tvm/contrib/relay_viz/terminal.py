@@ -25,7 +25,13 @@ class TermVizParser(VizParser):
 
 
 class TermGraph(VizGraph):
-    """One function as text."""
+    """One function as text.
+
+    Parameters
+    ----------
+    name : str
+        The name of the function.
+    """
 
     def __init__(self, name: str):
         self._name = name

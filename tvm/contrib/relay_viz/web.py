@@ -51,7 +51,13 @@ class PageGraph(VizGraph):
 
 class PagePlotter(Plotter):
     """Draws graphs without further programs: ``render("x.html")`` writes a page, ``render("x.svg")`` a picture, of
-    modules with one function."""
+    modules with one function.
+
+    Parameters
+    ----------
+    title : str
+        The title of the page.
+    """
 
     def __init__(self, title: str = "Graph"):
         self.title = title
@@ -60,6 +66,11 @@ class PagePlotter(Plotter):
     def create_graph(self, name: str) -> PageGraph:
         self._name_to_graph[name] = PageGraph(name)
         return self._name_to_graph[name]
+
+    @property
+    def boxes(self) -> int:
+        """How many boxes all graphs have."""
+        return sum(len(graph.nodes) for graph in self._name_to_graph.values())
 
     def section(self) -> str:
         """All graphs as a part of a page."""
@@ -91,8 +102,13 @@ def write(path: str, text: str) -> None:
 
 
 class PageVizParser(DefaultVizParser):
-    """Shorter nodes: operators with their types, a fused function as one box. Without ``weights``, parameters and
-    constants are not drawn."""
+    """Shorter nodes: operators with their types, a fused function as one box.
+
+    Parameters
+    ----------
+    weights : bool
+        Whether parameters and constants are drawn.
+    """
 
     def __init__(self, weights: bool = False):
         self.weights = weights

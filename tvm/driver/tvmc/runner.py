@@ -49,7 +49,7 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
         metavar="FILE",
         help="names of classes (a JSON list or object, or one name a line), printed with the largest values",
     )
-    parser.add_argument("--profile", action="store_true", help="print the time of every operator")
+    parser.add_argument("--profile", action="store_true", help="print the time of every operator; draw it in ./prof")
     add_verbose(parser)
     parser.add_argument("--end-to-end", action="store_true", help="count copies of inputs and outputs in the time")
     parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="how often to measure (default: 1)")

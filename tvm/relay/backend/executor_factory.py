@@ -69,6 +69,14 @@ class GraphExecutorFactoryModule:
         before = len(self._packed(b""))
         return self._packed(b"".join(pack_params(self.params, start + before)) if self.params else b"")
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the kernels, and the memory that the values between them take."""
+        from ...drawing.memory import memory_body, memory_of
+        from ...drawing.page import escape, fragment
+
+        words = f"A model of {len(self.kernels)} kernels for {self.target}, {len(self.params)} parameters."
+        return fragment(f"<p>{escape(words)}</p>{memory_body(memory_of(self.graph_json_str))}")
+
     def __getitem__(self, item: str):
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
 
