@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,12 +11,9 @@ from ..ir.visit import post_order
 from ..te.tensor import ComputeOp, Operation
 
 # Attributes by which an operation says something about its loops; their values are names of axes.
-ALWAYS_UNROLL_INNER = "auto_scheduler_always_unroll_inner"
-ALWAYS_UNROLL = "auto_scheduler_always_unroll"
 NO_SPLIT_AT_INNER = "auto_scheduler_no_split_at_inner"
 NO_SPLIT_AT_OUTER = "auto_scheduler_no_split_at_outer"
 SIMPLIFY_CONST_TENSOR_INDICES = "auto_scheduler_simplify_const_tensor_indices"
-NO_CACHE_READ = "auto_scheduler_no_cache_read"
 
 # Calls that cost no more than an addition: what is made of them may be computed again wherever it is used.
 _CHEAP_CALLS = frozenset({"tir.likely", "tir.reinterpret", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
@@ -140,10 +136,12 @@ class AccessAnalyzer:
 
     def is_strictly_inlineable(self, op: Operation) -> bool:
         """Whether computing an element where it is used is never slower: it reads at its own position, without
-        transposing, and is made of cheap arithmetic."""
+        transposing, and is made of cheap arithmetic; or it reads nothing, and is a constant where its position is."""
         known = self._strictly_inlineable.get(op)
         if known is None:
-            known = self._strictly_inlineable[op] = self._reads_in_order(op) and _is_cheap(op)
+            is_constant = isinstance(op, ComputeOp) and not self.accesses[op].reads and not op.reduce_axis
+            known = is_constant or self._reads_in_order(op) and _is_cheap(op)
+            self._strictly_inlineable[op] = known
         return known
 
     def _reads_in_order(self, op: Operation) -> bool:
@@ -214,9 +212,4 @@ def _depends_on_position(condition: PrimExpr) -> bool:
     return any(isinstance(node, Var) for node in post_order(condition, operands=operands))
 
 
-def axis_extents(op: Operation) -> tuple[int, int]:
-    """The number of elements of an operation, and of the terms that each is reduced from."""
-    return (math.prod(_extent(a) or 1 for a in op.axis), math.prod(_extent(a) or 1 for a in op.reduce_axis))
-
-
-__all__ = ["Access", "AccessAnalyzer", "axis_extents"]
+__all__ = ["Access", "AccessAnalyzer"]

@@ -7,6 +7,7 @@ import heapq
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +21,7 @@ from .access import AccessAnalyzer
 from .iterator import Iterator
 from .loop_state import State
 from .python_code import python_code
-from .replay import Replay
+from .replay import Replay, steps_that_make_ops
 from .state import Stage, StateObject
 from .steps import TransformStep, replayed
 from .utils import get_const_tuple
@@ -113,8 +114,9 @@ class ComputeDAG:
         return replayed(self._initial, steps, self)
 
     def replay_ops(self, steps: tuple[TransformStep, ...]) -> tuple[Operation, ...]:
-        """The operations of the stages after steps."""
-        return _remembered(self._ops_after, steps, lambda: Replay(self).run(steps).ops)
+        """The operations of the stages after steps, some of which may have open lengths."""
+        key = steps_that_make_ops(steps)
+        return _remembered(self._ops_after, key, lambda: Replay(self).run(key).ops)
 
     def analyzer_of(self, state: StateObject) -> AccessAnalyzer:
         """How the operations of a state read each other."""
@@ -172,7 +174,7 @@ def _bounded(it: Iterator, bounds: Any) -> Iterator:
     if bounds is None or not isinstance(bounds.extent, IntImm):
         return it
     low = bounds.min.value if isinstance(bounds.min, IntImm) else 0
-    return Iterator(it.name, low, bounds.extent.value, it.kind, it.annotation, it.orig_iters)
+    return replace(it, min=low, extent=bounds.extent.value)
 
 
 def _tensors_of(schedule: Schedule) -> list[Tensor]:

@@ -32,6 +32,11 @@ class CacheReadStep(TransformStep):
     scope_name: str
     reader_stage_ids: tuple[int, ...]
 
+    def place_before(self, place: int) -> int | None:
+        if place == self.stage_id + 1:
+            return None
+        return place - (place > self.stage_id)
+
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         for reader in self.reader_stage_ids:
             _check_stage(self, state, reader)
@@ -50,9 +55,12 @@ class CacheWriteStep(TransformStep):
     """A stage is computed in ``scope_name`` and copied out; the stage that computes comes before the one that
     copies, whose loops are plain again."""
 
-    changes_ops = True
+    changes_ops = takes_loops = True
     stage_id: int
     scope_name: str
+
+    def place_before(self, place: int) -> int | None:
+        return place - (place > self.stage_id)
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         if state.stages[self.stage_id].compute_at == INLINED:
@@ -73,10 +81,13 @@ class RfactorStep(TransformStep):
     """A reduction in two: over one loop kept apart in a new dimension, then over that. The stage of the parts comes
     before the one that adds them up."""
 
-    changes_ops = True
+    changes_ops = takes_loops = True
     stage_id: int
     iter_id: int
     factor_iter_id: int
+
+    def place_before(self, place: int) -> int | None:
+        return place - (place > self.stage_id)
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         state.iterator(self.stage_id, self.iter_id, self)

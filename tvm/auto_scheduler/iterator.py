@@ -50,7 +50,8 @@ def _range(low: int, extent: int) -> Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterator:
-    """A loop; two are the same only if they are one object. ``extent`` is None where it is not known."""
+    """A loop; two are the same only if they are one object. ``extent`` is None where it is not known; ``asked`` is the
+    length a split gave it, which a loop has unless there are fewer iterations."""
 
     name: str
     min: int
@@ -58,6 +59,7 @@ class Iterator:
     kind: IteratorKind
     annotation: Annotation = Annotation.NONE
     orig_iters: tuple[Iterator, ...] = ()
+    asked: int | None = None
 
     @property
     def range(self) -> Range | None:

@@ -32,8 +32,10 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     parts.append(None if rest is None else (low, rest))
     if inner_to_outer:
         parts.reverse()
+    asked = (None, *lengths) if inner_to_outer else (*lengths, None)
     return tuple(
-        Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind) for place, part in enumerate(parts))
+        Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind, asked=length)
+        for place, (part, length) in enumerate(zip(parts, asked)))
 
 
 def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer: bool) -> StateObject:
@@ -66,6 +68,7 @@ class SplitStep(TransformStep):
     """for i in n  ->  for i.0: for i.1 in lengths[0]: for i.2 in lengths[1]: ... ; without ``inner_to_outer`` the
     lengths are those of i.0, i.1, ... and the innermost takes the rest."""
 
+    changes_loops = True
     stage_id: int
     iter_id: int
     extent: int | None
@@ -97,6 +100,7 @@ class FollowSplitStep(TransformStep):
     """A split as an earlier one: the first ``n_split`` - 1 lengths are the same, the last is the product of the
     others."""
 
+    changes_loops = True
     stage_id: int
     iter_id: int
     src_step_id: int
@@ -110,6 +114,9 @@ class FollowSplitStep(TransformStep):
         first, rest = lengths[: self.n_split - 1], lengths[self.n_split - 1 :]
         return (*first, None if None in rest else math.prod(rest))  # type: ignore[arg-type]
 
+    def alone(self, before: Sequence[TransformStep]) -> SplitStep:
+        return SplitStep(self.stage_id, self.iter_id, None, self.lengths(before), True)
+
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         return _split_state(self, state, self.lengths(state.transform_steps), True)
 
@@ -121,6 +128,7 @@ class FollowSplitStep(TransformStep):
 class FollowFusedSplitStep(TransformStep):
     """A split as several earlier ones whose parts at ``level`` were fused: the length is the product of theirs."""
 
+    changes_loops = True
     stage_id: int
     iter_id: int
     src_step_ids: tuple[int, ...]
@@ -136,6 +144,9 @@ class FollowFusedSplitStep(TransformStep):
             found.append(lengths[self.level])
         return (None if None in found else math.prod(found),)  # type: ignore[arg-type]
 
+    def alone(self, before: Sequence[TransformStep]) -> SplitStep:
+        return SplitStep(self.stage_id, self.iter_id, None, self.lengths(before), self.factor_or_nparts)
+
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         return _split_state(self, state, self.lengths(state.transform_steps), self.factor_or_nparts)
 
@@ -147,6 +158,7 @@ class FollowFusedSplitStep(TransformStep):
 class FuseStep(TransformStep):
     """Neighbouring loops become one; of no loops, one of a single iteration."""
 
+    changes_loops = True
     stage_id: int
     fused_ids: tuple[int, ...]
 
@@ -181,6 +193,7 @@ class FuseStep(TransformStep):
 class ReorderStep(TransformStep):
     """All loops of a stage in another order."""
 
+    changes_loops = True
     stage_id: int
     after_ids: tuple[int, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.prim import IterVar
@@ -46,9 +46,27 @@ class Replay:
         self.axes[place] = _axes(self.stages[place])
 
 
+def steps_that_make_ops(steps: Sequence[TransformStep]) -> tuple[TransformStep, ...]:
+    """Those of the steps that decide what the operations are: the ones that add operations, and changes of loops
+    before a step that takes these loops over."""
+    kept: list[TransformStep] = []
+    # The stages, by their places at this step, whose loops a later step takes over.
+    wanted: set[int] = set()
+    for number in reversed(range(len(steps))):
+        step = steps[number]
+        if step.changes_ops:
+            wanted = {place for place in (step.place_before(place) for place in wanted) if place is not None}
+            if step.takes_loops:
+                wanted.add(step.stage_id)
+            kept.append(step)
+        elif step.changes_loops and step.stage_id in wanted:
+            kept.append(step.alone(steps[:number]))
+    return tuple(reversed(kept))
+
+
 def _axes(stage: Stage) -> list[IterVar]:
     op = stage.op
     return [] if isinstance(op, PlaceholderOp) else [*op.axis, *op.reduce_axis]
 
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "steps_that_make_ops"]

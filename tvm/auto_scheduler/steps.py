@@ -24,8 +24,12 @@ class TransformStep:
 
     __slots__ = ()
     code: ClassVar[str]
-    # Whether the operations of the program are others after the step.
+    # Whether the operations of the program are others after the step, and whether what they are depends on the loops
+    # of its stage before.
     changes_ops: ClassVar[bool] = False
+    takes_loops: ClassVar[bool] = False
+    # Whether the loops of its stage are others after the step.
+    changes_loops: ClassVar[bool] = False
     stage_id: int
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
@@ -35,6 +39,14 @@ class TransformStep:
     def schedule(self, replay: Replay) -> None:
         """Do the same to a te schedule."""
         raise NotImplementedError
+
+    def place_before(self, place: int) -> int | None:
+        """Where a stage was before the step; None where the step made it."""
+        return place
+
+    def alone(self, before: Sequence[TransformStep]) -> TransformStep:
+        """The same step without reference to others."""
+        return self
 
     def refuse(self, reason: str) -> NoReturn:
         raise TVMError(f"step {self.code} on stage {self.stage_id}: {reason}")
@@ -75,6 +87,11 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 }
 
 
+# Logs write 0 for a length that is not known.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "bool": bool, "int | None": lambda v: v or None, "tuple[int, ...]": tuple, "tuple[int | None, ...]": tuple}
+
+
 def from_json(value: Any) -> TransformStep:
     """The step of a list of a log."""
     if not isinstance(value, list) or not value or value[0] not in STEPS:
@@ -88,7 +105,7 @@ def from_json(value: Any) -> TransformStep:
     for f, item in zip(names, value[1:]):
         if not _CHECKS[str(f.type)](item):
             raise TVMError(f"step {value[0]}: {f.name} cannot be {item!r}")
-        given.append(tuple(item) if isinstance(item, list) else bool(item) if f.type == "bool" else item)
+        given.append(_READ.get(str(f.type), lambda value: value)(item))
     return cls(*given)
 
 

@@ -19,7 +19,7 @@ def _library(feature: str, names: str = "", questions: str = "") -> Part:
     return Part(f"the library {feature}", names, questions=questions)
 
 
-_AUTO_SCHEDULER = "AutoScheduler"
+_AUTO_SCHEDULER = "this part of AutoScheduler"
 _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
 _VM = "the virtual machine"
@@ -34,34 +34,19 @@ _PIPELINE = "the pipeline executor"
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
-        "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext EmptyPolicy HardwareParams"
-        " LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult"
-        " PreloadCustomSketchRule PreloadMeasuredStates PrintTableInfo RPCRunner RandomModel RecordReader RecordToFile"
-        " SearchTask SketchPolicy TaskScheduler TaskSchedulerCallback TuningOptions XGBModel auto_schedule"
-        " create_task extract_tasks get_shape_from_rewritten_layout is_auto_scheduler_enabled load_best_record"
-        " load_records remove_index_check rewrite_compute_body rewrite_tensor_shape save_records",
+        "ApplyHistoryBestOrSample PrintTableInfo RPCRunner TaskScheduler TaskSchedulerCallback XGBModel extract_tasks"
+        " get_shape_from_rewritten_layout is_auto_scheduler_enabled remove_index_check rewrite_compute_body"
+        " rewrite_tensor_shape",
         "register_task_input_check_func",
     ),
     **{
         f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
         for name, names in {
-            "_ffi_api": "DeserializeSearchTask SearchPolicyUtilsHasCacheReadStage SearchPolicyUtilsHasCacheWriteStage"
-            " SearchPolicyUtilsHasCrossThreadReduction SearchPolicyUtilsHasRfactorStage SearchPolicyUtilsIsTiled"
-            " SerializeSearchTask",
-            "cost_model": "PythonBasedModel RandomModel XGBModel",
             "cost_model.xgb_model": "XGBModel",
-            "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext FallbackContext",
             "feature": "get_per_store_feature_names get_per_store_features_from_file"
             " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
             " named_features_from_primfunc",
-            "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureErrorNo MeasureInput MeasureResult"
-            " PythonBasedMeasureCallback RPCRunner recover_measure_input register_task_input_check_func",
-            "measure_record": "RecordReader RecordToFile distill_record_file dump_record_to_string load_best_record"
-            " load_record_from_string load_records save_records",
             "relay_integration": "auto_schedule_topi extract_tasks",
-            "search_policy": "PreloadCustomSketchRule SearchPolicy SketchPolicy",
-            "search_task": "HardwareParams SearchTask TASK_INPUT_BUFFER_TABLE TuningOptions get_task_input_buffer"
-            " register_task_input_buffer",
             "task_scheduler": "LogEstimatedLatency PrintTableInfo TaskScheduler TaskSchedulerCallback",
         }.items()
     },
