@@ -70,6 +70,7 @@ SAME_LAYER = {
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",
     ("tvm.autotvm", "tvm.tuning"): "templates are one kind of search for the tuning engine",
+    ("tvm.auto_scheduler", "tvm.tuning"): "sketches are one kind of search for the tuning engine",
 }
 
 # Imports inside functions that go up: (file, module imported) -> why it is right. Each line is used, or the test fails.

@@ -26,8 +26,8 @@ def test_every_part_imports_and_says_what_is_missing(module):
 
 
 def test_a_name_that_no_table_knows_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'tvm.auto_scheduler' has no attribute 'Nothing'"):
-        tvm.auto_scheduler.Nothing
+    with pytest.raises(AttributeError, match="module 'tvm.meta_schedule' has no attribute 'Nothing'"):
+        tvm.meta_schedule.Nothing
     with pytest.raises(ImportError):
         from tvm.contrib.cudnn import nothing  # noqa: F401
 
@@ -38,24 +38,24 @@ def test_a_refusal_names_the_place_and_the_feature():
     assert cudnn.exists() is False
     with pytest.raises(FeatureNotBuilt, match=r"tvm\.contrib\.cudnn\.softmax: the library cuDNN is not available yet"):
         cudnn.softmax(None)
-    with pytest.raises(tvm.TVMError, match=r"tvm\.auto_scheduler\.SearchTask: AutoScheduler is not available yet"):
-        tvm.auto_scheduler.SearchTask(func=None, args=(), target="llvm")
+    with pytest.raises(tvm.TVMError, match=r"tvm\.meta_schedule\.TuneContext: MetaSchedule is not available yet"):
+        tvm.meta_schedule.TuneContext(None, target="llvm")
 
 
 def test_decorating_and_deriving_are_no_use():
-    @tvm.auto_scheduler.register_workload
+    @tvm.meta_schedule.derived_object
     def matmul(n):
         return n
 
-    @tvm.auto_scheduler.register_workload("name")
+    @tvm.meta_schedule.derived_object("name")
     def other(n):
         return n
 
-    class Callback(tvm.auto_scheduler.measure.PythonBasedMeasureCallback):
+    class Callback(tvm.meta_schedule.TaskScheduler):
         pass
 
     for use in (lambda: matmul(3), lambda: other(3), Callback, lambda: matmul.anything, lambda: matmul[0]):
-        with pytest.raises(FeatureNotBuilt, match="AutoScheduler is not available yet"):
+        with pytest.raises(FeatureNotBuilt, match="MetaSchedule is not available yet"):
             use()
     assert not hasattr(matmul, "pytestmark")
 

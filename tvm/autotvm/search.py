@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..runtime.measure.record_file import RECORD_BEGIN
+from ..tuning.errors import outcome_of
 from ..tuning.search import Measurement, Outcome
 from .env import GLOBAL_SCOPE
-from .measure.measure import MeasureErrorNo, MeasureInput, MeasureResult, measure_option
+from .measure.measure import MeasureInput, MeasureResult, measure_option
 from .measure.measure_methods import LocalBuilder, LocalRunner
 from .record import encode, load_from_file
 from .task.dispatcher import Unread
@@ -19,12 +20,6 @@ from .tuner.failures import Failures
 _PLAN_SIZE = 32
 # Records of other tasks from which a base model is trained.
 _LEAST_SEED_RECORDS = 64
-_OUTCOMES = {
-    MeasureErrorNo.NO_ERROR: Outcome.MEASURED,
-    MeasureErrorNo.WRONG_ANSWER: Outcome.WRONG_RESULT,
-    MeasureErrorNo.BUILD_TIMEOUT: Outcome.TIMED_OUT,
-    MeasureErrorNo.RUN_TIMEOUT: Outcome.TIMED_OUT,
-}
 
 
 def make_tuner(name: str, task: Any, start: bool = True) -> Tuner:
@@ -174,8 +169,7 @@ class TemplateSearch:
 
 def measurement_of(key: int, inp: MeasureInput, result: MeasureResult) -> Measurement:
     """A measurement as the engine has it."""
-    error_no = MeasureErrorNo(int(result.error_no))
-    outcome = _OUTCOMES.get(error_no, Outcome.FAILED)
+    outcome = outcome_of(result.error_no)
     ran = outcome is Outcome.MEASURED
     costs = tuple(float(cost) for cost in result.costs) if ran else ()
     error = "" if ran else str(result.costs[0] if result.costs else "")

@@ -19,7 +19,7 @@ def _library(feature: str, names: str = "", questions: str = "") -> Part:
     return Part(f"the library {feature}", names, questions=questions)
 
 
-_AUTO_SCHEDULER = "AutoScheduler"
+_AUTO_SCHEDULER = "this part of AutoScheduler"
 _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
 _VM = "the virtual machine"
@@ -34,50 +34,22 @@ _PIPELINE = "the pipeline executor"
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
-        "ApplyHistoryBest ApplyHistoryBestOrSample ComputeDAG DispatchContext EmptyPolicy HardwareParams"
-        " LayoutRewriteOption LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult"
-        " PreloadCustomSketchRule PreloadMeasuredStates PrintTableInfo RPCRunner RandomModel RecordReader RecordToFile"
-        " SearchTask SketchPolicy State TaskScheduler TaskSchedulerCallback TuningOptions XGBModel auto_schedule"
-        " create_task extract_tasks get_shape_from_rewritten_layout is_auto_scheduler_enabled load_best_record"
-        " load_records make_workload_key remove_index_check rewrite_compute_body rewrite_tensor_shape save_records",
-        "register_workload register_task_input_check_func",
+        "ApplyHistoryBestOrSample PrintTableInfo RPCRunner TaskScheduler TaskSchedulerCallback XGBModel extract_tasks"
+        " get_shape_from_rewritten_layout is_auto_scheduler_enabled remove_index_check rewrite_compute_body"
+        " rewrite_tensor_shape",
+        "register_task_input_check_func",
     ),
     **{
         f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
         for name, names in {
-            "_ffi_api": "DeserializeSearchTask SearchPolicyUtilsHasCacheReadStage SearchPolicyUtilsHasCacheWriteStage"
-            " SearchPolicyUtilsHasCrossThreadReduction SearchPolicyUtilsHasRfactorStage SearchPolicyUtilsIsTiled"
-            " SerializeSearchTask",
-            "compute_dag": "ComputeDAG LayoutRewriteOption get_shape_from_rewritten_layout",
-            "cost_model": "PythonBasedModel RandomModel XGBModel",
             "cost_model.xgb_model": "XGBModel",
-            "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext FallbackContext",
             "feature": "get_per_store_feature_names get_per_store_features_from_file"
             " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
             " named_features_from_primfunc",
-            "loop_state": "Stage State StateObject",
-            "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureErrorNo MeasureInput MeasureResult"
-            " PythonBasedMeasureCallback RPCRunner recover_measure_input register_task_input_check_func",
-            "measure_record": "RecordReader RecordToFile distill_record_file dump_record_to_string load_best_record"
-            " load_record_from_string load_records save_records",
             "relay_integration": "auto_schedule_topi extract_tasks",
-            "search_policy": "PreloadCustomSketchRule SearchPolicy SketchPolicy",
-            "search_task": "HardwareParams SearchTask TASK_INPUT_BUFFER_TABLE TuningOptions get_task_input_buffer"
-            " register_task_input_buffer",
             "task_scheduler": "LogEstimatedLatency PrintTableInfo TaskScheduler TaskSchedulerCallback",
-            "utils": "calc_workload_dis_factor decode_workload_key get_const_tuple get_func_name",
-            "workload_registry": "WORKLOAD_FUNC_REGISTRY deserialize_workload_registry_entry make_workload_key"
-            " register_workload_tensors serialize_workload_registry_entry workload_key_to_tensors",
         }.items()
     },
-    "tvm.testing.auto_scheduler": Part(
-        _AUTO_SCHEDULER,
-        "conv2d_nchw_bn_relu_auto_scheduler_test conv2d_winograd_nhwc_auto_scheduler_test"
-        " double_matmul_auto_scheduler_test get_tiled_matmul invalid_compute_definition matmul_auto_scheduler_test"
-        " max_pool2d_auto_scheduler_test min_nm_auto_scheduler_test parallel_matmul_auto_scheduler_test"
-        " softmax_abcd_auto_scheduler_test softmax_nm_auto_scheduler_test zero_rank_compute_auto_scheduler_test"
-        " zero_rank_reduce_auto_scheduler_test",
-    ),
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,
         "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...tuning.errors import MeasureErrorNo
 from ..task.entity import InstantiationError
 
 if TYPE_CHECKING:
@@ -70,20 +70,6 @@ class MeasureResult(NamedTuple):
     error_no: int
     all_cost: float
     timestamp: float
-
-
-class MeasureErrorNo(enum.IntEnum):
-    """The kind of error of a measurement."""
-
-    NO_ERROR = 0
-    INSTANTIATION_ERROR = 1
-    COMPILE_HOST = 2
-    COMPILE_DEVICE = 3
-    RUNTIME_DEVICE = 4
-    WRONG_ANSWER = 5
-    BUILD_TIMEOUT = 6
-    RUN_TIMEOUT = 7
-    UNKNOWN_ERROR = 8
 
 
 class _Built(NamedTuple):

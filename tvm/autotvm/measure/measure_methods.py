@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from ...driver.build_module import build
 from ...error import TVMError
 from ...runtime.measure.files import difference
 from ...target import Target
-from ...target.backend import find_backend
-from ...tuning.candidate import (
-    ENTRY,
-    TimeIsUp,
-    argument_info,
-    code_of,
-    lower_to_text,
-    run_code,
-    time_limit,
-    travels_as_text,
-)
+from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
 from ...tuning.reference import reference_outputs
-from ...tuning.workers import Failure, Job, shared_pool
-from ..task.entity import InstantiationError
+from ...tuning.workers import shared_pool
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 
 
-def _failed(error_no: MeasureErrorNo, error: BaseException | str, start: float) -> MeasureResult:
+def _failed(error_no: MeasureErrorNo, error: BaseException | str, seconds: float = 0.0) -> MeasureResult:
     error = error if isinstance(error, BaseException) else RuntimeError(error)
-    return MeasureResult((error,), error_no, time.time() - start, time.time())
+    return MeasureResult((error,), error_no, seconds, time.time())
+
+
+def _built(made: Built | Failed) -> BuildResult | MeasureResult:
+    """What a runner takes."""
+    if isinstance(made, Failed):
+        return _failed(made.error_no, made.error, made.seconds)
+    is_file = isinstance(made.code, str)
+    result = BuildResult(made.code if is_file else None, made.info, None, made.seconds)
+    result.code = None if is_file else made.code
+    return result
 
 
 class LocalBuilder(Builder):
@@ -51,63 +47,12 @@ class LocalBuilder(Builder):
         self.build_func = build_func
         self.user_build_kwargs = build_kwargs or {}
         self.runtime = runtime
-        self._folder: tempfile.TemporaryDirectory | None = None
+        self._library = LibraryFolder(None if isinstance(build_func, str) else build_func, self.user_build_kwargs)
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
-        results: list[Any] = [None] * len(measure_inputs)
-        pool = shared_pool(max(self.n_parallel, 2))
-        for number, inp in enumerate(measure_inputs):
-            self._start_one(pool, number, inp, results)
-            pool.poll()
-        pool.finish()
-        return results
-
-    def _start_one(self, pool: Any, number: int, inp: MeasureInput, results: list[Any]) -> None:
-        """Lower one candidate here and give its text to a worker; where that fails, its result says why."""
-        start = time.time()
-        try:
-            with time_limit(self.timeout):
-                schedule, args = inp.instantiate()
-                info = argument_info(args)
-                assert inp.target is not None
-                if self.build_func != "default" or not travels_as_text(inp.target):
-                    results[number] = self._build_file(schedule, args, inp, info, start)
-                    return
-                message, text, names = lower_to_text(schedule, args, inp.target)
-        except InstantiationError as error:
-            results[number] = _failed(MeasureErrorNo.INSTANTIATION_ERROR, error, start)
-            return
-        except TimeIsUp as error:
-            results[number] = _failed(MeasureErrorNo.BUILD_TIMEOUT, error, start)
-            return
-        except Exception as error:
-            results[number] = _failed(MeasureErrorNo.INSTANTIATION_ERROR, error, start)
-            return
-
-        def done(answer: Any) -> None:
-            if isinstance(answer, Failure):
-                late = answer.kind == "timeout"
-                kind = MeasureErrorNo.COMPILE_DEVICE if "device" in message else MeasureErrorNo.COMPILE_HOST
-                kind = MeasureErrorNo.BUILD_TIMEOUT if late else kind
-                results[number] = _failed(kind, f"the compiler {answer}" if answer.kind != "error" else answer, start)
-                return
-            made = BuildResult(None, info, None, time.time() - start)
-            made.code = code_of(answer, names)
-            results[number] = made
-
-        pool.submit(Job(message, text, self.timeout, done))
-
-    def _build_file(self, schedule: Any, args: list[Any], inp: MeasureInput, info: Any, start: float) -> BuildResult:
-        """A library in a file, for other back ends and for a user's way of linking."""
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="tvm_autotvm_")
-        with inp.target:  # type: ignore[union-attr]
-            library = build(schedule, args, target=inp.target, name=ENTRY)
-        suffix = getattr(self.build_func, "output_format", "so")
-        path = os.path.join(self._folder.name, f"{time.time_ns():x}.{suffix}")
-        fcompile = None if self.build_func == "default" else self.build_func
-        library.export_library(path, fcompile=fcompile, **self.user_build_kwargs)
-        return BuildResult(path, info, None, time.time() - start)
+        candidates: list[Any] = [(inp.instantiate, inp.target) for inp in measure_inputs]
+        made = build_all(candidates, self.timeout, self.n_parallel, self._library, self.build_func != "default")
+        return [_built(one) for one in made]
 
 
 class LocalRunner(Runner):
@@ -163,7 +108,7 @@ class LocalRunner(Runner):
                 results.append(built)
                 continue
             if built.error is not None:
-                results.append(_failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error, time.time()))
+                results.append(_failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error))
                 continue
             results.append(self._measure(pool, inp, built))
         return results
@@ -174,13 +119,12 @@ class LocalRunner(Runner):
         best = self._best.get(key)
         assert inp.target is not None
         answer = self._run_code(pool, inp.target, built, best)
-        if isinstance(answer, Failure):
-            kind = MeasureErrorNo.RUN_TIMEOUT if answer.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
-            return _failed(kind, f"the candidate {answer}" if answer.kind != "error" else answer, start)
+        if isinstance(answer, Failed):
+            return _failed(answer.error_no, answer.error, answer.seconds)
         if self.verify:
             wrong = self._difference(pool, inp, built, answer[1])
             if wrong:
-                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, start)
+                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, time.time() - start)
         if inp.made_on is None and "device" in answer[0]:
             inp.made_on = {"device": answer[0]["device"]}
         costs = tuple(answer[0]["costs"])
@@ -190,14 +134,13 @@ class LocalRunner(Runner):
         return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
 
     def _run_code(self, pool: Any, target: Target, built: BuildResult, best: float | None) -> Any:
-        backend = find_backend(target)
         options = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
-            "flush": self.enable_cpu_cache_flush, "outputs": self.verify, "package": backend.package if backend else "",
+            "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
         }
-        device, info = target.get_target_device_type(), built.arg_info or ()
-        return run_code(pool, device, info, built.code or built.filename, self.timeout, options)
+        code = built.code or built.filename
+        return run_built(pool, target, Built(code, built.arg_info or (), built.time_cost), self.timeout, options)
 
     def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
         """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""

@@ -1,56 +1,11 @@
-"""Counting the operations of a computation."""
+"""Counting the operations of a template's computation."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from ...ir import prim
-from ...ir.prim import Call, IntImm, PrimExpr, ProducerLoad, Reduce, Select
-from ...ir.visit import post_order
+from ...te.flop import FlopCalculationError, count_operations
 from ...te.graph import post_order_ops
-from ...te.tensor import ComputeOp, PlaceholderOp, TensorComputeOp
-
-
-class FlopCalculationError(RuntimeError):
-    """The operations of a computation cannot be counted."""
-
-
-_ARITHMETIC = tuple(
-    getattr(prim, name)
-    for name in "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not".split()
-)
-
-
-def _of_expression(root: PrimExpr) -> int:
-    """Operations to compute one element; indexes are not counted, of two branches the longer one is."""
-    counts: dict[int, int] = {}
-    for node in post_order(root):
-        if isinstance(node, ProducerLoad):
-            counts[id(node)] = 0
-        elif isinstance(node, Reduce):
-            counts[id(node)] = _of_reduce(node)
-        elif isinstance(node, Select):
-            counts[id(node)] = counts[id(node.condition)] + max(
-                counts[id(node.true_value)], counts[id(node.false_value)]
-            )
-        elif isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
-            counts[id(node)] = max(counts[id(a)] for a in node.args[1:])
-        else:
-            own = isinstance(node, _ARITHMETIC) or isinstance(node, Call)
-            counts[id(node)] = own + sum(counts.get(id(c), 0) for c in node.children())
-    return counts[id(root)]
-
-
-def _of_reduce(node: Reduce) -> int:
-    points = math.prod(_constant(axis.dom.extent) for axis in node.axis)
-    return points * (_of_expression(node.combiner.result[0]) + _of_expression(node.source[0]))
-
-
-def _constant(extent: Any) -> int:
-    if not isinstance(extent, IntImm):
-        raise FlopCalculationError(f"an axis has the length {extent}, which is not constant")
-    return extent.value
 
 
 def compute_flop(sch: Any) -> float:
@@ -65,13 +20,8 @@ def compute_flop(sch: Any) -> float:
     -------
     float
     """
-    total = 0
     try:
-        for op in post_order_ops(list(sch.outputs)):
-            if isinstance(op, ComputeOp):
-                total += math.prod(_constant(a.dom.extent) for a in op.axis) * _of_expression(op.body[0])
-            elif not isinstance(op, PlaceholderOp) and not isinstance(op, TensorComputeOp):
-                raise FlopCalculationError(f"{op.name} is a {type(op).__name__}, whose operations are not known")
+        total = count_operations(post_order_ops(list(sch.outputs)))
     except FlopCalculationError as error:
         raise RuntimeError(
             f"the operations cannot be counted ({error}); say how many there are with `cfg.add_flop(...)`"
@@ -79,3 +29,6 @@ def compute_flop(sch: Any) -> float:
     if total == 0:
         raise RuntimeError("there is nothing to count in this computation; say how many with `cfg.add_flop(...)`")
     return float(total)
+
+
+__all__ = ["FlopCalculationError", "compute_flop"]

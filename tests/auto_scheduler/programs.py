@@ -1,0 +1,35 @@
+"""Running states of the tests, and comparing them with plain loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tvm
+
+
+def arrays_of(dag: Any, seed: int) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return [generator.uniform(-1, 1, [int(d) for d in t.shape]).astype(t.dtype) for t in dag.tensors]
+
+
+def run(dag: Any, state: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """All arguments after a state was run on them."""
+    schedule, args = dag.apply_steps_from_state(state)
+    return run_schedule(schedule, args, arrays)
+
+
+def run_schedule(schedule: Any, args: list[Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+    function = tvm.build(schedule, args, "llvm")
+    given = [tvm.nd.array(array) for array in arrays]
+    function(*given)
+    return [array.numpy() for array in given]
+
+
+def assert_computes_the_same(dag: Any, state: Any, seed: int = 0, rtol: float = 1e-4) -> None:
+    """A state and plain loops leave the same arguments."""
+    arrays = arrays_of(dag, seed)
+    expected, got = run(dag, dag.get_init_state(), arrays), run(dag, state, arrays)
+    for a, b in zip(got, expected):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-4)

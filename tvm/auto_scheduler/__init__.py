@@ -1,0 +1,45 @@
+"""AutoScheduler: schedules found by search, from nothing but the computation (docs/auto_scheduler.md)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from ..not_built import name_of
+from . import compute_dag, loop_state, utils, workload_registry
+from .compute_dag import ComputeDAG, LayoutRewriteOption
+from .loop_state import State
+from .workload_registry import make_workload_key, register_workload
+
+if TYPE_CHECKING:
+    from . import _ffi_api, cost_model, dispatcher, measure, measure_record, search_policy, search_task
+    from .cost_model import RandomModel
+    from .dispatcher import ApplyHistoryBest, DispatchContext
+    from .measure import LocalBuilder, LocalRPCMeasureContext, LocalRunner, MeasureInput, MeasureResult
+    from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
+    from .search_policy import EmptyPolicy, PreloadCustomSketchRule, PreloadMeasuredStates, SketchPolicy
+    from .search_task import HardwareParams, SearchTask, TuningOptions, auto_schedule, create_task
+
+# What searching and measuring takes is loaded when it is first named.
+_LAZY_MODULES = frozenset(
+    {"_ffi_api", "cost_model", "dispatcher", "measure", "measure_record", "search_policy", "search_task"})
+_LAZY_NAMES = {
+    name: module
+    for module, names in {
+        "cost_model": "RandomModel",
+        "dispatcher": "ApplyHistoryBest DispatchContext",
+        "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult",
+        "measure_record": "RecordReader RecordToFile load_best_record load_records save_records",
+        "search_policy": "EmptyPolicy PreloadCustomSketchRule PreloadMeasuredStates SketchPolicy",
+        "search_task": "HardwareParams SearchTask TuningOptions auto_schedule create_task",
+    }.items()
+    for name in names.split()
+}
+
+
+def __getattr__(name: str):
+    if name in _LAZY_MODULES:
+        return importlib.import_module("." + name, __name__)
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
+    return name_of(__name__, name)

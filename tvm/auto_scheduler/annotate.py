@@ -1,0 +1,311 @@
+"""From sketches to states: lengths of tiles, places of computation, threads, unrolling and lanes.
+
+What is decided is asked of ``Choices``, by a name and its options, so that a state is known by its sketch and its
+decisions: changing one of them and annotating again gives another state that fits its program.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .annotation_steps import AUTO_UNROLL, AnnotationStep, PragmaStep
+from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
+from .compute_dag import ComputeDAG
+from .dataflow_steps import RfactorStep
+from .iterator import Annotation, Iterator, IteratorKind
+from .loop_state import State
+from .loop_steps import FuseStep, SplitStep
+from .queries import Queries, has_reduce_iter, is_tiled
+from .state import StateObject
+from .steps import TransformStep
+from .tiling import divisors, factorizations
+
+UNROLL_STEPS = (0, 16, 64, 512)
+# Parallel iterations a core, from which on further loops are not spread over threads.
+_ITERATIONS_PER_CORE = 16
+# How often the usual option is taken where there is one.
+_USUAL = 0.75
+INLINE, AT_ROOT = "inline", "root"
+
+# What is decided about (a split of the sketch, or a stage), and the decision.
+Key = tuple[str, int]
+Decisions = dict[Key, Any]
+
+
+# Decisions that leave no step.
+_NOTHING = {"location": AT_ROOT, "unroll": 0, "vector": 0, "lanes": 1}
+
+
+class Choices:
+    """Decisions that are given, as far as they are options, and random ones for the rest; with ``complete`` what is
+    not given is nothing."""
+
+    def __init__(self, generator: random.Random, given: Mapping[Key, Any] | None = None, complete: bool = False):
+        self.generator, self.given, self.complete = generator, given or {}, complete
+        self.made: Decisions = {}
+
+    def pick(self, kind: str, number: int, options: Sequence[Any], usual: Any = None) -> Any:
+        """One of the options; where it is random, the usual one more often."""
+        key = (kind, number)
+        wanted = self.given.get(key, _NOTHING.get(kind) if self.complete else None)
+        if wanted not in options or wanted is None:
+            is_usual = usual is not None and self.generator.random() < _USUAL
+            wanted = usual if is_usual else options[self.generator.randrange(len(options))]
+        self.made[key] = wanted
+        return wanted
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What annotation keeps to."""
+
+    num_cores: int
+    max_innermost_split_factor: int = 64
+    max_vectorize_size: int = 16
+    changes_location: bool = True
+
+
+def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Limits) -> StateObject:
+    """A state of a sketch, with every length known."""
+    state = State(dag.state_of(fill_tiles(sketch.transform_steps, choices, limits)), dag)
+    if limits.changes_location:
+        _place_stages(state, choices)
+    for place, stage in enumerate(state.stages):
+        if not stage.is_placeholder and stage.compute_at == ROOT:
+            _parallelize(state, place, 0, choices, limits)
+    _unroll(state, choices)
+    _vectorize(state, choices, limits)
+    return state.state_object
+
+
+# -- lengths of tiles ----------------------------------------------------------------------------------------------
+
+
+def open_splits(steps: Sequence[TransformStep]) -> dict[int, SplitStep]:
+    """The splits of a sketch whose lengths are to be chosen: those that are open, and those of reductions kept
+    apart."""
+    found = {}
+    for number, step in enumerate(steps):
+        if isinstance(step, SplitStep) and (None in step.lengths or _is_before_rfactor(steps, number)):
+            found[number] = step
+    return found
+
+
+def _is_before_rfactor(steps: Sequence[TransformStep], number: int) -> bool:
+    after = steps[number + 1] if number + 1 < len(steps) else None
+    return isinstance(after, RfactorStep) and after.stage_id == steps[number].stage_id
+
+
+def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ...]:
+    """The lengths that a split of a sketch may have."""
+    if None not in step.lengths:
+        # The parts of a reduction: neither one part alone nor parts of a single term.
+        extent = step.extent or 1
+        return tuple((d,) for d in divisors(extent) if 1 < d < extent) or ((1,),)
+    if step.extent is None:
+        return (tuple(length or 1 for length in step.lengths),)
+    options = factorizations(step.extent, len(step.lengths), limits.max_innermost_split_factor)
+    return tuple(o for o in options if all(a is None or a == b for a, b in zip(step.lengths, o))) or options
+
+
+def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits) -> list[TransformStep]:
+    filled = list(steps)
+    for number, step in open_splits(steps).items():
+        lengths = choices.pick("tile", number, length_options(step, limits))
+        filled[number] = replace(step, lengths=lengths)
+    return filled
+
+
+# -- places of computation -----------------------------------------------------------------------------------------
+
+
+def _place_stages(state: State, choices: Choices) -> None:
+    """Compute stages that are not tiled inside of their consumers, where they are used, or leave them at the root."""
+    for place in reversed(range(len(state.stages))):
+        stage = state.stages[place]
+        if stage.is_placeholder or stage.is_output or stage.compute_at != ROOT or is_tiled(stage):
+            continue
+        queries = Queries(state.compute_dag, state.state_object)
+        if queries.needs_multi_level_tiling(place):
+            continue
+        options: list[Any] = [AT_ROOT, *_locations(state.state_object, queries, place)]
+        if not has_reduce_iter(stage):
+            options.append(INLINE)
+        chosen = choices.pick("location", place, options)
+        if chosen == INLINE:
+            state.compute_inline(place)
+        elif chosen != AT_ROOT:
+            target, loop = chosen
+            state.compute_at(place, target, state.stages[target].iters[loop])
+
+
+def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[int, int]]:
+    """The loops of its only consumer, and of the stage that is computed in, inside of which a stage may be computed:
+    down to the loops of the inner tiles."""
+    target = queries.single_consumer(place)
+    if target is None:
+        return []
+    found = _outer_loops(state, target)
+    attach = state.stages[target].attach
+    if attach is not None:
+        outer, last = attach
+        found += [(stage, loop) for stage, loop in _outer_loops(state, outer) if loop <= last]
+    return found
+
+
+def _outer_loops(state: StateObject, target: int) -> list[tuple[int, int]]:
+    stage, found, in_reduction = state.stages[target], [], False
+    for loop, it in enumerate(stage.iters):
+        if it.kind is IteratorKind.REDUCTION:
+            in_reduction = True
+            if not is_tiled(stage):
+                break
+        elif in_reduction:
+            break
+        if it.annotation is Annotation.UNROLL:
+            break
+        is_outer_of_attached = stage.attach is not None and it.name.endswith(".0")
+        if it.extent != 1 and not (is_outer_of_attached and it.kind is IteratorKind.SPATIAL):
+            found.append((target, loop))
+        if state.attached_to(target, loop):
+            break
+    return found
+
+
+# -- threads, unrolling and lanes ----------------------------------------------------------------------------------
+
+
+def _parallelize(state: State, place: int, first: int, choices: Choices, limits: Limits) -> None:
+    """Spread the outer loops of a stage over threads. Where they have one iteration together, those inside of them
+    are, of the stages computed there too."""
+    iters = state.stages[place].iters
+    count, degree, loop = 0, 1, first
+    for loop in range(first, len(iters)):
+        it = iters[loop]
+        if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE:
+            break
+        count += 1
+        degree *= it.extent or 1
+        if degree > limits.num_cores * _ITERATIONS_PER_CORE or state.state_object.attached_to(place, loop):
+            break
+    if not count:
+        return
+    inside = state.state_object.attached_to(place, first + count - 1)
+    if degree == 1 and inside:
+        _parallelize(state, place, first + count, choices, limits)
+        return
+    if degree == 1:
+        return
+    depth = choices.pick("parallel", place, range(1, count + 1), usual=count)
+    state.parallel(place, _fused(state, place, first, depth))
+
+
+def _fused(state: State, place: int, first: int, count: int) -> Iterator:
+    iters = state.stages[place].iters[first : first + count]
+    return iters[0] if count == 1 else state.fuse(place, iters)
+
+
+def _unroll(state: State, choices: Choices) -> None:
+    """Let loops inside of reductions be unrolled up to a number of statements."""
+    for place, stage in enumerate(state.stages):
+        if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage):
+            continue
+        most = choices.pick("unroll", place, UNROLL_STEPS)
+        if most:
+            state.pragma(place, stage.iters[0], f"{AUTO_UNROLL}${most}")
+
+
+def _vectorize(state: State, choices: Choices, limits: Limits) -> None:
+    """Run the innermost loops of each stage as lanes of vectors."""
+    bounds = _extents(state)
+    for place in range(len(state.stages)):
+        stage = state.stages[place]
+        if stage.is_placeholder or stage.compute_at == INLINED or not stage.iters:
+            continue
+        extents = bounds[place]
+        count = _loops_for_lanes(state, place, extents, limits)
+        if count:
+            chosen = choices.pick("vector", place, range(count + 1), usual=count)
+            if chosen:
+                state.vectorize(place, _fused(state, place, len(stage.iters) - chosen, chosen))
+            continue
+        it = stage.iters[-1]
+        is_free = it.kind is IteratorKind.SPATIAL and it.annotation is Annotation.NONE
+        if is_free and not is_tiled(stage) and not state.state_object.attached_to(place, len(stage.iters) - 1):
+            lanes = [d for d in divisors(extents[-1] or 1) if 1 < d <= limits.max_vectorize_size]
+            chosen = choices.pick("lanes", place, [1, *lanes], usual=max(lanes, default=1))
+            if chosen > 1:
+                state.vectorize(place, state.split(place, it, [chosen])[1])
+
+
+def _extents(state: State) -> list[list[int | None]]:
+    """The extents of the loops of all stages. Bound inference tells those of stages that are computed in others as a
+    whole; the inner loops of tiles have the lengths they were given."""
+    if any(stage.attach is not None and not is_tiled(stage) for stage in state.stages):
+        state = state.compute_dag.infer_bound_from_state(state)
+    return [[it.asked if it.extent is None else it.extent for it in stage.iters] for stage in state.stages]
+
+
+def _loops_for_lanes(state: State, place: int, extents: Sequence[int | None], limits: Limits) -> int:
+    """How many of the innermost loops of a stage may be lanes together."""
+    stage, count, total = state.stages[place], 0, 1
+    while count < len(stage.iters):
+        loop = len(stage.iters) - 1 - count
+        it, extent = stage.iters[loop], extents[loop]
+        if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE or extent is None:
+            break
+        # The innermost loops of a tile but one are not neighbours in memory.
+        if state.state_object.attached_to(place, loop) or is_tiled(stage) and count:
+            break
+        most = limits.max_innermost_split_factor if is_tiled(stage) else limits.max_vectorize_size
+        if total * extent > most:
+            break
+        total *= extent
+        count += 1
+    return count if total > 1 else 0
+
+
+# -- decisions of a state that was annotated before ----------------------------------------------------------------
+
+
+def decisions_of(sketch: StateObject, steps: Sequence[TransformStep]) -> Decisions | None:
+    """The decisions by which steps were made from a sketch; None where they begin otherwise."""
+    made = sketch.transform_steps
+    if len(steps) < len(made):
+        return None
+    found: Decisions = {}
+    open_ones = open_splits(made)
+    for number, (own, given) in enumerate(zip(made, steps)):
+        if number in open_ones and isinstance(given, SplitStep) and len(given.lengths) == len(own.lengths):
+            found["tile", number] = given.lengths
+            own = replace(own, lengths=given.lengths)
+        if own != given:
+            return None
+    for before, step in zip((None, *steps[len(made) :]), steps[len(made) :]):
+        _note(found, before, step)
+    return found
+
+
+def _note(found: Decisions, before: TransformStep | None, step: TransformStep) -> None:
+    stage, same = step.stage_id, before is not None and before.stage_id == step.stage_id
+    if isinstance(step, ComputeAtStep):
+        found["location", stage] = (step.target_stage_id, step.target_iter_id)
+    elif isinstance(step, ComputeInlineStep):
+        found["location", stage] = INLINE
+    elif isinstance(step, PragmaStep):
+        found["unroll", stage] = step.value()
+    elif isinstance(step, AnnotationStep):
+        loops = len(before.fused_ids) if same and isinstance(before, FuseStep) else 1
+        if step.annotation == Annotation.PARALLEL:
+            found["parallel", stage] = loops
+        elif step.annotation == Annotation.VECTORIZE and same and isinstance(before, SplitStep):
+            found["lanes", stage] = before.lengths[0]
+        elif step.annotation == Annotation.VECTORIZE:
+            found["vector", stage] = loops
+
+
+__all__ = ["Choices", "Decisions", "Key", "Limits", "UNROLL_STEPS", "annotate", "decisions_of", "length_options",
+           "open_splits"]

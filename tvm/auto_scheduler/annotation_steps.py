@@ -1,0 +1,91 @@
+"""Steps that say how a loop runs, or how the memory of a stage is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..te.operation import thread_axis
+from .iterator import ANNOTATION_NAMES, Annotation
+from .steps import TransformStep, step
+
+if TYPE_CHECKING:
+    from .compute_dag import ComputeDAG
+    from .replay import Replay
+    from .state import StateObject
+
+AUTO_UNROLL = "auto_unroll_max_step"
+
+
+@step("AN")
+class AnnotationStep(TransformStep):
+    """A loop runs unrolled, as lanes of vectors, on threads, ..."""
+
+    stage_id: int
+    iter_id: int
+    annotation: int
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        it = state.iterator(self.stage_id, self.iter_id, self)
+        if not 0 <= self.annotation < len(Annotation):
+            self.refuse(f"there is no annotation number {self.annotation}")
+        if it.annotation is not Annotation.NONE:
+            self.refuse(f"loop {it.name} is annotated {ANNOTATION_NAMES[it.annotation]} already")
+        iters = list(state.stages[self.stage_id].iters)
+        iters[self.iter_id] = replace(it, annotation=Annotation(self.annotation))
+        return state.with_iters(self.stage_id, tuple(iters))
+
+    def schedule(self, replay: Replay) -> None:
+        stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
+        kind = Annotation(self.annotation)
+        if kind in (Annotation.UNROLL, Annotation.VECTORIZE, Annotation.PARALLEL):
+            getattr(stage, ANNOTATION_NAMES[kind])(axis)
+        elif kind is Annotation.TENSORIZE:
+            self.refuse("no intrinsic of a target is known for the annotation tensorize")
+        elif kind is not Annotation.NONE:
+            stage.bind(axis, thread_axis(ANNOTATION_NAMES[kind]))
+
+
+@step("PR")
+class PragmaStep(TransformStep):
+    """``auto_unroll_max_step$64``: loops inside of this one are unrolled while at most 64 statements are made."""
+
+    stage_id: int
+    iter_id: int
+    pragma_type: str
+
+    def value(self) -> int:
+        name, _, value = self.pragma_type.partition("$")
+        if name != AUTO_UNROLL or not value.isdecimal():
+            self.refuse(f"the pragma {AUTO_UNROLL}$number is known, got '{self.pragma_type}'")
+        return int(value)
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        state.iterator(self.stage_id, self.iter_id, self)
+        return state.with_stage(self.stage_id, auto_unroll_max_step=self.value())
+
+    def schedule(self, replay: Replay) -> None:
+        stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
+        stage.pragma(axis, AUTO_UNROLL, self.value())
+        stage.pragma(axis, "unroll_explicit", True)
+
+
+@step("SA")
+class StorageAlignStep(TransformStep):
+    """The stride of a dimension is factor * k + offset."""
+
+    stage_id: int
+    iter_id: int
+    factor: int
+    offset: int
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        state.iterator(self.stage_id, self.iter_id, self)
+        return state.with_stage(self.stage_id, storage_offset=self.offset)
+
+    def schedule(self, replay: Replay) -> None:
+        stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
+        stage.storage_align(axis, self.factor, self.offset)
+
+
+__all__ = ["AUTO_UNROLL", "AnnotationStep", "PragmaStep", "StorageAlignStep"]

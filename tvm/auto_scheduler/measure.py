@@ -1,0 +1,266 @@
+"""Measuring states: builders, runners, and the measurer that a search gives its candidates to."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..error import TVMError
+from ..tuning.errors import MeasureErrorNo
+from ..tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
+from ..tuning.search import TuningError
+from ..tuning.workers import shared_pool
+from .loop_state import State
+from .search_task import SearchTask
+from .state import StateObject
+
+if TYPE_CHECKING:
+    from .search_policy import SearchPolicy
+
+# Stands in records for the seconds of a candidate that did not run.
+MAX_FLOAT = 1e10
+
+
+class Seconds(float):
+    """A cost; scripts also ask for its ``value``."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> float:
+        return float(self)
+
+
+@dataclass(eq=False)
+class MeasureInput:
+    """A state of a task. The state of a record has steps alone."""
+
+    task: SearchTask
+    state: StateObject
+
+    def __post_init__(self) -> None:
+        if isinstance(self.state, State):
+            self.state = self.state.state_object
+
+
+class MeasureResult:
+    """``costs`` are seconds of one execution, one for each repeat; ``all_cost`` is what building and running took."""
+
+    def __init__(self, costs: Sequence[float], error_no: int, error_msg: str | None, all_cost: float, timestamp: float):
+        self.costs = tuple(Seconds(cost) for cost in costs)
+        self.error_no, self.error_msg = int(error_no), error_msg or ""
+        self.all_cost, self.timestamp = float(all_cost), timestamp
+
+    @property
+    def mean_cost(self) -> float:
+        """Seconds of one execution; MAX_FLOAT where it failed."""
+        return sum(self.costs) / len(self.costs) if self.error_no == 0 and self.costs else MAX_FLOAT
+
+    def __repr__(self) -> str:
+        what = f"{self.mean_cost:g} s" if self.error_no == 0 else MeasureErrorNo(self.error_no).name
+        return f"MeasureResult({what}, all_cost={self.all_cost:.2f})"
+
+
+@dataclass(eq=False)
+class BuildResult:
+    """What a builder gives a runner; ``made`` is the code, or why there is none."""
+
+    made: Built | Failed
+
+    @property
+    def error_no(self) -> int:
+        return int(self.made.error_no) if isinstance(self.made, Failed) else 0
+
+    @property
+    def error_msg(self) -> str:
+        return str(self.made.error) if isinstance(self.made, Failed) else ""
+
+    @property
+    def filename(self) -> str:
+        """The library, where the code is in a file."""
+        return self.made.code if isinstance(self.made, Built) and isinstance(self.made.code, str) else ""
+
+    @property
+    def time_cost(self) -> float:
+        return self.made.seconds
+
+
+class ProgramBuilder:
+    """Turns states into code, ``n_parallel`` at once."""
+
+    n_parallel = 1
+
+    def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
+        raise NotImplementedError
+
+
+class ProgramRunner:
+    """Measures code."""
+
+    def run(
+        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
+    ) -> list[MeasureResult]:
+        raise NotImplementedError
+
+
+class LocalBuilder(ProgramBuilder):
+    """Builds in worker processes of this machine, each state within ``timeout`` seconds.
+
+    ``build_func`` is "default" (objects in memory), or a function ``(output, files, **kwargs)`` that links a library,
+    as ``export_library`` takes it.
+    """
+
+    def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable = "default"):
+        if isinstance(build_func, str) and build_func not in ("default", "tar"):
+            raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
+        self.timeout, self.n_parallel = timeout, n_parallel or os.cpu_count() or 1
+        self._links = not isinstance(build_func, str)
+        self._library = LibraryFolder(build_func if self._links else None)  # type: ignore[arg-type]
+
+    def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
+        candidates: list[Any] = [(_instantiation(inp), inp.task.target) for inp in measure_inputs]
+        made = build_all(candidates, self.timeout, self.n_parallel, self._library, self._links)
+        return [BuildResult(one) for one in made]
+
+
+def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
+    return lambda: inp.task.compute_dag.apply_steps_from_state(inp.state, inp.task.layout_rewrite_option)
+
+
+class LocalRunner(ProgramRunner):
+    """Runs in a worker process of this machine, one state at a time with nothing beside it.
+
+    Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
+    less than ``min_repeat_ms``. A state whose first runs take more than ``slow_factor`` times the best of its task is
+    not run further.
+    """
+
+    def __init__(
+        self, timeout: float = 10, number: int = 3, repeat: int = 1, min_repeat_ms: int = 100,
+        cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0, *,
+        slow_factor: float = 3.0,
+    ):
+        if device != 0:
+            raise TVMError(f"LocalRunner: states are measured on device 0; device {device} is not available yet")
+        self.timeout, self.number, self.repeat, self.min_repeat_ms = timeout, number, repeat, min_repeat_ms
+        self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
+        self.slow_factor = slow_factor
+        self._best: dict[tuple[str, str], float] = {}
+
+    def run(
+        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
+    ) -> list[MeasureResult]:
+        pool = shared_pool(2)
+        return [self._measure(pool, inp, built.made) for inp, built in zip(measure_inputs, build_results)]
+
+    def _measure(self, pool: Any, inp: MeasureInput, built: Built | Failed) -> MeasureResult:
+        key = (inp.task.workload_key, inp.task.target_text)
+        answer: Any = built
+        start = time.time()
+        if isinstance(built, Built):
+            options = {
+                "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
+                "cooldown": self.cooldown_interval, "best": self._best.get(key), "slow_factor": self.slow_factor,
+                "flush": self.enable_cpu_cache_flush,
+            }
+            answer = run_built(pool, inp.task.target, built, self.timeout, options)
+        if isinstance(answer, Failed):
+            return MeasureResult((MAX_FLOAT,), answer.error_no, str(answer.error), answer.seconds, time.time())
+        costs = answer[0]["costs"]
+        self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
+        return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
+
+
+class LocalRPCMeasureContext:
+    """Measures in a process of its own on this machine: ``runner`` is for the options of a search. Runs follow each
+    other, whatever their ``priority``."""
+
+    def __init__(
+        self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
+        min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
+    ):
+        if n_parallel != 1:
+            raise TVMError("LocalRPCMeasureContext: what runs beside a measurement spoils it; n_parallel is 1")
+        self.runner = LocalRunner(
+            timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush, device)
+
+
+class MeasureCallback:
+    """Hears of measurements."""
+
+    def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        raise NotImplementedError
+
+
+class PythonBasedMeasureCallback(MeasureCallback):
+    """To be derived from: ``callback`` is called as soon as something was measured."""
+
+
+class ProgramMeasurer:
+    """Builds and runs states, tells callbacks, and keeps the best state of each task."""
+
+    def __init__(
+        self, builder: ProgramBuilder, runner: ProgramRunner, callbacks: Sequence[MeasureCallback] = (),
+        verbose: int = 1, max_continuous_error: int = 150,
+    ):
+        self.builder, self.runner, self.callbacks, self.verbose = builder, runner, list(callbacks), verbose
+        self.max_continuous_error = max_continuous_error
+        self.reset()
+
+    def reset(self) -> None:
+        # Measurements so far, those that failed, and the failures since the last success.
+        self.ct = self.error_ct = self.continuous_error_ct = 0
+        self.best_cost: dict[str, float] = {}
+        self.best_state: dict[str, StateObject] = {}
+        # After how many measurements the best was found.
+        self.best_ct: dict[str, int] = {}
+
+    def measure(
+        self, task: SearchTask, policy: SearchPolicy | None, inputs: Sequence[MeasureInput]
+    ) -> list[MeasureResult]:
+        """Measure states; callbacks hear of each as soon as it is measured."""
+        results: list[MeasureResult] = []
+        size = 8 * self.builder.n_parallel
+        for first in range(0, len(inputs), size):
+            batch = inputs[first : first + size]
+            for inp, built in zip(batch, self.builder.build(batch, self.verbose)):
+                (result,) = self.runner.run([inp], [built], self.verbose)
+                results.append(result)
+                self._take(task, inp, result)
+                for callback in self.callbacks:
+                    callback.callback(policy, [inp], [result])
+                if self.continuous_error_ct >= self.max_continuous_error:
+                    raise TuningError(f"{self.continuous_error_ct} candidates of {task.workload_key} failed one after "
+                                      f"the other, the last with: {result.error_msg}")
+        return results
+
+    def _take(self, task: SearchTask, inp: MeasureInput, result: MeasureResult) -> None:
+        self.ct += 1
+        if result.error_no != 0:
+            self.error_ct += 1
+            self.continuous_error_ct += 1
+            return
+        self.continuous_error_ct = 0
+        key = task.workload_key
+        if result.mean_cost < self.best_cost.get(key, MAX_FLOAT):
+            self.best_cost[key], self.best_state[key], self.best_ct[key] = result.mean_cost, inp.state, self.ct
+
+
+def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
+    """The input of a record with its computation; ``rebuild_state`` with the loops of its state too."""
+    task = inp.task
+    made = SearchTask(
+        workload_key=task.workload_key, target=task.target, hardware_params=task.hardware_params,
+        layout_rewrite_option=task.layout_rewrite_option)
+    state = made.compute_dag.infer_bound_from_state(inp.state).state_object if rebuild_state else inp.state
+    return MeasureInput(made, state)
+
+
+__all__ = [
+    "BuildResult", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MAX_FLOAT", "MeasureCallback",
+    "MeasureErrorNo", "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner",
+    "PythonBasedMeasureCallback", "recover_measure_input",
+]

@@ -1,0 +1,184 @@
+"""Records: Ansor's JSON lines, one a measurement."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from ..error import TVMError
+from ..runtime.measure.record_file import RecordFile
+from ..target import Target
+from .hardware import HardwareParams
+from .measure import MeasureCallback, MeasureInput, MeasureResult
+from .search_task import SearchTask
+from .state import StateObject
+from .steps import from_json, to_json
+from .utils import calc_workload_dis_factor, decode_workload_key
+
+VERSION = "v0.6"
+RECORD_BEGIN = '{"i": '
+
+
+class NoRecord(TVMError):
+    """A line is no record of the auto-scheduler."""
+
+
+# -- one line ------------------------------------------------------------------------------------------------------
+
+
+def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
+    """A measurement as a line, without its end."""
+    task = inp.task
+    row = {
+        "i": [
+            [task.workload_key, task.target_text, task.hardware_params.to_json(), task.host_text,
+             int(task.layout_rewrite_option), list(task.task_input_names)],
+            [[], to_json(inp.state.transform_steps)],
+        ],
+        "r": [[float(cost) for cost in res.costs], res.error_no, res.all_cost, int(res.timestamp)],
+        "v": VERSION,
+    }
+    return json.dumps(row)
+
+
+def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
+    """The measurement of a line."""
+    try:
+        row = json.loads(record)
+    except ValueError as error:
+        raise NoRecord(f"a record is a JSON object, got {_short(record)} ({error})") from None
+    if not isinstance(row, dict) or set(row) != {"i", "r", "v"}:
+        raise NoRecord(f"a record of the auto-scheduler has the keys i, r and v, got {_short(record)}")
+    try:
+        task, (_, steps) = row["i"]
+        costs, error_no, all_cost, timestamp = row["r"]
+        inp = MeasureInput(_task_of(task), StateObject((), tuple(from_json(step) for step in steps)))
+        return inp, MeasureResult([float(c) for c in costs], int(error_no), "", float(all_cost), int(timestamp))
+    except (TypeError, ValueError) as error:
+        raise NoRecord(f"a field of a record is not what it should be: {error}; {_short(record)}") from None
+
+
+def _task_of(values: Any) -> SearchTask:
+    if not isinstance(values, list) or not 2 <= len(values) <= 6 or not all(isinstance(v, str) for v in values[:2]):
+        raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
+    if len(values) > 2:
+        values = [*values[:2], HardwareParams.from_json(values[2]), *values[3:]]
+    return SearchTask.of_record(*values)
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 80 else text[:77] + "..."
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+class RecordToFile(MeasureCallback):
+    """Appends each measurement to a file as soon as it is made."""
+
+    def __init__(self, filename: str | os.PathLike = "auto_scheduler_tuning.json"):
+        self.filename = os.fspath(filename)
+        self._file = RecordFile(filename, RECORD_BEGIN)
+        # A file that cannot be written to is found out before anything is measured.
+        self._file.append(())
+
+    def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        self._file.append(dump_record_to_string(inp, res) for inp, res in zip(inputs, results))
+
+
+class RecordReader:
+    """The records of a file, in their order."""
+
+    def __init__(self, filename: str | os.PathLike):
+        if not os.path.exists(filename):
+            raise TVMError(f"there is no record file '{os.fspath(filename)}'")
+        self.filename = os.fspath(filename)
+
+    def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+        with open(self.filename, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip() or line[0] in "# ":
+                    continue
+                try:
+                    yield load_record_from_string(line)
+                except NoRecord as error:
+                    if not line.endswith("\n"):
+                        # A crash cut the last line short.
+                        return
+                    raise NoRecord(f"{self.filename}, line {number}: {error}") from None
+
+    def check_workload_key(self, inputs: Sequence[MeasureInput]) -> None:
+        """Refuse inputs whose workloads are not registered: their computations are asked for."""
+        for inp in inputs:
+            inp.task.compute_dag  # noqa: B018
+
+    def read_lines(
+        self, max_lines: int | None = None, skip_lines: int = 0
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """At most ``max_lines`` records after the first ``skip_lines``."""
+        stop = None if max_lines is None or max_lines < 0 else skip_lines + max_lines
+        rows = list(islice(self, skip_lines, stop))
+        return [inp for inp, _ in rows], [res for _, res in rows]
+
+
+def load_records(filename: str | os.PathLike) -> list[tuple[MeasureInput, MeasureResult]]:
+    """All records of a file; a TVMError where it is of another kind."""
+    return list(RecordReader(filename))
+
+
+def save_records(
+    filename: str | os.PathLike, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
+) -> None:
+    """Append measurements to a file."""
+    RecordFile(filename, RECORD_BEGIN).append(dump_record_to_string(inp, res) for inp, res in zip(inputs, results))
+
+
+def kind_of(task: SearchTask) -> str:
+    """The kind of a task's target, which need not be one that this machine can build for."""
+    return task.target_text.split()[0] if task.target_text.strip() else ""
+
+
+def load_best_record(
+    filename: str | os.PathLike, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
+) -> tuple[MeasureInput | None, MeasureResult | None]:
+    """The fastest record of a workload for a kind of target. With ``include_compatible`` one of another size counts
+    too where its lengths divide, as if it were slower by the ratio of the sizes."""
+    kind = Target(target).kind.name if target is not None else None
+    best: tuple[MeasureInput | None, MeasureResult | None] = (None, None)
+    least = math.inf
+    for inp, res in RecordReader(filename):
+        if res.error_no != 0 or kind is not None and kind_of(inp.task) != kind:
+            continue
+        cost = res.mean_cost
+        if workload_key is not None and inp.task.workload_key != workload_key:
+            if not include_compatible:
+                continue
+            cost *= calc_workload_dis_factor(
+                decode_workload_key(workload_key), decode_workload_key(inp.task.workload_key))
+        if cost < least:
+            least, best = cost, (inp, res)
+    return best
+
+
+def distill_record_file(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
+    """Keep the fastest record of each workload and target; an ``out_file`` that is there is merged."""
+    best: dict[tuple[str, str], tuple[MeasureInput, MeasureResult]] = {}
+    for file in (in_file, *([out_file] if os.path.isfile(out_file) else [])):
+        for inp, res in RecordReader(file):
+            key = (inp.task.workload_key, inp.task.target_text)
+            if res.error_no == 0 and (key not in best or res.mean_cost < best[key][1].mean_cost):
+                best[key] = inp, res
+    lines = "".join(dump_record_to_string(inp, res) + "\n" for inp, res in best.values())
+    with open(f"{os.fspath(out_file)}.part", "w", encoding="utf-8") as file:
+        file.write(lines)
+    os.replace(f"{os.fspath(out_file)}.part", out_file)
+
+
+__all__ = [
+    "NoRecord", "RecordReader", "RecordToFile", "distill_record_file", "dump_record_to_string", "load_best_record",
+    "load_record_from_string", "load_records", "save_records",
+]

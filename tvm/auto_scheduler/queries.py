@@ -1,0 +1,129 @@
+"""Questions about the stages of a state that sketch rules ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..te.tensor import ComputeOp
+from .attach_steps import INLINED
+from .compute_dag import ComputeDAG
+from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
+from .iterator import Annotation, IteratorKind
+from .state import Stage, StateObject
+from .steps import TransformStep
+
+
+class Queries:
+    """One state: which stages read which, stages that are computed where they are used left out."""
+
+    def __init__(self, dag: ComputeDAG, state: StateObject):
+        self.state, self.analyzer = state, dag.analyzer_of(state)
+        self._places = {stage.op: place for place, stage in enumerate(state.stages)}
+
+    def consumers(self, stage_id: int) -> list[int]:
+        return self._through_inlined(stage_id, self.analyzer.consumers)
+
+    def producers(self, stage_id: int) -> list[int]:
+        return self._through_inlined(stage_id, self.analyzer.producers)
+
+    def _through_inlined(self, stage_id: int, neighbours: Any) -> list[int]:
+        found: dict[int, None] = {}
+        todo, seen = [self.state.stages[stage_id].op], set()
+        while todo:
+            for op in neighbours(todo.pop()):
+                place = self._places[op]
+                if op in seen:
+                    continue
+                seen.add(op)
+                if self.state.stages[place].compute_at == INLINED:
+                    todo.append(op)
+                else:
+                    found[place] = None
+        return sorted(found)
+
+    def single_consumer(self, stage_id: int) -> int | None:
+        found = self.consumers(stage_id)
+        return found[0] if len(found) == 1 else None
+
+    def is_elementwise_match(self, stage_id: int, target_stage_id: int) -> bool:
+        stages = self.state.stages
+        return self.analyzer.elementwise_match(stages[stage_id].op, stages[target_stage_id].op)
+
+    def matched_consumer(self, stage_id: int) -> int | None:
+        """The only consumer of a stage, where it reads element by element: both can be computed tile by tile."""
+        target = self.single_consumer(stage_id)
+        if target is None or not self.is_elementwise_match(stage_id, target):
+            return None
+        stages = self.state.stages
+        both_reduce = has_reduce_iter(stages[stage_id]) and has_reduce_iter(stages[target])
+        return None if both_reduce or is_tiled(stages[target]) else target
+
+    def needs_multi_level_tiling(self, stage_id: int) -> bool:
+        return self.analyzer.needs_multi_level_tiling(self.state.stages[stage_id].op)
+
+    def is_output(self, stage_id: int) -> bool:
+        return self.state.stages[stage_id].is_output
+
+    def is_strictly_inlineable(self, stage_id: int) -> bool:
+        return self.analyzer.is_strictly_inlineable(self.state.stages[stage_id].op)
+
+
+def has_reduce_iter(stage: Stage) -> bool:
+    return any(it.kind is not IteratorKind.SPATIAL and it.kind is not IteratorKind.SPECIAL for it in stage.iters)
+
+
+def is_tiled(stage: Stage) -> bool:
+    """Whether a stage has other loops than its operation has axes."""
+    op = stage.op
+    return isinstance(op, ComputeOp) and len(stage.iters) != len(op.axis) + len(op.reduce_axis)
+
+
+def extents_product(stage: Stage) -> tuple[int, int]:
+    """The iterations over elements and over terms of the reduction; -1 where one is not known."""
+    space = reduction = 1
+    for it in stage.iters:
+        if it.extent is None:
+            return -1, -1
+        if it.kind is IteratorKind.SPATIAL:
+            space *= it.extent
+        elif it.kind is IteratorKind.REDUCTION:
+            reduction *= it.extent
+    return space, reduction
+
+
+def _has_step(state: StateObject, stage_id: int, kind: type[TransformStep]) -> bool:
+    """Whether a step of a kind made a stage beside the one that is now at a place."""
+    for step in reversed(state.transform_steps):
+        if not step.changes_ops:
+            continue
+        if isinstance(step, kind) and step.stage_id == stage_id:
+            return True
+        before = step.place_before(stage_id)
+        if before is None:
+            return False
+        stage_id = before
+    return False
+
+
+def has_cache_write(state: StateObject, stage_id: int) -> bool:
+    return _has_step(state, stage_id, CacheWriteStep)
+
+
+def has_cache_read(state: StateObject, stage_id: int) -> bool:
+    return _has_step(state, stage_id, CacheReadStep)
+
+
+def has_rfactor(state: StateObject, stage_id: int) -> bool:
+    return _has_step(state, stage_id, RfactorStep)
+
+
+def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
+    """Whether threads of a block share a reduction."""
+    return any(it.kind is IteratorKind.REDUCTION and it.annotation is Annotation.THREAD_X
+               for it in state.stages[stage_id].iters)
+
+
+__all__ = [
+    "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
+    "has_reduce_iter", "has_rfactor", "is_tiled",
+]

@@ -1,0 +1,287 @@
+"""Search policies: which states of a task are measured next."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ..error import TVMError
+from .annotate import Limits
+from .cost_model import CostModel, RandomModel
+from .evolution import Breeder, Candidate, evolve
+from .loop_state import State
+from .measure import MeasureInput, MeasureResult, ProgramMeasurer
+from .measure_record import RecordReader
+from .search_task import SearchTask, TuningOptions
+from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
+from .state import StateObject
+from .steps import TransformStep
+
+
+class SearchCallback:
+    """Prepares a policy before it searches."""
+
+    def prepare(self, policy: SearchPolicy) -> None:
+        raise NotImplementedError
+
+
+class PreloadMeasuredStates(SearchCallback):
+    """States of a record file are not measured again, and are among the parents of new ones; a file that is not there
+    yet has none."""
+
+    def __init__(self, filename: str):
+        self.filename = filename
+
+    def prepare(self, policy: SearchPolicy) -> None:
+        if not os.path.exists(self.filename):
+            return
+        task, target = policy.search_task, str(policy.search_task.target).split()
+        rows = [(inp, res) for inp, res in RecordReader(self.filename)
+                if inp.task.workload_key == task.workload_key and inp.task.target_text.split() == target]
+        policy.learn([MeasureInput(task, inp.state) for inp, _ in rows], [res for _, res in rows])
+
+
+class PreloadCustomSketchRule(SearchCallback):
+    """A rule of the user's, tried before the others.
+
+    ``meet_condition_func(policy, state, stage_id)`` says PASS, APPLY or APPLY_AND_SKIP_REST;
+    ``apply_func(policy, state, stage_id)`` gives pairs of a state and the stage to go on with (-1: none).
+    """
+
+    PASS, APPLY, APPLY_AND_SKIP_REST = (int(condition) for condition in Condition)
+
+    def __init__(self, meet_condition_func: Callable, apply_func: Callable, rule_name: str = "CustomSketchRule"):
+        self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
+
+    def prepare(self, policy: SearchPolicy) -> None:
+        if not isinstance(policy, SketchPolicy):
+            raise TVMError(f"PreloadCustomSketchRule: a {type(policy).__name__} makes no sketches")
+
+        def apply(at: Sketching) -> list[tuple[StateObject, int]]:
+            found = self.apply_func(policy, at.state, at.stage_id)
+            return [(getattr(state, "state_object", state), int(stage_id)) for state, stage_id in found]
+
+        def condition(at: Sketching) -> Condition:
+            return Condition(int(self.meet_condition_func(policy, at.state, at.stage_id)))
+
+        policy.user_rules.append(Rule(self.rule_name, condition, apply))
+
+
+class SearchPolicy:
+    """Proposes states of ``search_task`` and learns from their measurements."""
+
+    def __init__(
+        self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None, verbose: int = 1
+    ):
+        self.search_task, self.verbose = task, verbose
+        # States that were measured, and the seconds of those that ran.
+        self.measured: dict[tuple[TransformStep, ...], float | None] = {}
+        for callback in init_search_callbacks or ():
+            callback.prepare(self)
+
+    def set_verbose(self, verbose: int) -> None:
+        self.verbose = verbose
+
+    def propose(self, count: int) -> list[StateObject]:
+        """At most so many states that were not measured yet; none where the search is done."""
+        raise NotImplementedError
+
+    def best_guess(self) -> StateObject:
+        """The state to take without measuring."""
+        raise NotImplementedError
+
+    def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Take in measurements of this task."""
+        for inp, res in zip(inputs, results):
+            self.measured[inp.state.transform_steps] = res.mean_cost if res.error_no == 0 else None
+
+    def continue_search_one_round(
+        self, num_measure: int, measurer: ProgramMeasurer
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """Measure at most ``num_measure`` more states."""
+        inputs = [MeasureInput(self.search_task, state) for state in self.propose(num_measure)]
+        results = measurer.measure(self.search_task, self, inputs)
+        self.learn(inputs, results)
+        return inputs, results
+
+
+class EmptyPolicy(SearchPolicy):
+    """Searches nothing: the plain loops are all there is."""
+
+    def __init__(self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None):
+        super().__init__(task, init_search_callbacks)
+
+    def propose(self, count: int) -> list[StateObject]:
+        plain = self.best_guess()
+        return [plain][:count] if plain.transform_steps not in self.measured else []
+
+    def best_guess(self) -> StateObject:
+        return self.search_task.compute_dag.get_init_state().state_object
+
+
+class SketchPolicy(SearchPolicy):
+    """Sketches by rules, states of them by chance and by evolution, chosen by a cost model."""
+
+    DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
+        # The share of the measured states that is taken by chance.
+        "eps_greedy": 0.05,
+        "evolutionary_search_population": 256,
+        "evolutionary_search_num_iters": 4,
+        "cpu_multi_level_tiling_structure": "SSRSRS",
+        "max_innermost_split_factor": 64,
+        "max_vectorize_size": 16,
+        "disable_change_compute_location": 0,
+        # The share of a population that comes from the best states so far.
+        "sample_init_use_measured_ratio": 0.2,
+    }
+
+    def __init__(
+        self, task: SearchTask, program_cost_model: CostModel | None = None, params: dict[str, Any] | None = None,
+        seed: int | None = None, verbose: int = 1, init_search_callbacks: Sequence[SearchCallback] | None = None,
+    ):
+        unknown = sorted(set(params or ()) - set(self.DEFAULT_PARAMS))
+        if unknown:
+            raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
+                             f"{', '.join(self.DEFAULT_PARAMS)}")
+        if not task.target.features.is_cpu:
+            kind = task.target.kind.name
+            raise TVMError(f"SketchPolicy: sketches for {kind} are not available yet, those for CPUs are")
+        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        self.program_cost_model = program_cost_model or RandomModel()
+        self.generator = random.Random(seed)
+        if seed is not None and isinstance(self.program_cost_model, RandomModel):
+            self.program_cost_model.seed(seed)
+        self.user_rules: list[Rule] = []
+        self._breeder: Breeder | None = None
+        # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made
+        # once all rules are there.
+        self._parents: dict[tuple[TransformStep, ...], Candidate] = {}
+        self._read: list[StateObject] = []
+        super().__init__(task, init_search_callbacks, verbose)
+
+    # -- sketches and populations ----------------------------------------------------------------------------------
+
+    @property
+    def breeder(self) -> Breeder:
+        """What makes candidates; the sketches are made when it is first asked for."""
+        if self._breeder is None:
+            params, task = self.params, self.search_task
+            structure = params["cpu_multi_level_tiling_structure"]
+            sketches = generate(task.compute_dag, task.hardware_params, structure, (*self.user_rules, *CPU_RULES))
+            limits = Limits(
+                max(task.hardware_params.num_cores, 1), params["max_innermost_split_factor"],
+                params["max_vectorize_size"], not params["disable_change_compute_location"])
+            self._breeder = Breeder(task.compute_dag, sketches, limits, self.generator)
+        return self._breeder
+
+    def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
+        """All structures of loops that the rules give."""
+        states = [State(sketch, self.search_task.compute_dag) for sketch in self.breeder.sketches]
+        if print_for_debug:
+            for number, state in enumerate(states):
+                print(f"sketch {number}\n{state}")
+        return states
+
+    def _random(self, count: int) -> list[Candidate]:
+        """Different candidates by chance; fewer where there are not so many."""
+        found: dict[tuple[TransformStep, ...], Candidate] = {}
+        for _ in range(4 * count):
+            if len(found) == count:
+                break
+            made = self.breeder.random()
+            if made is not None and made.key not in found:
+                found[made.key] = made
+        return list(found.values())
+
+    def _population(self) -> list[Candidate]:
+        size = self.params["evolutionary_search_population"]
+        costs = self._costs()
+        best = sorted(costs, key=costs.__getitem__)
+        leaders = [self._parents[key] for key in best[: int(size * self.params["sample_init_use_measured_ratio"])]]
+        return [*leaders, *self._random(size - len(leaders))]
+
+    def _costs(self) -> dict[Any, float]:
+        """The seconds of the candidates that ran."""
+        for recovered in filter(None, map(self.breeder.recovered, self._read)):
+            self._parents[recovered.key] = recovered
+        self._read.clear()
+        return {key: cost for key in self._parents if (cost := self.measured.get(key)) is not None}
+
+    def _scores(self, candidates: Sequence[Candidate]) -> list[float]:
+        return list(self.program_cost_model.predict(self.search_task, [c.state for c in candidates]))
+
+    def _evolved(self, population: Sequence[Candidate], count: int) -> list[Candidate]:
+        generations = self.params["evolutionary_search_num_iters"]
+        return evolve(self.breeder, population, self._scores, generations, count)
+
+    def sample_initial_population(self) -> list[State]:
+        """States by chance, and some of the best so far."""
+        return [State(candidate.state, self.search_task.compute_dag) for candidate in self._population()]
+
+    def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
+        """The best states, by the cost model, of those given and of those that come from them."""
+        objects = [getattr(state, "state_object", state) for state in init_populations]
+        population = [c for c in (self.breeder.recovered(state) for state in objects) if c is not None]
+        return [State(c.state, self.search_task.compute_dag) for c in self._evolved(population, out_size)]
+
+    # -- searching -------------------------------------------------------------------------------------------------
+
+    def propose(self, count: int) -> list[StateObject]:
+        evolved = self._evolved(self._population(), 2 * count + len(self.measured))
+        fresh = [c for c in evolved if c.key not in self.measured]
+        by_chance = min(round(self.params["eps_greedy"] * count), count)
+        chosen = {c.key: c for c in fresh[: count - by_chance]}
+        for candidate in (*self._random(by_chance), *fresh[count - by_chance :]):
+            if len(chosen) < count and candidate.key not in self.measured:
+                chosen.setdefault(candidate.key, candidate)
+        self._parents.update(chosen)
+        return [candidate.state for candidate in chosen.values()]
+
+    def best_guess(self) -> StateObject:
+        costs = self._costs()
+        if costs:
+            return self._parents[min(costs, key=costs.__getitem__)].state
+        found = self._evolved(self._population(), 1)
+        return found[0].state if found else self.search_task.compute_dag.get_init_state().state_object
+
+    def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        super().learn(inputs, results)
+        if inputs:
+            self.program_cost_model.update(inputs, results)
+        self._read += [inp.state for inp, res in zip(inputs, results)
+                       if res.error_no == 0 and inp.state.transform_steps not in self._parents]
+
+
+def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
+    """How a task is searched where nothing is said."""
+    return SketchPolicy(task)
+
+
+def search(policy: SearchPolicy, options: TuningOptions) -> StateObject:
+    """Search with a policy; the best state. Without trials it is the policy's guess, and nothing is measured."""
+    if options.num_measure_trials < 1:
+        return policy.best_guess()
+    measurer = ProgramMeasurer(options.builder, options.runner, options.measure_callbacks, options.verbose)
+    key, patience = policy.search_task.workload_key, options.early_stopping
+    while measurer.ct < options.num_measure_trials:
+        count = min(options.num_measures_per_round, options.num_measure_trials - measurer.ct)
+        inputs, _ = policy.continue_search_one_round(count, measurer)
+        if options.verbose:
+            print(_line(measurer, key))
+        if not inputs or patience is not None and measurer.ct - measurer.best_ct.get(key, measurer.ct) > patience:
+            break
+    return measurer.best_state.get(key) or policy.best_guess()
+
+
+def _line(measurer: ProgramMeasurer, key: str) -> str:
+    best = measurer.best_cost.get(key)
+    found = f"best {best * 1e3:.4g} ms" if best is not None else "none ran"
+    return f"trials {measurer.ct}, failed {measurer.error_ct}, {found}"
+
+
+__all__ = [
+    "EmptyPolicy", "PreloadCustomSketchRule", "PreloadMeasuredStates", "SearchCallback", "SearchPolicy", "SketchPolicy",
+    "default_policy", "search",
+]

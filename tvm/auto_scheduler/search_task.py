@@ -1,0 +1,163 @@
+"""Tasks: a computation for a machine, whose schedule is searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..driver.build_module import build
+from ..error import TVMError
+from ..target import Target
+from .compute_dag import ComputeDAG, LayoutRewriteOption
+from .hardware import HardwareParams
+from .workload_registry import make_workload_key
+
+if TYPE_CHECKING:
+    from .measure import MeasureCallback, ProgramBuilder, ProgramRunner
+    from .search_policy import SearchPolicy
+
+
+class SearchTask:
+    """A computation (a registered function with arguments, a key, or a ComputeDAG with a key) for a target."""
+
+    def __init__(
+        self, func: Callable | str | None = None, args: Sequence[Any] | None = None,
+        compute_dag: ComputeDAG | None = None, workload_key: str | None = None, target: Any = None,
+        target_host: Any = None, hardware_params: HardwareParams | None = None,
+        layout_rewrite_option: int | None = None, task_inputs: Any = None, task_inputs_overwrite: bool = False,
+        task_inputs_save_to_file: bool = False, desc: str = "",
+    ):
+        if func is not None:
+            workload_key = make_workload_key(func, args if args is not None else ())
+        elif workload_key is None:
+            raise ValueError("SearchTask: give func and args, or workload_key")
+        if target is None:
+            raise ValueError("SearchTask: the target is missing")
+        if task_inputs is not None or task_inputs_overwrite or task_inputs_save_to_file:
+            raise TVMError("SearchTask: candidates are measured with arrays filled for them; task_inputs, arrays of "
+                           "one's own, is not available yet")
+        self.workload_key, self.desc = workload_key, desc
+        self._dag: ComputeDAG | None = compute_dag or ComputeDAG(workload_key)
+        self._target: Target | None = Target(target, target_host)
+        self.target_text = str(self._target)
+        self.host_text = str(self._target.host) if self._target.host is not None else ""
+        self.hardware_params = hardware_params or HardwareParams(target=self._target)
+        self.layout_rewrite_option = (
+            LayoutRewriteOption.get_target_default(self._target) if layout_rewrite_option is None
+            else int(layout_rewrite_option))
+        self.task_input_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of_record(
+        cls, workload_key: str, target_text: str, hardware_params: HardwareParams | None = None, host_text: str = "",
+        layout_rewrite_option: int = 0, task_input_names: Sequence[str] = (),
+    ) -> SearchTask:
+        """The task that a record names. Its computation and its target need not be known here until they are asked
+        for: a log may be of another machine."""
+        task = cls.__new__(cls)
+        task.workload_key, task.desc = workload_key, ""
+        task._dag = task._target = None
+        task.target_text, task.host_text = target_text, host_text
+        task.hardware_params = hardware_params or HardwareParams.from_json([])
+        task.layout_rewrite_option, task.task_input_names = layout_rewrite_option, tuple(task_input_names)
+        return task
+
+    @property
+    def compute_dag(self) -> ComputeDAG:
+        if self._dag is None:
+            self._dag = ComputeDAG(self.workload_key)
+        return self._dag
+
+    @property
+    def target(self) -> Target:
+        if self._target is None:
+            self._target = Target(self.target_text, self.host_text or None)
+        return self._target
+
+    @property
+    def target_host(self) -> Target | None:
+        return self.target.host
+
+    def tune(
+        self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
+    ) -> None:
+        """Search with a policy, by default sketches; what is measured goes to the callbacks of the options."""
+        from .search_policy import default_policy, search
+
+        search(search_policy or default_policy(self, adaptive_training), tuning_options)
+
+    def apply_best(
+        self, log_file: str, include_compatible: bool = False, layout_rewrite_option: int | None = None
+    ) -> tuple[Any, list[Any]]:
+        """The schedule of the best record of this task, and the arguments of its function."""
+        option = self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
+        return self.compute_dag.apply_steps_from_state(self._best(log_file, include_compatible).state, option)
+
+    def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
+        """The best record of this task as a te schedule in Python ("schedule"), or as source text ("cuda")."""
+        state = self._best(log_file).state
+        if print_mode == "schedule":
+            return self.compute_dag.print_python_code_from_state(state)
+        if print_mode == "cuda":
+            if self.target.kind.name != "cuda":
+                raise ValueError(f"print_best: print_mode 'cuda' is for tasks of CUDA, this one is of {self.target}")
+            schedule, args = self.compute_dag.apply_steps_from_state(state)
+            return build(schedule, args, self.target).imported_modules[0].get_source()
+        raise ValueError(f"print_best: print_mode is 'schedule' or 'cuda', got '{print_mode}'")
+
+    def _best(self, log_file: str, include_compatible: bool = False) -> Any:
+        from .measure_record import load_best_record
+
+        found, _ = load_best_record(log_file, self.workload_key, self.target, include_compatible)
+        if found is None:
+            raise RuntimeError(f"there is no schedule that ran for {self.workload_key} in '{log_file}'")
+        return found
+
+
+class TuningOptions:
+    """How long to search and how to measure: ``num_measure_trials`` measurements, fewer where ``early_stopping`` of
+    them in a row gain nothing, ``num_measures_per_round`` between two lookouts for candidates. Without trials nothing
+    is measured."""
+
+    def __init__(
+        self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
+        verbose: int = 1, builder: ProgramBuilder | str = "local", runner: ProgramRunner | str = "local",
+        measure_callbacks: Sequence[MeasureCallback] | None = None,
+    ):
+        from .measure import LocalBuilder, LocalRunner, ProgramBuilder, ProgramRunner
+
+        builder = LocalBuilder() if builder == "local" else builder
+        runner = LocalRunner() if runner == "local" else runner
+        if not isinstance(builder, ProgramBuilder):
+            raise ValueError(f"TuningOptions: builder is 'local' or a ProgramBuilder, got {builder!r}")
+        if not isinstance(runner, ProgramRunner):
+            raise ValueError(f"TuningOptions: runner is 'local' or a ProgramRunner, got {runner!r}")
+        self.num_measure_trials, self.verbose = int(num_measure_trials), verbose
+        # Scripts write -1 for no limit too.
+        self.early_stopping = early_stopping if early_stopping is not None and early_stopping > 0 else None
+        self.num_measures_per_round = int(num_measures_per_round)
+        self.builder, self.runner = builder, runner
+        self.measure_callbacks = list(measure_callbacks or ())
+
+
+def create_task(
+    func: Callable | str, args: Sequence[Any], target: Any, target_host: Any = None,
+    hardware_params: HardwareParams | None = None,
+) -> SearchTask:
+    """A task of a registered function; ``SearchTask(func=..., args=...)`` is the same."""
+    return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)
+
+
+def auto_schedule(
+    task: SearchTask, search_policy: SearchPolicy | None = None, tuning_options: TuningOptions | None = None
+) -> tuple[Any, list[Any]]:
+    """Search, and the schedule of the best state with the arguments of its function."""
+    from .search_policy import default_policy, search
+
+    if not isinstance(task, SearchTask):
+        raise ValueError(f"auto_schedule: a SearchTask is wanted, got {type(task).__name__}")
+    best = search(search_policy or default_policy(task), tuning_options or TuningOptions())
+    return task.compute_dag.apply_steps_from_state(best, task.layout_rewrite_option)
+
+
+__all__ = ["HardwareParams", "SearchTask", "TuningOptions", "auto_schedule", "create_task"]

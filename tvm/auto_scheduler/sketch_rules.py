@@ -1,0 +1,225 @@
+"""Sketch rules: how the loops of a stage may be structured, as a table. A sketch leaves lengths of tiles open.
+
+Stages are gone through from the last to the first. Each rule that applies to a stage gives states, with the stage to go
+on with; ``APPLY_AND_SKIP_REST`` says that no other rule is worth trying.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .access import SIMPLIFY_CONST_TENSOR_INDICES
+from .compute_dag import ComputeDAG
+from .hardware import HardwareParams
+from .iterator import IteratorKind
+from .loop_state import State
+from .queries import Queries, extents_product, has_cache_write, has_reduce_iter
+from .state import StateObject
+from .tiling import follow_tiles, fuse_reduction, names_in, tile
+
+# Levels of the tiles at which an elementwise consumer may be computed, or a cache written.
+_FUSION_LEVELS = (1, 2)
+# Elements a core, from which on they are work enough for all cores without splitting the reduction.
+_ELEMENTS_PER_CORE = 16
+# Levels of tiles around a transform by constants.
+_CONSTANT_TILES = 2
+
+
+class Condition(enum.IntEnum):
+    """Whether a rule applies; the numbers are those of users' rules."""
+
+    PASS = 0
+    APPLY = 1
+    APPLY_AND_SKIP_REST = 2
+
+
+@dataclass
+class Sketching:
+    """What rules are asked about: a state, and the stage whose turn it is."""
+
+    dag: ComputeDAG
+    hardware: HardwareParams
+    structure: str
+    state: StateObject
+    stage_id: int
+
+    def __post_init__(self) -> None:
+        self.queries = Queries(self.dag, self.state)
+        self.stage = self.state.stages[self.stage_id]
+
+    def open(self) -> State:
+        """A handle to change the state with."""
+        return State(self.state, self.dag)
+
+
+# A state, and the stage that comes next.
+Found = tuple[StateObject, int]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A row of the table."""
+
+    name: str
+    condition: Callable[[Sketching], Condition]
+    apply: Callable[[Sketching], Sequence[Found]]
+
+
+# -- conditions ----------------------------------------------------------------------------------------------------
+
+
+def _inline_condition(at: Sketching) -> Condition:
+    is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
+    if is_kept or not at.queries.is_strictly_inlineable(at.stage_id):
+        return Condition.PASS
+    return Condition.APPLY_AND_SKIP_REST
+
+
+def _constant_condition(at: Sketching) -> Condition:
+    named = not at.stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in at.stage.op.attrs
+    return Condition.APPLY_AND_SKIP_REST if named else Condition.PASS
+
+
+def _rfactor_condition(at: Sketching) -> Condition:
+    if at.stage.is_placeholder or not has_reduce_iter(at.stage) or has_cache_write(at.state, at.stage_id):
+        return Condition.PASS
+    if len(at.stage.op.body) != 1:
+        return Condition.PASS
+    space, reduction = extents_product(at.stage)
+    if at.queries.needs_multi_level_tiling(at.stage_id):
+        is_wanted = space <= reduction and space <= at.hardware.num_cores * _ELEMENTS_PER_CORE
+    else:
+        is_wanted = reduction > max(at.hardware.num_cores, 1)
+    return Condition.APPLY if is_wanted else Condition.PASS
+
+
+def _is_to_be_tiled(at: Sketching) -> bool:
+    return at.queries.needs_multi_level_tiling(at.stage_id)
+
+
+def _cache_write_condition(at: Sketching) -> Condition:
+    alone = _is_to_be_tiled(at) and at.queries.matched_consumer(at.stage_id) is None
+    return Condition.APPLY if alone and not has_cache_write(at.state, at.stage_id) else Condition.PASS
+
+
+def _fusion_condition(at: Sketching) -> Condition:
+    if not _is_to_be_tiled(at) or at.queries.matched_consumer(at.stage_id) is None:
+        return Condition.PASS
+    # A cache is made to be written tile by tile.
+    return Condition.APPLY_AND_SKIP_REST if has_cache_write(at.state, at.stage_id) else Condition.APPLY
+
+
+def _tiling_condition(at: Sketching) -> Condition:
+    return Condition.APPLY_AND_SKIP_REST if _is_to_be_tiled(at) else Condition.PASS
+
+
+# -- what they do --------------------------------------------------------------------------------------------------
+
+
+def _inline(at: Sketching) -> list[Found]:
+    state = at.open()
+    state.compute_inline(at.stage_id)
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _unroll_constants(at: Sketching) -> list[Found]:
+    """Loops that index constants are unrolled inside of tiles of the others, so that the constants are known."""
+    state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
+    tiles, inner = [], []
+    for it in at.stage.iters:
+        if it.name in constant:
+            inner.append(state.unroll(at.stage_id, it))
+        elif it.kind is IteratorKind.SPATIAL:
+            tiles.append(state.split(at.stage_id, it, [None] * (_CONSTANT_TILES - 1)))
+        else:
+            inner.append(it)
+    state.reorder(at.stage_id, [*(it for level in zip(*tiles) for it in level), *inner])
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _rfactor(at: Sketching) -> list[Found]:
+    """The reduction is split, and its outer or its inner part kept apart: in turn for the other stages, or as lanes."""
+    base = at.open()
+    fused, space = fuse_reduction(base, at.stage_id)
+    parts = base.split(at.stage_id, fused, [1])
+    found = []
+    for number, part in enumerate(parts):
+        state = base.copy()
+        state.rfactor(at.stage_id, part, space)
+        if number == 1:
+            iters = list(state.stages[at.stage_id].iters)
+            state.reorder(at.stage_id, [*iters[:space], *iters[space + 1 :], iters[space]])
+        found.append((state.state_object, at.stage_id - 1))
+    return found
+
+
+def _cache_write(at: Sketching) -> list[Found]:
+    state = at.open()
+    state.cache_write(at.stage_id, "global")
+    return [(state.state_object, at.stage_id)]
+
+
+def _tile_with_consumer(at: Sketching) -> list[Found]:
+    target = at.queries.matched_consumer(at.stage_id)
+    assert target is not None
+    base = at.open()
+    splits = tile(base, at.stage_id, at.structure)
+    found = []
+    for level in _FUSION_LEVELS:
+        if at.structure[level - 1] != "S":
+            continue
+        state = base.copy()
+        where = follow_tiles(state, target, splits, level)
+        state.compute_at(at.stage_id, target, where)
+        found.append((state.state_object, at.stage_id - 1))
+    return found
+
+
+def _tile(at: Sketching) -> list[Found]:
+    state = at.open()
+    tile(state, at.stage_id, at.structure)
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _skip(at: Sketching) -> list[Found]:
+    return [(at.state, at.stage_id - 1)]
+
+
+CPU_RULES = (
+    Rule("always inline", _inline_condition, _inline),
+    Rule("unroll indices of constants", _constant_condition, _unroll_constants),
+    Rule("rfactor", _rfactor_condition, _rfactor),
+    Rule("cache write", _cache_write_condition, _cache_write),
+    Rule("multi-level tiling with its consumer", _fusion_condition, _tile_with_consumer),
+    Rule("multi-level tiling", _tiling_condition, _tile),
+    Rule("plain loops", lambda at: Condition.APPLY, _skip),
+)
+
+
+def generate(
+    dag: ComputeDAG, hardware: HardwareParams, structure: str, rules: Sequence[Any] = CPU_RULES
+) -> list[StateObject]:
+    """All sketches that the rules give."""
+    now: list[Found] = [(dag.get_init_state().state_object, len(dag.ops) - 1)]
+    done: list[StateObject] = []
+    while now:
+        after: list[Found] = []
+        for state, stage_id in now:
+            if stage_id < 0:
+                done.append(state)
+                continue
+            at = Sketching(dag, hardware, structure, state, stage_id)
+            for rule in rules:
+                condition = rule.condition(at)
+                if condition is not Condition.PASS:
+                    after += rule.apply(at)
+                if condition is Condition.APPLY_AND_SKIP_REST:
+                    break
+        now = after
+    return done
+
+
+__all__ = ["CPU_RULES", "Condition", "Rule", "Sketching", "generate"]

@@ -1,0 +1,138 @@
+"""The loops of a program after some steps, without a te schedule.
+
+A state never changes: a step gives another one, which shares the stages that it did not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..error import TVMError
+from ..ir.prim import IntImm
+from ..te.tensor import ComputeOp, Operation, PlaceholderOp
+from .iterator import Iterator, IteratorKind
+from .state_text import state_text
+from .steps import TransformStep
+
+if TYPE_CHECKING:
+    from .compute_dag import ComputeDAG
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The loops of one operation, and where it is computed: ``attach`` are the places of a stage and of its loop."""
+
+    COMPUTE_AT_TRANS_TABLE: ClassVar[dict[str, int]] = {"root": 0, "inlined": 1, "iter": 2}
+
+    op: Operation
+    iters: tuple[Iterator, ...]
+    compute_at: int = 0
+    attach: tuple[int, int] | None = None
+    auto_unroll_max_step: int = 0
+    storage_offset: int = 0
+    is_output: bool = False
+
+    @staticmethod
+    def of(op: Operation, is_output: bool = False) -> Stage:
+        """The stage of an operation in plain loops."""
+        return Stage(op, fresh_iterators(op), is_output=is_output)
+
+    @property
+    def op_type(self) -> int:
+        """0 for a placeholder, 1 for a compute."""
+        return 0 if self.is_placeholder else 1
+
+    @property
+    def is_placeholder(self) -> bool:
+        return isinstance(self.op, PlaceholderOp)
+
+
+def fresh_iterators(op: Operation) -> tuple[Iterator, ...]:
+    if not isinstance(op, ComputeOp):
+        return ()
+    kinds = [(a, IteratorKind.SPATIAL) for a in op.axis] + [(a, IteratorKind.REDUCTION) for a in op.reduce_axis]
+    return tuple(Iterator(a.var.name, _constant(a.dom.min), _constant(a.dom.extent), kind) for a, kind in kinds)
+
+
+def _constant(value: Any) -> int:
+    if not isinstance(value, IntImm):
+        raise TVMError(f"the auto-scheduler takes loops of constant lengths, got one of length {value}")
+    return value.value
+
+
+@dataclass(frozen=True, eq=False)
+class StateObject:
+    """Stages and the steps that made them. A state that was read from a record has steps alone."""
+
+    stages: tuple[Stage, ...]
+    transform_steps: tuple[TransformStep, ...] = ()
+
+    def then(self, step: TransformStep, dag: ComputeDAG) -> StateObject:
+        """The state after one more step."""
+        if not 0 <= step.stage_id < len(self.stages):
+            step.refuse(f"there is no stage number {step.stage_id}; there are {len(self.stages)}")
+        if self.stages[step.stage_id].is_placeholder and not step.changes_ops:
+            step.refuse(f"{self.stages[step.stage_id].op.name} is a placeholder: it has no loops")
+        return replace(step.apply(self, dag), transform_steps=(*self.transform_steps, step))
+
+    @property
+    def concrete(self) -> bool:
+        """Whether every length of a split is known."""
+        return all(None not in getattr(step, "lengths", ()) for step in self.transform_steps
+                   if step.code == "SP")
+
+    def iterator(self, stage_id: int, iter_id: int, step: TransformStep) -> Iterator:
+        """The loop that a step names."""
+        iters = self.stages[stage_id].iters if 0 <= stage_id < len(self.stages) else ()
+        if not 0 <= iter_id < len(iters):
+            step.refuse(f"stage {stage_id} has no loop number {iter_id}")
+        return iters[iter_id]
+
+    def attached_to(self, stage_id: int, iter_id: int) -> list[int]:
+        """The stages that are computed inside of a loop."""
+        return [i for i, stage in enumerate(self.stages) if stage.attach == (stage_id, iter_id)]
+
+    # -- states with something changed -----------------------------------------------------------------------------
+
+    def with_stage(self, stage_id: int, **changes: Any) -> StateObject:
+        stages = list(self.stages)
+        stages[stage_id] = replace(stages[stage_id], **changes)
+        return replace(self, stages=tuple(stages))
+
+    def with_iters(
+        self, stage_id: int, iters: tuple[Iterator, ...], moved: Callable[[int], int] | None = None
+    ) -> StateObject:
+        """Other loops of a stage; ``moved`` says where the old ones are, for the stages computed inside of them."""
+        state = self.with_stage(stage_id, iters=iters)
+        if moved is None or all(s.attach is None or s.attach[0] != stage_id for s in self.stages):
+            return state
+        stages = tuple(
+            replace(s, attach=(stage_id, moved(s.attach[1]))) if s.attach and s.attach[0] == stage_id else s
+            for s in state.stages)
+        return replace(state, stages=stages)
+
+    def with_new_stage(self, place: int, stage: Stage) -> StateObject:
+        """A stage more; those from ``place`` on move up."""
+        def shifted(s: Stage) -> Stage:
+            return replace(s, attach=(s.attach[0] + 1, s.attach[1])) if s.attach and s.attach[0] >= place else s
+
+        stages = [shifted(s) for s in self.stages]
+        stages.insert(place, stage)
+        return replace(self, stages=tuple(stages))
+
+    def with_ops(self, ops: Sequence[Operation]) -> StateObject:
+        """The same loops of other operations."""
+        stages = tuple(s if s.op is op else replace(s, op=op) for s, op in zip(self.stages, ops))
+        return replace(self, stages=stages)
+
+    def with_fresh_iters(self, stage_id: int) -> StateObject:
+        """A stage in plain loops, computed where it was."""
+        return self.with_stage(stage_id, iters=fresh_iterators(self.stages[stage_id].op))
+
+    def __str__(self) -> str:
+        return state_text(self)
+
+
+__all__ = ["Stage", "StateObject", "fresh_iterators"]

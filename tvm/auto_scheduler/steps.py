@@ -1,0 +1,123 @@
+"""Transform steps: the moves of a search as frozen records, written and read as the lists of Ansor's logs.
+
+A step says what it does three times: to the loops of a state (``apply``), to a te schedule (``schedule``), and, through
+its fields, to a line of a log. It names stages and iterators by their places at the time it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+from ..error import TVMError
+from ..registry import Registry
+
+if TYPE_CHECKING:
+    from .compute_dag import ComputeDAG
+    from .replay import Replay
+    from .state import StateObject
+
+
+class TransformStep:
+    """One move. ``stage_id`` is the place of the stage it changes."""
+
+    __slots__ = ()
+    code: ClassVar[str]
+    # Whether the operations of the program are others after the step, and whether what they are depends on the loops
+    # of its stage before.
+    changes_ops: ClassVar[bool] = False
+    takes_loops: ClassVar[bool] = False
+    # Whether the loops of its stage are others after the step.
+    changes_loops: ClassVar[bool] = False
+    stage_id: int
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        """The state with its stages changed; a TVMError where the step does not fit it."""
+        raise NotImplementedError
+
+    def schedule(self, replay: Replay) -> None:
+        """Do the same to a te schedule."""
+        raise NotImplementedError
+
+    def place_before(self, place: int) -> int | None:
+        """Where a stage was before the step; None where the step made it."""
+        return place
+
+    def alone(self, before: Sequence[TransformStep]) -> TransformStep:
+        """The same step without reference to others."""
+        return self
+
+    def refuse(self, reason: str) -> NoReturn:
+        raise TVMError(f"step {self.code} on stage {self.stage_id}: {reason}")
+
+    def to_json(self) -> list[Any]:
+        """The step as a list of a log."""
+        return [self.code, *(_plain(getattr(self, f.name)) for f in fields(self))]  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, bool) else value
+
+
+StepClass = TypeVar("StepClass", bound=type[TransformStep])
+STEPS: Registry[type[TransformStep]] = Registry("transform step")
+
+
+def step(code: str) -> Callable[[StepClass], StepClass]:
+    """Make a class of fields the record of the step that logs know by ``code``."""
+
+    def make(cls: StepClass) -> StepClass:
+        record: Any = dataclass(frozen=True, slots=True)(cls)
+        record.code = code
+        return STEPS.register(code, record)
+
+    return make
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "int": lambda v: type(v) is int,
+    "bool": lambda v: v in (0, 1),
+    "str": lambda v: isinstance(v, str),
+    "int | None": lambda v: type(v) is int,
+    "tuple[int, ...]": lambda v: isinstance(v, list) and all(type(i) is int for i in v),
+    "tuple[int | None, ...]": lambda v: isinstance(v, list) and all(type(i) is int for i in v),
+}
+
+
+# Logs write 0 for a length that is not known.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "bool": bool, "int | None": lambda v: v or None, "tuple[int, ...]": tuple, "tuple[int | None, ...]": tuple}
+
+
+def from_json(value: Any) -> TransformStep:
+    """The step of a list of a log."""
+    if not isinstance(value, list) or not value or value[0] not in STEPS:
+        codes = ", ".join(sorted(STEPS))
+        raise TVMError(f"a step of a record is a list that begins with one of {codes}, got {value!r}")
+    cls: Any = STEPS[value[0]]
+    names = fields(cls)
+    if len(value) != len(names) + 1:
+        raise TVMError(f"step {value[0]} has {len(names)} fields, got {value[1:]!r}")
+    given = []
+    for f, item in zip(names, value[1:]):
+        if not _CHECKS[str(f.type)](item):
+            raise TVMError(f"step {value[0]}: {f.name} cannot be {item!r}")
+        given.append(_READ.get(str(f.type), lambda value: value)(item))
+    return cls(*given)
+
+
+def to_json(steps: Iterable[TransformStep]) -> list[list[Any]]:
+    return [s.to_json() for s in steps]
+
+
+def replayed(state: StateObject, steps: Sequence[TransformStep], dag: ComputeDAG) -> StateObject:
+    """The state after these steps too."""
+    for s in steps:
+        state = state.then(s, dag)
+    return state
+
+
+__all__ = ["STEPS", "TransformStep", "from_json", "replayed", "step", "to_json"]

@@ -1,0 +1,135 @@
+"""Workloads: functions that make computations, known by keys that records can hold.
+
+A key is JSON: ``["name", argument, ...]`` of a registered function, or ``["hash", shape, ...]`` of tensors that were
+registered as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..error import TVMError
+from ..ir.prim import IntImm
+from ..ir.serialize import load_json, save_json
+from ..te.operation import placeholder
+from ..te.tensor import Tensor
+from .utils import decode_workload_key, get_const_tuple, get_func_name
+
+# The functions by name, and the tensors by key.
+WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
+
+
+def register_workload(func_name: Any, f: Callable | None = None, override: bool = False) -> Any:
+    """Register a function that returns tensors, inputs first; as a decorator, with a name or without."""
+    if callable(func_name):
+        f, func_name = func_name, get_func_name(func_name)
+    if not isinstance(func_name, str):
+        raise ValueError(f"register_workload: a name is a string, got {type(func_name).__name__}")
+
+    def register(function: Callable) -> Callable:
+        if func_name in WORKLOAD_FUNC_REGISTRY and not override:
+            if WORKLOAD_FUNC_REGISTRY[func_name] is not function:
+                raise RuntimeError(f"register_workload: '{func_name}' is registered already; pass override=True")
+        WORKLOAD_FUNC_REGISTRY[func_name] = function
+        return function
+
+    return register(f) if f is not None else register
+
+
+def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> Sequence[Tensor]:
+    """Register tensors, inputs first, under a key."""
+    if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
+        raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
+    WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
+    return tensors
+
+
+def _plain(arg: Any) -> Any:
+    """An argument as JSON has it."""
+    if isinstance(arg, Tensor):
+        return ["TENSOR", list(get_const_tuple(arg.shape)), arg.dtype]
+    if isinstance(arg, (list, tuple)):
+        return [_plain(item) for item in arg]
+    if isinstance(arg, IntImm):
+        return arg.value
+    if arg is None or isinstance(arg, (str, int, float)):
+        return arg
+    if hasattr(arg, "__index__"):
+        return int(arg)
+    raise RuntimeError(f"an argument of a workload is a tensor, a number, a string or a list of them, got {arg!r}")
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        if value and value[0] == "TENSOR":
+            return placeholder(value[1], value[2])
+        return tuple(_argument(item) for item in value)
+    return value
+
+
+def make_workload_key(func: Callable | str, args: Any) -> str:
+    """The key of a registered function with arguments."""
+    name = func if isinstance(func, str) else get_func_name(func) if callable(func) else None
+    if name is None:
+        raise ValueError(f"make_workload_key: a function or its name is wanted, got {type(func).__name__}")
+    if name not in WORKLOAD_FUNC_REGISTRY:
+        raise ValueError(f"make_workload_key: '{name}' is not registered; decorate it with register_workload")
+    args = args if isinstance(args, (list, tuple)) else (args,)
+    return json.dumps([name, *(_plain(arg) for arg in args)])
+
+
+def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
+    """The tensors of a key, inputs first; those of a function are made anew."""
+    found = WORKLOAD_FUNC_REGISTRY.get(workload_key)
+    if found is None:
+        name, *args = _decoded(workload_key)
+        function = WORKLOAD_FUNC_REGISTRY.get(name)
+        if not callable(function):
+            raise TVMError(f"the workload '{name}' is not registered; its key is {workload_key}")
+        found = function(*(_argument(arg) for arg in args))
+    return [found] if isinstance(found, Tensor) else list(found)
+
+
+def _decoded(workload_key: str) -> list[Any]:
+    try:
+        values = json.loads(workload_key)
+    except ValueError:
+        values = None
+    if not isinstance(values, list) or not values or not isinstance(values[0], str):
+        raise TVMError(f"a workload key is a JSON list that begins with a name, got {workload_key}")
+    return values
+
+
+def is_registered(workload_key: str) -> bool:
+    """Whether tensors can be made of a key."""
+    return workload_key in WORKLOAD_FUNC_REGISTRY or _decoded(workload_key)[0] in WORKLOAD_FUNC_REGISTRY
+
+
+def serialize_workload_registry_entry(workload_key: str) -> str:
+    """What another process needs to register the workload of a key, as text. A function goes by its name."""
+    name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)[0]
+    value = WORKLOAD_FUNC_REGISTRY.get(name)
+    if value is None:
+        raise TVMError(f"the workload '{name}' is not registered")
+    if callable(value):
+        return json.dumps([name, {"module": value.__module__, "function": value.__qualname__}])
+    return json.dumps([name, {"tensors": save_json(list(value))}])
+
+
+def deserialize_workload_registry_entry(data: str) -> None:
+    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name."""
+    name, value = json.loads(data)
+    if name in WORKLOAD_FUNC_REGISTRY:
+        return
+    if "tensors" not in value:
+        raise TVMError(f"the workload '{name}' is the function {value['function']} of the module {value['module']}, "
+                       "which registers it where it is imported")
+    WORKLOAD_FUNC_REGISTRY[name] = list(load_json(value["tensors"]))
+
+
+__all__ = [
+    "WORKLOAD_FUNC_REGISTRY", "deserialize_workload_registry_entry", "is_registered", "make_workload_key",
+    "register_workload", "register_workload_tensors", "serialize_workload_registry_entry", "workload_key_to_tensors",
+]
