@@ -68,7 +68,8 @@ def test_old_records_are_written_again_as_the_present_version(log):
 
 def test_saved_records_come_back_as_they_were(tmp_path):
     path, search_task = str(tmp_path / "log.json"), task()
-    state = state_of(search_task, ["CHW", 2, "local"], ["SP", 3, 0, 16, [4, 2], 1], ["FSP", 2, 0, 1, 2], ["CA", 2, 3, 1])
+    steps = ["CHW", 2, "local"], ["SP", 3, 0, 16, [4, 2], 1], ["FSP", 2, 0, 1, 2], ["CA", 2, 3, 1]
+    state = state_of(search_task, *steps)
     auto_scheduler.save_records(
         path, [MeasureInput(search_task, state)], [MeasureResult([0.25, 0.5], 0, "", 1.5, 1700000000.75)])
     inputs, results = auto_scheduler.RecordReader(path).read_lines()
