@@ -58,7 +58,7 @@ def _matmul_key(node: Call) -> Any:
     return tuple(_attrs_but(node, "units").items()), weight.data.dtype
 
 
-class _Kind:
+class ParallelLayers:
     """How one operator is combined: the key of those that go together, and the axes of weight and output along which
     they are concatenated."""
 
@@ -66,14 +66,14 @@ class _Kind:
         self.name, self.key, self.weight_axis, self.out_axis, self.count = name, key, weight_axis, out_axis, count
 
 
-CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels")
-DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units")
+CONV2D = ParallelLayers("nn.conv2d", _conv_key, 0, 1, "channels")
+DENSE = ParallelLayers("nn.dense", _dense_key, 0, -1, "units")
 # The weight is not transposed: the layout that GPUs read.
-MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units")
-BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None)
+MATMUL = ParallelLayers("nn.matmul", _matmul_key, 1, -1, "units")
+BATCH_MATMUL = ParallelLayers("nn.batch_matmul", _batch_matmul_key, 1, 2, None)
 
 
-def _groups(func: Function, kind: _Kind) -> list[list[Call]]:
+def _groups(func: Function, kind: ParallelLayers) -> list[list[Call]]:
     groups: dict[Any, list[Call]] = {}
     for node in post_order(func):
         if type(node) is Call and type(node.op) is Op and node.op.name == kind.name:
@@ -87,7 +87,9 @@ def _depends(node: RelayExpr, on: set[int]) -> bool:
     return any(id(n) in on for n in post_order(node))
 
 
-def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int, tails: bool = False) -> Function:
+def combine(
+    func: Function, mod: IRModule | None, kind: ParallelLayers, min_branches: int, tails: bool = False
+) -> Function:
     """The weights of a group are concatenated; each branch becomes a slice of the combined result. With ``tails`` the
     slices are taken after the operators that follow all branches alike."""
     groups = []
@@ -116,7 +118,7 @@ def _users(func: Function) -> dict[int, list[Any]]:
 class _Group:
     """Branches that become one: each is a layer with the operators that follow it."""
 
-    def __init__(self, kind: _Kind, branches: list[list[Call]]):
+    def __init__(self, kind: ParallelLayers, branches: list[list[Call]]):
         self.kind = kind
         self.branches = branches
         self.layers = [branch[0] for branch in branches]
@@ -221,7 +223,7 @@ def _replace(func: Function, mod, groups: list[_Group]) -> Function:
     return infer_function(rewritten[id(func)], mod)
 
 
-def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4, tails: bool = False) -> RelayFunctionPass:
+def _pass(kind: ParallelLayers, name: str, branches: int, opt_level: int = 4, tails: bool = False) -> RelayFunctionPass:
     @function_pass(opt_level=opt_level, name=name, required=["InferType"])
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return combine(func, mod, kind, branches, tails)
@@ -283,4 +285,11 @@ def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
     return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3, tails=True)
 
 
-__all__ = ["CombineMatmuls", "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]
+__all__ = [
+    "CombineMatmuls",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
+    "ParallelLayers",
+    "combine",
+]
