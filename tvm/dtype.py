@@ -122,11 +122,6 @@ def element(dtype: str) -> str:
     return with_lanes(dtype, 1)
 
 
-def numpy_name(dtype: str) -> str:
-    """The name NumPy (with ml_dtypes) knows this element type by."""
-    return element(dtype)
-
-
 def int_range(dtype: str) -> tuple[int, int]:
     """Smallest and largest value of an integer dtype."""
     i = info(dtype)

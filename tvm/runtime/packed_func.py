@@ -12,7 +12,7 @@ from . import _lib
 from ._lib import lib
 from .container import convert_container
 from .devices import Device
-from .ndarray import NDArray, dtype_text, dtype_triple, from_dlpack
+from .ndarray import NDArray, dtype_text, from_dlpack
 from .object import Object
 
 _pack_float = struct.Struct("=d").pack
@@ -20,7 +20,6 @@ _unpack_float = struct.Struct("=d").unpack
 _pack_int = struct.Struct("=q").pack
 _unpack_int = struct.Struct("=q").unpack
 _pack_pair = struct.Struct("=ii").pack
-_pack_type = struct.Struct("=BBHi").pack
 
 _ALL_ARRAYS = [(_lib.NDARRAY,) * n for n in range(33)]
 
@@ -242,10 +241,6 @@ def _encode_tensor(value: object) -> tuple:
             f"a {type(value).__name__} argument cannot be used in place ({error}); pass tvm.nd.array(...)"
         ) from error
     return array._tensor, _lib.NDARRAY, array
-
-
-def encode_dtype(text: str) -> tuple:
-    return _unpack_int(_pack_type(*dtype_triple(text), 0))[0], _lib.DTYPE, None
 
 
 # ---- C -> Python ----

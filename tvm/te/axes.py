@@ -268,16 +268,6 @@ def mixed(relations) -> list[IterVar]:
     return found
 
 
-def pass_up_mark(relations, marked: dict[IterVar, bool]) -> None:
-    """An axis from which a marked one is made is marked."""
-    for r in reversed(relations):
-        if isinstance(r, Split):
-            if marked.get(r.outer) or marked.get(r.inner):
-                marked[r.parent] = True
-        elif isinstance(r, Fuse) and marked.get(r.fused):
-            marked[r.outer] = marked[r.inner] = True
-
-
 def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> set[IterVar]:
     """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``."""
     need = set(uneven)

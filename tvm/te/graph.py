@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.visit import post_order
-from .tensor import Operation, ScanOp, Tensor
+from .tensor import Operation, ScanOp
 
 
 def post_order_ops(outputs: list[Operation]) -> list[Operation]:
@@ -14,15 +14,6 @@ def post_order_ops(outputs: list[Operation]) -> list[Operation]:
 
 def _producers(op: Operation) -> list[Operation]:
     return [tensor.op for tensor in op.input_tensors]
-
-
-def feed_graph(ops: list[Operation]) -> dict[Tensor, list[Operation]]:
-    """Tensor -> operations that read it."""
-    readers: dict[Tensor, list[Operation]] = {}
-    for op in ops:
-        for tensor in op.input_tensors:
-            readers.setdefault(tensor, []).append(op)
-    return readers
 
 
 def scan_body(scan: ScanOp) -> list[Operation]:

@@ -424,10 +424,6 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
     def input_tensors(self) -> list[Tensor]:
         return list(dict.fromkeys(self.init + self.update))
 
-    def spatial_axes_of(self, index: int) -> tuple:
-        start = sum(len(s.shape) - 1 for s in self.state_placeholder[:index])
-        return self.spatial_axis_[start : start + len(self.state_placeholder[index].shape) - 1]
-
 
 class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
     """Made by a statement over buffers: one for each input and output.

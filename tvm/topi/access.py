@@ -75,13 +75,6 @@ def runs_along(load: ProducerLoad, var: Var) -> str:
     return "same" if last == 0 else "next" if last == 1 else "far"
 
 
-def reads_per_element(op: ComputeOp, consumer: ComputeOp) -> float:
-    """How often the consumer reads each element of ``op``."""
-    points = elements([a.dom.extent for a in list(consumer.axis) + list(consumer.reduce_axis)])
-    uses = sum(1 for load in loads(consumer.body) if load.producer.op is op)
-    return uses * points / max(elements(op.output(0).shape), 1)
-
-
 def work(op: ComputeOp) -> int:
     """Points an operation computes."""
     return elements([a.dom.extent for a in list(op.axis) + list(op.reduce_axis)])

@@ -59,9 +59,6 @@ class Value:
         """The arithmetic shift."""
         return self._binary("ashr", "ashr", other)
 
-    def logical_right(self, other) -> Value:
-        return self._binary("lshr", "lshr", other)
-
     def __neg__(self) -> Value:
         return Value(self.b, self.dtype, self.b.op(f"fneg {self.type_text} {self.text}"))
 

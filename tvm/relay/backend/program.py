@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...dtype import info
 from ...ir.tensor_type import TensorType
-from ...target import Target
 from .te_compiler import Kernel
 
 if TYPE_CHECKING:
@@ -81,12 +80,6 @@ class Program:
     def copies(self) -> int:
         """How often a run copies a value from one device to another."""
         return sum(node.kind is Kind.COPY for node in self.nodes)
-
-    def kernels_by_target(self) -> dict[Target, list[Kernel]]:
-        parts: dict[Target, list[Kernel]] = {}
-        for kernel in self.kernels:
-            parts.setdefault(kernel.target, []).append(kernel)
-        return parts
 
 
 def byte_size(t: TensorType) -> int:

@@ -54,11 +54,13 @@ MIN_N = 4
 def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> bool:
     """Whether a matmul of these tensors is computed in tiles: all sizes are known, n is large enough for tiles, and the
     batch is not larger than a grid."""
-    if n is not None and getattr(n, "value", 0) < MIN_N:
-        return False
-    if batch is not None and getattr(batch, "value", 0) > MAX_GRID_BLOCKS:
-        return False
-    return all(getattr(d, "value", 0) for t in tensors for d in t.shape)
+    sizes = [[getattr(d, "value", 0) for d in t.shape] for t in tensors]
+    return fills_tiles(sizes, getattr(n, "value", 0) if n is not None else MIN_N, getattr(batch, "value", 0))
+
+
+def fills_tiles(shapes: Sequence[Sequence[int]], n: int, batch: int) -> bool:
+    """As ``is_tiled``, of sizes as numbers; one that is not known is zero."""
+    return n >= MIN_N and batch <= MAX_GRID_BLOCKS and all(all(shape) for shape in shapes)
 
 
 class Sizes(NamedTuple):

@@ -48,6 +48,8 @@ SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
 # Bytes of one asynchronous copy, at most and at least. Narrower elements pass through registers, at most so many of a
 # thread.
 COPY_BYTES, MIN_COPY_BYTES, MAX_STAGED = 16, 4, 32
+# Elements of one copy.
+VECTOR_WIDTHS = (8, 4, 2)
 # The most registers a thread may have.
 THREAD_REGISTERS = 255
 
@@ -94,7 +96,7 @@ def _through_padding(value: PrimExpr) -> PrimExpr:
 
 def _vector_width(value: PrimExpr, var: Var, extent: int, most: int, analyzer: Analyzer) -> int:
     """How many elements along ``var`` are contiguous and aligned, and all inside or all outside of the padding."""
-    for lanes in (x for x in (8, 4, 2) if x <= most and extent % x == 0):
+    for lanes in (x for x in VECTOR_WIDTHS if x <= most and extent % x == 0):
         group, lane = Var("group", "int32"), Var("lane", "int32")
         analyzer.bind(group, Range(min=const(0, "int32"), extent=const(extent // lanes, "int32")))
         analyzer.bind(lane, Range(min=const(0, "int32"), extent=const(lanes, "int32")))

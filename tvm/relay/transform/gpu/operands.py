@@ -7,20 +7,18 @@ other users. The rule says of each matmul whether it reads through them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
-from ....autotvm.task.dispatcher import FallbackContext, using
 from ....dtype import info
 from ....ir.module import IRModule
-from ....ir.structural import structural_key
+from ....ir.prim import const
 from ....ir.tensor_type import TensorType
 from ....ir.transform import PassContext
 from ....target import Target
-from ....te.graph import post_order_ops
 from ....topi.gpu import gemm, tensor_cores
-from ...backend.te_compiler import ToTensors
-from ...expr import Call, Function, RelayExpr, TupleGetItem, Var
+from ....topi.gpu.strided_view import StridedView
+from ....topi.slicing import slice_bounds
+from ...expr import Call, Function, RelayExpr, TupleGetItem
 from ...infer import dims
 from ...op import transform
 from ..function_pass import (
@@ -35,54 +33,66 @@ from ..function_pass import (
 )
 from ..simplify_expr import axes_of
 
-TAGS = (gemm.TAG, tensor_cores.TAG)
+
+def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
+    """Whether a matmul reads one of its operands through a chain of operators that move it.
+
+    It does where vectors stay contiguous: the copies of a block to shared memory are then those of the plain matmul.
+    Matmuls without a template (of small n, say) take their operands as they are."""
+    if not is_contraction(matmul, "matmul") or all(node.op.attrs.get("reshape_only") for node in chain):
+        return False
+    if not all(_is_known(e) for e in (chain[0].args[0], *matmul.args)):
+        return False
+    view = _view(chain)
+    if view is None or not _is_tiled(matmul):
+        return False
+    lanes = tensor_cores.COPY_BYTES // info(chain[0].args[0].checked_type_.dtype).bytes
+    return lanes in tensor_cores.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
 
 
-class Reader:
-    """The rule for one target: asks the template of the matmul how it would read, once for each kind of matmul.
+def _is_tiled(matmul: Call) -> bool:
+    """Whether a template computes the matmul."""
+    shapes = [dims(a.checked_type_) for a in matmul.args]
+    *lead, _, n = dims(matmul.checked_type_)
+    batch = lead[0] if matmul.op.name == "nn.batch_matmul" else 1
+    return min(map(len, shapes)) > 1 and gemm.fills_tiles(shapes, n, batch)
 
-    A chain is read through where vectors stay contiguous: the copies of a block to shared memory are then those of the
-    plain matmul. Matmuls without a template (of small n, say) take their operands as they are."""
 
-    def __init__(self, target: Target):
-        self.target = target
-        self.answers: dict[str, bool] = {}
+def _axes(matmul: Call, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions of an operand along k, and along m or n; the rows of a stack of matrices are one m."""
+    attrs, rank = matmul.attrs, len(dims(matmul.args[index].checked_type_))
+    if matmul.op.name == "nn.dense":
+        k_last = True
+    else:
+        k_last = not attrs.transpose_a if index == 0 else bool(attrs.transpose_b)
+    lead = () if matmul.op.name == "nn.batch_matmul" else tuple(range(rank - 2))
+    return ((rank - 1,), (*lead, rank - 2)) if k_last else ((rank - 2,), (*lead, rank - 1))
 
-    def __call__(self, matmul: Call, index: int, chain: Sequence[Call]) -> bool:
-        if not is_contraction(matmul, "matmul") or all(node.op.attrs.get("reshape_only") for node in chain):
-            return False
-        if not all(_is_known(e) for e in (chain[0].args[0], *matmul.args)):
-            return False
-        kernel = _kernel_of(matmul, index, chain)
-        key = structural_key(kernel)
-        if key not in self.answers:
-            self.answers[key] = self.reads_vectors(kernel, index)
-        return self.answers[key]
 
-    def reads_vectors(self, kernel: Function, index: int) -> bool:
-        # Tuning records do not change the layout of operands.
-        with using(FallbackContext()):
-            outputs = ToTensors(kernel, self.target).outputs
-        matmuls = [op for op in post_order_ops([t.op for t in outputs]) if op.tag in TAGS]
-        if len(matmuls) != 1:
-            return False
-        operand = matmuls[0].attrs["operands"][index]
-        return operand.vector_width * info(kernel.params[index].type_annotation.dtype).bytes == tensor_cores.COPY_BYTES
+def _view(chain: Sequence[Call]) -> StridedView | None:
+    """Where the elements of the result of a chain lie in its source; None where that is not a matter of strides."""
+    view: StridedView | None = StridedView.of_shape(dims(chain[0].args[0].checked_type_))
+    for node, after in zip(chain, [*chain[1:], None]):
+        if view is None:
+            return None
+        if after is not None and node.op.attrs.get("reshape_only") and after.op.attrs.get("reshape_only"):
+            # Of reshapes in a row the last one counts.
+            continue
+        if node.op.name == "transpose":
+            view = view.transposed(axes_of(node))
+        elif node.op.name == "strided_slice":
+            shape = [const(d, "int32") for d in dims(node.args[0].checked_type_)]
+            a = node.attrs
+            found = slice_bounds(shape, a.begin, a.end, a.strides, a.axes, a.slice_mode, "strided_slice")
+            view = view.sliced([tuple(map(int, bound)) for bound in found])
+        else:
+            view = view.reshaped(dims(node.checked_type_)) if node.op.attrs.get("reshape_only") else None
+    return view
 
 
 def _is_known(e: RelayExpr) -> bool:
     t = e.checked_type_
     return isinstance(t, TensorType) and all(isinstance(d, int) for d in dims(t))
-
-
-def _kernel_of(matmul: Call, index: int, chain: Sequence[Call]) -> Function:
-    """The matmul and the operators that move one of its operands, as a separate function."""
-    params = [Var(f"p{i}", a.checked_type_) for i, a in enumerate(matmul.args)]
-    params[index] = Var(f"p{index}", chain[0].args[0].checked_type_)
-    operand = _moved(params[index], chain)
-    body = Call(matmul.op, tuple(operand if i == index else p for i, p in enumerate(params)), matmul.attrs)
-    body.checked_type_ = matmul.checked_type_
-    return Function(params, body, matmul.checked_type_, (), {"Primitive": 1})
 
 
 def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
@@ -93,11 +103,10 @@ def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
     return value
 
 
-@functools.lru_cache(maxsize=64)
 def operand_rule(target: Target) -> Callable[[Call, int, Sequence[Call]], bool] | None:
     """The rule of a target; None where matmuls take their operands as they are: without shared memory the threads of a
     GPU read an operand repeatedly."""
-    return Reader(target) if target.features.has_near_shared else None
+    return reads_vectors if target.features.has_near_shared else None
 
 
 class Operands:
