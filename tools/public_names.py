@@ -40,7 +40,7 @@ PARTS = {
         "contrib.pictures"],
     "tvmc": ["driver.tvmc"],
     "ir": ["ir", "ir.transform", "ir.instrument"],
-    "tvm": [""],
+    "tvm": ["", "utils"],
 }  # fmt: skip
 
 

@@ -27,7 +27,19 @@ _BAR = 20
 
 
 class Progress:
-    """Shows the stage that work is in: redrawn in place on a terminal. ``said`` gets a line when a stage has ended."""
+    """Shows the stage that work is in: redrawn in place on a terminal.
+
+    Parameters
+    ----------
+    stream : file, optional
+        Where the line is drawn; the error stream by default. What is no terminal gets nothing.
+    said : callable, optional
+        Gets a line of text when a stage has ended.
+    clock : callable
+        The seconds that have passed.
+    ticks : bool
+        Whether the line moves by itself; not where times are measured meanwhile.
+    """
 
     def __init__(self, stream: Any = None, said: Callable[[str], None] | None = None,
                  clock: Callable[[], float] = time.monotonic, ticks: bool = True):
@@ -126,7 +138,18 @@ class Progress:
 
 
 def progress(stream: Any = None) -> Progress:
-    """A display for ``relay.build(..., progress=show)`` and ``tuning.tune(tasks, options, show.event)``."""
+    """A display for ``relay.build(..., progress=show)`` and ``tuning.tune(tasks, options, show.event)``.
+
+    Parameters
+    ----------
+    stream : file, optional
+        Where the line is drawn; the error stream by default.
+
+    Returns
+    -------
+    Progress
+        What ``with`` takes, and what long work is told to call.
+    """
     return Progress(stream)
 
 

@@ -92,3 +92,13 @@ def test_an_input_that_the_model_has_not_names_the_closest_one(package, tmp_path
 
     np.savez(tmp_path / "in.npz", dta=np.zeros((1, 3, 9, 7), "float32"))
     refused(4, "did you mean 'data'?", "run", "--inputs", str(tmp_path / "in.npz"), package)
+
+
+def test_a_shape_of_an_input_that_the_model_has_not_names_the_closest_one(model_path, tmp_path, refused):
+    out = str(tmp_path / "m.tar")
+    refused(4, "did you mean 'data'?", "compile", "-o", out, "--input-shapes", "dta:[1,3,9,7]", model_path)
+
+
+def test_a_task_that_the_model_has_not_names_the_closest_one(model_path, tmp_path, refused):
+    out = str(tmp_path / "r.json")
+    refused(4, "did you mean 'conv2d_NCHWc", "tune", "-o", out, "--tasks", "conv2d_NCHWd", model_path)

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ...error import TVMError
+from ...error import TVMError, did_you_mean
 from ...not_built import name_of
 from ...runtime import Device
 from ...target import Target
@@ -184,7 +184,9 @@ def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
             chosen.update(dict.fromkeys(_range_of_tasks(item, len(tasks))))
         else:
             named = [i for i, task in enumerate(tasks) if item and item in str(getattr(task, "name", ""))]
-            assert named, f"--tasks: '{item}' is no number, range or part of a task's name"
+            names = {str(getattr(task, "name", "")) for task in tasks}
+            hint = "" if named else did_you_mean(item, sorted(names), "; ", cutoff=0.4)
+            assert named, f"--tasks: '{item}' is no number, range or part of a task's name{hint}"
             chosen.update(dict.fromkeys(named))
     return [tasks[i] for i in chosen], listed
 

@@ -14,6 +14,7 @@ from ...autotvm.tuner.callback import Progress
 from ...tuning import Outcome, TaskStatus, events
 from ...tuning.events import Stage
 from .roofline import Machine, machine_of
+from .terminal import BOLD, FAINT, GREEN, PLAIN
 
 _SECONDS_BETWEEN_DRAWINGS = 0.1
 # The clock goes on while a batch is compiled and nothing else happens.
@@ -25,7 +26,6 @@ _STAGES = {
     Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
 }
 _MARKS = {Outcome.MEASURED: ".", Outcome.TIMED_OUT: "T"}
-_BOLD, _GREEN, _FAINT, _PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
 def head(machine: Machine | None) -> str:
@@ -77,8 +77,8 @@ def _cut(text: str, width: int) -> str:
 
 def _style(task: TaskStatus) -> str:
     if task.cost is None:
-        return _FAINT
-    return _GREEN if task.baseline_cost is not None and task.cost < 0.98 * task.baseline_cost else ""
+        return FAINT
+    return GREEN if task.baseline_cost is not None and task.cost < 0.98 * task.baseline_cost else ""
 
 
 class Row(NamedTuple):
@@ -316,20 +316,20 @@ class LiveTable(logging.Handler):
         width = self._size().columns - 1
         titles = head(self.machine)
         name = max(min(max((len(row.name) for row in self.rows), default=8), width - len(titles) - 1), _LEAST_NAME)
-        lines = [self._paint(_BOLD, self._status()[:width]), self.total[:width],
-                 self._paint(_FAINT, f"{'  # task':<{name}} {titles}"[:width])]
+        lines = [self._paint(BOLD, self._status()[:width]), self.total[:width],
+                 self._paint(FAINT, f"{'  # task':<{name}} {titles}"[:width])]
         shown = self._shown(room)
         for number in shown:
             row = self.rows[number]
             text = f"{_cut(row.name, name):<{name}} {row.numbers}"[:width]
             is_current = self.current is not None and self.current.index == number
-            lines.append(self._paint(_BOLD if is_current else row.style, text))
+            lines.append(self._paint(BOLD if is_current else row.style, text))
         if len(shown) < len(self.rows):
-            lines.append(self._paint(_FAINT, f"    and {len(self.rows) - len(shown)} tasks that take less time"))
+            lines.append(self._paint(FAINT, f"    and {len(self.rows) - len(shown)} tasks that take less time"))
         return lines
 
     def _paint(self, style: str, text: str) -> str:
-        return f"{style}{text}{_PLAIN}" if style and self.colours else text
+        return f"{style}{text}{PLAIN}" if style and self.colours else text
 
     def _size(self) -> os.terminal_size:
         try:
