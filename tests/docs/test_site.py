@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.required import required
+from tests.browser import browser  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,12 +47,7 @@ def test_a_broken_link_or_something_from_elsewhere_is_named(check_site, site, te
     assert check_site.broken_links(site) == [complaint]
 
 
-def test_a_page_wider_than_a_phone_is_named(check_site, site):
-    browser = check_site.find_browser()
-    if browser is None and required("browser"):
-        pytest.fail("the browser test needs chromium: apt-get install chromium")
-    if browser is None:
-        pytest.skip("there is no chromium here: apt-get install chromium")
+def test_a_page_wider_than_a_phone_is_named(browser, check_site, site):  # noqa: F811
     (site / "wide.html").write_text('<div style="width: 900px">wide</div>')
     seen = check_site.look(site, browser, ["index.html", "other.html", "wide.html"])
     assert [page.split(":")[0] for page in seen["wide"]] == ["wide.html (light)", "wide.html (dark)"]
