@@ -47,7 +47,7 @@ def test_a_broken_link_or_something_from_elsewhere_is_named(check_site, site, te
     assert check_site.broken_links(site) == [complaint]
 
 
-def test_a_page_wider_than_a_phone_is_named(browser, check_site, site):  # noqa: F811
+def test_a_page_wider_than_a_phone_is_named(browser, check_site, site):
     (site / "wide.html").write_text('<div style="width: 900px">wide</div>')
     seen = check_site.look(site, browser, ["index.html", "other.html", "wide.html"])
     assert [page.split(":")[0] for page in seen["wide"]] == ["wide.html (light)", "wide.html (dark)"]
