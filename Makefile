@@ -114,6 +114,7 @@ $(DOCS_VENV)/.stamp: pyproject.toml tools/environment.py docs/requirements.txt
 
 docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials at small sizes)
 	$(DOCS_VENV)/bin/python tools/docs.py build/site $(DOCS)
+	$(DOCS_VENV)/bin/python tools/check_site.py build/site
 
 size: ## lines per part against the budget, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py

@@ -67,6 +67,7 @@ def assemble(folder: Path, quick: bool) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(with_links_inside(source.read_text(encoding="utf-8"), source, places), encoding="utf-8")
     list_decisions(folder / "decisions")
+    list_the_rest(folder)
     for picture in (ROOT / "docs").glob("*.svg"):
         shutil.copy(picture, folder / picture.name)
     write_reference(folder / "reference")
@@ -78,6 +79,17 @@ def list_decisions(folder: Path) -> None:
     pages = sorted(path.stem for path in folder.glob("[0-9]*.md"))
     with open(folder / "README.md", "a", encoding="utf-8") as file:
         file.write("\n".join(["", ":::{toctree}", ":hidden:", "", *pages, ":::", ""]))
+
+
+def list_the_rest(folder: Path) -> None:
+    """Documents that the index does not place come last in the navigation."""
+    index = folder / "index.md"
+    text = index.read_text(encoding="utf-8")
+    placed = {"index", *re.findall(r"^[\w/]+$", text, re.MULTILINE)}
+    rest = sorted(path.stem for path in folder.glob("*.md") if path.stem not in placed)
+    if rest:
+        lines = [text.rstrip(), "", ":::{toctree}", ":caption: More", ":maxdepth: 1", "", *rest, ":::", ""]
+        index.write_text("\n".join(lines), encoding="utf-8")
 
 
 def write_reference(folder: Path) -> None:

@@ -28,9 +28,9 @@ print(tvm.lower(s, [A, B, C], simple_mode=True))
 # %% [markdown]
 # ## Changing the loops
 #
-# The loop is cut into pieces of 64 elements; the pieces are shared among threads, and the elements of a piece are to be
-# done with vector instructions. Since `n` need not be a multiple of 64, every element is guarded, and what is guarded
-# stays a loop.
+# The loop is cut into pieces of 64 elements; the pieces are shared among threads, and the elements of a piece are to
+# be done with vector instructions. Since `n` need not be a multiple of 64, every element is guarded, and what is
+# guarded stays a loop.
 
 # %%
 outer, inner = s[C].split(C.op.axis[0], factor=64)

@@ -19,17 +19,17 @@ def bars(title: str, values: dict[str, float], unit: str) -> None:
 
 def picture(title: str, values: dict[str, float], unit: str) -> str:
     """The bars as SVG that takes its colours from the page."""
-    most, row, left = max(values.values()), 26, 170
+    most, row, left = max(values.values()), 26, 14 + 7.2 * max(map(len, values))
     parts = []
     for number, (name, value) in enumerate(values.items()):
-        y, length = number * row, 280 * value / most
+        y, length = number * row, 260 * value / most
         parts.append(
-            f'<text x="{left - 8}" y="{y + 17}" text-anchor="end">{html.escape(name)}</text>'
-            f'<rect class="bar" x="{left}" y="{y + 4}" width="{length:.1f}" height="{row - 8}" rx="2"/>'
+            f'<text x="{left - 8:.1f}" y="{y + 17}" text-anchor="end">{html.escape(name)}</text>'
+            f'<rect class="bar" x="{left:.1f}" y="{y + 4}" width="{length:.1f}" height="{row - 8}" rx="2"/>'
             f'<text x="{left + length + 6:.1f}" y="{y + 17}">{value:.3g} {html.escape(unit)}</text>'
         )
     height = row * len(values)
+    view = f'viewBox="0 0 {left + 380:.0f} {height}" role="img" aria-label="{html.escape(title)}"'
     return (
-        f'<figure class="plot"><svg viewBox="0 0 560 {height}" role="img" aria-label="{html.escape(title)}">'
-        f"{''.join(parts)}</svg><figcaption>{html.escape(title)}</figcaption></figure>"
+        f'<figure class="plot"><svg {view}>{"".join(parts)}</svg><figcaption>{html.escape(title)}</figcaption></figure>'
     )
