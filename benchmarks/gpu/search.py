@@ -36,7 +36,7 @@ KINDS = {
     "float16": ("float16", 2e-3, "tensor_cores"),
     "bfloat16": ("bfloat16", 1e-2, "tensor_cores"),
 }
-# Parts of the sum that are worth a try for products of large sides, and of others.
+# The largest split-k that is worth a try, for matmuls with m, n and k of at least LARGE, and for others.
 LARGE = 1024
 MAX_SPLIT_K = {True: 4, False: 16}
 # Estimates above this many times the least one are not worth a try.

@@ -18,7 +18,7 @@ _MIRRORED = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ}
 
 def deduce_bound(
     var: Var, cond: PrimExpr, hint_map: Mapping[Var, IntSet], relax_map: Mapping[Var, IntSet]
-) -> IntSet:
+) -> IntervalSet:
     """Values of ``var`` for which ``cond`` certainly holds, whatever the variables of ``relax_map`` are in their sets.
 
     ``hint_map`` says where the remaining variables lie: it decides the signs of factors. The set is one interval, free

@@ -24,7 +24,7 @@ def domain_touched(stmt: Node, buffer: Any, consider_loads: bool = True, conside
     """
     analyzer = Analyzer()
     touched: list[list[IntSet]] = []
-    stack: list[tuple[Node, dict[Var, IntSet]]] = [(stmt, {})]
+    stack: list[tuple[Any, dict[Var, IntSet]]] = [(stmt, {})]
     while stack:
         node, domains = stack.pop()
         if isinstance(node, PrimExpr):
@@ -56,7 +56,7 @@ def _loads(expr: PrimExpr, buffer: Any, domains: dict, analyzer: Analyzer, touch
             touched.append([eval_set(i, domains, analyzer) for i in node.indices])
 
 
-def _inner_domains(node: Node, domains: dict[Var, IntSet], analyzer: Analyzer) -> dict[Var, IntSet]:
+def _inner_domains(node: Any, domains: dict[Var, IntSet], analyzer: Analyzer) -> dict[Var, IntSet]:
     """The domains inside a statement that defines variables."""
     key = node._type_key
     if key == "tir.For":

@@ -94,7 +94,7 @@ def _atomic_add(p: GpuLike, node: Call) -> str:
 
 
 class OpenCL(GpuLike):
-    """OpenCL C without extensions: halves are kept as their bits."""
+    """OpenCL C without extensions: fp16 values are kept as their bits."""
 
     language: ClassVar[str] = "opencl"
     scalar_types: ClassVar[dict[str, str]] = {
@@ -158,7 +158,7 @@ class OpenCL(GpuLike):
 
 
 class OpenCLHalf(OpenCL):
-    """With cl_khr_fp16 the language computes with halves itself."""
+    """With cl_khr_fp16 the language computes in fp16."""
 
     native_halves: ClassVar[frozenset[str]] = frozenset(("float16",))
     scalar_types: ClassVar[dict[str, str]] = {**OpenCL.scalar_types, "float16": "half"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..hooks import Hook
 from .attrs import near_matches
@@ -74,6 +74,11 @@ class GlobalVar(RelayExpr, key="GlobalVar"):
 
 class BaseFunc(RelayExpr):
     """Base of functions of every IR; ``attrs`` is a dictionary of facts about the function."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def attrs(self) -> Any: ...
 
     @property
     def checked_type(self):

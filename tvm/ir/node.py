@@ -12,7 +12,7 @@ Equality of nodes is identity (``==`` on expressions builds an expression, as in
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..hooks import Hook
 
@@ -127,11 +127,14 @@ if TYPE_CHECKING:
 
     def _keyword(*, default: Any = None, kw_only: Literal[True] = True) -> Any:
         """A field that constructors take by its name, after all others."""
+
+    def _slot(*, init: Literal[False] = False) -> Any:
+        """A slot that constructors fill themselves."""
 else:
     dataclass_transform = lambda **_: lambda cls: cls
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(_keyword,) if TYPE_CHECKING else ())
+@dataclass_transform(eq_default=False, field_specifiers=(_keyword, _slot) if TYPE_CHECKING else ())
 class NodeMeta(type):
     """Turns field annotations into slots and methods. See the module text.
 
@@ -139,10 +142,7 @@ class NodeMeta(type):
     ``check`` is a statement run at the end of ``__init__``, ``key`` is the type key used in JSON.
     """
 
-    if TYPE_CHECKING:
-
-        def __getattr__(cls, name: str) -> Any: ...
-        def __setattr__(cls, name: str, value: Any) -> None: ...
+    _type_key: str
 
     def __new__(mcs, name, bases, namespace, derived=None, check=None, key=None, converts=True, scope=None):
         if namespace.get("_followed"):
@@ -200,10 +200,10 @@ class Node(metaclass=NodeMeta):
 
     if TYPE_CHECKING:
         span: Any = _keyword(default=None)
-
-        # Dispatch is on type(node), which narrows no type: a checker takes every node to have any field.
-        def __getattr__(self, name: str) -> Any: ...
-        def __setattr__(self, name: str, value: Any) -> None: ...
+        # Written by the metaclass: the names of the fields, those of base classes first.
+        _fields: ClassVar[tuple[str, ...]]
+        # Of each field its name, what a traversal does with it, and its default.
+        _field_specs: ClassVar[tuple[tuple[str, str, Any], ...]]
     else:
 
         def __init__(self, span=None):

@@ -7,7 +7,7 @@ wraps. The page ``docs/ir.md`` has the whole of it.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import canonical, info, int_range, with_lanes
 from ..error import ExprTypeError, ExprValueError
@@ -195,6 +195,15 @@ class PrimExpr(ExprOp, BaseExpr):
     _followed = True
 
     __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        # A field of some classes, worked out of the operands by others.
+        @property
+        def dtype(self) -> str: ...
+
+        # Rules are chosen by the class of an expression, which narrows no type.
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def checked_type(self):

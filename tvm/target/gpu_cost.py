@@ -1,4 +1,4 @@
-"""What the templates of GPUs know about time: constants of their cost models, each with its unit.
+"""The cost models of the GPU templates: their constants, each with its unit.
 
 They were fitted to measured kernels of a data-centre GPU (H200); the row of another architecture (``nvidia.py``) may
 have its own. Cycles are those of a multiprocessor (SM).
@@ -23,9 +23,9 @@ class TiledMatmulCost(NamedTuple):
     lone_multiply_cycles: float = 1.5
     # A kernel more than one.
     launch_cycles: float = 4000.0
-    # Adding up one of the parts of split-k.
+    # Adding one of the partial sums of split-k.
     partial_sum_cycles: float = 50.0
-    # Results of parts, written or read.
+    # Partial sums, written or read.
     partial_bytes_per_cycle: float = 1300.0
     multiplies_per_cycle: int = 128
     # A warp's read of up to four columns from shared memory; rows, of which it has half as many, cost half.
@@ -58,9 +58,9 @@ class TensorCoreCost(NamedTuple):
     block_cycles: float = 500.0
     launch_cycles: float = 2300.0
     shared_bytes_per_cycle: float = 128.0
-    # What a multiprocessor gets from the second cache.
+    # Bandwidth of a multiprocessor from the L2 cache.
     fetch_bytes_per_cycle: float = 26.0
-    # Results of parts of split-k, written or read.
+    # Partial sums of split-k, written or read.
     partial_bytes_per_cycle: float = 2100.0
     # Those of warpgroups that differ; a step costs more the more groups wait for each other.
     group_multiplies_per_cycle: float = 1800.0
@@ -72,7 +72,7 @@ class TensorCoreCost(NamedTuple):
 
 
 class DepthwiseCost(NamedTuple):
-    """Convolutions of each channel by itself."""
+    """Depthwise convolutions."""
 
     # Instructions of a thread: beside its work; to find a pixel and ask whether it is padding; to read it from shared
     # memory; to fetch it there.

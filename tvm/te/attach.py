@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..error import ScheduleError
 from ..ir.prim import IterVar
 from .schedule import AttachType, Schedule, Stage
+from .tensor import ScanOp
 
 # Storage scopes and thread tags by how far they reach: a scope is shared by the threads of equal or higher rank.
 STORAGE_RANK = {"global": 0, "shared": 1, "shared.dyn": 1, "warp": 2, "local": 3}
@@ -32,6 +33,7 @@ def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
         node = node.group
         if node is not None and not node.is_group:
             # Inside a scan: computed in every step.
+            assert isinstance(node.op, ScanOp), f"stage {node.name} holds others and is no scan"
             return node, _leaf_of(node, node.op.scan_axis)
     return None
 

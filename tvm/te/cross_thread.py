@@ -45,7 +45,7 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
     from . import axes as algebra
     from .lower import Loops, _substitute_all, guarded
 
-    op = stage.op
+    op = stage.compute_op
     reduce = op.body[0]
     loops = Loops(lowering, stage)
     marked = dict.fromkeys(op.reduce_axis, True)

@@ -99,6 +99,8 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
     name, values = f"{op.name}.{scope}", {a.var: n.var for a, n in zip(op.axis, axes)}
     if isinstance(op, ComputeOp):
         return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
+    assert isinstance(op, TensorComputeOp), f"{op.name} is no compute"
+
     def move(e):
         return substitute(e, values)
 
@@ -285,7 +287,7 @@ def _reduction_loop(schedule: Schedule, stage: Stage, ref: AxisRef) -> IterVar:
 
 def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, IterVar]:
     """The reduction over every reduction loop but ``axis``, which becomes a dimension."""
-    op = stage.op
+    op = stage.compute_op
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)

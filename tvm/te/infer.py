@@ -157,7 +157,7 @@ class Bounds:
 
     # -- padding that is not read ------------------------------------------------------------------------------
 
-    def steps_read(self, stage: Stage, axis: IterVar) -> list[tuple[Tensor, int, tuple[int, int], sets.IntSet]]:
+    def steps_read(self, stage: Stage, axis: IterVar) -> list[tuple[Tensor, int, tuple[int, int], sets.IntervalSet]]:
         """What one step of a loop that skips padding reads of padded tensors: the tensor, a dimension of it, the first
         and last element there that are no padding, and the set of those read."""
         leaves = stage.leaf_iter_vars
@@ -169,14 +169,14 @@ class Bounds:
                 for load, inside in padding.idle_loads(stage.op)
                 for dim, index in enumerate(load.indices) if dim in inside.extents]
 
-    def _reached(self, tensor: Tensor, reader: Stage) -> dict[int, sets.IntSet]:
+    def _reached(self, tensor: Tensor, reader: Stage) -> dict[int, sets.IntervalSet]:
         """By dimension, how far a reader that skips padding goes at most: a step that reads any data reads no further
         from it than from the first to the last element of the step."""
         marked = [a for a in reader.leaf_iter_vars if (got := reader.peek(a)) is not None and got.skips_padding]
         idle = {id(load) for load, _ in padding.idle_loads(reader.op)} if marked else set()
         if not idle or any(load.producer is tensor and id(load) not in idle for load in self._loads_of(reader)):
             return {}
-        limits: dict[int, sets.IntSet] = {}
+        limits: dict[int, sets.IntervalSet] = {}
         for producer, dim, (first, last), region in self.steps_read(reader, marked[-1]):
             if producer is not tensor or not region.has_lower_bound() or not region.has_upper_bound():
                 continue
@@ -191,7 +191,7 @@ class Bounds:
         return {axis.var: (parent, axis) for parent, axis in path
                 if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))}
 
-    def _check_still(self, stage: Stage, region: sets.IntSet, moving: dict) -> None:
+    def _check_still(self, stage: Stage, region: sets.IntervalSet, moving: dict) -> None:
         """What threads share must be the same for all of them."""
         ends = [region.min_value] if region.has_lower_bound() else []
         ends += [region.max_value] if region.has_upper_bound() else []
@@ -203,7 +203,7 @@ class Bounds:
                     f"{parent.name}, which starts elsewhere in every thread; compute it outside of that loop"
                 )
 
-    def _smaller(self, one: sets.IntSet, two: sets.IntSet) -> sets.IntSet:
+    def _smaller(self, one: sets.IntervalSet, two: sets.IntervalSet) -> sets.IntervalSet:
         """Of two sets that both hold all values, the one that is known to be smaller."""
         if not one.has_lower_bound() or not one.has_upper_bound():
             return two
@@ -279,7 +279,7 @@ class Bounds:
 
     def _linear(
         self, stage: Stage, reader: Stage, state: dict
-    ) -> Callable[[PrimExpr], tuple[sets.IntSet, bool] | None] | None:
+    ) -> Callable[[PrimExpr], tuple[sets.IntervalSet, bool] | None] | None:
         """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
         a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. Or, of what threads have to
         themselves, of an index that is one of the loops an axis was divided into. With it goes whether it is exact."""
@@ -297,7 +297,7 @@ class Bounds:
             for axis, region in state.items()
         }
 
-        def exact(index: PrimExpr) -> tuple[sets.IntSet, bool] | None:
+        def exact(index: PrimExpr) -> tuple[sets.IntervalSet, bool] | None:
             if isinstance(index, (FloorDiv, FloorMod)) and private:
                 joined = self.analyzer.simplify(substitute(index, roots))
                 return None if _divides(joined) else (sets.eval_set(joined, loops, self.analyzer), True)
@@ -373,7 +373,7 @@ class Bounds:
                     break
         return found
 
-    def _renamed(self, region: sets.IntSet, names: dict) -> sets.IntSet:
+    def _renamed(self, region: sets.IntervalSet, names: dict) -> sets.IntervalSet:
         if not region.has_lower_bound() or not region.has_upper_bound():
             return region
         if region.is_single_point():
@@ -391,7 +391,7 @@ class Bounds:
         if got is None:
             got, seen = [], set()
             op = stage.op
-            for body in op.scalar_inputs if isinstance(op, TensorComputeOp) else op.body:
+            for body in op.scalar_inputs if isinstance(op, TensorComputeOp) else stage.compute_op.body:
                 for node in post_order(body):
                     if type(node) is ProducerLoad and id(node) not in seen:
                         seen.add(id(node))

@@ -308,7 +308,7 @@ class Lowering:
 
     def elementwise(self, stage: Stage) -> Stmt:
         loops = Loops(self, stage)
-        op = stage.op
+        op = stage.compute_op
         table = {a.var: loops.values[a] for a in op.axis}
         memo_values = _substitute_all(op.body, table)
         indices = tuple(loops.values[a] for a in op.axis)
@@ -365,15 +365,15 @@ class Lowering:
         return guarded(loops.guards(skip_reduction=True), stmt)
 
     def _condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
-        condition = stage.op.body[0].condition
+        op = stage.compute_op
+        condition = op.body[0].condition
         if _is(condition, 1):
             return []
-        op = stage.op
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         return [self.bounds.analyzer.simplify(substitute(condition, table))]
 
     def init(self, stage: Stage, loops: Loops) -> Stmt:
-        op = stage.op
+        op = stage.compute_op
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in op.axis}
         starts = _substitute_all(reduce.init or reduce.combiner.identity_element, table)
@@ -381,8 +381,7 @@ class Lowering:
         return seq(*[ProducerStore(t, starts[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
 
     def update(self, stage: Stage, loops: Loops) -> Stmt:
-        op = stage.op
-        assert isinstance(op, ComputeOp), "a reduction is a compute"
+        op = stage.compute_op
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         source = _substitute_all(reduce.source, table)
@@ -392,6 +391,7 @@ class Lowering:
     def scan(self, stage: Stage) -> Stmt:
         """Initial rows first, then the steps; both write into the scan's own memory."""
         scan = stage.op
+        assert isinstance(scan, ScanOp), f"stage {stage.name} is no scan"
         inits = [self.schedule.stage_map[t.op] for t in scan.init]
         start = seq(*[self.produce(s) for s in dict.fromkeys(inits)])
         loops = Loops(self, stage)

@@ -184,7 +184,7 @@ def _inline_all(schedule: Schedule) -> None:
     change = Substitution()
     for stage in schedule.stages:
         if stage.attach_type == AttachType.INLINE:
-            for tensor, value in zip(stage.op.outputs, stage.op.body):
+            for tensor, value in zip(stage.op.outputs, stage.compute_op.body):
                 change.inlined[tensor] = (stage.op.axis, value)
             continue
         op = change.apply(stage.op)

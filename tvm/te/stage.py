@@ -16,7 +16,7 @@ from .attributes import AttachType, AxisAttributes
 from .axes import Fuse, Relation, Split
 from .loop_steps import FuseStep, ReorderStep, SplitStep
 from .steps import AxisRef, StageRef, apply
-from .tensor import Operation, PlaceholderOp, Tensor, TensorComputeOp
+from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorComputeOp
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -79,6 +79,12 @@ class Stage:
 
     def peek(self, axis: IterVar) -> AxisAttributes | None:
         return self.iter_var_attrs.get(axis)
+
+    @property
+    def compute_op(self) -> ComputeOp:
+        """The operation of a stage that is known to be a compute."""
+        assert isinstance(self.op, ComputeOp), f"stage {self.name} is no compute"
+        return self.op
 
     @property
     def attached_at(self) -> tuple[Stage, IterVar]:

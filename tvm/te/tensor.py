@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import canonical
 from ..hooks import Hook
@@ -11,6 +11,9 @@ from ..ir import primop
 from ..ir.node import Node
 from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Reduce, convert
 from ..ir.visit import post_order
+
+if TYPE_CHECKING:
+    from ..ir.node import _slot
 
 
 class TensorSlice(ExprOp):
@@ -145,7 +148,9 @@ class Operation(Node):
     tag: str
     attrs: dict | None
 
-    # Each subclass has the slot ``_outputs``: tensors are made once, so identity of a tensor is equality.
+    if TYPE_CHECKING:
+        # A slot of each subclass: tensors are made once, so identity of a tensor is equality.
+        _outputs: list[Tensor] = _slot()
 
     @classmethod
     def from_fields(cls, fields: dict) -> Operation:
@@ -154,7 +159,7 @@ class Operation(Node):
         for name in (*cls._fields, "span"):
             setattr(op, name, fields.get(name))
         op._outputs = []
-        if cls is ComputeOp:
+        if isinstance(op, ComputeOp):
             op._inputs = None
         return op
 

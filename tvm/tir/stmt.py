@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.node import Node
@@ -14,6 +14,11 @@ class Stmt(Node):
     """Base of statements."""
 
     _followed = True
+
+    if TYPE_CHECKING:
+
+        # Passes are tables by the class of a statement, which narrows no type.
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class ForKind(IntEnum):

@@ -177,7 +177,7 @@ class FoldingRenaming(Renaming):
 
     def _post(self, n: Node) -> Node | None:
         got = super()._post(n)
-        new = n if got is None else got
+        new: Any = n if got is None else got
         build = BUILD.get(type(new))
         if build is not None and (is_literal(new.a) or is_literal(new.b)):
             return build(new.a, new.b)
@@ -410,7 +410,7 @@ class StmtExprMutator(_Functor):
     """Rebuilds statements and expressions; what no override changes stays the same object."""
 
     def _default(self, node: Node) -> Node:
-        new = node.map_children(self._child)
+        new: Any = node.map_children(self._child)
         if isinstance(node, SeqStmt) and new is not node:
             return seq(*new.seq)
         return new

@@ -9,7 +9,7 @@ from ..dtype import info
 from ..error import ExprValueError
 from ..ir.module import IRModule
 from ..ir.node import Node
-from ..ir.prim import BufferLoad, Cast, IntImm, IterVar, Ramp, Var
+from ..ir.prim import BufferLoad, Cast, IntImm, IterVar, PrimExpr, Ramp, Var
 from ..ir.visit import post_order
 from .function import PrimFunc
 from .stmt import Allocate, AttrStmt, BlockRealize, BufferStore, For, ForKind, Stmt
@@ -257,7 +257,7 @@ class _Kernels:
     def _vectors(self, stmt: Stmt) -> None:
         if "max_vector_bytes" not in self.limits:
             return
-        nodes: list[Node] = [stmt.value] if isinstance(stmt, BufferStore) else []
+        nodes: list[PrimExpr] = [stmt.value] if isinstance(stmt, BufferStore) else []
         for child in stmt.children():
             if not isinstance(child, Stmt):
                 nodes += [n for n in post_order(child) if isinstance(n, (BufferLoad, Ramp, Cast))]

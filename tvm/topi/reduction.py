@@ -105,7 +105,7 @@ def _place_of(name: str, beyond: Callable, worst: Callable[[str], PrimExpr], las
 
 _ARGMAX = {last: _place_of("argmax", primop.greater, least, last) for last in (False, True)}
 _ARGMIN = {last: _place_of("argmin", primop.less, greatest, last) for last in (False, True)}
-# Of pairs (place, value): the largest value, and of several the least place.
+# Combines pairs (index, value) into that of the largest value; of equal values the least index wins.
 first_place = _ARGMAX[False]
 
 

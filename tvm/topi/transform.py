@@ -315,7 +315,7 @@ def tile(a, reps):
             if isinstance(times, IntImm) and times.value == 1:
                 own.append(index)
             else:
-                # Of no elements none is asked for; a remainder by zero could not even be written.
+                # An empty tensor has no element to read, and its index would be a remainder by zero.
                 single = equal_const_int(dim, 1) or equal_const_int(dim, 0)
                 own.append(const(0, index.dtype) if single else index % dim)
         return a(*own)

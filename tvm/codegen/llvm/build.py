@@ -91,9 +91,10 @@ def _parameter(b: Builder, function: PrimFunc, param: Var, operand: str, noalias
     if noalias:
         b.private.add(var)
         promises = " noalias"
-    if isinstance(var.type_annotation, PointerType):
+    pointee = var.type_annotation.element_type if isinstance(var.type_annotation, PointerType) else None
+    if isinstance(pointee, PrimType):
         # Arguments are checked to be aligned to their elements, no more.
-        promises += f" align {info(var.type_annotation.element_type.dtype).bytes}"
+        promises += f" align {info(pointee.dtype).bytes}"
     return f"ptr{promises} {operand}"
 
 

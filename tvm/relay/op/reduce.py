@@ -82,7 +82,7 @@ def _variance_compute(attrs, inputs, out):
     data = inputs[0]
     axes = _axes(attrs, len(data.shape))
     axes = list(range(len(data.shape))) if axes is None else axes
-    # Squares and counts of halves leave their range.
+    # Squares and counts of fp16 values leave its range.
     kind = wide(data.dtype)
     data, *given = (topi.cast(x, kind) if kind != x.dtype else x for x in inputs)
     kept = given[0] if given else topi.mean(data, axes, True)

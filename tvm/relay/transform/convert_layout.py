@@ -28,7 +28,7 @@ KERNELS = {
     "NCDHW": "OIDHW",
     "NDHWC": "DHWIO",
 }
-# Of transposed convolutions.
+# Kernel layouts of transposed convolutions.
 TRANSPOSED = {"NCHW": "IOHW", "NHWC": "HWIO", "NCW": "IOW", "NWC": "WIO", "NCDHW": "IODHW", "NDHWC": "DHWIO"}
 
 

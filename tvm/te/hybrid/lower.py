@@ -13,6 +13,7 @@ from ...tir.op import likely
 from ...tir.stmt import AttrStmt, For, ForKind, IfThenElse, ProducerStore, Stmt
 from ..axes import Fuse, Split
 from ..schedule import Stage
+from ..tensor import HybridOp
 
 if TYPE_CHECKING:
     from ..lower import Lowering
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def hybrid_stage(lowering: Lowering, stage: Stage) -> Stmt:
     """The script's statement, writing into the stage's own tensors, with the stage's loops."""
     op = stage.op
+    assert isinstance(op, HybridOp), f"stage {stage.name} is no hybrid script"
     table = dict(zip(op.outputs_, op.outputs))
 
     def post(node):

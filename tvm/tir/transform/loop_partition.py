@@ -15,7 +15,7 @@ from typing import Any
 from ...arith import Analyzer
 from ...arith.bound_deducer import deduce_bound
 from ...arith.compare import is_pure
-from ...arith.interval_set import IntSet, as_set, intersect
+from ...arith.interval_set import IntervalSet, as_set, intersect
 from ...ir import primop
 from ...ir.pass_config import LoopPartitionConfig
 from ...ir.prim import (
@@ -79,7 +79,7 @@ class Partitioner(StmtRewriter):
     def __init__(self, config: LoopPartitionConfig, func: PrimFunc):
         self.func = func
         self.config = config
-        self.outer: dict[Var, IntSet] = {}
+        self.outer: dict[Var, IntervalSet] = {}
         self.hinted = False
         # Variables of loops that stay as they are: parts of a loop of unknown length.
         self.done: set[Var] = set()
@@ -142,7 +142,7 @@ class Partitioner(StmtRewriter):
             return None
         return self.divide(node, interval, certain, hinted)
 
-    def interior(self, body: Stmt, var: Var, interval: IntSet | None, conditions: list[PrimExpr]):
+    def interior(self, body: Stmt, var: Var, interval: IntervalSet | None, conditions: list[PrimExpr]):
         """The part of ``interval`` in which conditions are certain, and what they are there.
 
         In a known interval a condition that never holds is as good as one that always does.
@@ -174,7 +174,7 @@ class Partitioner(StmtRewriter):
                 analyzer.bind(var, values.range())
         return analyzer
 
-    def divide(self, node: For, interval: IntSet, certain: dict[PrimExpr, bool], hinted: bool) -> Stmt | None:
+    def divide(self, node: For, interval: IntervalSet, certain: dict[PrimExpr, bool], hinted: bool) -> Stmt | None:
         analyzer = self.analyzer()
         dtype = node.loop_var.dtype
         begin, end = node.min, analyzer.simplify(node.min + node.extent)
@@ -315,7 +315,7 @@ def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:
     return True
 
 
-def finite_ends(values: IntSet) -> list[PrimExpr]:
+def finite_ends(values: IntervalSet) -> list[PrimExpr]:
     low = [values.min_value] if values.has_lower_bound() else []
     return low + ([values.max_value] if values.has_upper_bound() else [])
 

@@ -300,7 +300,10 @@ class Simplifier(StmtRewriter):
 
 def plain(condition: PrimExpr) -> PrimExpr:
     """A condition without the ``likely`` around it or around its parts."""
-    return rewrite(condition, lambda n: n.args[0] if is_call(n, "tir.likely") else None)
+    def inside(n: Any) -> PrimExpr | None:
+        return n.args[0] if is_call(n, "tir.likely") else None
+
+    return rewrite(condition, inside)
 
 
 def _same_indices(a, b) -> bool:

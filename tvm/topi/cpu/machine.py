@@ -1,4 +1,4 @@
-"""What schedules ask of a CPU."""
+"""The properties of a CPU that schedules depend on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...target import Target
 
 
 class Machine:
-    """What the schedules ask of a CPU."""
+    """The properties of a CPU that schedules depend on."""
 
     def __init__(self, target: Target):
         self.target = target

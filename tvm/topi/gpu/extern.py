@@ -1,8 +1,8 @@
-"""Operators written as statements, on a GPU: loops marked as independent are spread over threads, everything else is
-done by one thread.
+"""Operators written as statements, on a GPU: loops annotated as independent are bound to threads, one thread executes
+everything else.
 
-Memory that a statement allocates in scope ``global`` is taken out of the kernel, with a part for each iteration of the
-loops that threads carry.
+Memory that a statement allocates in scope ``global`` is allocated outside of the kernel, with a slice for each
+iteration of the loops that are bound to threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What schedules ask of a GPU."""
+"""The properties of a GPU that schedules depend on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...target import Target
 
 
 class Machine:
-    """What the schedules ask of a GPU."""
+    """The properties of a GPU that schedules depend on."""
 
     def __init__(self, target: Target):
         self.target = target
@@ -16,13 +16,13 @@ class Machine:
         self.max_threads = features.max_threads or 256
         if features.block_threads:
             self.max_threads = min(self.max_threads, features.block_threads)
-        # Tiles of operands are kept in shared memory; without it threads read what they need themselves.
+        # Operand tiles are kept in shared memory; without it threads read global memory.
         self.has_shared = features.has_near_shared
         self.registers = features.thread_registers
         self.shared_bytes = features.shared_bytes or 16384
         self.vector_bytes = max(features.vector_bits, 32) // 8
         self.is_nvidia = features.is_nvidia
-        # What a block may ask for at its launch, and what all blocks of a multiprocessor have together.
+        # Bytes of shared memory that a block may have, and that all blocks of a multiprocessor share.
         self.dynamic_shared = features.dynamic_shared_bytes
         self.multiprocessor_shared = max(self.dynamic_shared, features.multiprocessor_shared_bytes)
         self.multiprocessors = features.multiprocessors

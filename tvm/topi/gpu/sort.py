@@ -1,9 +1,9 @@
-"""Sorting by many threads of a GPU: lines are cut into runs that blocks sort in shared memory, then runs are merged two
-by two through the device's memory until one of each line is left.
+"""Merge sort on a GPU: lines are cut into runs that blocks sort in shared memory, then runs are merged pairwise through
+global memory until one of each line is left.
 
-A merge is divided by its diagonals: where the first ``d`` elements of a merged run come from is found by bisection, so
-that blocks, and threads within them, write parts of equal size that do not depend on the data. Both steps are stable.
-Where only the first ``count`` elements of a line are asked for, no run keeps more than that.
+A merge is divided along its diagonals (merge path): where the first ``d`` elements of a merged run come from is found
+by bisection, so that blocks, and threads within them, write slices of equal size whatever the data. Both phases are
+stable. Where only the first ``count`` elements of a line are asked for (top-k), no run keeps more than that.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ...target import Target
 from ...tir.ir_builder import BufferVar, IRBuilder
 from .machine import Machine
 
-# Elements of a thread: odd, so that neighbours begin in different banks of shared memory.
-_OWN = 7
+# Elements of a thread: odd, so that neighbouring threads begin in different banks of shared memory.
+_THREAD_ELEMENTS = 7
 _THREADS = 256
-# Lines of unknown length are merged until runs have half as many elements as places of 32 bits can name.
+# Lines of unknown length are merged until runs have half as many elements as 32-bit indices can name.
 _BITS = 31
 
 
 @dataclass
 class Lines:
-    """What is sorted: ``number`` lines of ``n`` elements each. ``read(line, i)`` is an element, ``write(line, i, key,
-    place)`` takes the i-th of the sorted ones and where it was (None if ``places`` are not asked for), of the first
+    """The data to sort: ``number`` lines of ``n`` elements each. ``read(line, i)`` is an element, ``write(line, i, key,
+    index)`` takes the i-th of the sorted ones and the index it had (None without ``with_indices``), for the first
     ``count``. Only the first ``length(line)`` are sorted, the others stay; None means all. ``before(a, b)`` says
     whether ``a`` must stand before ``b``."""
 
@@ -42,7 +42,7 @@ class Lines:
     read: Callable[[PrimExpr, PrimExpr], PrimExpr]
     write: Callable[[PrimExpr, PrimExpr, PrimExpr, Any], None]
     length: Callable[[PrimExpr], PrimExpr] | None = None
-    places: bool = True
+    with_indices: bool = True
 
 
 def sort_lines(ib: IRBuilder, lines: Lines, target: Target) -> None:
@@ -66,20 +66,20 @@ class _Sort:
     def __init__(self, ib: IRBuilder, lines: Lines, target: Target):
         self.ib, self.lines = ib, lines
         machine = Machine(target)
-        element = info(lines.dtype).bytes + (4 if lines.places else 0)
+        element = info(lines.dtype).bytes + (4 if lines.with_indices else 0)
         most = min(_THREADS, machine.max_threads)
-        while most > 2 and most * _OWN * element + 64 > machine.shared_bytes:
+        while most > 2 and most * _THREAD_ELEMENTS * element + 64 > machine.shared_bytes:
             most //= 2
         self.n, self.number, self.count = _int(lines.n), _int(lines.number), _int(lines.count)
         self.most = self.crew = most
         if isinstance(lines.n, IntImm):
-            while self.crew > 1 and self.crew // 2 * _OWN >= lines.n.value:
+            while self.crew > 1 and self.crew // 2 * _THREAD_ELEMENTS >= lines.n.value:
                 self.crew //= 2
         # Threads ``crew`` sort a run; a block has as many short runs as it has threads for.
         self.runs = most // self.crew
         if isinstance(lines.number, IntImm):
             self.runs = max(min(self.runs, lines.number.value), 1)
-        self.run = self.crew * _OWN
+        self.run = self.crew * _THREAD_ELEMENTS
         self.single = isinstance(lines.n, IntImm) and lines.n.value <= self.run
         self.tiles = const(1, "int32") if self.single else _ceildiv(self.n, self.run)
         # Only where no loop goes over a thread's own elements are they registers.
@@ -93,7 +93,7 @@ class _Sort:
             return
         # Runs go from one half of the memory into the other, where they have no need of more room than before.
         self.room = self.tiles * te.min(self.count, _int(self.run))
-        kinds = [(self.lines.dtype, "sorted_keys"), *([("int32", "sorted_places")] if self.lines.places else [])]
+        kinds = [(self.lines.dtype, "sorted_keys"), *([("int32", "sorted_places")] if self.lines.with_indices else [])]
         self.scratch = [self.ib.allocate(dtype, (2, self.number * self.room), name=name) for dtype, name in kinds]
         self.sort_runs()
         known = self.lines.n.value if isinstance(self.lines.n, IntImm) else None
@@ -122,18 +122,18 @@ class _Sort:
         self.ib.emit(tir.call_intrin("int32", "tir.tvm_storage_sync", StringImm("shared")))
 
     def shared(self, size: int) -> list[BufferVar]:
-        kinds = [(self.lines.dtype, "keys"), *([("int32", "places")] if self.lines.places else [])]
+        kinds = [(self.lines.dtype, "keys"), *([("int32", "places")] if self.lines.with_indices else [])]
         return [self.ib.allocate(dtype, (size,), name=name, scope="shared") for dtype, name in kinds]
 
     def own(self) -> list[BufferVar]:
-        kinds = [(self.lines.dtype, "own_keys"), *([("int32", "own_places")] if self.lines.places else [])]
-        return [self.ib.allocate(dtype, (_OWN,), name=name, scope="local") for dtype, name in kinds]
+        kinds = [(self.lines.dtype, "own_keys"), *([("int32", "own_places")] if self.lines.with_indices else [])]
+        return [self.ib.allocate(dtype, (_THREAD_ELEMENTS,), name=name, scope="local") for dtype, name in kinds]
 
     def length(self, line: PrimExpr) -> PrimExpr:
         return self.n if self.lines.length is None else self.ib.let("length", _clip(self.lines.length(line), self.n))
 
     def put(self, line: PrimExpr, i: PrimExpr, values: list[PrimExpr]) -> None:
-        self.lines.write(line, i, values[0], values[1] if self.lines.places else None)
+        self.lines.write(line, i, values[0], values[1] if self.lines.with_indices else None)
 
     # -- sorting runs --------------------------------------------------------------------------------------------------
 
@@ -143,11 +143,11 @@ class _Sort:
         kept = self.count if self.single else te.min(self.count, _int(self.run))
         with ib.new_scope():
             block, thread = self.threads(_ceildiv(units, self.runs), threads)
-            memory, own = self.shared(threads * _OWN), self.own()
+            memory, own = self.shared(threads * _THREAD_ELEMENTS), self.own()
 
             def each(body: Callable) -> None:
                 """``body(slot, line, run of the line, place in the run)`` for all elements, neighbours at once."""
-                with ib.for_range(0, _OWN, name="turn") as turn:
+                with ib.for_range(0, _THREAD_ELEMENTS, name="turn") as turn:
                     slot = ib.let("slot", turn * threads + thread)
                     unit = ib.let("unit", block * self.runs + slot // self.run)
                     body(slot, unit, unit // self.tiles, unit % self.tiles, slot % self.run)
@@ -156,7 +156,7 @@ class _Sort:
                 index = ib.let("index", tile * self.run + place)
                 with ib.if_scope(tir.all(unit < units, index < self.n)):
                     memory[0][slot] = lines.read(line, index)
-                    if lines.places:
+                    if lines.with_indices:
                         memory[1][slot] = index
 
             each(fill)
@@ -165,13 +165,13 @@ class _Sort:
             length = self.length(unit // self.tiles)
             begin = thread // self.crew * self.run
             size = ib.let("size", _clip(length - unit % self.tiles * self.run, self.run))
-            self.sort_own(memory, own, thread, ib.let("present", size - thread % self.crew * _OWN))
+            self.sort_own(memory, own, thread, ib.let("present", size - thread % self.crew * _THREAD_ELEMENTS))
             with ib.for_range(0, self.crew.bit_length() - 1, name="level") as level:
                 self.wait()
-                width = ib.let("width", const(_OWN, "int32") << level)
+                width = ib.let("width", const(_THREAD_ELEMENTS, "int32") << level)
                 first = ib.let("first", ((thread % self.crew) >> (level + 1)) * (width * 2))
                 left, right = (ib.let("size", _clip(size - first - more, width)) for more in (0, width))
-                at = ib.let("at", te.min(thread % self.crew * _OWN - first, left + right))
+                at = ib.let("at", te.min(thread % self.crew * _THREAD_ELEMENTS - first, left + right))
                 self.merge(memory, own, begin + first, left, begin + first + width, right, at)
             self.wait()
 
@@ -188,7 +188,7 @@ class _Sort:
     def sort_own(self, memory: list, own: list, thread: PrimExpr, present: PrimExpr) -> None:
         """A thread's own elements by comparing neighbours; those beyond ``present`` stay."""
         ib = self.ib
-        first = thread * _OWN
+        first = thread * _THREAD_ELEMENTS
         held = [ib.allocate(mine.dtype, (1,), name="held", scope="local") for mine in own]
 
         def take(i):
@@ -204,9 +204,9 @@ class _Sort:
                         other[0], mine[i] = mine[i], mine[i + 1]
                         mine[i + 1] = other[0]
 
-        self.each_of(_OWN, take)
-        self.each_of(_OWN, lambda turn: self.each_of(_OWN // 2, lambda pair: swap(turn, pair)))
-        self.each_of(_OWN, lambda i: self.give(memory, own, first, present, i))
+        self.each_of(_THREAD_ELEMENTS, take)
+        self.each_of(_THREAD_ELEMENTS, lambda turn: self.each_of(_THREAD_ELEMENTS // 2, lambda pair: swap(turn, pair)))
+        self.each_of(_THREAD_ELEMENTS, lambda i: self.give(memory, own, first, present, i))
 
     def give(self, memory: list, own: list, first: PrimExpr, present: PrimExpr, i: Any) -> None:
         with self.ib.if_scope(present > i):
@@ -268,13 +268,13 @@ class _Sort:
                         mine[i] = all_of[here[0]]
                     here[0] = here[0] + 1
 
-        self.each_of(_OWN, step)
+        self.each_of(_THREAD_ELEMENTS, step)
         self.wait()
-        self.each_of(_OWN, lambda i: self.give(memory, own, left + at, present, i))
+        self.each_of(_THREAD_ELEMENTS, lambda i: self.give(memory, own, left + at, present, i))
 
     def merge_runs(self, level: PrimExpr) -> None:
         """Two runs of the line become one: a block writes as many elements as it has room for."""
-        ib, threads, part = self.ib, self.most, self.most * _OWN
+        ib, threads, part = self.ib, self.most, self.most * _THREAD_ELEMENTS
         source = primop.bitwise_and(level, const(1, "int32"))
         covered = self.covered(level)
         kept, wide = te.min(covered, self.count), te.min(covered * 2, self.count)
@@ -301,17 +301,17 @@ class _Sort:
             self.wait()
             here, there = ib.let("here", ends[0]), ib.let("there", begin - ends[0])
             left, right = ib.let("left", ends[1] - here), ib.let("right", end - ends[1] - there)
-            with ib.for_range(0, _OWN, name="turn") as turn:
+            with ib.for_range(0, _THREAD_ELEMENTS, name="turn") as turn:
                 slot = ib.let("slot", turn * threads + thread)
                 with ib.if_scope(slot < left + right):
                     place = tir.Select(slot < left, first[0] + here + slot, first[1] + there + slot - left)
                     for target, taken in zip(memory, self.scratch):
                         target[slot] = taken[source, place]
             self.wait()
-            at = ib.let("at", te.min(thread * _OWN, left + right))
+            at = ib.let("at", te.min(thread * _THREAD_ELEMENTS, left + right))
             self.merge(memory, own, const(0, "int32"), left, left, right, at)
             self.wait()
-            with ib.for_range(0, _OWN, name="turn") as turn:
+            with ib.for_range(0, _THREAD_ELEMENTS, name="turn") as turn:
                 slot = ib.let("slot", turn * threads + thread)
                 self.merged(memory, source, line, length, pair, wide, pairs, total, start + slot, slot)
 

@@ -127,7 +127,7 @@ class Axis:
 
 
 def _cubic_weight(distance: PrimExpr, alpha: float) -> PrimExpr:
-    """Of an element at this distance (not negative): Keys' kernel."""
+    """The weight of an element at this distance (not negative), by Keys' kernel."""
     dtype = distance.dtype
     a = const(alpha, dtype)
     near = ((a + const(2, dtype)) * distance - (a + const(3, dtype))) * distance * distance + const(1, dtype)

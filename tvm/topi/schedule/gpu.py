@@ -1,8 +1,8 @@
-"""Schedules for GPUs, by pattern: any graph of operators becomes kernels whose threads carry the loops over data.
+"""Schedules for GPUs, by pattern: any graph of operators becomes kernels whose data axes are bound to threads.
 
-A stage nothing more is known about is a kernel of its own, one element for each thread. Producers that are cheap to
-compute again are inlined; what follows a reduction element by element is done by the thread that has the sum; a
-reduction with few results is divided among the threads of a block.
+A stage without a template is a separate kernel, one element for each thread. Producers that are cheap to recompute are
+inlined; the epilogue of a reduction is computed by the thread that has the result; a reduction with few outputs is
+divided among the threads of a block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..gpu.machine import Machine
 from ..template import GPUTemplate
 from .inline import inline
 
-# Operators with a schedule of their own, by the tag of their computation.
+# Templates by the tag of their computation.
 TEMPLATES: dict[str, GPUTemplate] = {
     tag: template
     for template in (gemm.TEMPLATE, tensor_cores.TEMPLATE, depthwise.TEMPLATE, winograd.TEMPLATE)
@@ -31,9 +31,9 @@ TEMPLATES: dict[str, GPUTemplate] = {
 
 # Threads of a block where nothing else decides.
 THREADS = 256
-# Steps of a sum below which one thread is as fast as many.
+# Reductions shorter than this are as fast by one thread as by many.
 SHORT_SUM = 32
-# Places an operation reads its input at, up to which it is computed again rather than kept.
+# The most reads of an element for which its producer is recomputed rather than stored.
 FEW_READS = 2
 
 
@@ -116,7 +116,7 @@ class Planner:
         self.spread(stage, self.fused(stage, axes))
 
     def vector_lanes(self, op: ComputeOp) -> int:
-        """Elements that one thread loads and stores at once: all inputs lie side by side or are the same for all."""
+        """The vector width of a thread's loads and stores: all inputs are contiguous or the same for all lanes."""
         if not op.axis or op.num_outputs != 1:
             return 1
         last = op.axis[-1]
@@ -157,7 +157,7 @@ class Planner:
         return stage.fuse(*axes) if len(axes) > 1 else axes[0]
 
     def spread(self, stage: Stage, axis: IterVar, threads: int = THREADS) -> tuple[IterVar, IterVar]:
-        """Carry a loop by blocks of threads; gives the two loops made of it."""
+        """Bind a loop to blocks and threads; returns the two loops it is split into."""
         n = self.extent_now(stage, axis)
         if n is not None:
             # Small kernels are divided among more blocks than they need: each multiprocessor takes one.
@@ -193,7 +193,7 @@ class Planner:
             self.serial(stage, consumer)
 
     def serial(self, stage: Stage, consumer: Stage | None) -> None:
-        """One thread does all of a sum."""
+        """One thread computes all of a reduction."""
         op = stage.op
         if consumer is None and op.num_outputs == 1:
             consumer, stage = stage, self.s[self.s.cache_write(op.output(0), "local")]
@@ -204,7 +204,7 @@ class Planner:
             stage.set_scope("local")
 
     def cross_thread(self, stage: Stage, consumer: Stage | None, steps: int) -> None:
-        """A block of threads does a sum: each a part, then they join them."""
+        """A thread block computes a reduction: each thread a partial result, which are then combined."""
         count = self.machine.threads(-(-steps // 4))
         threads = thread_axis((0, count), "threadIdx.x")
         host = consumer or stage

@@ -58,8 +58,8 @@ def conv(ctx, inputs, attrs):
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
     data, weight, scale = _whole_numbers(ctx, data, weight, n)
-    halves = ctx.dtype(data) == "float16"
-    if halves:
+    is_half = ctx.dtype(data) == "float16"
+    if is_half:
         data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
     out = function(
         data,
@@ -71,7 +71,7 @@ def conv(ctx, inputs, attrs):
         channels=shape[0],
         kernel_size=tuple(kernel),
     )
-    out = relay.cast(out, "float16") if halves else out
+    out = relay.cast(out, "float16") if is_half else out
     bias = argument(inputs, 2)
     if scale is None:
         return biased(out, bias)
@@ -237,7 +237,7 @@ def matmul(ctx, inputs, attrs):
 
 
 def product(ctx, a, b, out_dtype: str = ""):
-    """NumPy's matmul; halves are summed as floats."""
+    """NumPy's matmul; fp16 is accumulated in fp32."""
     if ctx.dtype(a) == "float16" and not out_dtype:
         return relay.cast(product(ctx, a, b, "float32"), "float16")
     x, y = ctx.known_shape(a), ctx.known_shape(b)
