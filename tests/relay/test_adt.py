@@ -126,3 +126,9 @@ def test_names_of_type_variables_do_not_count():
     one, other = relay.FuncType([a, b], b, [a, b]), relay.FuncType([c, a], a, [c, a])
     assert one == other and hash(one) == hash(other) and tvm.ir.structural_equal(one, other)
     assert one != relay.FuncType([c, a], c, [c, a]) and one != relay.FuncType([a, b], b)
+
+
+def test_variables_of_patterns_are_annotated_by_inference():
+    text = "type List[A] {{ Cons(A, List[A]), Nil, }}\ndef @length[A](%xs: List[A]) -> int32 {{\n" \
+           "  match (%xs) {{ Cons(_, %rest{}) => 1 + @length(%rest), Nil => 0, }}\n}}"
+    assert tvm.ir.structural_equal(relay.parse(text.format("")), relay.parse(text.format(": List[A]")), True)

@@ -111,5 +111,14 @@ def pattern_variables(pattern: Pattern) -> list[Var]:
     return out
 
 
+def renamed_pattern(pattern: Pattern, table: dict[Var, Var]) -> Pattern:
+    """A pattern with its variables replaced; patterns nest a few levels only."""
+    if isinstance(pattern, PatternVar):
+        return PatternVar(table.get(pattern.var, pattern.var))
+    if isinstance(pattern, (PatternConstructor, PatternTuple)):
+        return pattern.replace(patterns=tuple(renamed_pattern(p, table) for p in pattern.patterns))
+    return pattern
+
+
 __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
-           "PatternWildcard", "TypeData", "pattern_variables"]
+           "PatternWildcard", "TypeData", "pattern_variables", "renamed_pattern"]

@@ -14,6 +14,7 @@ from ..ir.prim import Any_, IntImm, PrimExpr
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
+from .adt import Clause, pattern_variables, renamed_pattern
 from .expr import (
     Call,
     Constant,
@@ -432,7 +433,7 @@ def _written_down(work: Inference, root: Any) -> Any:
         variable.checked_type_ = t
     table: dict[Var, Var] = {}
     for node in work.keep:
-        for v in node.params if type(node) is Function else (node.var,) if type(node) is Let else ():
+        for v in _defines(node):
             t = work.variables.get(v)
             if v.type_annotation is None and t is not None and not _incomplete(t):
                 table[v] = new = Var(v.name_hint, t, v.span)
@@ -440,6 +441,13 @@ def _written_down(work: Inference, root: Any) -> Any:
     if table or any(type(node) is Function and node.ret_type is None for node in work.keep):
         return _annotated(root, table)
     return root
+
+
+def _defines(node: Any) -> Any:
+    """The variables a node defines."""
+    if type(node) is Clause:
+        return pattern_variables(node.lhs)
+    return node.params if type(node) is Function else (node.var,) if type(node) is Let else ()
 
 
 def _annotated(root: Any, table: dict[Var, Var]) -> Any:
@@ -458,6 +466,8 @@ def _annotated(root: Any, table: dict[Var, Var]) -> Any:
             return new.replace(params=params if params != node.params else node.params, ret_type=result)
         if type(node) is Let and node.var in table:
             return new.replace(var=table[node.var])
+        if type(node) is Clause and any(v in table for v in pattern_variables(node.lhs)):
+            return new.replace(lhs=renamed_pattern(node.lhs, table))
         return new
 
     for node in post_order(root):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from compiled import check_all, refused, run, tensor
 
-from tvm import relay
+from tvm import relay, te
+from tvm.relay.testing import run_infer_type
 
 rng = np.random.default_rng(23)
 
@@ -255,3 +256,9 @@ REFUSALS = {
 def test_refuses(name):
     build, types, words = REFUSALS[name]
     assert words in refused(build, *types)
+
+
+def test_the_shape_of_reordered_channels_may_be_open():
+    n, c, h, w = (te.size_var(name) for name in "nchw")
+    got = run_infer_type(relay.vision.yolo_reorg(relay.var("x", shape=(n, c, h, w)), 2)).checked_type
+    assert got == relay.TensorType((n, c * 2 * 2, h // 2, w // 2), "float32")

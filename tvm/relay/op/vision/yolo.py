@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from .... import topi
+from ....ir.prim import IntImm
+from ....ir.tensor_type import TensorType
 from ..record import INJECTIVE, call, op
+from ..rules import tensor
+
+
+def _reorg_type(attrs, types):
+    batch, channels, height, width = tensor(types[0]).shape
+    stride = attrs.stride
+    known = [(size.value, part) for size, part in ((channels, stride * stride), (height, stride), (width, stride))
+             if isinstance(size, IntImm)]
+    if any(size % part for size, part in known):
+        raise ValueError(f"{channels} channels of {height} x {width} do not divide by a stride of {stride}")
+    shape = (batch, channels * stride * stride, height // stride, width // stride)
+    return TensorType(shape, types[0].dtype)
 
 
 @op(
     "vision.yolo_reorg",
     1,
     pattern=INJECTIVE,
+    type_rule=_reorg_type,
     compute=lambda attrs, inputs, out: topi.vision.reorg(inputs[0], attrs.stride),
 )
 def yolo_reorg(data, stride):
