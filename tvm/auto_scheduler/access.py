@@ -9,6 +9,7 @@ from functools import cached_property
 from ..ir.prim import Add, Call, IntImm, PrimExpr, ProducerLoad, Select, Sub, Var
 from ..ir.visit import post_order
 from ..te.tensor import ComputeOp, Operation
+from .reach import Reach, reach_of
 
 # Attributes by which an operation says something about its loops; their values are names of axes.
 NO_SPLIT_AT_INNER = "auto_scheduler_no_split_at_inner"
@@ -64,6 +65,12 @@ class Access:
     @cached_property
     def _places(self) -> dict[Var, int]:
         return {axis.var: place for place, axis in enumerate(self.op.axis)}
+
+    @cached_property
+    def reaches(self) -> dict[Operation, list[list[Reach]]]:
+        """How far each index of each read reaches."""
+        return {producer: [[reach_of(index) for index in indices] for indices in reads]
+                for producer, reads in self.reads.items()}
 
     def shape_of(self, indices: Indices) -> _Shape:
         found = []

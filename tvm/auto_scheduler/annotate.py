@@ -16,6 +16,7 @@ from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
 from .compute_dag import ComputeDAG
 from .dataflow_steps import RfactorStep
 from .iterator import Annotation, Iterator, IteratorKind
+from .loop_nests import LoopNests
 from .loop_state import State
 from .loop_steps import FuseStep, SplitStep
 from .queries import Queries, has_reduce_iter, is_tiled
@@ -242,11 +243,12 @@ def _vectorize(state: State, choices: Choices, limits: Limits) -> None:
 
 
 def _extents(state: State) -> list[list[int | None]]:
-    """The extents of the loops of all stages. Bound inference tells those of stages that are computed in others as a
-    whole; the inner loops of tiles have the lengths they were given."""
-    if any(stage.attach is not None and not is_tiled(stage) for stage in state.stages):
-        state = state.compute_dag.infer_bound_from_state(state)
-    return [[it.asked if it.extent is None else it.extent for it in stage.iters] for stage in state.stages]
+    """The extents of the loops of all stages, those computed in others too."""
+    if all(stage.attach is None for stage in state.stages):
+        return [[it.extent for it in stage.iters] for stage in state.stages]
+    nests = LoopNests(state.compute_dag, state.state_object).nests
+    return [[loop.extent for loop in nests[place].loops] if place in nests else []
+            for place in range(len(state.stages))]
 
 
 def _loops_for_lanes(state: State, place: int, extents: Sequence[int | None], limits: Limits) -> int:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ..error import TVMError
 from .annotate import Limits
 from .cost_model import CostModel, RandomModel
+from .cost_model.xgb_model import XGBModel
 from .evolution import Breeder, Candidate, evolve
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
@@ -255,8 +256,11 @@ class SketchPolicy(SearchPolicy):
 
 
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
-    """How a task is searched where nothing is said."""
-    return SketchPolicy(task)
+    """How a task is searched where nothing is said: with a model that learns, where the package it takes is there."""
+    try:
+        return SketchPolicy(task, XGBModel(adaptive_training=adaptive_training))
+    except ImportError:
+        return SketchPolicy(task)
 
 
 def search(policy: SearchPolicy, options: TuningOptions) -> StateObject:

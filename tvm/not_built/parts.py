@@ -34,7 +34,7 @@ _PIPELINE = "the pipeline executor"
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
-        "ApplyHistoryBestOrSample PrintTableInfo RPCRunner TaskScheduler TaskSchedulerCallback XGBModel extract_tasks"
+        "ApplyHistoryBestOrSample RPCRunner extract_tasks"
         " get_shape_from_rewritten_layout is_auto_scheduler_enabled remove_index_check rewrite_compute_body"
         " rewrite_tensor_shape",
         "register_task_input_check_func",
@@ -42,12 +42,10 @@ PARTS: dict[str, Part] = {
     **{
         f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
         for name, names in {
-            "cost_model.xgb_model": "XGBModel",
             "feature": "get_per_store_feature_names get_per_store_features_from_file"
             " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
             " named_features_from_primfunc",
             "relay_integration": "auto_schedule_topi extract_tasks",
-            "task_scheduler": "LogEstimatedLatency PrintTableInfo TaskScheduler TaskSchedulerCallback",
         }.items()
     },
     "tvm.meta_schedule": Part(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
 from ...error import TVMError
+from ...tuning.boosting import load_xgboost
 from ..feature import SpaceFeatures
 from ..utils import logger
 from .model_based_tuner import CostModel
@@ -25,13 +25,6 @@ _LOSSES: dict[str, dict[str, Any]] = {
 _ROUNDS = 150
 
 
-def _xgboost() -> Any:
-    try:
-        return importlib.import_module("xgboost")
-    except ImportError:
-        raise ImportError("XGBTuner needs the package xgboost; pip install xgboost-cpu (or xgboost)") from None
-
-
 class XGBoostCostModel(CostModel):
     """``feature_type`` is itervar, knob or curve; ``loss_type`` reg, rank or rank-binary."""
 
@@ -47,7 +40,7 @@ class XGBoostCostModel(CostModel):
         self.features = upper_model.features if upper_model is not None else SpaceFeatures(self.space, feature_type)
         self.base_model: XGBoostCostModel | None = None
         self.bst: Any = None
-        self._xgb = _xgboost()
+        self._xgb = load_xgboost("XGBTuner")
 
     def _params(self) -> dict[str, Any]:
         # A few hundred rows are done sooner by one thread than by several that wait for each other.

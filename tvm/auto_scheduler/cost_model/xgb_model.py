@@ -1,0 +1,158 @@
+"""A cost model of boosted trees (the package xgboost) over features of stages.
+
+Each stage of a state is a row; the score of a state is the sum over its stages, and what is learned is its speed as a
+share of the fastest of its task. A state that failed has speed 0.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ...error import TVMError
+from ...tuning.boosting import load_xgboost
+from ..compute_dag import ComputeDAG
+from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
+from ..measure_record import RecordReader
+from ..search_task import SearchTask
+from ..state_features import FeatureExtractor
+from .cost_model import PythonBasedModel
+
+logger = logging.getLogger("auto_scheduler")
+
+_PARAMETERS = {"max_depth": 8, "gamma": 0.003, "min_child_weight": 2, "eta": 0.2, "lambda": 1.0, "subsample": 0.8,
+               "colsample_bytree": 0.7, "verbosity": 0, "tree_method": "hist", "disable_default_eval_metric": 1}
+_ROUNDS = 120
+# The share by which measurements must have grown for another training where training is adaptive.
+_ADAPTIVE_GROWTH = 0.2
+
+
+class XGBModel(PythonBasedModel):
+    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by chance.
+
+    ``verbose_eval`` logs the error of each training; 0 for none. ``model_file`` is a model to start from.
+    ``adaptive_training`` trains again only when there is a fifth more to learn from.
+    """
+
+    def __init__(
+        self, verbose_eval: int = 25, num_warmup_sample: int = 100, seed: int | None = None,
+        model_file: str | None = None, adaptive_training: bool = False,
+    ):
+        self._xgb = load_xgboost("XGBModel")
+        self.verbose_eval, self.num_warmup_sample = verbose_eval, num_warmup_sample
+        self.adaptive_training = adaptive_training
+        self.seed = seed if seed is not None else 0
+        self._generator = random.Random(seed)
+        self.bst: Any = None
+        # Rows of each measured state, its task, and its seconds.
+        self._rows: list[np.ndarray] = []
+        self._tasks: list[str] = []
+        self._costs: list[float] = []
+        self._trained_with = 0
+        self._extractors: dict[str, FeatureExtractor] = {}
+        if model_file:
+            self.load(model_file)
+
+    # -- features --------------------------------------------------------------------------------------------------
+
+    def _features(self, task: SearchTask, states: Sequence[Any]) -> list[np.ndarray]:
+        extractor = self._extractors.get(task.workload_key)
+        if extractor is None:
+            extractor = FeatureExtractor(task.compute_dag, task.hardware_params)
+            self._extractors[task.workload_key] = extractor
+        return [extractor.rows(getattr(state, "state_object", state)) for state in states]
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Take in measurements, and train where there are enough."""
+        for inp, res in zip(inputs, results):
+            self._rows += self._features(inp.task, [inp.state])
+            self._tasks.append(inp.task.workload_key)
+            self._costs.append(res.mean_cost)
+        known = len(self._rows)
+        if known < max(self.num_warmup_sample, 2) or known == self._trained_with:
+            return
+        if self.adaptive_training and known < (1 + _ADAPTIVE_GROWTH) * self._trained_with:
+            return
+        self._train()
+        self._trained_with = known
+
+    def _speeds(self) -> np.ndarray:
+        """The speed of each state relative to the fastest of its task."""
+        fastest: dict[str, float] = {}
+        for task, cost in zip(self._tasks, self._costs):
+            fastest[task] = min(cost, fastest.get(task, MAX_FLOAT))
+        return np.array([fastest[task] / cost if cost < MAX_FLOAT else 0.0
+                         for task, cost in zip(self._tasks, self._costs)])
+
+    def _train(self) -> None:
+        speeds = self._speeds()
+        owner = np.repeat(np.arange(len(self._rows)), [len(rows) for rows in self._rows])
+        data = self._xgb.DMatrix(np.concatenate(self._rows))
+        # What is fast counts more: the best states are to be told apart.
+        weights = np.maximum(speeds, 0.05)
+
+        def loss(scores: np.ndarray, _: Any) -> tuple[np.ndarray, np.ndarray]:
+            error = np.bincount(owner, scores, len(speeds)) - speeds
+            return (error * weights)[owner], weights[owner]
+
+        parameters = {**_PARAMETERS, "seed": self.seed, "base_score": 0.0, "nthread": 1}
+        self.bst = self._xgb.train(parameters, data, num_boost_round=_ROUNDS, obj=loss)
+        if self.verbose_eval:
+            error = np.sqrt(np.mean((self._sums(self._rows) - speeds) ** 2))
+            logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
+
+    def _sums(self, rows: Sequence[np.ndarray]) -> np.ndarray:
+        owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        return np.bincount(owner, self.bst.predict(self._xgb.DMatrix(np.concatenate(rows))), len(rows))
+
+    # -- scoring ---------------------------------------------------------------------------------------------------
+
+    def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        if not states:
+            return []
+        if self.bst is None:
+            return [self._generator.random() for _ in states]
+        return self._sums(self._features(task, states)).tolist()
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
+        """Learn from the records of a file whose workloads are registered, at most ``n_lines`` of them."""
+        tasks: dict[str, ComputeDAG | None] = {}
+        rows = []
+        for inp, res in islice(RecordReader(file_name), n_lines):
+            key = inp.task.workload_key
+            if key not in tasks:
+                try:
+                    tasks[key] = inp.task.compute_dag
+                except TVMError:
+                    tasks[key] = None
+            inp.task._dag = tasks[key]
+            if tasks[key] is not None:
+                rows.append((inp, res))
+        if rows:
+            self.update([inp for inp, _ in rows], [res for _, res in rows])
+
+    def save(self, file_name: str) -> None:
+        """Write what was learned."""
+        if self.bst is None:
+            raise TVMError("XGBModel: there is nothing to save before the model has learned")
+        with open(file_name, "wb") as file:
+            file.write(self.bst.save_raw("ubj"))
+
+    def load(self, file_name: str) -> None:
+        """Score by what was learned before."""
+        with open(file_name, "rb") as file:
+            content = bytearray(file.read())
+        self.bst = self._xgb.Booster()
+        self.bst.load_model(content)
+
+
+__all__ = ["XGBModel"]

@@ -1,0 +1,139 @@
+"""The loops of a state with their extents, in closed form: no te schedule is made and no bounds are inferred.
+
+How much of a stage is computed inside another one's loop follows from what its readers reach there. The extents are for
+choosing among states; programs do not depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.prim import Var
+from .attach_steps import INLINED
+from .compute_dag import ComputeDAG
+from .iterator import Annotation, Iterator, IteratorKind
+from .reach import Extents
+from .state import Stage, StateObject
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of a stage: what it is made of are axes of the operation, each with a part of its extent."""
+
+    parts: tuple[tuple[Var, int], ...]
+    kind: IteratorKind
+    annotation: Annotation
+
+    @property
+    def extent(self) -> int:
+        return math.prod(extent for _, extent in self.parts)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of a stage, and how often the whole of them runs."""
+
+    loops: tuple[Loop, ...]
+    times: int
+
+    def inside(self, first: int) -> dict[Var, int]:
+        """The extents of axes over the loops from one on."""
+        found: dict[Var, int] = {}
+        for loop in self.loops[first:]:
+            for axis, extent in loop.parts:
+                found[axis] = found.get(axis, 1) * extent
+        return found
+
+    def iterations(self, first: int = 0, last: int | None = None) -> int:
+        return math.prod(loop.extent for loop in self.loops[first:last])
+
+
+class LoopNests:
+    """The nests of all stages of a state that have loops, by their places."""
+
+    def __init__(self, dag: ComputeDAG, state: StateObject):
+        self.state, self.analyzer = state, dag.analyzer_of(state)
+        self._places = {stage.op: place for place, stage in enumerate(state.stages)}
+        self._regions: dict[tuple[int, int, int], dict[Var, int]] = {}
+        self.nests: dict[int, Nest] = {}
+        # The stage that another one is computed in comes after it.
+        for place in reversed(range(len(state.stages))):
+            stage = state.stages[place]
+            if not stage.is_placeholder and stage.compute_at != INLINED:
+                self.nests[place] = self._nest(place, stage)
+
+    def _nest(self, place: int, stage: Stage) -> Nest:
+        op = stage.op
+        extents = {axis.var: axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis)}
+        times = 1
+        if stage.attach is not None:
+            target, loop = stage.attach
+            extents.update(self._region(place, target, loop))
+            outer = self.nests[target]
+            times = outer.times * outer.iterations(0, loop + 1)
+        axes = {axis.var.name: axis.var for axis in (*op.axis, *op.reduce_axis)}
+        loops = []
+        for it in reversed(stage.iters):
+            parts = []
+            for part in reversed(_parts(it)):
+                axis = _axis_of(part, axes)
+                if axis is None:
+                    continue
+                extent = extents[axis] if part.asked is None else min(part.asked, extents[axis])
+                extents[axis] = -(-extents[axis] // extent)
+                parts.append((axis, extent))
+            loops.append(Loop(tuple(reversed(parts)), it.kind, it.annotation))
+        return Nest(tuple(reversed(loops)), times)
+
+    def _region(self, place: int, target: int, loop: int) -> dict[Var, int]:
+        """How much of a stage is needed in each iteration of a loop of another one, by axis."""
+        key = (place, target, loop)
+        if key not in self._regions:
+            op = self.state.stages[place].op
+            needed = dict.fromkeys((axis.var for axis in op.axis), 1)
+            for reader in self.analyzer.consumers(op):
+                number = self._places[reader]
+                if number == target:
+                    inside: Extents = self.nests[target].inside(loop + 1)
+                elif number < target:
+                    inside = {**self._region(number, target, loop), **_reduction(reader)}
+                else:
+                    continue
+                for reaches in self.analyzer.accesses[reader].reaches[op]:
+                    for axis, reach in zip(op.axis, reaches):
+                        needed[axis.var] = max(needed[axis.var], min(reach(inside), axis.dom.extent.value))
+            self._regions[key] = needed
+        return self._regions[key]
+
+
+def _reduction(op) -> dict[Var, int]:
+    return {axis.var: axis.dom.extent.value for axis in op.reduce_axis}
+
+
+def _parts(it: Iterator) -> list[Iterator]:
+    """The loops that were fused into one, outermost first."""
+    todo, found = [it], []
+    while todo:
+        one = todo.pop()
+        if one.orig_iters:
+            todo += reversed(one.orig_iters)
+        else:
+            found.append(one)
+    return found
+
+
+def _axis_of(it: Iterator, axes: Mapping[str, Var]) -> Var | None:
+    """The axis that a loop is a part of: a split adds a number to the name."""
+    name = it.name
+    while name and name not in axes:
+        shorter = re.sub(r"\.\d+$", "", name)
+        if shorter == name:
+            return None
+        name = shorter
+    return axes.get(name)
+
+
+__all__ = ["Loop", "LoopNests", "Nest"]

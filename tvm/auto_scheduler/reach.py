@@ -1,0 +1,47 @@
+"""How many elements an index reaches over.
+
+An index that is a sum of axes with factors reaches over as many elements as its axes let it; one of another form is
+counted as if it were such a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Sub, Var
+from ..ir.visit import post_order
+
+Extents = Mapping[Var, int]
+Reach = Callable[[Extents], int]
+
+
+def reach_of(index: PrimExpr) -> Reach:
+    """How many elements an index reaches over, from the extents of the axes in it."""
+    made: dict[int, Reach] = {}
+    for node in post_order(index):
+        made[id(node)] = _reach(node, made)
+    return made[id(index)]
+
+
+def _reach(node: PrimExpr, made: dict[int, Reach]) -> Reach:
+    if isinstance(node, Var):
+        return lambda extents: extents.get(node, 1)
+    below = [made[id(child)] for child in node.children() if id(child) in made]
+    if not below or isinstance(node, IntImm):
+        return lambda extents: 1
+    if isinstance(node, (Mul, FloorDiv, FloorMod)) and isinstance(node.b, IntImm):
+        inner, number = below[0], abs(node.b.value) or 1
+        if isinstance(node, Mul):
+            return lambda extents: (inner(extents) - 1) * number + 1
+        if isinstance(node, FloorDiv):
+            return lambda extents: (inner(extents) - 1) // number + 1
+        return lambda extents: min(inner(extents), number)
+    if len(below) == 1:
+        return below[0]
+    if isinstance(node, (Add, Sub)):
+        a, b = below
+        return lambda extents: a(extents) + b(extents) - 1
+    return lambda extents: sum(f(extents) - 1 for f in below) + 1
+
+
+__all__ = ["Extents", "Reach", "reach_of"]

@@ -1,0 +1,17 @@
+"""The package xgboost, which not every machine has."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def load_xgboost(user: str) -> Any:
+    """The package; an ImportError that names who needs it."""
+    try:
+        return importlib.import_module("xgboost")
+    except ImportError:
+        raise ImportError(f"{user} needs the package xgboost; pip install xgboost-cpu (or xgboost)") from None
+
+
+__all__ = ["load_xgboost"]
