@@ -234,7 +234,7 @@ def schedule_tree(schedule: Schedule) -> Picture:
         parent, axis = shown.parent(stage)
         number = None if parent is None else shown.number.get(parent)
         port = ""
-        if number is not None and parent is not None and axis in parent.leaf_iter_vars:
+        if number is not None and parent is not None and axis is not None and axis in parent.leaf_iter_vars:
             port = f"itervar_{parent.leaf_iter_vars.index(axis)}"
             lines.append(f"at {parent.name}: {axis.var.name}")
         to = "ROOT" if number is None else f"Stage_{number}"
@@ -272,7 +272,7 @@ def _stage_label(shown: _Shown, stage: Stage) -> Html:
     title = f"{stage.name}\nScope: {stage.scope}" if stage.scope else stage.name
     if stage.attach_type == AttachType.INLINE:
         title += "\n(inlined)"
-    table = [(cell(title, COLSPAN=2),)]
+    table: list[tuple[Html, ...]] = [(cell(title, COLSPAN=2),)]
     for k, axis in enumerate(stage.leaf_iter_vars):
         loop = shown.loop(stage, axis)
         table.append((cell(k), cell(loop.words, PORT=f"itervar_{k}", BGCOLOR=loop.colour)))
