@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from ..target import Target
 from .measure import MeasureInput, MeasureResult
-from .measure_record import RecordReader, kind_of
+from .measure_record import RecordReader, kind_name, kind_of
 from .state import StateObject
 from .utils import calc_workload_dis_factor, decode_workload_key
 
@@ -83,7 +82,7 @@ class ApplyHistoryBest(DispatchContext):
                 self.best[key] = inp.state, res.mean_cost
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:
-        kind = Target(target).kind.name
+        kind = kind_name(target)
         key = (kind, workload_key)
         found = self._set.get(key) or (self.best[key][0] if key in self.best else None)
         if found is not None or not self.include_compatible:
@@ -96,7 +95,7 @@ class ApplyHistoryBest(DispatchContext):
         return found
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
-        self._set[Target(target).kind.name, workload_key] = getattr(state, "state_object", state)
+        self._set[kind_name(target), workload_key] = getattr(state, "state_object", state)
 
 
 class FallbackContext(DispatchContext):

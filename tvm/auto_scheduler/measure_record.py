@@ -142,12 +142,17 @@ def kind_of(task: SearchTask) -> str:
     return task.target_text.split()[0] if task.target_text.strip() else ""
 
 
+def kind_name(target: Any) -> str:
+    """The name of a target's kind, by which records are kept."""
+    return Target(target).kind.name
+
+
 def load_best_record(
     filename: str | os.PathLike, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest record of a workload for a kind of target. With ``include_compatible`` one of another size counts
     too where its lengths divide, as if it were slower by the ratio of the sizes."""
-    kind = Target(target).kind.name if target is not None else None
+    kind = kind_name(target) if target is not None else None
     best: tuple[MeasureInput | None, MeasureResult | None] = (None, None)
     least = math.inf
     for inp, res in RecordReader(filename):

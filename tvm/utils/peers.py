@@ -96,7 +96,7 @@ def _torch(spec: dict, inputs: dict) -> Program:
 
     def run() -> Any:
         made = model(*arguments)
-        if device == "cuda":
+        if device != "cpu":
             torch.cuda.synchronize()
         return made
 
