@@ -95,7 +95,12 @@ def list_the_rest(folder: Path) -> None:
 def write_reference(folder: Path) -> None:
     """A page for each module of the reference and an index of them."""
     folder.mkdir(parents=True)
-    lines = ["# Reference", "", "Every public name, from the docstrings of the source.", ""]
+    lines = [
+        "# Reference",
+        "",
+        "Every public name, from the docstrings of the source. A parameter `span`, which many nodes",
+    ]
+    lines += ["and functions take, is the place of a source that a value comes from; it is described here only.", ""]
     for part, modules in public_names.PARTS.items():
         names = public_names.public_names(part)
         lines += [f"## {part}", "", ":::{toctree}", ":maxdepth: 1", ""]
