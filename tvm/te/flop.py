@@ -9,6 +9,7 @@ from typing import Any
 from ..ir import prim
 from ..ir.prim import Call, IntImm, PrimExpr, ProducerLoad, Reduce, Select
 from ..ir.visit import post_order
+from .axes import range_of
 from .tensor import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 
 
@@ -43,7 +44,7 @@ def _of_expression(root: PrimExpr) -> int:
 
 
 def _of_reduce(node: Reduce) -> int:
-    points = math.prod(_constant(axis.dom.extent) for axis in node.axis)
+    points = math.prod(_constant(range_of(axis).extent) for axis in node.axis)
     return points * (_of_expression(node.combiner.result[0]) + _of_expression(node.source[0]))
 
 
@@ -58,7 +59,7 @@ def count_operations(ops: Iterable[Operation]) -> int:
     total = 0
     for op in ops:
         if isinstance(op, ComputeOp):
-            total += math.prod(_constant(a.dom.extent) for a in op.axis) * _of_expression(op.body[0])
+            total += math.prod(_constant(range_of(a).extent) for a in op.axis) * _of_expression(op.body[0])
         elif not isinstance(op, PlaceholderOp) and not isinstance(op, TensorComputeOp):
             raise FlopCalculationError(f"{op.name} is a {type(op).__name__}, whose operations are not known")
     return total
