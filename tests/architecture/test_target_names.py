@@ -18,8 +18,6 @@ KNOWN = frozenset(KINDS)
 ALLOWED = {
     "tvm/tir/transform/lower_intrin.py": "rules of intrinsics are registered by the name of a kind, also by users",
     "tvm/autotvm/task/dispatcher.py": "records are found by the keys of a target, as their format has it",
-    "tvm/auto_scheduler/measure_record.py": "records are found by the name of a kind, as their format has it",
-    "tvm/auto_scheduler/search_task.py": "a public argument of classic TVM names a kind",
     "tvm/autotvm/tophub.py": "files of records are named after kinds",
     "tvm/driver/tvmc/workspace_pools.py": "options of memory pools name targets by their kinds",
     "tvm/topi/testing/common.py": "tables of users' schedules by key",

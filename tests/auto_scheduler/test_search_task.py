@@ -68,10 +68,9 @@ def test_plain_loops_are_measured_and_applied(tmp_path):
     assert schedule.steps == [] and args == search_task.compute_dag.tensors
     with pytest.raises(RuntimeError, match="there is no schedule that ran for"):
         task(8).apply_best(log)
-    with pytest.raises(ValueError, match="print_mode is 'schedule' or 'cuda', got 'c'"):
-        search_task.print_best(log, "c")
-    with pytest.raises(ValueError, match="'cuda' is for tasks of CUDA"):
+    with pytest.raises(ValueError, match="print_mode is 'schedule' or 'llvm', got 'cuda'"):
         search_task.print_best(log, "cuda")
+    assert "define" in search_task.print_best(log, "llvm")
 
 
 def test_tuning_records_are_applied_and_printed(tmp_path, seed):
@@ -160,5 +159,5 @@ def test_options_that_are_not_known_are_refused():
         auto_scheduler.LocalRPCMeasureContext(n_parallel=2)
     with pytest.raises(ValueError, match="the parameter 'tile' is not known"):
         auto_scheduler.SketchPolicy(task(), params={"tile": 1})
-    with pytest.raises(tvm.TVMError, match="sketches for cuda .* are not available yet"):
+    with pytest.raises(tvm.TVMError, match="sketches for cuda are not available yet"):
         auto_scheduler.SketchPolicy(SearchTask(workload_key=task().workload_key, target="cuda -arch=sm_80"))

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from ..target import Target
 from .measure import MeasureInput, MeasureResult
-from .measure_record import RecordReader, kind_name, kind_of
+from .measure_record import RecordReader
+from .search_task import kind_in
 from .state import StateObject
 from .utils import calc_workload_dis_factor, decode_workload_key
 
@@ -77,12 +79,12 @@ class ApplyHistoryBest(DispatchContext):
 
     def _take(self, rows: Iterable[tuple[MeasureInput, MeasureResult]]) -> None:
         for inp, res in rows:
-            key = (kind_of(inp.task), inp.task.workload_key)
+            key = (inp.task.target_kind, inp.task.workload_key)
             if res.error_no == 0 and (key not in self.best or res.mean_cost < self.best[key][1]):
                 self.best[key] = inp.state, res.mean_cost
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:
-        kind = kind_name(target)
+        kind = kind_in(str(Target(target)))
         key = (kind, workload_key)
         found = self._set.get(key) or (self.best[key][0] if key in self.best else None)
         if found is not None or not self.include_compatible:
@@ -95,7 +97,7 @@ class ApplyHistoryBest(DispatchContext):
         return found
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
-        self._set[kind_name(target), workload_key] = getattr(state, "state_object", state)
+        self._set[kind_in(str(Target(target))), workload_key] = getattr(state, "state_object", state)
 
 
 class FallbackContext(DispatchContext):

@@ -14,7 +14,7 @@ from ..runtime.measure.record_file import RecordFile
 from ..target import Target
 from .hardware import HardwareParams
 from .measure import MeasureCallback, MeasureInput, MeasureResult
-from .search_task import SearchTask
+from .search_task import SearchTask, kind_in
 from .state import StateObject
 from .steps import from_json, to_json
 from .utils import calc_workload_dis_factor, decode_workload_key
@@ -137,26 +137,16 @@ def save_records(
     RecordFile(filename, RECORD_BEGIN).append(dump_record_to_string(inp, res) for inp, res in zip(inputs, results))
 
 
-def kind_of(task: SearchTask) -> str:
-    """The kind of a task's target, which need not be one that this machine can build for."""
-    return task.target_text.split()[0] if task.target_text.strip() else ""
-
-
-def kind_name(target: Any) -> str:
-    """The name of a target's kind, by which records are kept."""
-    return Target(target).kind.name
-
-
 def load_best_record(
     filename: str | os.PathLike, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest record of a workload for a kind of target. With ``include_compatible`` one of another size counts
     too where its lengths divide, as if it were slower by the ratio of the sizes."""
-    kind = kind_name(target) if target is not None else None
+    kind = kind_in(str(Target(target))) if target is not None else None
     best: tuple[MeasureInput | None, MeasureResult | None] = (None, None)
     least = math.inf
     for inp, res in RecordReader(filename):
-        if res.error_no != 0 or kind is not None and kind_of(inp.task) != kind:
+        if res.error_no != 0 or kind is not None and inp.task.target_kind != kind:
             continue
         cost = res.mean_cost
         if workload_key is not None and inp.task.workload_key != workload_key:

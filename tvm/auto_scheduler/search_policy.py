@@ -147,7 +147,7 @@ class SketchPolicy(SearchPolicy):
             raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
                              f"{', '.join(self.DEFAULT_PARAMS)}")
         if not task.target.features.is_cpu:
-            raise TVMError(f"SketchPolicy: sketches for {task.target} are not available yet, those for CPUs are")
+            raise TVMError(f"SketchPolicy: sketches for {task.target_kind} are not available yet, those for CPUs are")
         self.params = {**self.DEFAULT_PARAMS, **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)

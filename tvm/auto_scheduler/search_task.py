@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from .search_policy import SearchPolicy
 
 
+def kind_in(target_text: str) -> str:
+    """The kind of target that a text such as "llvm -keys=cpu" names: records of one kind are for one another."""
+    return next(iter(target_text.split()), "")
+
+
 class SearchTask:
     """A computation (a registered function with arguments, a key, or a ComputeDAG with a key) for a target."""
 
@@ -75,6 +80,11 @@ class SearchTask:
         return self._target
 
     @property
+    def target_kind(self) -> str:
+        """The kind of the target, which need not be one that this machine can build for."""
+        return kind_in(self.target_text)
+
+    @property
     def target_host(self) -> Target | None:
         return self.target.host
 
@@ -94,16 +104,15 @@ class SearchTask:
         return self.compute_dag.apply_steps_from_state(self._best(log_file, include_compatible).state, option)
 
     def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
-        """The best record of this task as a te schedule in Python ("schedule"), or as source text ("cuda")."""
+        """The best record of this task as a te schedule in Python ("schedule"), or as the source text that is compiled
+        for a kind of target ("cuda", ...), which is the task's."""
         state = self._best(log_file).state
         if print_mode == "schedule":
             return self.compute_dag.print_python_code_from_state(state)
-        if print_mode == "cuda":
-            if self.target.kind.name != "cuda":
-                raise ValueError(f"print_best: print_mode 'cuda' is for tasks of CUDA, this one is of {self.target}")
-            schedule, args = self.compute_dag.apply_steps_from_state(state)
-            return build(schedule, args, self.target).imported_modules[0].get_source()
-        raise ValueError(f"print_best: print_mode is 'schedule' or 'cuda', got '{print_mode}'")
+        if print_mode != self.target_kind:
+            raise ValueError(f"print_best: print_mode is 'schedule' or '{self.target_kind}', got '{print_mode}'")
+        module = build(*self.compute_dag.apply_steps_from_state(state), self.target)
+        return (module.imported_modules or [module])[0].get_source()
 
     def _best(self, log_file: str, include_compatible: bool = False) -> Any:
         from .measure_record import load_best_record

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from ..ir import prim
-from ..ir.prim import Call, IntImm, PrimExpr, ProducerLoad, Reduce, Select
+from ..ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select
 from ..ir.visit import post_order
-from .axes import range_of
 from .tensor import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 
 
@@ -44,11 +42,12 @@ def _of_expression(root: PrimExpr) -> int:
 
 
 def _of_reduce(node: Reduce) -> int:
-    points = math.prod(_constant(range_of(axis).extent) for axis in node.axis)
+    points = math.prod(_length(axis) for axis in node.axis)
     return points * (_of_expression(node.combiner.result[0]) + _of_expression(node.source[0]))
 
 
-def _constant(extent: Any) -> int:
+def _length(axis: IterVar) -> int:
+    extent = axis.dom.extent if axis.dom is not None else None
     if not isinstance(extent, IntImm):
         raise FlopCalculationError(f"an axis has the length {extent}, which is not constant")
     return extent.value
@@ -59,7 +58,7 @@ def count_operations(ops: Iterable[Operation]) -> int:
     total = 0
     for op in ops:
         if isinstance(op, ComputeOp):
-            total += math.prod(_constant(range_of(a).extent) for a in op.axis) * _of_expression(op.body[0])
+            total += math.prod(_length(a) for a in op.axis) * _of_expression(op.body[0])
         elif not isinstance(op, PlaceholderOp) and not isinstance(op, TensorComputeOp):
             raise FlopCalculationError(f"{op.name} is a {type(op).__name__}, whose operations are not known")
     return total
