@@ -48,4 +48,5 @@ class Hook(Generic[P, R]):
 
 
 # The face of the package gives it: the IR is loaded when it is first named, and knows nothing of what it is joined to.
-IR_LOADED = Hook[[], object]("hooks.IR_LOADED", "joins the IR, which has been loaded, to the runtime", lambda: None)
+IR_LOADED: Hook[[], object] = Hook(
+    "hooks.IR_LOADED", "joins the IR, which has been loaded, to the runtime", lambda: None)
