@@ -147,8 +147,7 @@ class SketchPolicy(SearchPolicy):
             raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
                              f"{', '.join(self.DEFAULT_PARAMS)}")
         if not task.target.features.is_cpu:
-            kind = task.target.kind.name
-            raise TVMError(f"SketchPolicy: sketches for {kind} are not available yet, those for CPUs are")
+            raise TVMError(f"SketchPolicy: sketches for {task.target.kind} are not available yet, those for CPUs are")
         self.params = {**self.DEFAULT_PARAMS, **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
