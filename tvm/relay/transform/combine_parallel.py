@@ -64,7 +64,7 @@ def _matmul_key(node: Call) -> Any:
     return tuple(_attrs_but(node, "units").items()), weight.data.dtype
 
 
-class _Kind(NamedTuple):
+class ParallelLayers(NamedTuple):
     """What combining one operator needs: which can be combined, along which axis of the weight and of the result, the
     attribute that counts along it, and how the operands of what follows are combined."""
 
@@ -73,21 +73,22 @@ class _Kind(NamedTuple):
     weight_axis: int
     out_axis: int
     count: str | None
-    join: Callable[..., RelayExpr | None]
+    # None where the parts of the result are taken at once, before what follows the layers.
+    join: Callable[..., RelayExpr | None] | None
     batched: bool = False
     # Results whose rank may grow after the layer are sliced by as many bounds as they have axes.
     grows: bool = False
 
 
-CONV2D = _Kind("nn.conv2d", _conv_key, 0, 1, "channels", side_by_side)
-DENSE = _Kind("nn.dense", _dense_key, 0, -1, "units", in_columns, grows=True)
-DENSE_BATCH = _Kind("nn.dense", _equal_dense_key, 0, -1, None, stacked, batched=True)
+CONV2D = ParallelLayers("nn.conv2d", _conv_key, 0, 1, "channels", side_by_side)
+DENSE = ParallelLayers("nn.dense", _dense_key, 0, -1, "units", in_columns, grows=True)
+DENSE_BATCH = ParallelLayers("nn.dense", _equal_dense_key, 0, -1, None, stacked, batched=True)
 # The weight is not transposed: the layout that GPUs read.
-MATMUL = _Kind("nn.matmul", _matmul_key, 1, -1, "units", constant_columns)
-BATCH_MATMUL = _Kind("nn.batch_matmul", _batch_matmul_key, 1, 2, None, side_by_side)
+MATMUL = ParallelLayers("nn.matmul", _matmul_key, 1, -1, "units", constant_columns)
+BATCH_MATMUL = ParallelLayers("nn.batch_matmul", _batch_matmul_key, 1, 2, None, side_by_side)
 
 
-def _groups(func: Function, kind: _Kind) -> list[list[Call]]:
+def _groups(func: Function, kind: ParallelLayers) -> list[list[Call]]:
     found: dict[Any, list[Call]] = {}
     for node in post_order(func):
         if type(node) is Call and type(node.op) is Op and node.op.name == kind.name:
@@ -101,7 +102,7 @@ def _depends(node: RelayExpr, on: set[int]) -> bool:
     return any(id(n) in on for n in post_order(node))
 
 
-def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int) -> Function:
+def combine(func: Function, mod: IRModule | None, kind: ParallelLayers, min_branches: int) -> Function:
     """The weights of a group are combined; each branch becomes a part of the combined result, taken after what follows
     all branches alike."""
     groups = []
@@ -112,9 +113,10 @@ def combine(func: Function, mod: IRModule | None, kind: _Kind, min_branches: int
             groups.append(_Group(kind, [[n] for n in members]))
     if not groups:
         return func
-    users, after = _users(func), _after(func, {id(n) for group in groups for n in group.layers})
-    for group in groups:
-        group.follow(users, after)
+    if kind.join is not None:
+        users, after = _users(func), _after(func, {id(n) for group in groups for n in group.layers})
+        for group in groups:
+            group.follow(users, after)
     return _replace(func, mod, groups)
 
 
@@ -138,7 +140,7 @@ def _after(func: Function, layers: set[int]) -> set[int]:
 class _Group:
     """Branches that become one: each is a layer with what follows it."""
 
-    def __init__(self, kind: _Kind, branches: list[list[Call]]):
+    def __init__(self, kind: ParallelLayers, branches: list[list[Call]]):
         self.kind = kind
         self.branches = branches
         self.layers = [branch[0] for branch in branches]
@@ -222,7 +224,7 @@ def _are_alike(last: list[Call], following: list[Any]) -> bool:
     return True
 
 
-def _axis_after(axis: int, before: Call, after: Call, kind: _Kind) -> int | None:
+def _axis_after(axis: int, before: Call, after: Call, kind: ParallelLayers) -> int | None:
     """Where branches lie side by side in what follows; None where that cannot be told, or its attributes say sizes."""
     attrs, rank = _attrs_but(after, ""), len(dims(after.checked_type_))
     added = rank - len(dims(before.checked_type_))
@@ -261,7 +263,7 @@ def _replace(func: Function, mod, groups: list[_Group]) -> Function:
     return infer_function(made[id(func)], mod)
 
 
-def _pass(kind: _Kind, name: str, branches: int, opt_level: int = 4) -> RelayFunctionPass:
+def _pass(kind: ParallelLayers, name: str, branches: int, opt_level: int = 4) -> RelayFunctionPass:
     @function_pass(opt_level=opt_level, name=name, required=["InferType"])
     def run(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         return combine(func, mod, kind, branches)
@@ -323,4 +325,11 @@ def CombineMatmuls(min_num_branches: int = 2) -> RelayFunctionPass:
     return _pass(MATMUL, "CombineMatmuls", min_num_branches, opt_level=3)
 
 
-__all__ = ["CombineMatmuls", "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]
+__all__ = [
+    "CombineMatmuls",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
+    "ParallelLayers",
+    "combine",
+]

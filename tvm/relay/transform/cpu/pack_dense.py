@@ -21,6 +21,7 @@ from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
 from ...op.nn.packed import contrib_dense_pack
+from ..combine_parallel import ParallelLayers, combine
 from ..function_pass import RelayFunctionPass, function_pass, is_call, is_contraction, replacement
 from ..fuse_ops import own_nodes
 
@@ -59,32 +60,17 @@ class Weight(NamedTuple):
 
 
 class Packing:
-    """Rewrites one function; equal weights are packed once. Several matmuls of the same data become one, whose result
-    is sliced: the data is read once, and the work is easier to distribute."""
+    """Rewrites one function; equal weights are packed once."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
         self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
-        self.groups: dict[int, list[Call]] = {}
-        self.combined: dict[int, Call] = {}
 
     def run(self, func: Function) -> Function:
-        nodes = own_nodes(func.body)
-        self.find_groups(nodes)
-        for node in nodes:
+        for node in own_nodes(func.body):
             self.rewritten[id(node)] = replacement(self.node, node)
         return func.replace(body=self.rewritten[id(func.body)])
-
-    def find_groups(self, nodes: list[RelayExpr]) -> None:
-        """Find matmuls of the same data with different weights."""
-        groups: dict[int, list[Call]] = {}
-        for node in nodes:
-            if isinstance(node, Call) and isinstance(node.op, Op) and constant_weight(node) is not None:
-                groups.setdefault(id(node.args[0]), []).append(node)
-        for group in groups.values():
-            if len(group) >= MIN_BRANCHES:
-                self.groups.update((id(node), group) for node in group)
 
     def node(self, node: RelayExpr) -> RelayExpr:
         if isinstance(node, Function):
@@ -102,7 +88,7 @@ class Packing:
         out, flat = _shape(node), _shape(inner)
         if not (isinstance(inner, Call) and isinstance(inner.op, Op)) or out is None or flat is None:
             return None
-        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1] or id(inner) in self.groups:
+        if len(out) < 3 or len(flat) != 2 or out[-1] != flat[-1]:
             return None
         if out[-2] < MIN_ROWS and any(d != 1 for d in out[:-2]):
             return None
@@ -116,7 +102,7 @@ class Packing:
         wanted = (*out[:-1], features[-1])
         if _shape(source) != wanted:
             data = transform.reshape(data, wanted)
-        return self.packed_matmul(data, flat[0], [weight])
+        return self.packed_matmul(data, flat[0], weight)
 
     def matmul(self, node: Call) -> RelayExpr | None:
         weight = constant_weight(node)
@@ -125,24 +111,15 @@ class Packing:
             return None
         data = self.rewritten[id(node.args[0])]
         rows = int(np.prod(out[:-1]))
-        group = self.groups.get(id(node))
-        if group is None:
-            return self.packed_matmul(data, rows, [weight])
-        weights = [w for w in map(constant_weight, group) if w is not None]
-        key = id(group[0])
-        if key not in self.combined:
-            self.combined[key] = self.packed_matmul(data, rows, weights)
-        branch = next(i for i, member in enumerate(group) if member is node)
-        begin = sum(w.units for w in weights[:branch])
-        return transform.strided_slice(self.combined[key], [begin], [begin + weight.units], axes=[len(out) - 1])
+        return self.packed_matmul(data, rows, weight)
 
-    def packed_matmul(self, data: RelayExpr, rows: int, weights: list[Weight]) -> Call:
-        units = sum(w.units for w in weights)
-        width = panel_width(rows, units, self.machine, "float32")
-        key = (width, *((id(w.constant), w.transposed) for w in weights))
+    def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
+        width = panel_width(rows, weight.units, self.machine, "float32")
+        key = (width, id(weight.constant), weight.transposed)
         if key not in self.weights:
-            self.weights[key] = Constant(pack_weight(np.concatenate([w.rows() for w in weights]), width))
-        return contrib_dense_pack(data, self.weights[key], weight_layout=f"NC{width}n", units=units, out_dtype="")
+            self.weights[key] = Constant(pack_weight(weight.rows(), width))
+        packed = self.weights[key]
+        return contrib_dense_pack(data, packed, weight_layout=f"NC{width}n", units=weight.units, out_dtype="")
 
 
 def constant_weight(node: Call) -> Weight | None:
@@ -165,11 +142,31 @@ def constant_weight(node: Call) -> Weight | None:
     return Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
 
 
+def _combined(name: str, transposed: bool) -> ParallelLayers:
+    """How matmuls with weights to be packed are combined: the data is then read once, and the work is easier to
+    distribute."""
+
+    def key(node: Call) -> bool | None:
+        weight = constant_weight(node)
+        return True if weight is not None and weight.transposed == transposed else None
+
+    count = None if name == "nn.batch_matmul" else "units"
+    return ParallelLayers(name, key, -2 if transposed else -1, -1, count, join=None)
+
+
+COMBINED = (
+    _combined("nn.dense", True),
+    *(_combined(name, transposed) for name in ("nn.matmul", "nn.batch_matmul") for transposed in (False, True)),
+)
+
+
 def PackDense(target: Target) -> RelayFunctionPass:
     """Pack the constant weights of matmuls into panels for the target's vector width."""
 
     @function_pass(opt_level=3, name="PackDense", required=["InferType"])
     def pack(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        for kind in COMBINED:
+            func = combine(func, mod, kind, MIN_BRANCHES)
         return infer_function(Packing(Machine(target)).run(func), mod)
 
     return pack
