@@ -1,4 +1,5 @@
-"""Lines of code per part against the budget, the largest files, and the change since the last commit.
+"""Lines of code per part against the budget, the largest files, and the change since the last commit. Docstrings are
+the reference, not code, and do not count.
 
 Ends with 1 where a budget is exceeded. Code that moves from one part to another costs nothing; what is added has to be
 paid for by what is taken away, or the budget is raised in the same commit, which says why.
@@ -6,6 +7,7 @@ paid for by what is taken away, or the budget is raised in the same commit, whic
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -13,9 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
-# Most lines of a folder, everything below it counted: the package has those of 0.2.0, the runtime what the VM, RPC and
-# ahead-of-time code still to come leave it.
-BUDGET = {"tvm": 102_056, "csrc": 12_000}
+# Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler for CPUs, the
+# pictures and tvmc bench, the runtime what the VM, RPC and ahead-of-time code still to come leave it.
+BUDGET = {"tvm": 111_500, "csrc": 12_000}
 
 
 def git(*arguments: str) -> list[str]:
@@ -29,10 +31,30 @@ def part(path: Path) -> str:
     return "/".join(folders[:2] if folders[:1] == ("tvm",) else folders[:1]) or "."
 
 
+def docstring_lines(node: ast.AST) -> int:
+    """The lines of a node's own docstring."""
+    first = next(iter(getattr(node, "body", [])), None)
+    value = first.value if isinstance(first, ast.Expr) else None
+    is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return (value.end_lineno or 0) - value.lineno + 1 if is_text else 0
+
+
+def lines_of_code(text: str) -> int:
+    """The lines of a Python file without the docstrings of its functions and classes."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    described = sum(docstring_lines(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
+    return len(text.splitlines()) - described
+
+
+def lines_of(path: Path) -> int:
+    text = path.read_text(encoding="utf-8")
+    return lines_of_code(text) if path.suffix == ".py" else len(text.splitlines())
+
+
 def count_lines() -> dict[Path, int]:
     names = git("ls-files", "--cached", "--others", "--exclude-standard")
     files = [Path(name) for name in names if Path(name).suffix in SUFFIXES and (ROOT / name).exists()]
-    return {path: len((ROOT / path).read_bytes().splitlines()) for path in files}
+    return {path: lines_of(ROOT / path) for path in files}
 
 
 def print_parts(counts: dict[Path, int]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.sources import ROOT, sources, statements
+from tools import size
+from tools.size import docstring_lines, lines_of_code
 
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_FILE = 800
@@ -28,21 +27,6 @@ LONG_FUNCTIONS = {
     ("tvm/topi/vision/rcnn.py", "proposal"): "the stages of one operator",
     ("tvm/topi/vision/ssd.py", "multibox_transform_loc"): "the stages of one operator",
 }
-
-
-def docstring_lines(node: ast.AST) -> int:
-    """The lines of a node's own docstring."""
-    first = next(iter(getattr(node, "body", [])), None)
-    value = first.value if isinstance(first, ast.Expr) else None
-    is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-    return (value.end_lineno or 0) - value.lineno + 1 if is_text else 0
-
-
-def lines_of_code(text: str) -> int:
-    """The lines of a source file without the docstrings of its functions and classes."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    described = sum(docstring_lines(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
-    return len(text.splitlines()) - described
 
 
 def long_functions(tree: ast.Module) -> list[tuple[str, int]]:
@@ -90,16 +74,7 @@ def test_docstrings_do_not_count():
     assert lines_of_code('"""A module."""\n' + described) == 3
 
 
-@pytest.fixture
-def size(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import size
-
-    yield size
-    sys.modules.pop("size", None)
-
-
-def test_a_folder_over_its_budget_is_named(size, capsys):
+def test_a_folder_over_its_budget_is_named(capsys):
     counts = {Path("tvm/a.py"): 60, Path("tvm/b/c.py"): 50, Path("csrc/a.c"): 10}
     assert size.over_budget(counts, {"tvm": 100, "csrc": 10}) == ["tvm"]
     assert size.over_budget(counts, {"tvm": 110, "csrc": 10}) == []
