@@ -18,7 +18,7 @@ import numpy as np
 
 import tvm
 from tvm import te, topi
-from tvm.topi.gpu import depthwise, gemm, transpose, transposed
+from tvm.topi.gpu import conv_transpose, depthwise, gemm, transpose
 from tvm.topi.nn.winograd import transform_filters_in_planes
 
 from ..harness import save
@@ -70,7 +70,7 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
 @contextmanager
 def without_templates() -> Iterator[None]:
     with replaced(gemm, "is_tiled", lambda *a: False), replaced(transpose, "plan", lambda *a: False):
-        with replaced(transposed, "conv", lambda *a: None):
+        with replaced(conv_transpose, "conv", lambda *a: None):
             yield
 
 
