@@ -11,6 +11,7 @@ import pytest
 from tests.codegen.c_raw import compile_raw
 from tests.codegen.test_llvm_random import draw
 from tests.fuzz.run import Case
+from tvm.codegen.c.names import addend
 
 CASES = int(os.environ.get("TVM_FUZZ_C_CASES", "30"))
 
@@ -25,6 +26,14 @@ def test_random_schedules_give_the_result_of_the_plain_program(seed):
             steps = "\n".join(str(s) for s in case.made.schedule.steps)
             raise AssertionError(f"seed {number} (TVM_TEST_SEED={number}): {error}\nsteps:\n{steps}") from error
     assert outcomes["ok"] >= CASES // 3, f"too few legal cases: {outcomes}"
+
+
+def test_an_address_keeps_an_index_that_binds_weaker_than_a_sum():
+    # This schedule prefetches the element at ``(i + 1) & 15``.
+    assert Case(69966843, "c").run() == "ok"
+    assert addend("((i + 1) & 15)") == "((i + 1) & 15)" and addend("(i < n ? i : n)") == "(i < n ? i : n)"
+    assert addend("((i & 15) * 4)") == "(i & 15) * 4" and addend("(a[i & 3] - j)") == "a[i & 3] - j"
+    assert addend("(i)") == "i" and addend("(i) * 4") == "(i) * 4"
 
 
 @pytest.mark.parametrize("case", range(12))

@@ -25,7 +25,7 @@ from .c import helpers as c_helpers
 from .c import stmt as c_stmt
 from .c import vector as c_vector
 from .c.like import CLike
-from .c.names import bare, clean, unique
+from .c.names import addend, bare, clean, unique
 from .c.source import Source
 
 _IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -152,7 +152,7 @@ def _access_ptr(p: GpuLike, node: Call) -> str:
     if isinstance(offset, IntImm) and offset.value == 0:
         return pointer
     steps = p.value(offset) if kind.lanes == 1 else f"{p.value(offset)} * {kind.lanes}"
-    return f"({pointer} + {bare(steps)})"
+    return f"({pointer} + {addend(steps)})"
 
 
 def _extern(p: GpuLike, node: Call) -> str:

@@ -12,7 +12,7 @@ from ...ir.prim import Call, IntImm, PrimExpr, StringImm
 from ..symbols import LIBM_BINARY, LIBM_UNARY, means_library
 from . import expr as c_expr
 from . import vector as c_vector
-from .names import bare
+from .names import addend, bare
 
 if TYPE_CHECKING:
     from .like import CLike
@@ -190,7 +190,7 @@ def _access_ptr(p: CLike, node: Call) -> str:
         return f"((void*){pointer})"
     unit = p.memory_type(element(annotation.dtype))
     steps = p.value(offset) if kind.lanes == 1 else f"{p.value(offset)} * {kind.lanes}"
-    return f"((void*)(({unit}*){pointer} + {bare(steps)}))"
+    return f"((void*)(({unit}*){pointer} + {addend(steps)}))"
 
 
 def address_of(p: CLike, node: Call) -> str:
@@ -204,7 +204,7 @@ def address_of(p: CLike, node: Call) -> str:
         index = first
     lanes = info(load.buffer.dtype).lanes
     steps = p.value(index) if lanes == 1 else f"{p.value(index)} * {lanes}"
-    return f"({c_expr.data_pointer(p, load.buffer)} + {bare(steps)})"
+    return f"({c_expr.data_pointer(p, load.buffer)} + {addend(steps)})"
 
 
 def _untyped_address(p: CLike, node: Call) -> str:

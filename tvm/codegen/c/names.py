@@ -73,3 +73,13 @@ def bare(text: str) -> str:
         if depth == 0:
             return text[1:-1] if position == len(text) - 1 else text
     return text
+
+
+def addend(text: str) -> str:
+    """``text`` behind a plus: without the parentheses around all of it, unless an operator there binds weaker."""
+    inner, depth = bare(text), 0
+    for char in inner:
+        depth += (char in "([") - (char in ")]")
+        if depth == 0 and char in "&|^?<>=!":
+            return text
+    return inner

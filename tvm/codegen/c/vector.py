@@ -18,7 +18,7 @@ from ...ir.visit import pre_order
 from ...tir.stmt import BufferStore
 from ..linear import access_form
 from . import expr as c_expr
-from .names import bare, clean
+from .names import addend, bare, clean
 
 if TYPE_CHECKING:
     from .like import CLike
@@ -276,7 +276,7 @@ def first_place(p: CLike, buffer, index: PrimExpr) -> str:
     """The address of the first of elements that lie side by side."""
     lanes, base = info(buffer.dtype).lanes, contiguous_base(index, buffer.dtype)
     steps = p.value(base) if lanes == 1 else f"{p.value(base)} * {lanes}"
-    return f"{c_expr.data_pointer(p, buffer)} + {bare(steps)}"
+    return f"{c_expr.data_pointer(p, buffer)} + {addend(steps)}"
 
 
 def _fill_wide_load(p: CLike, node: BufferLoad, name: str) -> None:

@@ -13,7 +13,7 @@ from ...dtype import element, info
 from ...error import TVMError
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.visit import pre_order
-from ..c.names import bare
+from ..c.names import addend, bare
 from . import fragments as cuda_fragments
 from . import warpgroup as cuda_warpgroup
 
@@ -290,10 +290,10 @@ def _mma(p: Cuda, node: Call) -> str:
     texts = []
     for position, kind in ((10, c), (6, a), (8, b)):
         pointer, _ = p.pointer(node.args[position])
-        texts.append(f"({kind.type}*)({pointer} + {bare(p.value(node.args[position + 1]))})")
+        texts.append(f"({kind.type}*)({pointer} + {addend(p.value(node.args[position + 1]))})")
     if sparse:
         pointer, _ = p.pointer(rest[0])
-        texts.append(f"*(unsigned*)({pointer} + {bare(p.value(rest[1]))})")
+        texts.append(f"*(unsigned*)({pointer} + {addend(p.value(rest[1]))})")
     p.line(f"{name}({', '.join(texts)});")
     return "0"
 
