@@ -40,10 +40,13 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
 
 def task_rows(x: dict[str, int], machine: Machine) -> int:
     """Rows of a task: those whose padded input stays in the L2 cache, and no fewer than twice the window's overhang.
-    Where tasks are few, every thread gets equally many."""
+    A tall image has as many chunks of rows as threads, or a multiple. Where tasks are few, every thread gets equally
+    many."""
     overhang = max(2 * (x["kh"] - 1), 1)
     rows = max(machine.l2_bytes // (x["w"] * x["cb"] * 16), overhang)
     tasks, planes = -(-x["h"] // rows), x["n"] * x["c"]
+    if x["h"] >= 4 * machine.threads:
+        tasks = -(-tasks // machine.threads) * machine.threads
     while planes * tasks < 4 * machine.threads and tasks < x["h"]:
         tasks += 1
     if planes * tasks < 8 * machine.threads:
@@ -84,14 +87,16 @@ class Depthwise(CPUTemplate):
         tile_h, tile_w = config["tile"]
         h_outer, h_tile = host.split(h, factor=tile_h)
         w_outer, w_tile = host.split(w, factor=tile_w)
-        host.reorder(n, c, rows, h_outer, w_outer, h_tile, w_tile, cb)
+        # The rows of a thread are those it has in the convolutions of all channels before and after, so that they are
+        # in its own L2 cache.
+        host.reorder(n, rows, c, h_outer, w_outer, h_tile, w_tile, cb)
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
             host.unroll(axis)
         for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
             if size % step:
                 host.pragma(axis, "loop_partition_hint", True)
-        task = host.fuse(n, c, rows)
+        task = host.fuse(n, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
         padding = pad_stage(planner, stage)
