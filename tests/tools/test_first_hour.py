@@ -33,7 +33,8 @@ PAGE = "# T\n\n## Install\n\n```sh\necho a\n```\n\n## Use\n\n```sh\necho b\necho
 
 def test_a_command_that_fails_ends_the_replay_and_is_named(first_hour, tmp_path):
     with pytest.raises(SystemExit, match="failed with 3:\nexit 3"):
-        first_hour.replay([first_hour.Block("", "echo a\n"), first_hour.Block("", "exit 3\n")], tmp_path, dict(os.environ))
+        blocks = [first_hour.Block("", "echo a\n"), first_hour.Block("", "exit 3\n")]
+        first_hour.replay(blocks, tmp_path, dict(os.environ))
 
 
 def test_what_was_printed_takes_the_place_of_what_stood_there(first_hour, tmp_path):
