@@ -112,9 +112,9 @@ $(DOCS_VENV)/.stamp: pyproject.toml tools/environment.py docs/requirements.txt
 	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
 	@touch $@
 
-docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials at small sizes)
+docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials are not run)
 	$(DOCS_VENV)/bin/python tools/docs.py build/site $(DOCS)
-	$(DOCS_VENV)/bin/python tools/check_site.py build/site
+	$(DOCS_VENV)/bin/python tools/check_site.py build/site $(DOCS)
 
 first-hour: ## the commands of docs/first_ten_minutes.md in a new environment, by the clock (DOCS=--write: into the page)
 	$(PYTHON) tools/first_hour.py $(DOCS)
