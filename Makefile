@@ -112,9 +112,12 @@ $(DOCS_VENV)/.stamp: pyproject.toml tools/environment.py docs/requirements.txt
 	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
 	@touch $@
 
-docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials at small sizes)
+docs: $(DOCS_VENV)/.stamp lib ## the documentation as a site in build/site (DOCS=--quick: tutorials are not run)
 	$(DOCS_VENV)/bin/python tools/docs.py build/site $(DOCS)
-	$(DOCS_VENV)/bin/python tools/check_site.py build/site
+	$(DOCS_VENV)/bin/python tools/check_site.py build/site $(DOCS)
+
+first-hour: ## the commands of docs/first_ten_minutes.md in a new environment, by the clock (DOCS=--write: into the page)
+	$(PYTHON) tools/first_hour.py $(DOCS)
 
 size: ## lines per part against the budget, the largest files, and the change since the last commit
 	@$(PYTHON) tools/size.py
@@ -139,5 +142,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay docs size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

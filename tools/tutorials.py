@@ -37,14 +37,12 @@ def cells(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def run(script: Path, quick: bool, folder: Path) -> list[str]:
+def run(script: Path, folder: Path) -> list[str]:
     """What each code cell of a script prints."""
     code = [body for kind, body in cells(script.read_text(encoding="utf-8")) if kind == "code"]
     program = f"\nprint({MARK!r}, flush=True)\n".join(code)
     path = os.pathsep.join([str(ROOT), str(FOLDER), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "TVM_TUTORIAL_FIGURES": "1"}
-    if quick:
-        environment["TVM_TUTORIAL_QUICK"] = "1"
     program_file = folder / script.name
     program_file.write_text(program, encoding="utf-8")
     done = subprocess.run(
@@ -55,10 +53,12 @@ def run(script: Path, quick: bool, folder: Path) -> list[str]:
     return [part.strip("\n") for part in done.stdout.split(MARK + "\n")]
 
 
-def page(script: Path, quick: bool) -> str:
-    """A tutorial as Markdown with what it printed."""
-    with tempfile.TemporaryDirectory(prefix="tvm-tutorial-") as folder:
-        outputs = iter(run(script, quick, Path(folder)))
+def page(script: Path, shows_output: bool = True) -> str:
+    """A tutorial as Markdown with what it printed, or without, and then it is not run."""
+    outputs = iter(())
+    if shows_output:
+        with tempfile.TemporaryDirectory(prefix="tvm-tutorial-") as folder:
+            outputs = iter(run(script, Path(folder)))
     lines = []
     for kind, body in cells(script.read_text(encoding="utf-8")):
         if kind == "markdown":
@@ -79,6 +79,6 @@ def split_figures(output: str) -> tuple[str, list[str]]:
     return pattern.sub("", output).strip("\n"), pattern.findall(output)
 
 
-def write_pages(folder: Path, quick: bool) -> None:
+def write_pages(folder: Path, shows_output: bool) -> None:
     for name in order():
-        (folder / f"{name}.md").write_text(page(FOLDER / f"{name}.py", quick), encoding="utf-8")
+        (folder / f"{name}.md").write_text(page(FOLDER / f"{name}.py", shows_output), encoding="utf-8")

@@ -52,3 +52,10 @@ def test_a_page_wider_than_a_phone_is_named(browser, check_site, site):
     seen = check_site.look(site, browser, ["index.html", "other.html", "wide.html"])
     assert [page.split(":")[0] for page in seen["wide"]] == ["wide.html (light)", "wide.html (dark)"]
     assert seen["found"] == 1 and seen["pages"] == 3
+
+
+def test_a_quick_look_is_at_pages_from_the_first_to_the_last(check_site):
+    pages = [f"{n}.html" for n in range(25)]
+    chosen = check_site.spread(pages, 10)
+    assert len(set(chosen)) == 10 and chosen[0] == pages[0] and chosen[-1] == pages[-1]
+    assert check_site.spread(pages[:4], 10) == pages[:4] and check_site.spread(pages[:10], 10) == pages[:10]

@@ -42,3 +42,9 @@ def test_cells_are_text_and_code_in_turn(tutorials):
 def test_figures_leave_the_text_they_were_printed_among(tutorials):
     figure = '<figure class="plot"><svg></svg></figure>'
     assert tutorials.split_figures(f"before\n{figure}\nafter") == ("before\nafter", [figure + "\n"])
+
+
+def test_a_page_without_output_is_made_without_running_its_script(tutorials, tmp_path):
+    script = tmp_path / "t.py"
+    script.write_text("# %% [markdown]\n# # Title\n\n# %%\nraise SystemExit(1)\n")
+    assert tutorials.page(script, shows_output=False) == "# Title\n\n```python\nraise SystemExit(1)\n```\n"

@@ -13,12 +13,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+
+from ..runtime.module_process import ROOT, module_command
 
 # A longer inference is timed alone, shorter ones are repeated until a round takes this long.
 ROUND_SECONDS = 0.02
-# Where the package tvm lies: workers import it from there, whatever Python they run in.
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def percentile(values: Sequence[float], p: float) -> float:
@@ -43,17 +42,19 @@ class Worker:
     def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
                  module: str = "tvm.utils.peers"):
         self.name = spec["peer"]
+        # This Python's libraries may lie beside the package; another one has its own.
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        known = {"PYTHONPATH": path} if python == sys.executable else {}
         # Nothing is kept open before the process is there: what it cannot start it leaves nothing of.
         self.log = open(os.path.join(spec["folder"], self.name + ".log"), "w+")
         try:
             self.process = subprocess.Popen(
-                [python, "-m", module, json.dumps(spec)],
+                module_command(module, json.dumps(spec), python=python),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.log,
                 text=True,
-                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                env={**os.environ, **known, **(environment or {})},
             )
         except OSError as problem:
             self.log.close()

@@ -1,6 +1,6 @@
 """Worker processes: persistent children that compile and run candidates.
 
-A worker is ``python -m MODULE`` (see worker), never a copy of this process: a user's script is not run again.
+A worker is a module run by Python (see worker), never a copy of this process: a user's script is not run again.
 It gets a message, answers it, and waits. When a candidate crashes its worker or takes too long, only that worker ends;
 the others are warm and a new one starts beside them.
 """
@@ -13,18 +13,16 @@ import selectors
 import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ...error import TVMError
+from ..module_process import ROOT, module_command
 
 HEAD = struct.Struct("<IQ")
 # Longer than starting a worker ever takes, also on a busy machine.
 START_SECONDS = 120.0
-_PACKAGE_FOLDER = Path(__file__).resolve().parents[3]
 
 
 def pack(message: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -58,9 +56,9 @@ class Worker:
     def __init__(self, module: str):
         environment = dict(os.environ)
         known = environment.get("PYTHONPATH")
-        environment["PYTHONPATH"] = os.pathsep.join([str(_PACKAGE_FOLDER), *([known] if known else [])])
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([known] if known else [])])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, str(os.getpid())],
+            module_command(module, str(os.getpid())),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
             # Ctrl-C on a terminal is for the tuner, also while a worker is starting.
             start_new_session=True,

@@ -1,0 +1,49 @@
+"""The command that runs a module of this package in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Where the package lies.
+ROOT = Path(__file__).resolve().parents[2]
+
+# The packages are found in the folder given and nowhere else; nothing is imported from the current folder, where a
+# checkout or a file with the name of a library may lie. What lies beside the packages is not in the path, so that
+# another Python has its own libraries.
+_PROGRAM = """
+import runpy, sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+root, module = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path[:] = [path for path in sys.path if path]
+for name in dict.fromkeys(["tvm", module.partition(".")[0]]):
+    spec = PathFinder.find_spec(name, [root])
+    sys.modules[name] = package = module_from_spec(spec)
+    spec.loader.exec_module(package)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+def module_command(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
+    """The command that runs a module of the tree ``tvm`` lies in, with arguments, in this Python or another one.
+
+    Parameters
+    ----------
+    module : str
+        Its name, as ``python -m`` takes it.
+    *arguments : str
+        What it finds in ``sys.argv``.
+    python : str
+        The interpreter.
+
+    Returns
+    -------
+    list of str
+        The program and its arguments, for ``subprocess``.
+    """
+    return [python, "-c", _PROGRAM, str(ROOT), module, *arguments]
+
+
+__all__ = ["ROOT", "module_command"]
