@@ -35,9 +35,9 @@ NAMES = (
     "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
     "arithmetic per byte", "blocks", "threads", "virtual threads", "shared bytes",
 )
-_UNROLLED, _REGISTERS = NAMES.index("unrolled"), NAMES.index("lanes")
-# The binary logarithm of the vector instructions that a body may have.
-_MOST_STATEMENTS = 30
+_UNROLLED, _LANES = NAMES.index("unrolled"), NAMES.index("lanes")
+# Vector instructions that a body may have, where a lane has so many bytes.
+_MOST_STATEMENTS, _LANE_BYTES = 256, 4
 
 
 @dataclass
@@ -107,8 +107,9 @@ class FeatureExtractor:
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
         """Which states, from their rows, are compiled in a reasonable time: what is unrolled is not too long."""
-        statements = rows[:, :, _UNROLLED] + rows[:, :, _REGISTERS] - 2
-        return (statements <= _MOST_STATEMENTS).all(axis=1)
+        unrolled, lanes = np.exp2(rows[:, :, _UNROLLED]) - 1, np.exp2(rows[:, :, _LANES]) - 1
+        registers = np.ceil(lanes * _LANE_BYTES / self.vector_bytes)
+        return (np.rint(unrolled) * registers <= _MOST_STATEMENTS).all(axis=1)
 
     def _facts_of(self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> OperationFacts:
         key = (op, inlined)
