@@ -26,9 +26,9 @@ from .tiling import divisors, factorizations
 
 UNROLL_STEPS = (0, 16, 64, 512)
 # Parallel iterations a core, from which on further loops are not spread over threads.
-_ITERATIONS_PER_CORE = 16
+ITERATIONS_PER_CORE = 16
 # How often the usual option is taken where there is one.
-_USUAL = 0.75
+USUAL = 0.75
 INLINE, AT_ROOT = "inline", "root"
 
 # What is decided about (a split of the sketch, or a stage), and the decision.
@@ -53,7 +53,7 @@ class Choices:
         key = (kind, number)
         wanted = self.given.get(key, _NOTHING.get(kind) if self.complete else None)
         if wanted not in options or wanted is None:
-            is_usual = usual is not None and self.generator.random() < _USUAL
+            is_usual = usual is not None and self.generator.random() < USUAL
             wanted = usual if is_usual else options[self.generator.randrange(len(options))]
         self.made[key] = wanted
         return wanted
@@ -73,12 +73,14 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
     """A state of a sketch, with every length known."""
     state = State(dag.state_of(fill_tiles(sketch.transform_steps, choices, limits)), dag)
     if limits.changes_location:
-        _place_stages(state, choices)
+        place_stages(state, choices)
+    # Threads fuse loops: what is a tile is known before.
+    tiled = [is_tiled(stage) for stage in state.stages]
     for place, stage in enumerate(state.stages):
         if not stage.is_placeholder and stage.compute_at == ROOT:
             _parallelize(state, place, 0, choices, limits)
     _unroll(state, choices)
-    _vectorize(state, choices, limits)
+    _vectorize(state, choices, limits, tiled)
     return state.state_object
 
 
@@ -123,7 +125,7 @@ def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits)
 # -- places of computation -----------------------------------------------------------------------------------------
 
 
-def _place_stages(state: State, choices: Choices) -> None:
+def place_stages(state: State, choices: Choices) -> None:
     """Compute stages that are not tiled inside of their consumers, where they are used, or leave them at the root."""
     for place in reversed(range(len(state.stages))):
         stage = state.stages[place]
@@ -190,7 +192,7 @@ def _parallelize(state: State, place: int, first: int, choices: Choices, limits:
             break
         count += 1
         degree *= it.extent or 1
-        if degree > limits.num_cores * _ITERATIONS_PER_CORE or state.state_object.attached_to(place, loop):
+        if degree > limits.num_cores * ITERATIONS_PER_CORE or state.state_object.attached_to(place, loop):
             break
     if not count:
         return
@@ -219,7 +221,7 @@ def _unroll(state: State, choices: Choices) -> None:
             state.pragma(place, stage.iters[0], f"{AUTO_UNROLL}${most}")
 
 
-def _vectorize(state: State, choices: Choices, limits: Limits) -> None:
+def _vectorize(state: State, choices: Choices, limits: Limits, tiled: Sequence[bool]) -> None:
     """Run the innermost loops of each stage as lanes of vectors."""
     bounds = _extents(state)
     for place in range(len(state.stages)):
@@ -227,7 +229,7 @@ def _vectorize(state: State, choices: Choices, limits: Limits) -> None:
         if stage.is_placeholder or stage.compute_at == INLINED or not stage.iters:
             continue
         extents = bounds[place]
-        count = _loops_for_lanes(state, place, extents, limits)
+        count = _loops_for_lanes(state, place, extents, limits, tiled[place])
         if count:
             chosen = choices.pick("vector", place, range(count + 1), usual=count)
             if chosen:
@@ -235,7 +237,7 @@ def _vectorize(state: State, choices: Choices, limits: Limits) -> None:
             continue
         it = stage.iters[-1]
         is_free = it.kind is IteratorKind.SPATIAL and it.annotation is Annotation.NONE
-        if is_free and not is_tiled(stage) and not state.state_object.attached_to(place, len(stage.iters) - 1):
+        if is_free and not tiled[place] and not state.state_object.attached_to(place, len(stage.iters) - 1):
             lanes = [d for d in divisors(extents[-1] or 1) if 1 < d <= limits.max_vectorize_size]
             chosen = choices.pick("lanes", place, [1, *lanes], usual=max(lanes, default=1))
             if chosen > 1:
@@ -251,7 +253,9 @@ def _extents(state: State) -> list[list[int | None]]:
             for place in range(len(state.stages))]
 
 
-def _loops_for_lanes(state: State, place: int, extents: Sequence[int | None], limits: Limits) -> int:
+def _loops_for_lanes(
+    state: State, place: int, extents: Sequence[int | None], limits: Limits, tiled: bool
+) -> int:
     """How many of the innermost loops of a stage may be lanes together."""
     stage, count, total = state.stages[place], 0, 1
     while count < len(stage.iters):
@@ -260,9 +264,9 @@ def _loops_for_lanes(state: State, place: int, extents: Sequence[int | None], li
         if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE or extent is None:
             break
         # The innermost loops of a tile but one are not neighbours in memory.
-        if state.state_object.attached_to(place, loop) or is_tiled(stage) and count:
+        if state.state_object.attached_to(place, loop) or tiled and count:
             break
-        most = limits.max_innermost_split_factor if is_tiled(stage) else limits.max_vectorize_size
+        most = limits.max_innermost_split_factor if tiled else limits.max_vectorize_size
         if total * extent > most:
             break
         total *= extent
@@ -309,5 +313,5 @@ def _note(found: Decisions, before: TransformStep | None, step: TransformStep) -
             found["vector", stage] = loops
 
 
-__all__ = ["Choices", "Decisions", "Key", "Limits", "UNROLL_STEPS", "annotate", "decisions_of", "length_options",
-           "open_splits"]
+__all__ = ["Choices", "Decisions", "ITERATIONS_PER_CORE", "Key", "Limits", "UNROLL_STEPS", "USUAL", "annotate",
+           "decisions_of", "length_options", "open_splits", "place_stages"]

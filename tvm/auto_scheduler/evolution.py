@@ -1,7 +1,11 @@
-"""Candidates of a search: a sketch with its decisions, and how new ones come from old ones."""
+"""Candidates of a search: a sketch with its decisions, and how new ones come from old ones, one state at a time.
+
+Where all of a population is arrays (``population``), this makes the states that are measured.
+"""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +42,8 @@ class Breeder:
     def __init__(self, dag: ComputeDAG, sketches: Sequence[StateObject], limits: Limits, generator: random.Random):
         self.dag, self.sketches, self.limits, self.generator = dag, sketches, limits, generator
 
-    def _annotated(self, sketch: int, given: Decisions, complete: bool = False) -> Candidate | None:
+    def annotated(self, sketch: int, given: Decisions, complete: bool = False) -> Candidate | None:
+        """The candidate of a sketch with decisions, as far as they are options."""
         choices = Choices(self.generator, given, complete)
         try:
             state = annotate(self.dag, self.sketches[sketch], choices, self.limits)
@@ -48,14 +53,14 @@ class Breeder:
         return Candidate(sketch, choices.made, state)
 
     def random(self) -> Candidate | None:
-        return self._annotated(self.generator.randrange(len(self.sketches)), {})
+        return self.annotated(self.generator.randrange(len(self.sketches)), {})
 
     def recovered(self, state: StateObject) -> Candidate | None:
         """The candidate of a state that was annotated before; None where it came about otherwise."""
         for number, sketch in enumerate(self.sketches):
             decisions = decisions_of(sketch, state.transform_steps)
             if decisions is not None:
-                made = self._annotated(number, decisions, complete=True)
+                made = self.annotated(number, decisions, complete=True)
                 if made is not None and made.key == state.transform_steps:
                     return made
         return None
@@ -72,7 +77,7 @@ class Breeder:
 
     def _crossed(self, a: Candidate, b: Candidate) -> Candidate | None:
         mixed = {key: (a if self.generator.random() < 0.5 else b).decisions.get(key) for key in a.decisions}
-        return self._annotated(a.sketch, {key: value for key, value in mixed.items() if value is not None})
+        return self.annotated(a.sketch, {key: value for key, value in mixed.items() if value is not None})
 
     def mutated(self, parent: Candidate) -> Candidate | None:
         """A candidate with one decision of another kind."""
@@ -86,13 +91,13 @@ class Breeder:
         old = given.pop(key)
         if kind == "tile":
             given[key] = self._moved(parent.sketch, key, old)
-        return self._annotated(parent.sketch, given)
+        return self.annotated(parent.sketch, given)
 
     def _moved(self, sketch: int, key: Key, lengths: tuple[int, ...]) -> tuple[int, ...]:
         """Lengths of a tile with a factor moved from one level to another."""
         step = open_splits(self.sketches[sketch].transform_steps)[key[1]]
         options = length_options(step, self.limits)
-        levels = [max((step.extent or 1) // _product(lengths), 1), *lengths]
+        levels = [max((step.extent or 1) // math.prod(lengths), 1), *lengths]
         giving = [i for i, length in enumerate(levels) if length > 1]
         if giving:
             source = self.generator.choice(giving)
@@ -106,13 +111,6 @@ class Breeder:
 
 def _kind(key: Key) -> str:
     return "vector" if key[0] == "lanes" else key[0]
-
-
-def _product(lengths: Sequence[int]) -> int:
-    total = 1
-    for length in lengths:
-        total *= length
-    return total
 
 
 def evolve(

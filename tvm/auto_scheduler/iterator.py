@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ..ir.prim import Range
 
@@ -51,7 +52,7 @@ def _range(low: int, extent: int) -> Range:
 @dataclass(frozen=True, slots=True, eq=False)
 class Iterator:
     """A loop; two are the same only if they are one object. ``extent`` is None where it is not known; ``asked`` is the
-    length a split gave it, which a loop has unless there are fewer iterations."""
+    length a split gave it, which a loop has unless there are fewer iterations (an ``Open`` one in a skeleton)."""
 
     name: str
     min: int
@@ -59,7 +60,7 @@ class Iterator:
     kind: IteratorKind
     annotation: Annotation = Annotation.NONE
     orig_iters: tuple[Iterator, ...] = ()
-    asked: int | None = None
+    asked: Any = None
 
     @property
     def range(self) -> Range | None:

@@ -1,7 +1,8 @@
 """The loops of a state with their extents, in closed form: no te schedule is made and no bounds are inferred.
 
 How much of a stage is computed inside another one's loop follows from what its readers reach there. The extents are for
-choosing among states; programs do not depend on them.
+choosing among states; programs do not depend on them. A state whose lengths are ``Open`` stands for many: its extents
+are arrays, made of the lengths of each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ..ir.prim import Var
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .iterator import Annotation, Iterator, IteratorKind
-from .reach import Extents
+from .loop_steps import Open
+from .reach import Extents, Number, least, most
 from .state import Stage, StateObject
 
 
@@ -23,12 +25,12 @@ from .state import Stage, StateObject
 class Loop:
     """A loop of a stage: what it is made of are axes of the operation, each with a part of its extent."""
 
-    parts: tuple[tuple[Var, int], ...]
+    parts: tuple[tuple[Var, Number], ...]
     kind: IteratorKind
     annotation: Annotation
 
     @property
-    def extent(self) -> int:
+    def extent(self) -> Number:
         return math.prod(extent for _, extent in self.parts)
 
 
@@ -37,27 +39,30 @@ class Nest:
     """The loops of a stage, and how often the whole of them runs."""
 
     loops: tuple[Loop, ...]
-    times: int
+    times: Number
 
-    def inside(self, first: int) -> dict[Var, int]:
+    def inside(self, first: int) -> dict[Var, Number]:
         """The extents of axes over the loops from one on."""
-        found: dict[Var, int] = {}
+        found: dict[Var, Number] = {}
         for loop in self.loops[first:]:
             for axis, extent in loop.parts:
                 found[axis] = found.get(axis, 1) * extent
         return found
 
-    def iterations(self, first: int = 0, last: int | None = None) -> int:
+    def iterations(self, first: int = 0, last: int | None = None) -> Number:
         return math.prod(loop.extent for loop in self.loops[first:last])
 
 
 class LoopNests:
-    """The nests of all stages of a state that have loops, by their places."""
+    """The nests of all stages of a state that have loops, by their places; ``lengths`` are those of splits whose
+    lengths are open, by the number of the step and the place in it."""
 
-    def __init__(self, dag: ComputeDAG, state: StateObject):
-        self.state, self.analyzer = state, dag.analyzer_of(state)
+    def __init__(
+        self, dag: ComputeDAG, state: StateObject, lengths: Mapping[tuple[int, int], Number] | None = None
+    ):
+        self.state, self.analyzer, self._lengths = state, dag.analyzer_of(state), lengths or {}
         self._places = {stage.op: place for place, stage in enumerate(state.stages)}
-        self._regions: dict[tuple[int, int, int], dict[Var, int]] = {}
+        self._regions: dict[tuple[int, int, int], dict[Var, Number]] = {}
         self.nests: dict[int, Nest] = {}
         # The stage that another one is computed in comes after it.
         for place in reversed(range(len(state.stages))):
@@ -82,13 +87,16 @@ class LoopNests:
                 axis = _axis_of(part, axes)
                 if axis is None:
                     continue
-                extent = extents[axis] if part.asked is None else min(part.asked, extents[axis])
+                extent = extents[axis] if part.asked is None else least(self._length(part.asked), extents[axis])
                 extents[axis] = -(-extents[axis] // extent)
                 parts.append((axis, extent))
             loops.append(Loop(tuple(reversed(parts)), it.kind, it.annotation))
         return Nest(tuple(reversed(loops)), times)
 
-    def _region(self, place: int, target: int, loop: int) -> dict[Var, int]:
+    def _length(self, asked: int | Open) -> Number:
+        return asked if isinstance(asked, int) else math.prod(self._lengths[factor] for factor in asked.factors)
+
+    def _region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
         """How much of a stage is needed in each iteration of a loop of another one, by axis."""
         key = (place, target, loop)
         if key not in self._regions:
@@ -104,7 +112,7 @@ class LoopNests:
                     continue
                 for reaches in self.analyzer.accesses[reader].reaches[op]:
                     for axis, reach in zip(op.axis, reaches):
-                        needed[axis.var] = max(needed[axis.var], min(reach(inside), axis.dom.extent.value))
+                        needed[axis.var] = most(needed[axis.var], least(reach(inside), axis.dom.extent.value))
             self._regions[key] = needed
         return self._regions[key]
 

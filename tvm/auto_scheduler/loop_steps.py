@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .iterator import Iterator, IteratorKind
@@ -14,7 +15,24 @@ if TYPE_CHECKING:
     from .replay import Replay
     from .state import StateObject
 
-Lengths = Sequence["int | None"]
+
+
+@dataclass(frozen=True)
+class Open:
+    """A length that differs between the states of a sketch: the product of lengths of splits, each the number of a step
+    and the place in it."""
+
+    factors: tuple[tuple[int, int], ...]
+
+    def __mul__(self, other: int | Open) -> Open:
+        if isinstance(other, Open):
+            return Open((*self.factors, *other.factors))
+        return self if other == 1 else NotImplemented
+
+    __rmul__ = __mul__
+
+
+Lengths = Sequence["int | Open | None"]
 
 
 def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tuple[Iterator, ...]:
@@ -23,7 +41,7 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     rest, low = it.extent, it.min
     parts: list[tuple[int, int] | None] = []
     for length in reversed(lengths) if inner_to_outer else lengths:
-        if length is None or rest is None:
+        if not isinstance(length, int) or rest is None:
             rest = None
             parts.append(None)
         else:
@@ -40,7 +58,7 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
 
 def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer: bool) -> StateObject:
     it = state.iterator(step.stage_id, step.iter_id, step)
-    if not lengths or any(length is not None and length < 1 for length in lengths):
+    if not lengths or any(isinstance(length, int) and length < 1 for length in lengths):
         step.refuse(f"the lengths of a split are at least one, each at least 1, got {list(lengths)}")
     parts, place = split_iterators(it, lengths, inner_to_outer), step.iter_id
     iters = state.stages[step.stage_id].iters
@@ -211,4 +229,4 @@ class ReorderStep(TransformStep):
             replay.stages[self.stage_id].reorder(*axes)
 
 
-__all__ = ["FollowFusedSplitStep", "FollowSplitStep", "FuseStep", "ReorderStep", "SplitStep", "split_iterators"]
+__all__ = ["FollowFusedSplitStep", "FollowSplitStep", "FuseStep", "Open", "ReorderStep", "SplitStep", "split_iterators"]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Stands in records for the seconds of a candidate that did not run.
 MAX_FLOAT = 1e10
+# States a process that are built before they run: with many, no process waits long for the last one of another.
+_BUILT_AT_ONCE = 32
 
 
 class Seconds(float):
@@ -223,7 +225,7 @@ class ProgramMeasurer:
     ) -> list[MeasureResult]:
         """Measure states; callbacks hear of each as soon as it is measured."""
         results: list[MeasureResult] = []
-        size = 8 * self.builder.n_parallel
+        size = _BUILT_AT_ONCE * self.builder.n_parallel
         for first in range(0, len(inputs), size):
             batch = inputs[first : first + size]
             for inp, built in zip(batch, self.builder.build(batch, self.verbose)):

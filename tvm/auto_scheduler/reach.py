@@ -1,18 +1,31 @@
 """How many elements an index reaches over.
 
 An index that is a sum of axes with factors reaches over as many elements as its axes let it; one of another form is
-counted as if it were such a sum.
+counted as if it were such a sum. Extents are whole numbers, or arrays of them, one for each of many states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
 
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Sub, Var
 from ..ir.visit import post_order
 
-Extents = Mapping[Var, int]
-Reach = Callable[[Extents], int]
+# A whole number, or an array of them.
+Number = Any
+Extents = Mapping[Var, Number]
+Reach = Callable[[Extents], Number]
+
+
+def least(a: Number, b: Number) -> Number:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
+
+
+def most(a: Number, b: Number) -> Number:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
 
 
 def reach_of(index: PrimExpr) -> Reach:
@@ -35,7 +48,7 @@ def _reach(node: PrimExpr, made: dict[int, Reach]) -> Reach:
             return lambda extents: (inner(extents) - 1) * number + 1
         if isinstance(node, FloorDiv):
             return lambda extents: (inner(extents) - 1) // number + 1
-        return lambda extents: min(inner(extents), number)
+        return lambda extents: least(inner(extents), number)
     if len(below) == 1:
         return below[0]
     if isinstance(node, (Add, Sub)):
@@ -44,4 +57,4 @@ def _reach(node: PrimExpr, made: dict[int, Reach]) -> Reach:
     return lambda extents: sum(f(extents) - 1 for f in below) + 1
 
 
-__all__ = ["Extents", "Reach", "reach_of"]
+__all__ = ["Extents", "Number", "Reach", "least", "most", "reach_of"]

@@ -7,14 +7,18 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..error import TVMError
 from .annotate import Limits
 from .cost_model import CostModel, RandomModel
 from .cost_model.xgb_model import XGBModel
-from .evolution import Breeder, Candidate, evolve
+from .evolution import Breeder, Candidate
+from .evolution import evolve as evolve_states
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
+from .population import Population, Space, evolve
 from .search_task import SearchTask, TuningOptions
 from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
@@ -128,7 +132,7 @@ class SketchPolicy(SearchPolicy):
     DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
         # The share of the measured states that is taken by chance.
         "eps_greedy": 0.05,
-        "evolutionary_search_population": 256,
+        "evolutionary_search_population": 2048,
         "evolutionary_search_num_iters": 4,
         "cpu_multi_level_tiling_structure": "SSRSRS",
         "max_innermost_split_factor": 64,
@@ -155,9 +159,13 @@ class SketchPolicy(SearchPolicy):
             self.program_cost_model.seed(seed)
         self.user_rules: list[Rule] = []
         self._breeder: Breeder | None = None
+        self._space: Space | None = None
         # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made
         # once all rules are there.
         self._parents: dict[tuple[TransformStep, ...], Candidate] = {}
+        # The keys in arrays of candidates that were proposed or read, and of those that are about to be.
+        self._proposed: set[bytes] = set()
+        self._keys: dict[tuple[TransformStep, ...], bytes] = {}
         self._read: list[StateObject] = []
         super().__init__(task, init_search_callbacks, verbose)
 
@@ -175,6 +183,16 @@ class SketchPolicy(SearchPolicy):
                 params["max_vectorize_size"], not params["disable_change_compute_location"])
             self._breeder = Breeder(task.compute_dag, sketches, limits, self.generator)
         return self._breeder
+
+    @property
+    def space(self) -> Space | None:
+        """Candidates as arrays; None for targets whose states are annotated one by one."""
+        task = self.search_task
+        if self._space is None and task.target.features.is_cpu:
+            breeder = self.breeder
+            self._space = Space(
+                task.compute_dag, breeder.sketches, breeder.limits, task.hardware_params, self.generator)
+        return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
         """All structures of loops that the rules give."""
@@ -195,12 +213,15 @@ class SketchPolicy(SearchPolicy):
                 found[made.key] = made
         return list(found.values())
 
-    def _population(self) -> list[Candidate]:
-        size = self.params["evolutionary_search_population"]
+    def _leaders(self) -> list[Candidate]:
+        """The best candidates so far, as many as a population takes over."""
+        share = self.params["evolutionary_search_population"] * self.params["sample_init_use_measured_ratio"]
         costs = self._costs()
-        best = sorted(costs, key=costs.__getitem__)
-        leaders = [self._parents[key] for key in best[: int(size * self.params["sample_init_use_measured_ratio"])]]
-        return [*leaders, *self._random(size - len(leaders))]
+        return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: int(share)]]
+
+    def _population(self) -> list[Candidate]:
+        leaders = self._leaders()
+        return [*leaders, *self._random(self.params["evolutionary_search_population"] - len(leaders))]
 
     def _costs(self) -> dict[Any, float]:
         """The seconds of the candidates that ran."""
@@ -212,9 +233,46 @@ class SketchPolicy(SearchPolicy):
     def _scores(self, candidates: Sequence[Candidate]) -> list[float]:
         return list(self.program_cost_model.predict(self.search_task, [c.state for c in candidates]))
 
-    def _evolved(self, population: Sequence[Candidate], count: int) -> list[Candidate]:
-        generations = self.params["evolutionary_search_num_iters"]
-        return evolve(self.breeder, population, self._scores, generations, count)
+    def _best(self, leaders: Sequence[Candidate], count: int, is_new: bool = True) -> list[Candidate]:
+        """The best candidates, by the cost model, of a population with these leaders and of those that come from it;
+        where ``is_new`` of those that were not measured."""
+        size, generations = (self.params[f"evolutionary_search_{name}"] for name in ("population", "num_iters"))
+        if self.space is None:
+            population = [*leaders, *self._random(size - len(leaders))]
+            ranked = evolve_states(self.breeder, population, self._scores, generations, count + len(self.measured))
+            return [c for c in ranked if not is_new or c.key not in self.measured][:count]
+        for leader in leaders:
+            if leader.key not in self._keys:
+                self._keys[leader.key] = self.space.key_of(leader.sketch, leader.decisions)
+        population = self.space.of_keys([self._keys[leader.key] for leader in leaders], size)
+        found, _ = evolve(self.space, population, self._scored, generations)
+        return self._built(found, count, is_new)
+
+    def _built(self, ranked: Population, count: int, is_new: bool = True) -> list[Candidate]:
+        """The first candidates of an array as states."""
+        assert self.space is not None
+        found: dict[tuple[TransformStep, ...], Candidate] = {}
+        for row, key in enumerate(ranked.keys()):
+            if len(found) == count:
+                break
+            if is_new and key in self._proposed:
+                continue
+            made = self.breeder.annotated(*self.space.decided(ranked, row), complete=True)
+            if made is not None and not (is_new and made.key in self.measured):
+                found.setdefault(made.key, made)
+                self._keys[made.key] = key
+        return list(found.values())
+
+    def _scored(self, population: Population) -> tuple[Population, Any]:
+        """What is a state of its sketch in a population, and its scores."""
+        assert self.space is not None
+        model, task = self.program_cost_model, self.search_task
+        if model.scores_rows:
+            return self.space.scored(population, lambda groups: model.predict_rows(task, groups))
+        known, _ = self.space.scored(population, lambda groups: [np.zeros(len(group)) for group in groups])
+        made = [self.breeder.annotated(*self.space.decided(known, row), complete=True) for row in range(len(known))]
+        rows = np.array([row for row, one in enumerate(made) if one is not None], dtype="int64")
+        return known.take(rows), np.array(self._scores([one for one in made if one is not None]), dtype="float64")
 
     def sample_initial_population(self) -> list[State]:
         """States by chance, and some of the best so far."""
@@ -223,27 +281,35 @@ class SketchPolicy(SearchPolicy):
     def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
         """The best states, by the cost model, of those given and of those that come from them."""
         objects = [getattr(state, "state_object", state) for state in init_populations]
-        population = [c for c in (self.breeder.recovered(state) for state in objects) if c is not None]
-        return [State(c.state, self.search_task.compute_dag) for c in self._evolved(population, out_size)]
+        leaders = [c for c in (self.breeder.recovered(state) for state in objects) if c is not None]
+        return [State(c.state, self.search_task.compute_dag) for c in self._best(leaders, out_size, is_new=False)]
 
     # -- searching -------------------------------------------------------------------------------------------------
 
     def propose(self, count: int) -> list[StateObject]:
-        evolved = self._evolved(self._population(), 2 * count + len(self.measured))
-        fresh = [c for c in evolved if c.key not in self.measured]
+        fresh = self._best(self._leaders(), count)
         by_chance = min(round(self.params["eps_greedy"] * count), count)
         chosen = {c.key: c for c in fresh[: count - by_chance]}
-        for candidate in (*self._random(by_chance), *fresh[count - by_chance :]):
+        for candidate in (*self._by_chance(by_chance), *fresh[count - by_chance :]):
             if len(chosen) < count and candidate.key not in self.measured:
                 chosen.setdefault(candidate.key, candidate)
         self._parents.update(chosen)
+        self._keys = {key: self._keys[key] for key in self._parents if key in self._keys}
+        self._proposed.update(self._keys.values())
         return [candidate.state for candidate in chosen.values()]
+
+    def _by_chance(self, count: int) -> list[Candidate]:
+        if self.space is None:
+            return self._random(count)
+        drawn, _ = self.space.scored(
+            self.space.random(4 * count), lambda groups: [np.zeros(len(group)) for group in groups])
+        return self._built(drawn.take(self.space.chance.permutation(len(drawn))), count)
 
     def best_guess(self) -> StateObject:
         costs = self._costs()
         if costs:
             return self._parents[min(costs, key=costs.__getitem__)].state
-        found = self._evolved(self._population(), 1)
+        found = self._best([], 1, is_new=False)
         return found[0].state if found else self.search_task.compute_dag.get_init_state().state_object
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:

@@ -1,196 +1,231 @@
-"""Features of a state for cost models, a row for each stage that computes, from its loops in closed form."""
+"""Features for cost models, a row for each stage that computes, from its loops in closed form.
+
+All is computed over arrays: the loops of a stage of many states that differ in lengths and in how their loops run are
+``StageLoops``, and one state is an array of one.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from ..dtype import info
-from ..ir import prim
-from ..ir.prim import Call, Cast, ProducerLoad, Reduce, Select, Var
-from ..ir.visit import post_order
-from ..te.tensor import ComputeOp, Operation
+from ..ir.prim import Var
+from ..te.tensor import Operation
+from .access import AccessAnalyzer
+from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
+from .dataflow_steps import CacheReadStep, CacheWriteStep
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest
-from .reach import Extents, Reach
+from .operation_facts import KINDS, OperationFacts
 from .state import Stage, StateObject
 
 # Sizes of memory that is near to a core, in bytes: what is touched again while it is there comes from it.
 _NEAR_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
-_KINDS: dict[str, tuple[type, ...]] = {
-    "add": (prim.Add, prim.Sub), "multiply": (prim.Mul,), "divide": (prim.Div, prim.FloorDiv, prim.Mod, prim.FloorMod),
-    "compare": (prim.Max, prim.Min, prim.LT, prim.LE, prim.GT, prim.GE, prim.EQ, prim.NE, Select), "cast": (Cast,),
-    "call": (Call,),
-}
+_BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
+_THREADS = (Annotation.THREAD_X, Annotation.THREAD_Y, Annotation.THREAD_Z)
 NAMES = (
-    *(f"{kind} operations" for kind in _KINDS), "elements", "terms", "executions", "iterations",
-    "parallel iterations", "parallel waste", "lanes", "contiguous reads", "broadcast reads", "strided reads",
-    "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms", "innermost loop",
-    "accumulators", "accumulator bytes", "is attached", "is reduction", "loops", "unique bytes", "buffers",
-    *(f"traffic of {size} bytes" for size in _NEAR_BYTES), "arithmetic per byte",
+    *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
+    "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
+    "strided reads", "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms",
+    "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
+    "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
+    "arithmetic per byte", "blocks", "threads", "virtual threads", "shared bytes",
 )
+_UNROLLED, _LANES = NAMES.index("unrolled"), NAMES.index("lanes")
+# Vector instructions that a body may have, where a lane has so many bytes.
+_MOST_STATEMENTS, _LANE_BYTES = 256, 4
 
 
-@dataclass(frozen=True)
-class _Buffer:
-    """A tensor that a stage touches: bytes of an element, the dimensions, and how far each index of each read
-    reaches."""
+@dataclass
+class StageLoops:
+    """The loops of a stage in many states, outermost first, fused ones each by itself: the axis of each, its extents
+    (loops × states), whether its iterations are elements or terms, and how it runs (an ``Annotation`` for each state).
+    ``times`` is how often all of them run, ``unroll`` the limit of unrolling."""
 
-    width: int
-    shape: tuple[int, ...]
-    reads: list[list[Reach]]
+    stage: Stage
+    axes: list[Var]
+    kinds: list[IteratorKind]
+    extents: np.ndarray
+    how: np.ndarray
+    times: np.ndarray
+    unroll: np.ndarray
+    is_shared: bool = False
 
-    def elements(self, extents: Extents) -> int:
-        """Elements touched while axes have these extents."""
-        touched = sum(math.prod(min(f(extents), d) for f, d in zip(reaches, self.shape)) for reaches in self.reads)
-        return min(touched, math.prod(self.shape))
+    @staticmethod
+    def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
+        """The loops of a nest whose extents are numbers or arrays of ``count``."""
+        rows = [(axis, extent, loop) for loop in nest.loops for axis, extent in loop.parts]
+        extents, how = np.ones((len(rows), count)), np.zeros((len(rows), count), dtype="int8")
+        for place, (_, extent, loop) in enumerate(rows):
+            extents[place], how[place] = extent, loop.annotation
+        return StageLoops(
+            stage, [axis for axis, _, _ in rows], [loop.kind for _, _, loop in rows], extents, how,
+            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)),
+            np.full(count, stage.auto_unroll_max_step))
 
-    def steps_along(self, axis: Var) -> str:
-        """How a read moves when an axis does: not at all, to the next element, or further."""
-        far = {axis: 2}
-        kinds = set()
-        for reaches in self.reads:
-            moved = [place for place, f in enumerate(reaches) if f(far) > 1]
-            last = len(reaches) - 1
-            kinds.add("still" if not moved else "next" if moved == [last] and reaches[last](far) == 2 else "far")
-        return next(kind for kind in ("far", "next", "still", "") if kind in kinds or not kinds)
+    def is_kind(self, kind: IteratorKind) -> np.ndarray:
+        return np.array([own is kind for own in self.kinds], dtype=bool).reshape(-1, 1)
 
+    def product(self, of: np.ndarray) -> np.ndarray:
+        """The product of the extents where ``of``."""
+        return np.where(of, self.extents, 1.0).prod(axis=0)
 
-class _Operation:
-    """What is true of an operation whatever its loops are."""
-
-    def __init__(self, op: ComputeOp, accesses: Any):
-        self.op = op
-        self.counts = _arithmetic(op)
-        out = op.output(0)
-        shape = tuple(d.value for d in out.shape)
-        axes = [axis.var for axis in op.axis]
-        self.store = _Buffer(_width(out.dtype), shape, [[lambda e, v=v: e.get(v, 1) for v in axes]])
-        self.reads = [
-            _Buffer(_width(p.output(0).dtype), tuple(d.value for d in p.output(0).shape), reaches)
-            for p, reaches in accesses.reaches.items()]
-
-    @cached_property
-    def buffers(self) -> list[_Buffer]:
-        return [*self.reads, self.store]
-
-
-def _width(dtype: str) -> int:
-    return max((info(dtype).bits + 7) // 8, 1)
-
-
-def _arithmetic(op: ComputeOp) -> list[int]:
-    """Operations of each kind for one term of one element; indices are not counted."""
-    def operands(node: Any) -> Sequence[Any]:
-        if isinstance(node, ProducerLoad):
-            return ()
-        if isinstance(node, Reduce):
-            return [*node.source, *node.combiner.result]
-        return list(node.children())
-
-    nodes = [node for body in op.body[:1] for node in post_order(body, operands=operands)]
-    return [sum(isinstance(node, classes) for node in nodes) for classes in _KINDS.values()]
+    def bound(self, *annotations: Annotation) -> np.ndarray:
+        """The iterations of the loops that run in one of these ways."""
+        return self.product(np.logical_or.reduce([self.how == one for one in annotations]))
 
 
 class FeatureExtractor:
     """Features of states of one computation."""
 
     def __init__(self, dag: ComputeDAG, hardware: HardwareParams):
-        self.dag, self.cores = dag, max(hardware.num_cores, 1)
-        self._operations: dict[Operation, _Operation] = {}
+        self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
+        self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
         """A row for each stage with loops. A state that was read from a record has its loops made first."""
         if not state.stages:
             state = self.dag.state_of(state.transform_steps)
-        nests = LoopNests(self.dag, state)
-        rows = [self._row(state.stages[place], nest, nests) for place, nest in sorted(nests.nests.items())]
-        return np.log2(1.0 + np.array(rows, dtype="float64")).astype("float32")
+        nests, shared = LoopNests(self.dag, state), shared_stages(state)
+        loops = []
+        for place, nest in sorted(nests.nests.items()):
+            loops.append(StageLoops.of(state.stages[place], nest, 1))
+            loops[-1].is_shared = place in shared
+        return self.rows_of_many(state, loops)[0]
 
-    def _operation(self, op: Any, nests: LoopNests) -> _Operation:
-        known = self._operations.get(op)
-        if known is None:
-            if len(self._operations) > 4096:
-                self._operations.clear()
-            known = self._operations[op] = _Operation(op, nests.analyzer.accesses[op])
-        return known
+    def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
+        """The rows (states × stages × features) of states with the operations of one."""
+        analyzer = self.dag.analyzer_of(state)
+        inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
+        rows = np.stack([self._stage_rows(self._facts_of(loops.stage.op, analyzer, inlined), loops)
+                         for loops in stages], axis=1)
+        return np.log2(1.0 + rows).astype("float32")
 
-    def _row(self, stage: Stage, nest: Nest, nests: LoopNests) -> list[float]:
-        operation = self._operation(stage.op, nests)
-        iterations = nest.iterations() * nest.times
-        space = math.prod(loop.extent for loop in nest.loops if loop.kind is IteratorKind.SPATIAL)
-        touched = [self._bytes(operation, nest, first) for first in range(len(nest.loops) + 1)]
-        traffic = [_traffic(nest, touched, size) for size in _NEAR_BYTES]
-        flop = sum(operation.counts) * iterations
-        return [
-            *(count * iterations for count in operation.counts), space * nest.times, nest.iterations() / max(space, 1),
-            nest.times, iterations, *self._parallel(nest), *_lanes(operation, nest), *_unrolling(stage, nest),
-            *_innermost(operation, nest), float(stage.attach is not None), float(bool(stage.op.reduce_axis)),
-            len([loop for loop in nest.loops if loop.extent > 1]), touched[0], len(operation.buffers), *traffic,
-            flop / max(traffic[2], 1),
+    def can_be_built(self, rows: np.ndarray) -> np.ndarray:
+        """Which states, from their rows, are compiled in a reasonable time: what is unrolled is not too long."""
+        unrolled, lanes = np.exp2(rows[:, :, _UNROLLED]) - 1, np.exp2(rows[:, :, _LANES]) - 1
+        registers = np.ceil(lanes * _LANE_BYTES / self.vector_bytes)
+        return (np.rint(unrolled) * registers <= _MOST_STATEMENTS).all(axis=1)
+
+    def _facts_of(self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> OperationFacts:
+        key = (op, inlined)
+        if key not in self._facts:
+            if len(self._facts) > 4096:
+                self._facts.clear()
+            self._facts[key] = OperationFacts(op, analyzer, inlined)  # type: ignore[arg-type]
+        return self._facts[key]
+
+    def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
+        extents, times = loops.extents, loops.times
+        outside = np.concatenate([np.ones((1, extents.shape[1])), np.cumprod(extents, axis=0)])
+        touched = touched_bytes(facts, loops)
+        iterations = outside[-1] * times
+        space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
+        traffic = [_traffic(touched, outside, size) * times for size in _NEAR_BYTES]
+        flop = sum(facts.counts) * iterations
+        op, constant = loops.stage.op, np.ones(extents.shape[1])
+        columns = [
+            *(count * iterations for count in facts.counts), space * times, outside[-1] / np.maximum(space, 1), times,
+            iterations, *self._parallel(loops), *self._lanes(facts, loops), *_unrolling(loops),
+            *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
+            constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
+            *traffic, flop / np.maximum(traffic[2], 1), loops.bound(*_BLOCKS), loops.bound(*_THREADS),
+            loops.bound(Annotation.VTHREAD), space * facts.store.width * loops.is_shared,
         ]
+        return np.stack(columns, axis=1)
 
-    @staticmethod
-    def _bytes(operation: _Operation, nest: Nest, first: int) -> int:
-        """Bytes touched by the loops from one on."""
-        extents = nest.inside(first)
-        return sum(buffer.width * buffer.elements(extents) for buffer in operation.buffers)
-
-    def _parallel(self, nest: Nest) -> tuple[float, float]:
+    def _parallel(self, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
         """Iterations spread over threads, and how many times as long the busiest core works as the mean one."""
-        count = math.prod(loop.extent for loop in nest.loops if loop.annotation is Annotation.PARALLEL)
-        rounds = -(-count // self.cores)
-        return count, rounds * self.cores / count
+        count = loops.bound(Annotation.PARALLEL)
+        return count, np.ceil(count / self.cores) * self.cores / count
+
+    def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
+        """The lanes of vectors, how much of the last register they leave empty, and how reads and the store move along
+        them (or along the innermost loop)."""
+        lanes = loops.bound(Annotation.VECTORIZE)
+        unit = max(self.vector_bytes // facts.store.width, 1)
+        waste = np.ceil(lanes / unit) * unit / lanes
+        if not loops.axes:
+            return [lanes, waste, *[np.zeros_like(lanes)] * 4]
+        moves = np.stack([facts.moves_along(axis) for axis in loops.axes])
+        last, is_there = _last(loops.extents > 1)
+        return [lanes, waste, *(moves[last] * is_there[:, None]).T]
+
+    def _innermost(self, facts: OperationFacts, loops: StageLoops, touched: np.ndarray) -> list[np.ndarray]:
+        """The elements inside of the innermost loop of a reduction, its terms, the innermost loop, the accumulators of
+        the tile in elements, bytes and registers, and the bytes that one term of the tile touches."""
+        count = loops.extents.shape[1]
+        if not loops.axes:
+            return [np.ones(count)] * 4 + [np.full(count, facts.store.width)] + [np.ones(count), touched[0]]
+        every = np.arange(count)
+        is_term = loops.is_kind(IteratorKind.REDUCTION) & (loops.extents > 1)
+        last, is_there = _last(is_term)
+        inside = np.concatenate([np.cumprod(loops.extents[::-1], axis=0)[::-1], np.ones((1, count))])
+        inner = np.where(is_there, inside[last + 1, every], 1.0)
+        terms = np.where(is_there, loops.extents[last, every], 1.0)
+        first = np.where(is_there, is_term.argmax(axis=0), len(loops.axes))
+        after = np.arange(len(loops.axes))[:, None] >= first
+        is_space = loops.is_kind(IteratorKind.SPATIAL)
+        tile = loops.product(after & is_space)
+        # Lanes that do not fill a register take a whole one.
+        unit = max(self.vector_bytes // facts.store.width, 1)
+        is_lane = loops.how == Annotation.VECTORIZE
+        registers = loops.product(after & is_space & ~is_lane) * np.ceil(loops.product(after & is_lane) / unit)
+        at, any_loop = _last(loops.extents > 1)
+        innermost = np.where(any_loop, loops.extents[at, every], 1.0)
+        bytes_inside = np.where(is_there, touched[last + 1, every], touched[-1])
+        return [inner, terms, innermost, tile, tile * facts.store.width, registers, bytes_inside]
 
 
-def _traffic(nest: Nest, touched: list[int], size: int) -> float:
+def touched_bytes(facts: OperationFacts, loops: StageLoops) -> np.ndarray:
+    """Bytes touched by the loops from each one on (loops + 1 × states)."""
+    count, inside = loops.extents.shape[1], {}
+    end = np.ones((1, count))
+    for axis in set(loops.axes):
+        own = np.array([other is axis for other in loops.axes])[:, None]
+        inside[axis] = np.concatenate([np.cumprod(np.where(own, loops.extents, 1.0)[::-1], axis=0)[::-1], end])
+    total = sum(buffer.width * buffer.elements(inside) for buffer in facts.buffers)
+    return np.broadcast_to(total, (len(loops.axes) + 1, count))
+
+
+def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The last loop of each state that is meant, and whether there is one."""
+    return len(of) - 1 - of[::-1].argmax(axis=0), of.any(axis=0)
+
+
+def _traffic(touched: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
     """Bytes that come from beyond a memory of this size: the loops whose data fits bring it in once."""
-    for first, amount in enumerate(touched):
-        if amount <= size or first == len(touched) - 1:
-            return float(amount) * nest.iterations(0, first) * nest.times
-    return 0.0
+    fits = touched <= size
+    fits[-1] = True
+    first, every = fits.argmax(axis=0), np.arange(touched.shape[1])
+    return touched[first, every] * outside[first, every]
 
 
-def _lanes(operation: _Operation, nest: Nest) -> list[float]:
-    """The lanes of vectors, and how reads and the store move along them (or along the innermost loop)."""
-    loops = [loop for loop in nest.loops if loop.extent > 1]
-    lanes = math.prod(loop.extent for loop in loops if loop.annotation is Annotation.VECTORIZE)
-    axis = next((var for var, extent in reversed(loops[-1].parts) if extent > 1), None) if loops else None
-    if axis is None:
-        return [lanes, 0, 0, 0, 0]
-    kinds = [buffer.steps_along(axis) for buffer in operation.reads]
-    store = operation.store.steps_along(axis)
-    return [lanes, kinds.count("next"), kinds.count("still"), kinds.count("far"), float(store == "next")]
-
-
-def _unrolling(stage: Stage, nest: Nest) -> list[float]:
+def _unrolling(loops: StageLoops) -> list[np.ndarray]:
     """Iterations that are unrolled: those asked for, and the innermost ones as far as the limit goes."""
-    asked = math.prod(loop.extent for loop in nest.loops if loop.annotation is Annotation.UNROLL)
-    most = 1
-    for loop in reversed(nest.loops):
-        if most * loop.extent > stage.auto_unroll_max_step:
-            break
-        most *= 1 if loop.annotation is Annotation.VECTORIZE else loop.extent
-    return [asked * most, stage.auto_unroll_max_step]
+    made = np.ones(loops.extents.shape[1])
+    goes_on = np.ones(loops.extents.shape[1], dtype=bool)
+    for extent, how in zip(loops.extents[::-1], loops.how[::-1]):
+        goes_on &= made * extent <= loops.unroll
+        made = np.where(goes_on & (how != Annotation.VECTORIZE), made * extent, made)
+    return [loops.bound(Annotation.UNROLL) * made, loops.unroll]
 
 
-def _innermost(operation: _Operation, nest: Nest) -> list[float]:
-    """The elements inside of the innermost loop of a reduction, its terms, and the accumulators of its tile."""
-    loops = nest.loops
-    reductions = [i for i, loop in enumerate(loops) if loop.kind is IteratorKind.REDUCTION and loop.extent > 1]
-    inner = math.prod(loop.extent for loop in loops[reductions[-1] + 1 :]) if reductions else 1
-    terms = loops[reductions[-1]].extent if reductions else 1
-    first = reductions[0] if reductions else len(loops)
-    tile = math.prod(loop.extent for loop in loops[first:] if loop.kind is IteratorKind.SPATIAL)
-    last = next((loop.extent for loop in reversed(loops) if loop.extent > 1), 1)
-    return [inner, terms, last, tile, tile * operation.store.width]
+def shared_stages(state: StateObject) -> set[int]:
+    """The places of stages that are kept in memory that a block of threads shares."""
+    found: set[int] = set()
+    for step in state.transform_steps:
+        if not step.changes_ops:
+            continue
+        made = step.stage_id + 1 if isinstance(step, CacheReadStep) else step.stage_id
+        found = {place + 1 if place >= made else place for place in found}
+        if isinstance(step, (CacheReadStep, CacheWriteStep)) and step.scope_name == "shared":
+            found.add(made)
+    return found
 
 
-__all__ = ["FeatureExtractor", "NAMES"]
+__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "shared_stages", "touched_bytes"]

@@ -47,12 +47,29 @@ def test_costs_compare_although_the_machine_slows_down(machine):
     assert 1.2 * 0.9 < cost(reference, 1.2) / first < 1.2 * 1.1
 
 
-def test_every_run_stands_beside_one_of_the_reference(machine):
+def test_every_run_stands_between_two_of_the_reference(machine):
     reference = Reference()
     cost(reference, 1.0)
     machine.runs.clear()
     cost(reference, 1.25)
-    assert machine.runs == [1.0, 1.25] * 24
+    assert machine.runs == [1.0, *[1.25, 1.0] * 8] * 3
+
+
+def test_a_reference_that_waits_for_a_core_makes_no_impossible_costs(monkeypatch):
+    """On a busy machine the threads of the reference wait for each other in most runs; a serial candidate does not."""
+    generator = random.Random(0)
+
+    class Busy(Machine):
+        def time(self, function):
+            is_held_up = function == 1.0 and generator.random() < busy
+            return function * (20.0 if is_held_up else 1.0)
+
+    monkeypatch.setattr(measure_worker, "ARGUMENTS", Busy(0))
+    reference, busy = Reference(), 0.0
+    cost(reference, 1.0)
+    for busy, least in ((0.5, 0.9), (1.0, 0.5)):
+        costs = reference.adjusted(0.8, 3, 40)  # type: ignore[arg-type]
+        assert min(costs) >= 0.8 * 0.5 and sorted(costs)[20] >= 0.8 * least
 
 
 def test_a_much_faster_candidate_is_the_reference_from_then_on(machine):

@@ -6,12 +6,20 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..measure import MeasureInput, MeasureResult
 from ..search_task import SearchTask
 
 
 class CostModel:
-    """Scores states: the higher, the faster."""
+    """Scores states: the higher, the faster.
+
+    A model with ``scores_rows`` can score states that were not made yet, from their features: ``predict_rows`` is given
+    groups of them, each an array of states × stages × features.
+    """
+
+    scores_rows = False
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Learn from measurements."""
@@ -21,9 +29,15 @@ class CostModel:
         """The score of each state; -inf for one that cannot be compiled."""
         raise NotImplementedError
 
+    def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The scores of the states of each group."""
+        raise NotImplementedError
+
 
 class RandomModel(CostModel):
     """Scores by chance."""
+
+    scores_rows = True
 
     def __init__(self) -> None:
         self._generator = random.Random()
@@ -36,6 +50,9 @@ class RandomModel(CostModel):
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         return [self._generator.random() for _ in states]
+
+    def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.array(self.predict(task, group)) for group in groups]
 
 
 class PythonBasedModel(CostModel):

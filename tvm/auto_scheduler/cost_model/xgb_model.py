@@ -39,6 +39,8 @@ class XGBModel(PythonBasedModel):
     ``adaptive_training`` trains again only when there is a fifth more to learn from.
     """
 
+    scores_rows = True
+
     def __init__(
         self, verbose_eval: int = 25, num_warmup_sample: int = 100, seed: int | None = None,
         model_file: str | None = None, adaptive_training: bool = False,
@@ -120,6 +122,14 @@ class XGBModel(PythonBasedModel):
         if self.bst is None:
             return [self._generator.random() for _ in states]
         return self._sums(self._features(task, states)).tolist()
+
+    def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
+        sizes = [len(group) for group in groups]
+        if self.bst is None:
+            return [np.array([self._generator.random() for _ in range(size)]) for size in sizes]
+        rows = [group.reshape(-1, group.shape[-1]) for group in groups]
+        scores = np.split(self.bst.inplace_predict(np.concatenate(rows)), np.cumsum([len(r) for r in rows])[:-1])
+        return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(scores, groups)]
 
     # -- files -----------------------------------------------------------------------------------------------------
 

@@ -37,9 +37,12 @@ _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
 # A candidate that takes less than this share of the reference's time is the reference from then on.
 _MUCH_FASTER = 0.5
-# Milliseconds of a first look at a candidate on a device, and how much slower than the best it may be to get another.
-_GLANCE_MS = 30
-_CLEARLY_SLOWER = 1.1
+# The share of a run's time that neighbours take at most: what is adjusted for them to less is an error.
+_MOST_TAKEN = 0.5
+# Milliseconds of a first look at a candidate, on the CPU and on a device, and how much slower than the best it may be
+# to get another. Neighbours disturb what runs on the CPU.
+_GLANCE_MS = (10, 30)
+_CLEARLY_SLOWER = (1.3, 1.1)
 # Seconds at most that starting a kernel and waiting for it take beside the kernel itself.
 _LAUNCH_SECONDS = 2e-4
 _GOLDEN, _MIX = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -88,7 +91,7 @@ class Reference:
     """The first candidate of a task, or one much faster, run before every single run of the others.
 
     Neighbours on the same hardware slow everything down, for milliseconds or for minutes; what they take from a run
-    they take from the reference's run beside it. So the ratio of the two is what is measured, and the median of ratios
+    they take from the reference's runs beside it. So the ratio of the two is what is measured, and the median of ratios
     counts: on a machine whose speed varies by a half, two measurements of 150 configurations then agree at a rank
     correlation of 0.92 instead of 0.66. Costs are given as if the reference always took the same time, the one of its
     own measurement, so those of minutes ago compare with those of now.
@@ -104,16 +107,21 @@ class Reference:
         if ARGUMENTS.key != self.key:
             self.key, self.function = ARGUMENTS.key, function
             self.seconds = statistics.median(ARGUMENTS.time(function) for _ in range(number * repeat))
-        costs = []
-        for _ in range(repeat):
-            costs.append(self.seconds * statistics.median(self._ratio(function) for _ in range(number)))
+        costs = [self._cost(function, number) for _ in range(repeat)]
         if statistics.median(costs) < self.seconds * _MUCH_FASTER:
             self.function, self.seconds = function, statistics.median(costs)
         return costs
 
-    def _ratio(self, function: Callable[..., Any]) -> float:
-        before = ARGUMENTS.time(self.function)
-        return ARGUMENTS.time(function) / before
+    def _cost(self, function: Callable[..., Any], number: int) -> float:
+        """Seconds of ``number`` runs, between runs of the reference. A run that was held up, as those of several
+        threads are when one of them waits for a core, says nothing: of the two runs of the reference beside one of the
+        function the faster one counts, and no cost is less than neighbours may have taken."""
+        around, own = [ARGUMENTS.time(self.function)], []
+        for _ in range(number):
+            own.append(ARGUMENTS.time(function))
+            around.append(ARGUMENTS.time(self.function))
+        ratios = [seconds / min(pair) for seconds, *pair in zip(own, around, around[1:])]
+        return max(self.seconds * statistics.median(ratios), min(own) * _MOST_TAKEN)
 
 
 def example(shape: list[int], dtype: str, seed: int) -> Any:
@@ -206,11 +214,11 @@ def _timed(module: Module, message: dict[str, Any], device: Device, arguments: l
         )
         return list(evaluator(*arguments).results)
 
-    best = message.get("best")
-    if best and device.device_type != Device.kDLCPU and message["min_repeat_ms"] > _GLANCE_MS:
+    best, is_device = message.get("best"), device.device_type != Device.kDLCPU
+    if best and message["min_repeat_ms"] > _GLANCE_MS[is_device] and not message["flush"]:
         # Only what may be among the best is worth a long look.
-        glance = evaluate(1, 1, _GLANCE_MS)
-        if glance[0] > _CLEARLY_SLOWER * best:
+        glance = evaluate(1, 1, _GLANCE_MS[is_device])
+        if glance[0] > _CLEARLY_SLOWER[is_device] * best:
             return glance
     return evaluate(message["number"], message["repeat"], message["min_repeat_ms"])
 

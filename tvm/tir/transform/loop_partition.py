@@ -117,18 +117,19 @@ class Partitioner(StmtRewriter):
         del self.outer[node.loop_var]
         return new
 
-    def wanted(self, node: For, conditions: list[PrimExpr], hinted: bool) -> list[PrimExpr]:
+    def wanted(self, node: For, hinted: bool) -> list[PrimExpr]:
         """The conditions worth dividing this loop for."""
-        if hinted or self.config.partition_const_loop or int_value(node.extent) is None:
-            return conditions
-        return concerning_vectors(node.body, conditions)
+        inside = Conditions(node.body)
+        if hinted:
+            return inside.on(node.loop_var, True)
+        # Any choice that differs between lanes keeps a vector from being loaded or stored whole.
+        every = inside.concerning_vectors(node.loop_var, True)
+        if self.config.partition_const_loop or int_value(node.extent) is None:
+            return list(dict.fromkeys(inside.on(node.loop_var, False) + every))
+        return list(dict.fromkeys(inside.concerning_vectors(node.loop_var, False) + every))
 
     def partition(self, node: For, hinted: bool) -> Stmt | None:
-        conditions = self.wanted(node, conditions_on(node.body, node.loop_var, hinted), hinted)
-        if not hinted:
-            # Any choice that differs between lanes keeps a vector from being loaded or stored whole.
-            every = concerning_vectors(node.body, conditions_on(node.body, node.loop_var, True))
-            conditions = list(dict.fromkeys(conditions + every))
+        conditions = self.wanted(node, hinted)
         if not conditions:
             return None
         span = None
@@ -225,7 +226,7 @@ class Partitioner(StmtRewriter):
         """Threads whose vectors are complete take a branch of their own, without the conditions on lanes."""
         if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in post_order(node.body)):
             return None
-        conditions = concerning_vectors(node.body, conditions_on(node.body, var, False))
+        conditions = Conditions(node.body).concerning_vectors(var, False)
         if not conditions or meets_other_threads(node.body):
             return None
         interval, certain = self.interior(node.body, var, None, conditions)
@@ -245,12 +246,43 @@ class Partitioner(StmtRewriter):
         return node.replace(body=IfThenElse(test, complete, self.stmt(rename_bound(node.body))))
 
 
-def concerning_vectors(body: Stmt, conditions: list[PrimExpr]) -> list[PrimExpr]:
-    """The conditions that mention the variable of a vectorized loop in ``body``."""
-    vectors = {n.loop_var for n in post_order(body) if isinstance(n, For) and n.kind is ForKind.VECTORIZED}
-    if not vectors:
-        return []
-    return [c for c in conditions if any(v in vectors for v in post_order(c) if isinstance(v, Var))]
+class Conditions:
+    """The conditions in a body, from one walk over it: what stands in ``likely``, with every other one (a hint asks for
+    these), and the variables of vectorized loops."""
+
+    def __init__(self, body: Stmt):
+        self.vectors: set[Var] = set()
+        likely, every = [], []
+        for n in post_order(body):
+            if isinstance(n, For):
+                if n.kind is ForKind.VECTORIZED:
+                    self.vectors.add(n.loop_var)
+            elif is_call(n, "tir.likely"):
+                likely.append(n.args[0])
+                every.append(n.args[0])
+            elif is_call(n, "tir.if_then_else"):
+                every.append(n.args[0])
+            elif isinstance(n, (IfThenElse, Select)):
+                every.append(n.condition)
+        self._found = {False: likely, True: every}
+
+    def on(self, var: Var, hinted: bool) -> list[PrimExpr]:
+        """The conditions that mention a variable; none that reads memory: it cannot be decided before the loop."""
+        parts = [c for condition in self._found[hinted] for c in conjuncts(condition)]
+        # id -> whether a node mentions the variable, and whether it reads memory or calls something.
+        known: dict[int, tuple[bool, bool]] = {}
+        for n in (n for c in parts for n in post_order(c, known)):
+            below = [known[id(k)] for k in n.children()]
+            reads = isinstance(n, (BufferLoad, ProducerLoad, Call)) or any(r for _, r in below)
+            known[id(n)] = n is var or any(m for m, _ in below), reads
+        return list(dict.fromkeys(c for c in parts if known[id(c)] == (True, False)))
+
+    def concerning_vectors(self, var: Var, hinted: bool) -> list[PrimExpr]:
+        """Those that also mention the variable of a vectorized loop."""
+        if not self.vectors:
+            return []
+        return [c for c in self.on(var, hinted)
+                if any(v in self.vectors for v in post_order(c) if isinstance(v, Var))]
 
 
 def meets_other_threads(body: Stmt) -> bool:
@@ -279,27 +311,6 @@ def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) ->
     if not analyzer.can_prove(primop.less_equal(value, high)):
         value = primop.minimum(value, high)
     return analyzer.simplify(value)
-
-
-def conditions_on(body: Stmt, var: Var, hinted: bool) -> list[PrimExpr]:
-    """What stands in ``likely`` anywhere in the body and mentions ``var``; with a hint, every other condition too. None
-    that reads memory: it cannot be decided before the loop."""
-    found = []
-    for n in post_order(body):
-        if is_call(n, "tir.likely"):
-            found.append(n.args[0])
-        elif hinted and is_call(n, "tir.if_then_else"):
-            found.append(n.args[0])
-        elif hinted and isinstance(n, (IfThenElse, Select)):
-            found.append(n.condition)
-    parts = [c for condition in found for c in conjuncts(condition)]
-    # id -> whether a node mentions the variable, and whether it reads memory or calls something.
-    known: dict[int, tuple[bool, bool]] = {}
-    for n in (n for c in parts for n in post_order(c, known)):
-        below = [known[id(k)] for k in n.children()]
-        reads = isinstance(n, (BufferLoad, ProducerLoad, Call)) or any(r for _, r in below)
-        known[id(n)] = n is var or any(m for m, _ in below), reads
-    return list(dict.fromkeys(c for c in parts if known[id(c)] == (True, False)))
 
 
 def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:

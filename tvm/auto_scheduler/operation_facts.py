@@ -1,0 +1,122 @@
+"""What features take from an operation, whatever its loops are: its arithmetic and the tensors it touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..dtype import info
+from ..ir import prim
+from ..ir.prim import Call, Cast, ProducerLoad, Reduce, Select, Var
+from ..ir.visit import post_order
+from ..te.tensor import ComputeOp, Operation
+from .access import AccessAnalyzer
+from .reach import Extents, Number, Reach, least
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "add": (prim.Add, prim.Sub), "multiply": (prim.Mul,), "divide": (prim.Div, prim.FloorDiv, prim.Mod, prim.FloorMod),
+    "compare": (prim.Max, prim.Min, prim.LT, prim.LE, prim.GT, prim.GE, prim.EQ, prim.NE, Select), "cast": (Cast,),
+    "call": (Call,),
+}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor that a stage touches: bytes of an element, the dimensions, and how far each index of each read
+    reaches."""
+
+    width: int
+    shape: tuple[int, ...]
+    reads: list[list[Reach]]
+
+    def elements(self, extents: Extents) -> Number:
+        """Elements touched while axes have these extents."""
+        touched: Number = 0
+        for reaches in self.reads:
+            touched = touched + math.prod(least(f(extents), d) for f, d in zip(reaches, self.shape))
+        return least(touched, math.prod(self.shape))
+
+    def steps_along(self, axis: Var) -> str:
+        """How a read moves when an axis does: not at all, to the next element, or further."""
+        far = {axis: 2}
+        kinds = set()
+        for reaches in self.reads:
+            moved = [place for place, f in enumerate(reaches) if f(far) > 1]
+            last = len(reaches) - 1
+            kinds.add("still" if not moved else "next" if moved == [last] and reaches[last](far) == 2 else "far")
+        return next(kind for kind in ("far", "next", "still", "") if kind in kinds or not kinds)
+
+
+class OperationFacts:
+    """One operation, with what it computes in passing: the operations in ``inlined`` are computed where they are
+    used."""
+
+    def __init__(self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation]):
+        self.op = op
+        self.counts = _arithmetic(op)
+        out = op.output(0)
+        axes = [axis.var for axis in op.axis]
+        self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]])
+        self.reads = []
+        for producer, reaches in analyzer.accesses[op].reaches.items():
+            tensor = producer.output(0)
+            self.reads.append(Buffer(width_of(tensor.dtype), _shape(tensor), reaches))
+            if producer in inlined:
+                own = _inlined_arithmetic(producer, analyzer, inlined)
+                self.counts = [a + b * len(reaches) for a, b in zip(self.counts, own)]
+        self._moves: dict[Var, np.ndarray] = {}
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        return [*self.reads, self.store]
+
+    def moves_along(self, axis: Var) -> np.ndarray:
+        """How many reads go to the next element when an axis does, stand still, and go further; and whether the store
+        goes to the next element."""
+        known = self._moves.get(axis)
+        if known is None:
+            kinds = [buffer.steps_along(axis) for buffer in self.reads]
+            found = [*(kinds.count(kind) for kind in ("next", "still", "far")), self.store.steps_along(axis) == "next"]
+            known = self._moves[axis] = np.array(found, dtype="float64")
+        return known
+
+
+def _inlined_arithmetic(op: Any, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> list[int]:
+    """The arithmetic of an operation and of all that is computed where it reads. Operations are gone through once, so
+    that what many share is not counted over and over."""
+    todo, seen, total = [op], {op}, [0] * len(KINDS)
+    while todo:
+        one = todo.pop()
+        total = [a + b for a, b in zip(total, _arithmetic(one))]
+        fresh = [p for p in analyzer.producers(one) if p in inlined and p not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return total
+
+
+def width_of(dtype: str) -> int:
+    return max((info(dtype).bits + 7) // 8, 1)
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(d.value for d in tensor.shape)
+
+
+def _arithmetic(op: ComputeOp) -> list[int]:
+    """Operations of each kind for one term of one element; indices are not counted."""
+    def operands(node: Any) -> Sequence[Any]:
+        if isinstance(node, ProducerLoad):
+            return ()
+        if isinstance(node, Reduce):
+            return [*node.source, *node.combiner.result]
+        return list(node.children())
+
+    nodes = [node for body in op.body[:1] for node in post_order(body, operands=operands)]
+    return [sum(isinstance(node, classes) for node in nodes) for classes in KINDS.values()]
+
+
+__all__ = ["Buffer", "KINDS", "OperationFacts", "width_of"]

@@ -1,0 +1,234 @@
+"""Populations of candidates as arrays: drawn by chance, scored, and evolved, without a state being made.
+
+A candidate is the number of its skeleton and a row of genes (see ``skeleton``). States are made of those that are
+measured.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .annotate import Choices, Decisions, Limits
+from .compute_dag import ComputeDAG
+from .hardware import HardwareParams
+from .skeleton import STAGE_GENES, UNDECIDED, Skeleton, SketchGenes
+from .state import StateObject
+from .state_features import FeatureExtractor
+from .tiling import divisors
+
+# How often each kind of decision is changed.
+_MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02}
+# How often two parents are crossed instead of one being changed.
+_CROSSOVER = 0.1
+# Skeletons of a sketch at most, and how many drawn in vain say that there are no more.
+_MOST_SKELETONS, _DRAWN_IN_VAIN = 64, 12
+
+
+@dataclass
+class Population:
+    """Candidates: the number of each one's skeleton, and its genes, as many as the longest row has."""
+
+    skeletons: np.ndarray
+    genes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.skeletons)
+
+    def take(self, which: np.ndarray) -> Population:
+        return Population(self.skeletons[which], self.genes[which])
+
+    @staticmethod
+    def joined(parts: Sequence[Population]) -> Population:
+        return Population(np.concatenate([p.skeletons for p in parts]), np.concatenate([p.genes for p in parts]))
+
+    def keys(self) -> list[bytes]:
+        """The same for equal candidates."""
+        table = np.concatenate([self.skeletons[:, None].astype("int32"), self.genes], axis=1)
+        return [row.tobytes() for row in table]
+
+
+# Scores of groups of candidates from their rows (candidates × stages × features).
+ScoreRows = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
+Score = Callable[[Population], tuple[Population, np.ndarray]]
+
+
+class Space:
+    """All candidates of a task's sketches."""
+
+    def __init__(
+        self, dag: ComputeDAG, sketches: Sequence[StateObject], limits: Limits, hardware: HardwareParams,
+        generator: random.Random,
+    ):
+        self.generator, self.chance = generator, np.random.default_rng(generator.getrandbits(64))
+        self.extractor = FeatureExtractor(dag, hardware)
+        self.sketches = [SketchGenes(dag, number, sketch, limits) for number, sketch in enumerate(sketches)]
+        self.width = max(sketch.width for sketch in self.sketches)
+        self.skeletons: list[Skeleton] = []
+        self._numbers: dict[Skeleton, int] = {}
+        for sketch in self.sketches:
+            self._find_skeletons(sketch)
+
+    def _find_skeletons(self, sketch: SketchGenes) -> None:
+        in_vain, first = 0, len(self.skeletons)
+        while in_vain < _DRAWN_IN_VAIN and len(self.skeletons) - first < _MOST_SKELETONS:
+            before = len(self.skeletons)
+            self._number(sketch.skeleton(Choices(self.generator)))
+            in_vain = 0 if len(self.skeletons) > before else in_vain + 1
+
+    def _number(self, skeleton: Skeleton) -> int:
+        if skeleton not in self._numbers:
+            self._numbers[skeleton] = len(self.skeletons)
+            self.skeletons.append(skeleton)
+        return self._numbers[skeleton]
+
+    def _of_sketch(self, number: int) -> np.ndarray:
+        return np.array([n for n, skeleton in enumerate(self.skeletons) if skeleton.sketch.number == number])
+
+    # -- candidates ------------------------------------------------------------------------------------------------
+
+    def random(self, count: int) -> Population:
+        """Candidates by chance, each sketch as often as the others."""
+        sketches = self.chance.integers(len(self.sketches), size=count)
+        made = Population(np.zeros(count, dtype="int64"), np.full((count, self.width), UNDECIDED, dtype="int32"))
+        for sketch in self.sketches:
+            rows = np.flatnonzero(sketches == sketch.number)
+            made.skeletons[rows] = self.chance.choice(self._of_sketch(sketch.number), len(rows))
+            for column, table in enumerate(sketch.tables):
+                made.genes[rows, column] = self.chance.integers(len(table), size=len(rows))
+        return made
+
+    def key_of(self, number: int, decisions: Decisions) -> bytes:
+        """The key of the candidate of a sketch with decisions."""
+        sketch = self.sketches[number]
+        genes = np.full((1, self.width), UNDECIDED, dtype="int32")
+        genes[0, : sketch.width] = sketch.genes_of(decisions)
+        skeleton = self._number(sketch.skeleton(Choices(self.generator, decisions, complete=True)))
+        return Population(np.array([skeleton]), genes).keys()[0]
+
+    def of_keys(self, keys: Sequence[bytes], size: int) -> Population:
+        """The candidates with these keys, and others by chance up to ``size``."""
+        table = np.frombuffer(b"".join(keys), dtype="int32").reshape(len(keys), self.width + 1)
+        known = Population(table[:, 0].astype("int64"), table[:, 1:].copy())
+        return Population.joined([known, self.random(max(size - len(keys), 0))])
+
+    def decided(self, population: Population, row: int) -> tuple[int, Decisions]:
+        """The number of a candidate's sketch, and its decisions."""
+        skeleton = self.skeletons[population.skeletons[row]]
+        return skeleton.sketch.number, skeleton.decided(population.genes[row])
+
+    def scored(self, population: Population, score: ScoreRows) -> tuple[Population, np.ndarray]:
+        """The candidates that are states of their sketches, all genes decided, and their scores."""
+        rows, groups, genes = [], [], population.genes.copy()
+        for number in np.unique(population.skeletons):
+            skeleton, members = self.skeletons[number], np.flatnonzero(population.skeletons == number)
+            made = skeleton.express(population.genes[members, : skeleton.sketch.width], self.chance)
+            genes[members, : skeleton.sketch.width] = made.genes
+            features = self.extractor.rows_of_many(skeleton.state, made.stages)
+            kept = made.is_valid & self.extractor.can_be_built(features)
+            rows.append(members[kept])
+            groups.append(features[kept])
+        if not rows:
+            return population, np.zeros(0)
+        order = np.concatenate(rows)
+        return Population(population.skeletons, genes).take(order), np.concatenate(score(groups))
+
+    # -- new ones from old ones ------------------------------------------------------------------------------------
+
+    def children(self, parents: Population) -> Population:
+        """Candidates with a decision changed, or with genes of another parent of the same sketch."""
+        made = Population(parents.skeletons.copy(), parents.genes.copy())
+        owners = np.array([skeleton.sketch.number for skeleton in self.skeletons])[parents.skeletons]
+        for sketch in self.sketches:
+            rows = np.flatnonzero(owners == sketch.number)
+            crossed = self.chance.random(len(rows)) < _CROSSOVER
+            self._cross(made, rows[crossed], parents.genes[self.chance.permutation(rows)[crossed]])
+            self._mutate(made, rows[~crossed], sketch)
+        return made
+
+    def _cross(self, made: Population, rows: np.ndarray, others: np.ndarray) -> None:
+        made.genes[rows] = np.where(self.chance.random(others.shape) < 0.5, made.genes[rows], others)
+
+    def _mutate(self, made: Population, rows: np.ndarray, sketch: SketchGenes) -> None:
+        skeletons, stages = self._of_sketch(sketch.number), self._stages_with_genes(sketch)
+        is_there = {"tile": bool(sketch.tables), "unroll": bool(stages["unroll"]), "location": len(skeletons) > 1,
+                    "parallel": bool(stages["parallel"]), "vector": bool(stages["vector"])}
+        kinds = [kind for kind in _MUTATIONS if is_there[kind]]
+        if not kinds:
+            return
+        weights = np.array([_MUTATIONS[kind] for kind in kinds])
+        drawn = self.chance.choice(len(kinds), len(rows), p=weights / weights.sum())
+        for number, kind in enumerate(kinds):
+            own = rows[drawn == number]
+            if kind == "tile":
+                self._move_factors(made, own, sketch)
+            elif kind == "location":
+                made.skeletons[own] = self.chance.choice(skeletons, len(own))
+            else:
+                chosen = self.chance.choice(stages[kind], len(own))
+                made.genes[own, chosen] = UNDECIDED
+                if kind == "vector":
+                    made.genes[own, chosen + STAGE_GENES.index("lanes") - STAGE_GENES.index("vector")] = UNDECIDED
+
+    def _stages_with_genes(self, sketch: SketchGenes) -> dict[str, list[int]]:
+        """The columns of the genes that mean something in some stage."""
+        computed = [place for place, stage in enumerate(sketch.sketch.stages) if stage.iters]
+        return {kind: [sketch.column(kind, place) for place in computed] for kind in ("parallel", "unroll", "vector")}
+
+    def _move_factors(self, made: Population, rows: np.ndarray, sketch: SketchGenes) -> None:
+        """Lengths of a tile with a factor moved from one level to another."""
+        columns = self.chance.integers(len(sketch.tables), size=len(rows))
+        for column, options in enumerate(sketch.splits.values()):
+            own = rows[columns == column]
+            first, neighbours = _moves(options, sketch.extents[column])
+            now = made.genes[own, column]
+            sizes = first[now + 1] - first[now]
+            at = first[now] + (self.chance.random(len(own)) * sizes).astype("int64")
+            made.genes[own, column] = np.where(sizes > 0, neighbours[np.minimum(at, len(neighbours) - 1)], now)
+
+
+@lru_cache(maxsize=1024)
+def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each option of a split, the options that a factor moved from one level to another gives: where they begin in
+    a list, and the list."""
+    places = {lengths: place for place, lengths in enumerate(options)}
+    first, found = [0], []
+    for lengths in options:
+        levels = (max(extent // int(np.prod(lengths)), 1), *lengths)
+        for source, length in enumerate(levels):
+            for factor in divisors(length)[1:]:
+                for target in range(len(levels)):
+                    moved = [n // factor if i == source else n * factor if i == target else n
+                             for i, n in enumerate(levels)]
+                    if target != source and tuple(moved[1:]) in places:
+                        found.append(places[tuple(moved[1:])])
+        first.append(len(found))
+    return np.array(first), np.array(found or [0])
+
+
+def evolve(space: Space, population: Population, score: Score, generations: int) -> tuple[Population, np.ndarray]:
+    """The candidates of a population and of those that come from it, each once, best first, with their scores."""
+    size, seen = len(population), set()
+    kept: list[tuple[Population, np.ndarray]] = []
+    for generation in range(generations + 1):
+        now, scores = score(population)
+        fresh = []
+        for row, key in enumerate(now.keys()):
+            if key not in seen:
+                seen.add(key)
+                fresh.append(row)
+        kept.append((now.take(np.array(fresh, dtype="int64")), scores[fresh]))
+        if generation == generations or not len(now):
+            break
+        weights = scores - scores.min() + 1e-9
+        population = space.children(now.take(space.chance.choice(len(now), size, p=weights / weights.sum())))
+    everything, scores = Population.joined([p for p, _ in kept]), np.concatenate([s for _, s in kept])
+    order = np.argsort(-scores, kind="stable")
+    return everything.take(order), scores[order]
+
+
+__all__ = ["Population", "ScoreRows", "Space", "evolve"]

@@ -1,0 +1,268 @@
+"""Many states of a sketch at once: what their structures share, and the rest as arrays of decisions.
+
+A skeleton is a sketch whose stages have their places of computation; lengths of tiles are open, and loops are neither
+spread over threads nor lanes. What is decided beyond it are whole numbers, a row of genes for each state: the number of
+the option of each split, then for each stage the loops spread over threads, the limit of unrolling, the loops that are
+lanes, and the lanes split off the innermost loop. ``express`` does to arrays what ``annotate`` does to one state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .annotate import (
+    ITERATIONS_PER_CORE,
+    UNROLL_STEPS,
+    USUAL,
+    Choices,
+    Decisions,
+    Limits,
+    length_options,
+    open_splits,
+    place_stages,
+)
+from .attach_steps import ROOT
+from .compute_dag import ComputeDAG
+from .iterator import Annotation, IteratorKind
+from .loop_nests import LoopNests
+from .loop_state import State
+from .loop_steps import Open
+from .queries import has_reduce_iter, is_tiled
+from .state import Stage, StateObject
+from .state_features import StageLoops, shared_stages
+from .steps import TransformStep
+
+# The genes of a stage, in this order; UNDECIDED is one that is not an option, or of which there is nothing to decide.
+STAGE_GENES = ("parallel", "unroll", "vector", "lanes")
+_PARALLEL, _UNROLL, _VECTOR, _LANES = range(len(STAGE_GENES))
+UNDECIDED = -1
+
+
+class SketchGenes:
+    """The genes of the states of one sketch: which splits are open, with their options."""
+
+    def __init__(self, dag: ComputeDAG, number: int, sketch: StateObject, limits: Limits):
+        self.dag, self.number, self.sketch, self.limits = dag, number, sketch, limits
+        splits = open_splits(sketch.transform_steps)
+        # Lengths before an rfactor make other operations: they belong to the structure.
+        self.splits = {n: length_options(step, limits) for n, step in splits.items() if None in step.lengths}
+        self.tables = [np.array(options, dtype="int64") for options in self.splits.values()]
+        self.places = [{lengths: place for place, lengths in enumerate(options)} for options in self.splits.values()]
+        self.extents = [splits[n].extent or 1 for n in self.splits]
+        self._made: dict[tuple, Skeleton] = {}
+
+    @property
+    def width(self) -> int:
+        return len(self.splits) + len(STAGE_GENES) * len(self.sketch.stages)
+
+    def column(self, kind: str, place: int) -> int:
+        return len(self.splits) + len(STAGE_GENES) * place + STAGE_GENES.index(kind)
+
+    def skeleton(self, choices: Choices) -> Skeleton:
+        """The skeleton of what is chosen of the structure."""
+        steps: list[TransformStep] = list(self.sketch.transform_steps)
+        for number, step in open_splits(steps).items():
+            if number in self.splits:
+                lengths = tuple(Open(((number, place),)) if length is None else length
+                                for place, length in enumerate(step.lengths))
+            else:
+                lengths = choices.pick("tile", number, length_options(step, self.limits))
+            steps[number] = replace(step, lengths=lengths)
+        state = State(self.dag.state_of(steps), self.dag)
+        if self.limits.changes_location:
+            place_stages(state, choices)
+        key = tuple(sorted(choices.made.items(), key=lambda item: item[0]))
+        if key not in self._made:
+            self._made[key] = Skeleton(self, state.state_object, dict(choices.made))
+        return self._made[key]
+
+    def genes_of(self, decisions: Decisions) -> np.ndarray:
+        """The row of a state's decisions."""
+        row = np.full(self.width, UNDECIDED, dtype="int32")
+        for (kind, number), value in decisions.items():
+            if kind == "tile" and number in self.splits:
+                column = list(self.splits).index(number)
+                row[column] = self.places[column].get(value, UNDECIDED)
+            elif kind in STAGE_GENES:
+                row[self.column(kind, number)] = value
+        return row
+
+
+@dataclass
+class Expressed:
+    """States as they came out: their genes with all decided, whether each is a state that annotation gives, and the
+    loops of each stage."""
+
+    genes: np.ndarray
+    is_valid: np.ndarray
+    stages: list[StageLoops]
+
+
+class Skeleton:
+    """A sketch with the places of its stages."""
+
+    def __init__(self, sketch: SketchGenes, state: StateObject, decisions: Decisions):
+        self.sketch, self.state, self.decisions = sketch, state, decisions
+        self.tiled = [is_tiled(stage) for stage in state.stages]
+        self.shared = shared_stages(state)
+        self.parents = [{stage.attach[1] for stage in state.stages if stage.attach and stage.attach[0] == place}
+                        for place in range(len(state.stages))]
+        # Places of computation that stages may have only where the loop runs more than once.
+        self.wanted = [value for (kind, _), value in decisions.items()
+                       if kind == "location" and isinstance(value, tuple) and state.stages[value[0]].attach is None]
+
+    def decided(self, row: np.ndarray) -> Decisions:
+        """The decisions of one state."""
+        made = dict(self.decisions)
+        for column, (number, options) in enumerate(self.sketch.splits.items()):
+            made["tile", number] = options[row[column]]
+        for place in range(len(self.state.stages)):
+            for kind in STAGE_GENES:
+                value = int(row[self.sketch.column(kind, place)])
+                if value != UNDECIDED:
+                    made[kind, place] = value
+        return made
+
+    def express(self, genes: np.ndarray, generator: np.random.Generator) -> Expressed:
+        """The loops of the states with these genes; genes that are no options are drawn anew."""
+        genes, count = genes.copy(), len(genes)
+        lengths = {(number, place): table[genes[:, column], place]
+                   for column, (number, table) in enumerate(zip(self.sketch.splits, self.sketch.tables))
+                   for place in range(table.shape[1])}
+        nests = LoopNests(self.sketch.dag, self.state, lengths).nests
+        is_valid = np.ones(count, dtype=bool)
+        for target, loop in self.wanted:
+            is_valid &= np.broadcast_to(nests[target].loops[loop].extent != 1, (count,))
+        found = []
+        for place, nest in sorted(nests.items()):
+            stage = self.state.stages[place]
+            first = self.sketch.column(STAGE_GENES[0], place)
+            making = _StageStates(self, place, genes[:, first : first + len(STAGE_GENES)], generator)
+            making.extents = np.stack([np.broadcast_to(loop.extent, (count,)) for loop in nest.loops]) if (
+                nest.loops) else np.ones((0, count), dtype="int64")
+            making.run()
+            loops = StageLoops.of(stage, nest, count)
+            owners = [number for number, loop in enumerate(nest.loops) for _ in loop.parts]
+            loops.how[making.parallel[owners]] = Annotation.PARALLEL
+            loops.how[making.vector[owners]] = Annotation.VECTORIZE
+            if making.may_split and loops.axes:
+                _append_lanes(loops, making.lanes)
+            loops.unroll, loops.is_shared = making.unroll, place in self.shared
+            found.append(loops)
+        return Expressed(genes, is_valid, found)
+
+
+def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
+    """Split the innermost loop: lanes inside, the rest outside."""
+    extents = np.concatenate([loops.extents, lanes[None].astype("float64")])
+    extents[-2] /= lanes
+    how = np.where(lanes > 1, Annotation.VECTORIZE, Annotation.NONE).astype("int8")
+    loops.extents, loops.how = extents, np.concatenate([loops.how, how[None]])
+    loops.axes, loops.kinds = [*loops.axes, loops.axes[-1]], [*loops.kinds, loops.kinds[-1]]
+
+
+class _StageStates:
+    """How the loops of one stage run in many states: which are spread over threads, which are lanes."""
+
+    extents: np.ndarray
+
+    def __init__(self, skeleton: Skeleton, place: int, genes: np.ndarray, generator: np.random.Generator):
+        self.limits, self.stage = skeleton.sketch.limits, skeleton.state.stages[place]
+        self.is_tiled, self.attached = skeleton.tiled[place], skeleton.parents[place]
+        self.genes, self.generator, self.count = genes, generator, len(genes)
+
+    @property
+    def may_split(self) -> bool:
+        """Whether lanes may be split off the innermost loop."""
+        iters = self.stage.iters
+        return bool(iters) and not self.is_tiled and _is_free(self.stage, -1) and len(iters) - 1 not in self.attached
+
+    def run(self) -> None:
+        self.parallel = self.vector = np.zeros(self.extents.shape, dtype=bool)
+        self.lanes = np.ones(self.count, dtype="int64")
+        if self.stage.compute_at == ROOT:
+            self._parallelize()
+        else:
+            self.genes[:, _PARALLEL] = UNDECIDED
+        self._unroll()
+        self._vectorize()
+
+    def _pick(self, gene: int, low: int, high: np.ndarray, applies: np.ndarray) -> np.ndarray:
+        """The decisions of a gene from ``low`` to ``high``, which is the usual one; drawn where there are none."""
+        own = self.genes[:, gene]
+        is_usual = self.generator.random(self.count) < USUAL
+        drawn = low + (self.generator.random(self.count) * (high - low + 1)).astype(own.dtype)
+        drawn = np.where(is_usual, high, np.minimum(drawn, high))
+        chosen = np.where((own < low) | (own > high), drawn, own)
+        self.genes[:, gene] = np.where(applies, chosen, UNDECIDED)
+        return np.where(applies, chosen, 0)
+
+    def _parallelize(self) -> None:
+        start, taken, degree = (np.full(self.count, value) for value in (0, 0, 1))
+        goes_on = np.ones(self.count, dtype=bool)
+        for loop in range(len(self.stage.iters)):
+            if not _is_free(self.stage, loop) or not goes_on.any():
+                break
+            taken = taken + goes_on
+            degree = np.where(goes_on, degree * self.extents[loop], degree)
+            if loop in self.attached:
+                # Loops of one iteration together are passed over.
+                goes_on = goes_on & (degree == 1)
+                start, taken = np.where(goes_on, loop + 1, start), np.where(goes_on, 0, taken)
+            else:
+                goes_on = goes_on & (degree <= self.limits.num_cores * ITERATIONS_PER_CORE)
+        depth = self._pick(_PARALLEL, 1, taken, (taken > 0) & (degree > 1))
+        loops = np.arange(len(self.stage.iters))[:, None]
+        self.parallel = (loops >= start) & (loops < start + depth)
+
+    def _unroll(self) -> None:
+        own = self.genes[:, _UNROLL]
+        if not has_reduce_iter(self.stage):
+            own[:] = UNDECIDED
+            self.unroll = np.full(self.count, self.stage.auto_unroll_max_step)
+            return
+        drawn = self.generator.choice(UNROLL_STEPS, self.count)
+        own[:] = np.where(np.isin(own, UNROLL_STEPS), own, drawn)
+        self.unroll = np.where(own > 0, own, self.stage.auto_unroll_max_step)
+
+    def _vectorize(self) -> None:
+        most = self.limits.max_innermost_split_factor if self.is_tiled else self.limits.max_vectorize_size
+        size = len(self.stage.iters)
+        taken, total = np.zeros(self.count, dtype="int64"), np.ones(self.count, dtype="int64")
+        goes_on = np.ones(self.count, dtype=bool)
+        for loop in reversed(range(size)):
+            is_inner_tile = not self.is_tiled or loop == size - 1
+            if not _is_free(self.stage, loop) or loop in self.attached or not is_inner_tile:
+                break
+            goes_on = goes_on & ~self.parallel[loop] & (total * self.extents[loop] <= most)
+            total = np.where(goes_on, total * self.extents[loop], total)
+            taken = taken + goes_on
+        applies = (taken > 0) & (total > 1)
+        chosen = self._pick(_VECTOR, 0, taken, applies)
+        self.vector = np.arange(size)[:, None] >= size - chosen
+        if self.may_split:
+            self._split_lanes(~applies & ~self.parallel[-1])
+        else:
+            self.genes[:, _LANES] = UNDECIDED
+
+    def _split_lanes(self, applies: np.ndarray) -> None:
+        extent, own = self.extents[-1], self.genes[:, _LANES]
+        options = np.arange(1, self.limits.max_vectorize_size + 1)[:, None]
+        fits = extent % options == 0
+        largest = (options * fits).max(axis=0)
+        by_chance = (self.generator.random(fits.shape) * fits).argmax(axis=0) + 1
+        drawn = np.where(self.generator.random(self.count) < USUAL, largest, by_chance)
+        is_option = (own >= 1) & (own <= self.limits.max_vectorize_size) & (extent % np.maximum(own, 1) == 0)
+        chosen = np.where(is_option, own, drawn)
+        own[:] = np.where(applies, chosen, UNDECIDED)
+        self.lanes = np.where(applies, chosen, 1)
+
+
+def _is_free(stage: Stage, loop: int) -> bool:
+    it = stage.iters[loop]
+    return it.kind is IteratorKind.SPATIAL and it.annotation is Annotation.NONE
+
+
+__all__ = ["Expressed", "STAGE_GENES", "Skeleton", "SketchGenes", "UNDECIDED"]
