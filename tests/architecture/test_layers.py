@@ -42,6 +42,7 @@ LAYERS = {
     "tvm.autotvm.task.relay_integration": 11,
     "tvm.autotvm.graph_tuner": 12,
     "tvm.auto_scheduler": 8,
+    "tvm.auto_scheduler.relay_integration": 11,
     "tvm.topi": 9,
     "tvm.relay": 10,
     "tvm.relay.frontend": 11,

@@ -12,26 +12,38 @@ from .loop_state import State
 from .workload_registry import make_workload_key, register_workload
 
 if TYPE_CHECKING:
-    from . import _ffi_api, cost_model, dispatcher, measure, measure_record, search_policy, search_task, task_scheduler
+    from . import (
+        _ffi_api,
+        cost_model,
+        dispatcher,
+        measure,
+        measure_record,
+        relay_integration,
+        search_policy,
+        search_task,
+        task_scheduler,
+    )
     from .cost_model import RandomModel, XGBModel
-    from .dispatcher import ApplyHistoryBest, DispatchContext
+    from .dispatcher import ApplyHistoryBest, ApplyHistoryBestOrSample, DispatchContext
     from .measure import LocalBuilder, LocalRPCMeasureContext, LocalRunner, MeasureInput, MeasureResult
     from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
+    from .relay_integration import extract_tasks, is_auto_scheduler_enabled
     from .search_policy import EmptyPolicy, PreloadCustomSketchRule, PreloadMeasuredStates, SketchPolicy
     from .search_task import HardwareParams, SearchTask, TuningOptions, auto_schedule, create_task
     from .task_scheduler import PrintTableInfo, TaskScheduler, TaskSchedulerCallback
 
 # What searching and measuring takes is loaded when it is first named.
 _LAZY_MODULES = frozenset(
-    {"_ffi_api", "cost_model", "dispatcher", "measure", "measure_record", "search_policy", "search_task",
-     "task_scheduler"})
+    {"_ffi_api", "cost_model", "dispatcher", "measure", "measure_record", "relay_integration", "search_policy",
+     "search_task", "task_scheduler"})
 _LAZY_NAMES = {
     name: module
     for module, names in {
         "cost_model": "RandomModel XGBModel",
-        "dispatcher": "ApplyHistoryBest DispatchContext",
+        "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext",
         "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult",
         "measure_record": "RecordReader RecordToFile load_best_record load_records save_records",
+        "relay_integration": "extract_tasks is_auto_scheduler_enabled",
         "search_policy": "EmptyPolicy PreloadCustomSketchRule PreloadMeasuredStates SketchPolicy",
         "search_task": "HardwareParams SearchTask TuningOptions auto_schedule create_task",
         "task_scheduler": "PrintTableInfo TaskScheduler TaskSchedulerCallback",

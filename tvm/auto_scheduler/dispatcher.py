@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Any
 
 from ..target import Target
-from .measure import MeasureInput, MeasureResult
-from .measure_record import RecordReader
+from .choices import Choice, Row, read_rows
 from .search_task import kind_in
 from .state import StateObject
 from .utils import calc_workload_dis_factor, decode_workload_key
@@ -55,49 +54,102 @@ Records = Any
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The fastest records of files, or of pairs of inputs and results, at most ``n_lines`` of each file. With
-    ``include_compatible`` those of other sizes count where their lengths divide."""
+    """The best records of files, or of pairs of inputs and results, at most ``n_lines`` of each file: the last
+    winners of tuning runs, else the fastest. With ``include_compatible`` those of other sizes count where their
+    lengths divide."""
 
     def __init__(self, records: Records, n_lines: int | None = None, include_compatible: bool = False):
         super().__init__()
         self.include_compatible = include_compatible
-        self.best: dict[tuple[str, str], tuple[StateObject, float]] = {}
+        self.best: dict[tuple[str, str], Choice] = {}
         self._set: dict[tuple[str, str], StateObject] = {}
         self.load(records, n_lines)
 
     def load(self, records: Records, n_lines: int | None = None) -> None:
         """Take in more records."""
         if isinstance(records, (str, os.PathLike)):
-            self._take(islice(RecordReader(records), n_lines))
+            self._take(islice(read_rows(records), n_lines))
             return
         items = list(records)
         if items and all(isinstance(item, (str, os.PathLike)) for item in items):
             for item in items:
                 self.load(item, n_lines)
             return
-        self._take(islice(items, n_lines))
+        self._take(item if isinstance(item, Row) else Row(item[0].task, item[0].state, item[1])
+                   for item in islice(items, n_lines))
 
-    def _take(self, rows: Iterable[tuple[MeasureInput, MeasureResult]]) -> None:
-        for inp, res in rows:
-            key = (inp.task.target_kind, inp.task.workload_key)
-            if res.error_no == 0 and (key not in self.best or res.mean_cost < self.best[key][1]):
-                self.best[key] = inp.state, res.mean_cost
+    def _take(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.best.setdefault((row.task.target_kind, row.task.workload_key), Choice()).note(row)
+
+    def query(
+        self, target: Any, workload_key: str, has_complex_op: bool, dag: Any, func_name: str
+    ) -> StateObject | None:
+        if self._is_untuned((kind_in(str(Target(target))), workload_key)):
+            return None
+        return super().query(target, workload_key, has_complex_op, dag, func_name)
+
+    def _is_untuned(self, key: tuple[str, str]) -> bool:
+        """Whether the code without tuning was found to be the best."""
+        row = self.best[key].row if key in self.best and key not in self._set else None
+        return row is not None and row.state is None
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:
         kind = kind_in(str(Target(target)))
         key = (kind, workload_key)
-        found = self._set.get(key) or (self.best[key][0] if key in self.best else None)
+        row = self.best[key].row if key in self.best else None
+        found = self._set.get(key) or (row.state if row is not None else None)
         if found is not None or not self.include_compatible:
             return found
         wanted, least = decode_workload_key(workload_key), math.inf
-        for (other_kind, other), (state, cost) in self.best.items():
-            cost *= calc_workload_dis_factor(wanted, decode_workload_key(other)) if other_kind == kind else math.inf
+        for (other_kind, other), choice in self.best.items():
+            if choice.row is None or choice.row.state is None or other_kind != kind:
+                continue
+            cost = choice.row.result.mean_cost * calc_workload_dis_factor(wanted, decode_workload_key(other))
             if cost < least:
-                found, least = state, cost
+                found, least = choice.row.state, cost
         return found
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
         self._set[kind_in(str(Target(target))), workload_key] = getattr(state, "state_object", state)
+
+
+class ApplyHistoryBestOrSample(ApplyHistoryBest):
+    """As ``ApplyHistoryBest``; a workload without a record gets a state of its own sketches.
+
+    Without ``num_measure`` it is the one that a cost model (``cost_model_file``, else chance) prefers, else the best of
+    so many that are measured here. Workloads without a reduction only where ``sample_simple_workloads``.
+    """
+
+    def __init__(
+        self, records: Records, sample_simple_workloads: bool = False, cost_model_file: str | None = None,
+        num_measure: int = -1,
+    ):
+        super().__init__([] if records is None else records)
+        self.sample_simple_workloads, self.cost_model_file = sample_simple_workloads, cost_model_file
+        self.num_measure = num_measure
+
+    def query(
+        self, target: Any, workload_key: str, has_complex_op: bool, dag: Any, func_name: str
+    ) -> StateObject | None:
+        found = self._query_inside(target, workload_key, func_name)
+        if found is None and (has_complex_op or self.sample_simple_workloads):
+            found = self._sampled(target, workload_key, dag, func_name)
+            self.update(target, workload_key, found)
+        return found or super().query(target, workload_key, has_complex_op, dag, func_name)
+
+    def _sampled(self, target: Any, workload_key: str, dag: Any, func_name: str) -> StateObject:
+        from .cost_model import RandomModel, XGBModel
+        from .search_policy import SketchPolicy, search
+        from .search_task import SearchTask, TuningOptions
+
+        task = SearchTask(compute_dag=dag, workload_key=workload_key, target=target, desc=func_name)
+        model = XGBModel(model_file=self.cost_model_file) if self.cost_model_file else RandomModel()
+        # Where chance decides, states need not be bred.
+        by_chance = not self.cost_model_file and self.num_measure < 1
+        few = {"evolutionary_search_population": 4, "evolutionary_search_num_iters": 0} if by_chance else None
+        options = TuningOptions(num_measure_trials=max(self.num_measure, 0), verbose=0)
+        return search(SketchPolicy(task, model, few, verbose=0), options)
 
 
 class FallbackContext(DispatchContext):
@@ -106,7 +158,8 @@ class FallbackContext(DispatchContext):
     def __init__(self) -> None:
         super().__init__()
         self.memory: dict[tuple[str, str], StateObject] = {}
-        self.verbose = 2
+        # 2 speaks of all kernels, 1 of those with a reduction: tasks without one are searched only where asked for.
+        self.verbose = 1
         self._said: set[tuple[str, str]] = set()
 
     def query(
@@ -129,4 +182,4 @@ class FallbackContext(DispatchContext):
 
 DispatchContext.current = FallbackContext()
 
-__all__ = ["ApplyHistoryBest", "DispatchContext", "FallbackContext"]
+__all__ = ["ApplyHistoryBest", "ApplyHistoryBestOrSample", "DispatchContext", "FallbackContext"]

@@ -62,6 +62,11 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
         raise NoRecord(f"a field of a record is not what it should be: {error}; {_short(record)}") from None
 
 
+def is_comment(line: str) -> bool:
+    """Whether a line of a record file says nothing to its readers."""
+    return not line.strip() or line[0] in "# "
+
+
 def _task_of(values: Any) -> SearchTask:
     if not isinstance(values, list) or not 2 <= len(values) <= 6 or not all(isinstance(v, str) for v in values[:2]):
         raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
@@ -101,7 +106,7 @@ class RecordReader:
     def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
         with open(self.filename, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
-                if not line.strip() or line[0] in "# ":
+                if is_comment(line):
                     continue
                 try:
                     yield load_record_from_string(line)
@@ -174,6 +179,6 @@ def distill_record_file(in_file: str | os.PathLike, out_file: str | os.PathLike)
 
 
 __all__ = [
-    "NoRecord", "RecordReader", "RecordToFile", "distill_record_file", "dump_record_to_string", "load_best_record",
-    "load_record_from_string", "load_records", "save_records",
+    "NoRecord", "RecordReader", "RecordToFile", "distill_record_file", "dump_record_to_string", "is_comment",
+    "load_best_record", "load_record_from_string", "load_records", "save_records",
 ]

@@ -34,9 +34,7 @@ _PIPELINE = "the pipeline executor"
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
-        "ApplyHistoryBestOrSample RPCRunner extract_tasks"
-        " get_shape_from_rewritten_layout is_auto_scheduler_enabled remove_index_check rewrite_compute_body"
-        " rewrite_tensor_shape",
+        "RPCRunner get_shape_from_rewritten_layout remove_index_check rewrite_compute_body rewrite_tensor_shape",
         "register_task_input_check_func",
     ),
     **{
@@ -45,7 +43,7 @@ PARTS: dict[str, Part] = {
             "feature": "get_per_store_feature_names get_per_store_features_from_file"
             " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
             " named_features_from_primfunc",
-            "relay_integration": "auto_schedule_topi extract_tasks",
+            "relay_integration": "auto_schedule_topi",
         }.items()
     },
     "tvm.meta_schedule": Part(

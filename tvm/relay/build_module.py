@@ -28,6 +28,7 @@ from .backend.program import Program
 from .expr import Constant, Function
 from .infer import infer_module
 from .substitute import bind
+from .transform.auto_schedule import PlaceKernels
 from .transform.fuse_ops import constants_outside, fuse_function
 
 
@@ -133,8 +134,8 @@ def _say_nothing(stage: str, done: int, total: int) -> None:
 def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
     """The module as calls of kernels; without FuseOps each operator is a kernel of its own."""
     if "FuseOps" in (ctx.disabled_pass or ()):
-        fused = mod.clone()
-        fused["main"] = fuse_function(mod["main"], 0)
+        fused = run_pipeline(mod, (PlaceKernels(),), ctx).clone()
+        fused["main"] = fuse_function(fused["main"], 0)
     else:
         fused = run_pipeline(mod, pipeline.fusion(target), ctx).clone()
     fused["main"] = constants_outside(fused["main"])

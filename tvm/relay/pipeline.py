@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir.transform import Pass
 from ..target import Target
 from ..target.backend import find_backend, load
+from .transform.auto_schedule import AutoScheduleKernels, PlaceKernels
 from .transform.backend_passes import GraphPasses
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
@@ -25,10 +26,31 @@ from .transform.straight_graph import StraightGraph
 from .transform.wide_sums import WideSums
 
 
+def _own(target: Target) -> GraphPasses:
+    """The passes of the target's back end."""
+    backend = find_backend(target)
+    return load(backend.graph_passes)(target) if backend is not None and backend.graph_passes else GraphPasses()
+
+
 def optimize(target: Target) -> tuple[Pass, ...]:
     """From the graph a user gives to the operators that are compiled, with the passes of the target's back end."""
-    backend = find_backend(target)
-    own = load(backend.graph_passes)(target) if backend is not None and backend.graph_passes else GraphPasses()
+    own = _own(target)
+    return (
+        *simplify(target),
+        AutoScheduleKernels(target),
+        AlterOpLayout(fold=True, target=target),
+        *own.layout,
+        SinkReshape(),
+        *own.combine,
+        FoldConstant(),
+        *own.algorithm,
+        FastMath(),
+        *own.before_fusion,
+    )
+
+
+def simplify(target: Target) -> tuple[Pass, ...]:
+    """From the graph a user gives to plain operators: layouts and algorithms are not chosen yet."""
     return (
         StraightGraph(),
         RemoveUnusedFunctions(),
@@ -44,17 +66,9 @@ def optimize(target: Target) -> tuple[Pass, ...]:
         FoldConstant(),
         FoldScaleAxis(known_weights=True),
         CanonicalizeOps(),
-        SimplifyExpr(kernels=True, rules=own.simplify),
+        SimplifyExpr(kernels=True, rules=_own(target).simplify),
         CanonicalizeCast(),
         FoldConstant(),
-        AlterOpLayout(fold=True, target=target),
-        *own.layout,
-        SinkReshape(),
-        *own.combine,
-        FoldConstant(),
-        *own.algorithm,
-        FastMath(),
-        *own.before_fusion,
     )
 
 
@@ -62,4 +76,4 @@ def fusion(target: Target) -> tuple[Pass, ...]:
     """From operators to kernels, by the rules of the target's back end."""
     backend = find_backend(target)
     rules = load(backend.fusion_rules)(target) if backend is not None and backend.fusion_rules else FusionRules()
-    return (FuseOps(rules=rules, target=target),)
+    return (FuseOps(rules=rules, target=target), PlaceKernels())

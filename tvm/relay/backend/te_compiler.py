@@ -77,7 +77,10 @@ class Kernel:
 
     def _lower(self) -> IRModule:
         from ...driver.build_module import lower
+        from .auto_schedule import is_scheduled, scheduled
 
+        if is_scheduled(self.function):
+            return lower(*scheduled(self.function, self.target), self.name)
         graph = ToTensors(self.function, self.target)
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 

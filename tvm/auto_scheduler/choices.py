@@ -1,0 +1,119 @@
+"""What a tuning run has chosen, beside what it has measured.
+
+Ansor's lines have no place for two facts: that a candidate won the final rounds, and that the code without tuning did.
+A comment holds them, which other readers of such files skip: ``# {"i": [task, state], "r": ..., "v": ..., "final":
+true}``, where the state of the code without tuning is null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .measure import MeasureInput, MeasureResult
+from .measure_record import NoRecord, RecordReader, dump_record_to_string, is_comment, load_record_from_string
+from .search_task import SearchTask
+from .state import StateObject
+
+COMMENT_BEGIN = '# {"i": '
+
+
+class Row(NamedTuple):
+    """A measurement; without a state it is of the code without tuning. ``final`` ones are of the final rounds."""
+
+    task: SearchTask
+    state: StateObject | None
+    result: MeasureResult
+    final: bool = False
+
+
+def encode_row(row: Row) -> str:
+    """A line of a record file, without its end."""
+    line = dump_record_to_string(MeasureInput(row.task, row.state or StateObject(())), row.result)
+    if row.state is not None and not row.final:
+        return line
+    fields = json.loads(line)
+    if row.state is None:
+        fields["i"][1] = None
+    return f"# {json.dumps({**fields, 'final': row.final})}"
+
+
+def _decoded(comment: str) -> Row | None:
+    """The row of a comment; None where it says something else."""
+    try:
+        fields = json.loads(comment[2:])
+        final, is_untuned = bool(fields.pop("final")), fields["i"][1] is None
+        if is_untuned:
+            fields["i"][1] = [[], []]
+        inp, result = load_record_from_string(json.dumps(fields))
+    except (ValueError, TypeError, LookupError, NoRecord):
+        return None
+    return Row(inp.task, None if is_untuned else inp.state, result, final)
+
+
+def row_of(line: str) -> Row | None:
+    """The row of a line; None where it is a plain comment. NoRecord where it is something else."""
+    if line.startswith(COMMENT_BEGIN):
+        return _decoded(line)
+    if is_comment(line):
+        return None
+    inp, result = load_record_from_string(line)
+    return Row(inp.task, inp.state, result)
+
+
+def read_rows(path: str | os.PathLike) -> Iterator[Row]:
+    """The rows of a file. A line that is no record is refused, unless a crash cut it short."""
+    with open(RecordReader(path).filename, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row = row_of(line)
+            except NoRecord as error:
+                if not line.endswith("\n"):
+                    return
+                raise NoRecord(f"{os.fspath(path)}, line {number}: {error}") from None
+            if row is not None:
+                yield row
+
+
+def load_rows(path: str | os.PathLike) -> tuple[list[Row], int]:
+    """The rows of a file, and how many of its lines are no records."""
+    rows, unreadable = [], 0
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                rows.append(row_of(line))
+            except NoRecord:
+                unreadable += 1
+    return [row for row in rows if row is not None], unreadable
+
+
+class Choice:
+    """The row that compiling takes, of those of one workload for one kind of target: the last winner of final rounds,
+    else the fastest."""
+
+    def __init__(self) -> None:
+        self.row: Row | None = None
+
+    def note(self, row: Row) -> None:
+        held = self.row
+        if row.result.error_no == 0 and (
+            held is None or row.final or not held.final and row.result.mean_cost < held.result.mean_cost
+        ):
+            self.row = row
+
+
+def is_auto_scheduler_log(path: str | os.PathLike) -> bool:
+    """Whether a file has records of the auto-scheduler, by its first line that says something."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                if row_of(line) is not None:
+                    return True
+            except NoRecord:
+                return False
+    return False
+
+
+__all__ = ["Choice", "Row", "encode_row", "is_auto_scheduler_log", "load_rows", "read_rows", "row_of"]

@@ -1,0 +1,135 @@
+"""Kernels with schedules that a search has found leave the graph before anything changes its layouts.
+
+A search knows plain operators. So the graph is fused once as it is; the kernels that records have a schedule of become
+functions of the module that no pass looks into, and everything else goes the way of the target's templates.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ...error import TVMError
+from ...ir.module import GlobalVar, IRModule
+from ...ir.op import Op
+from ...ir.structural import structural_key
+from ...ir.transform import ModulePass, PassContext, PassInfo, run_pipeline
+from ...ir.visit import post_order, rewrite
+from ...target import Target
+from ..backend.auto_schedule import computation_of, has_reduction, is_scheduled, with_steps
+from ..backend.te_compiler import kernel_name
+from ..expr import Call, Function
+from ..infer import infer_module
+from ..substitute import substitute_vars
+from .fast_math import FastMath
+from .fold_constant import FoldConstant
+from .function_pass import typed_module
+from .fuse_ops import FuseOps
+from .sink_reshape import SinkReshape
+
+logger = logging.getLogger("auto_scheduler")
+
+
+def fuse_plain(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
+    """The kernels of a graph of plain operators: what a target's templates would make of it does not count."""
+    passes = (SinkReshape(), FoldConstant(), FastMath(), FuseOps(target=target))
+    return typed_module(run_pipeline(typed_module(mod), passes, ctx))
+
+
+def is_kernel_call(node: Any) -> bool:
+    return type(node) is Call and isinstance(node.op, Function) and bool(node.op.attrs.get("Primitive"))
+
+
+def name_of(function: Function) -> str:
+    """The name of a kernel: those of its operators."""
+    return kernel_name(tuple(n.op.name for n in post_order(function.body) if type(n) is Call and type(n.op) is Op))
+
+
+class _Found:
+    """The schedules of kernels that the context in force has, each asked for once."""
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.known: dict[str, GlobalVar | None] = {}
+        self.kernels: dict[GlobalVar, Function] = {}
+
+    def of(self, function: Function) -> GlobalVar | None:
+        key = structural_key(function)
+        if key not in self.known:
+            made = self._made(function)
+            name = None if made is None else GlobalVar(f"auto_scheduled_{len(self.kernels)}")
+            self.known[key] = name
+            if name is not None:
+                self.kernels[name] = made
+        return self.known[key]
+
+    def _made(self, function: Function) -> Function | None:
+        dag = computation_of(function, self.target)
+        if dag is None:
+            return None
+        # Records and how they are measured are loaded where somebody asks for them.
+        from ...auto_scheduler.dispatcher import DispatchContext
+
+        name, workload_key = name_of(function), dag.workload_key()
+        state = DispatchContext.current.query(self.target, workload_key, has_reduction(dag), dag, name)
+        if state is None:
+            return None
+        try:
+            dag.apply_steps_from_state(state)
+        except TVMError as error:
+            logger.warning("the record of %s (workload %s) does not fit it and is left out: %s", name, workload_key,
+                           error)
+            return None
+        return with_steps(function, state)
+
+
+def AutoScheduleKernels(target: Target) -> ModulePass:
+    """Where ``relay.backend.use_auto_scheduler`` is set: kernels of plain operators that the auto-scheduler's context
+    has a schedule of become functions of the module, ``main`` calls them, and later passes leave them alone."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        if not ctx.get_config("relay.backend.use_auto_scheduler"):
+            return mod
+        found = _Found(target)
+
+        def post(node: Any) -> Any:
+            if not is_kernel_call(node):
+                return None
+            kernel = found.of(node.op)
+            if kernel is not None:
+                return Call(kernel, node.args, None, (), node.span)
+            return substitute_vars(node.op.body, dict(zip(node.op.params, node.args)))
+
+        main = rewrite(fuse_plain(mod, target, ctx)["main"], post)
+        if not found.kernels:
+            return mod
+        new = mod.clone()
+        new["main"] = main
+        for name, function in found.kernels.items():
+            new[name] = function
+        return infer_module(new)
+
+    return ModulePass(run, PassInfo(0, "AutoScheduleKernels", ["InferType"]))
+
+
+def PlaceKernels() -> ModulePass:
+    """Kernels that wait in the module stand where they are called, as those that fusion makes."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        kernels = {name.name_hint: f for name, f in mod.functions.items() if is_scheduled(f)}
+        if not kernels:
+            return mod
+
+        def post(node: Any) -> Any:
+            kernel = kernels.get(node.op.name_hint) if type(node) is Call and type(node.op) is GlobalVar else None
+            return None if kernel is None else Call(kernel, node.args, None, (), node.span)
+
+        def placed(name: GlobalVar, function: Any) -> Any:
+            return None if is_scheduled(function) else rewrite(function, post) if name.name_hint == "main" else function
+
+        return infer_module(mod.map_functions(placed))
+
+    return ModulePass(run, PassInfo(0, "PlaceKernels", ["InferType"]))
+
+
+__all__ = ["AutoScheduleKernels", "PlaceKernels", "fuse_plain", "is_kernel_call", "name_of"]
