@@ -6,10 +6,11 @@ import os
 
 import pytest
 
+import tvm
 from tvm.error import TargetError
-from tvm.target import Target, codegen, llvm_facts, resolve_cpu, x86
+from tvm.target import Target, boards, codegen, llvm_facts, resolve_cpu, x86
 from tvm.target.arm_isa import IsaAnalyzer
-from tvm.target.cpu import arch_of, machine_of
+from tvm.target.cpu import arch_of, full_triple, machine_of
 
 X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
 
@@ -102,6 +103,71 @@ def test_foreign_triple_means_a_baseline_cpu():
     assert (riscv.cpu, riscv.vector_bits) == ("generic-rv64", 128)
 
 
+def test_machines_that_run_linux_on_risc_v_have_floats_in_registers():
+    linux = resolve_cpu(Target("llvm -mtriple=riscv64-linux-gnu"))
+    assert linux.has("f", "d") and linux.has_fma and not linux.has("v") and linux.vector_bits == 64
+    assert not resolve_cpu(Target("llvm -mtriple=riscv64-none-elf")).enabled
+    board = resolve_cpu(tvm.target.riscv_cpu("spacemit-k1"))
+    assert (board.abi, board.vector_bits, board.cores) == ("lp64d", 128, 8)
+
+
+@pytest.mark.parametrize("given, full", [
+    ("aarch64-linux-gnu", "aarch64-unknown-linux-gnu"),
+    ("armv7l-linux-gnueabihf", "armv7l-unknown-linux-gnueabihf"),
+    ("arm64-linux-android", "arm64-unknown-linux-android"),
+    ("thumbv7em-none-eabi", "thumbv7em-unknown-none-eabi"),
+    ("x86_64-pc-linux-gnu", "x86_64-pc-linux-gnu"),
+    ("aarch64-apple-macos", "aarch64-apple-macos"),
+    ("riscv64", "riscv64"),
+])  # fmt: skip
+def test_a_triple_without_a_vendor_gets_one(given, full):
+    assert full_triple(given) == full
+
+
+@pytest.mark.parametrize("triple, float_abi, result", [
+    ("armv7l-linux-gnueabihf", "", "gnueabihf"), ("armv7l-linux-gnueabi", "", "gnueabi"),
+    ("armv7l-linux-gnueabi", "-mfloat-abi=hard", "gnueabihf"), ("armv7l-linux-gnueabi", "-mfloat-abi=soft", "gnueabi"),
+    ("armv7l-linux-gnueabihf", "-mfloat-abi=hard", "gnueabihf"),
+    ("armv7l-linux-gnueabihf", "-mfloat-abi=softfp", "gnueabi"),
+])  # fmt: skip
+def test_the_float_abi_is_a_part_of_the_triple(triple, float_abi, result):
+    assert resolve_cpu(Target(f"llvm -mtriple={triple} {float_abi}")).triple == f"armv7l-unknown-linux-{result}"
+
+
+# Cores, and KiB of the first and second data cache, from the data sheets of the boards.
+BOARD_FACTS = {
+    "rasp3b": ("cortex-a53", 4, 32, 512),
+    "rasp4b": ("cortex-a72", 4, 32, 1024),
+    "rasp4b64": ("cortex-a72", 4, 32, 1024),
+    "rasp5": ("cortex-a76", 4, 64, 512),
+    "rk3399": ("cortex-a72", 6, 32, 1024),
+    "ultra96": ("cortex-a53", 4, 32, 512),
+    "pynq": ("cortex-a9", 2, 32, 512),
+    "jetson-nano": ("cortex-a57", 4, 32, 2048),
+    "jetson-orin-nano": ("cortex-a78ae", 6, 64, 256),
+}
+
+
+@pytest.mark.parametrize("name", BOARD_FACTS)
+def test_a_board_is_its_cores_and_caches_wherever_one_compiles(name):
+    cpu = resolve_cpu(tvm.target.arm_cpu(name))
+    assert (cpu.cpu, cpu.cores, cpu.l1_bytes >> 10, cpu.l2_bytes >> 10) == BOARD_FACTS[name]
+    assert cpu.has_asimd and cpu.num_vector_registers == (32 if cpu.arch == "aarch64" else 16)
+
+
+def test_every_board_names_a_processor_that_llvm_knows():
+    first = {"aarch64": "aarch64", "arm": "armv7a", "riscv": "riscv64"}
+    for board in {*boards.BOARDS.values()}:
+        assert board.cpu in llvm_facts.known_cpus(f"{first[board.arch]}-unknown-linux"), board
+
+
+def test_dot_products_and_half_numbers_are_added_by_name():
+    board = "llvm -device=arm_cpu -mtriple=aarch64-linux-gnu -mcpu=cortex-a53"
+    cpu = resolve_cpu(Target(f"{board} -mattr=+dotprod,+fullfp16"))
+    assert cpu.has_dotprod and cpu.has_half and cpu.has_fp16_simd
+    assert Target("llvm -device=arm_cpu -mtriple=aarch64-linux-gnu").keys == ["arm_cpu", "cpu"]
+
+
 def test_c_counts_on_the_baseline_only():
     cpu = resolve_cpu(Target("c -mtriple=x86_64-linux-gnu"))
     assert cpu.vector_bits == 128 and cpu.cpu == "x86-64"
@@ -115,7 +181,7 @@ def test_options_override_width_and_cores():
 @pytest.mark.parametrize(
     "text, message",
     [
-        (X86 + "haswel", r"LLVM knows no CPU 'haswel' for x86_64-linux-gnu \(did you mean 'haswell'"),
+        (X86 + "haswel", r"LLVM knows no CPU 'haswel' for x86_64-unknown-linux-gnu \(did you mean 'haswell'"),
         (X86 + "cortex-a72", "it is a CPU of aarch64: give an -mtriple"),
         (X86 + "pentium4", "LLVM cannot compile for .*-mcpu=pentium4.*64-bit"),
         ("llvm -mtriple=nowhere-linux", "LLVM has no back end for -mtriple=nowhere-linux"),
@@ -123,6 +189,11 @@ def test_options_override_width_and_cores():
         (X86 + "haswell -vector-width=100", "-vector-width must be a power of two"),
         (X86 + "haswell -num-cores=-1", "-num-cores must be at least 1, not -1"),
         ("cuda", "is not a CPU; ask its host"),
+        (X86 + "haswell -mabi=lp64d", "-mabi is an option of RISC-V; the machine is x86_64"),
+        ("llvm -mtriple=riscv64-none-elf -mabi=lp64d", "riscv64-unknown-none-elf has -mabi=lp64, not lp64d"),
+        ("llvm -mtriple=riscv64-linux-gnu -mabi=ilp32", "has -mabi=lp64 or lp64f or lp64d, not ilp32"),
+        ("llvm -mtriple=aarch64-linux-gnu -mfloat-abi=hard", "-mfloat-abi is an option of Arm machines of 32 bits"),
+        ("llvm -mtriple=armv7l-linux-gnueabi -mfloat-abi=firm", "-mfloat-abi is hard, soft or softfp, not firm"),
     ],
 )
 def test_impossible_processors_are_refused(text, message):
@@ -145,7 +216,7 @@ def test_triples_of_one_machine_compare_equal():
 
 
 def test_microcontrollers():
-    assert resolve_cpu(Target("c -mcpu=cortex-m4")).triple == "thumbv7em-none-eabi"
+    assert resolve_cpu(Target("c -mcpu=cortex-m4")).triple == "thumbv7em-unknown-none-eabi"
     assert resolve_cpu(Target("c -mcpu=cortex-m33")).cores == 1
     m55 = Target("c -mcpu=cortex-m55").features
     assert m55.has_mve and m55.has_dsp and m55.vector_bits == 128

@@ -330,6 +330,13 @@ def test_constructors_by_name():
     assert tvm.target.create("llvm") == Target("llvm")
     with pytest.raises(TargetError, match=r"micro knows no model 'stm32f746x' \(did you mean 'stm32f746xx'"):
         tvm.target.micro("stm32f746x")
+    own_board = tvm.target.arm_cpu("own", "-mtriple=aarch64-linux-gnu -mcpu=cortex-a55")
+    assert (own_board.model, own_board.mcpu) == ("own", "cortex-a55")
+    assert tvm.target.arm_cpu().model == "unknown"
+    with pytest.raises(TargetError, match=r"arm_cpu knows no board 'rasp4c' \(did you mean 'rasp4b'"):
+        tvm.target.arm_cpu("rasp4c")
+    with pytest.raises(TargetError, match="riscv_cpu knows no board 'sifive'"):
+        tvm.target.riscv_cpu("sifive")
     with pytest.raises(TargetError, match="hvx is 0, 64 or 128 bytes, not 32"):
         tvm.target.hexagon(hvx=32)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tvm.error import TargetError
 from tvm.runtime.host_cpu import arch_of, machine_of
-from tvm.target import arm, llvm_facts
+from tvm.target import arm, boards, llvm_facts
 from tvm.target.cpu_families import FAMILIES, X86_32_REGISTERS, family_of
 from tvm.target.parse import near
 
@@ -52,6 +52,8 @@ class ResolvedCPU:
         The second cache of a core.
     l3_bytes : int
         The cache that cores share.
+    abi : str, optional
+        The calling convention that is asked for; without it, the usual one of the triple and the features.
     """
 
     triple: str
@@ -66,6 +68,7 @@ class ResolvedCPU:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    abi: str = ""
 
     @property
     def features_text(self) -> str:
@@ -77,7 +80,7 @@ class ResolvedCPU:
 
     @property
     def has_fma(self) -> bool:
-        return self.arch == "aarch64" or bool(self.enabled & {"fma", "vfp4", "v", "vsx"})
+        return self.arch == "aarch64" or bool(self.enabled & {"fma", "vfp4", "f", "vsx"})
 
     @property
     def has_avx2(self) -> bool:
@@ -155,31 +158,86 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     arch = arch_of(triple)
     machine = llvm_facts.host()
     is_host = machine_of(triple) == machine_of(machine.triple)
-    given = str(attrs.get("mcpu") or attrs.get("march") or "").split("+")[0]
+    board = _board(attrs.get("model"), arch)
+    given = str(attrs.get("mcpu") or attrs.get("march") or (board.cpu if board else "")).split("+")[0]
     # The C compiler that builds `c` output is told no CPU, so only llvm may count on the host's features.
     use_host = is_host and (given == "native" or (not given and target.kind.name == "llvm"))
     cpu = machine.name if use_host else (given or _baseline(triple))
+    family = family_of(arch)
+    usual_features = family.linux_features if not given and "linux" in triple else ()
     extra = tuple(_feature(item) for item in attrs.get("mattr", ()))
-    features = (machine.features if use_host else ()) + extra
+    features = (machine.features if use_host else usual_features) + extra
     core = arm.microcontroller(attrs)
     if core is not None:
         enabled = frozenset(["mve"] if core.has_mve else [])
     else:
         enabled = _enabled(triple, arch, cpu, features, use_host and not extra)
-    family = family_of(arch)
     bits = attrs.get("vector-width") or family.vector_bits(enabled)
     _check_width(target, bits)
-    usual = _NO_CACHES if core is not None else family.caches
-    l1, l2, l3 = host_caches() if is_host else usual
-    cores = attrs.get("num-cores") or (host_cores() if is_host else 1 if core is not None else _USUAL_CORES)
+    named = family.core_caches.get(cpu)
+    if core is not None:
+        l1, l2, l3 = _NO_CACHES
+    elif is_host and (named is None or cpu == machine.name):
+        l1, l2, l3 = host_caches()
+    else:
+        l1, l2, l3 = named or family.caches
+    usual_cores = board.cores if board else host_cores() if is_host else 1 if core is not None else _USUAL_CORES
+    cores = attrs.get("num-cores") or usual_cores
     if cores < 1:
         raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
     is_x86_32 = arch == "x86" and not triple.startswith(("x86_64", "amd64"))
     registers = X86_32_REGISTERS if is_x86_32 else family.vector_registers(enabled)
-    return ResolvedCPU(triple, arch, cpu, features, enabled, is_host, bits, registers, cores, l1, l2, l3)
+    abi = _abi(target, arch, triple, enabled)
+    return ResolvedCPU(triple, arch, cpu, features, enabled, is_host, bits, registers, cores, l1, l2, l3, abi)
+
+
+def _board(model: object, arch: str) -> boards.Board | None:
+    """The board that ``-model`` names, if its processor runs code of this instruction set."""
+    board = boards.BOARDS.get(str(model or ""))
+    return board if board is not None and (board.arch, arch) in ((arch, arch), ("aarch64", "arm")) else None
+
+
+def _abi(target: Target, arch: str, triple: str, enabled: frozenset[str]) -> str:
+    """``-mabi``, which names a calling convention of RISC-V: a width, and the floats that registers carry."""
+    abi = str(target.attrs.get("mabi") or "")
+    if not abi:
+        return ""
+    if arch != "riscv":
+        raise TargetError(f"target '{target}': -mabi is an option of RISC-V; the machine is {triple}")
+    base = "lp64" if triple.startswith("riscv64") else "ilp32"
+    known = [base, *(base + kind for kind in "fd" if kind in enabled)]
+    if abi not in known:
+        raise TargetError(f"target '{target}': with its features {triple} has -mabi={' or '.join(known)}, not {abi}")
+    return abi
+
+
+def _float_abi(target: Target, triple: str) -> str:
+    """The triple with ``-mfloat-abi``, which on Arm is a part of it: ``hf`` says that registers of floats carry
+    arguments."""
+    asked = str(target.attrs.get("mfloat-abi") or "")
+    if not asked:
+        return triple
+    if asked not in ("hard", "soft", "softfp"):
+        raise TargetError(f"target '{target}': -mfloat-abi is hard, soft or softfp, not {asked}")
+    if arch_of(triple) != "arm" or not re.search(r"eabi(hf)?$", triple):
+        what = "-mfloat-abi is an option of Arm machines of 32 bits"
+        raise TargetError(f"target '{target}': {what}; the machine is {triple}")
+    return triple.removesuffix("hf") + ("hf" if asked == "hard" else "")
+
+
+def full_triple(triple: str) -> str:
+    """A triple with the vendor that short ones leave out. LLVM reads the parts by their place: without the vendor it
+    knows neither the operating system nor, on Arm, in which registers floats are passed."""
+    first, *rest = triple.split("-")
+    has_no_vendor = len(rest) == 2 and re.fullmatch(r"linux|none|freebsd|windows|wasi", rest[0])
+    return "-".join([first, "unknown", *rest]) if has_no_vendor else triple
 
 
 def _triple(target: Target) -> str:
+    return _float_abi(target, full_triple(_given_triple(target)))
+
+
+def _given_triple(target: Target) -> str:
     triple = str(target.attrs.get("mtriple") or "")
     if not triple:
         core = arm.microcontroller(target.attrs)

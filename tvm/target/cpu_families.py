@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 # A feature and what it brings, the largest first.
 Rows = tuple[tuple[str, int], ...]
+# Bytes of the first, second and third level.
+Caches = tuple[int, int, int]
 
 
 class Family(NamedTuple):
@@ -18,10 +21,13 @@ class Family(NamedTuple):
     scalar_bits: int = 128
     more_registers: Rows = ()
     registers: int = 32
-    # Bytes of the data caches, first to third level, of a usual core.
-    caches: tuple[int, int, int] = (32 << 10, 256 << 10, 0)
+    # Bytes of the data caches, first to third level, of a usual core, and of the cores whose sizes are known.
+    caches: Caches = (32 << 10, 256 << 10, 0)
+    core_caches: Mapping[str, Caches] = {}
     # Names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
     cpus: tuple[str, ...] = ("generic",)
+    # What every machine of the family that runs Linux has beyond LLVM's generic one.
+    linux_features: tuple[str, ...] = ()
     # Whether LLVM may be asked in this process about any combination of these names and features: of other families a
     # combination that does not exist ends the process.
     can_be_asked: bool = False
@@ -33,6 +39,12 @@ class Family(NamedTuple):
         return next((count for name, count in self.more_registers if name in enabled), self.registers)
 
 
+def _sizes(table: str) -> dict[str, Caches]:
+    """Rows of a core and the KiB of its data caches; where vendors choose the size, that of the boards sold most."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return {name: (int(l1) << 10, int(l2) << 10, int(l3) << 10) for name, l1, l2, l3 in rows}
+
+
 _X86 = """
     generic x86-64 x86-64-v2 x86-64-v3 x86-64-v4 core2 penryn nehalem westmere sandybridge ivybridge haswell broadwell
     skylake skylake-avx512 skx cascadelake cooperlake cannonlake icelake-client icelake-server rocketlake tigerlake
@@ -42,7 +54,46 @@ _X86 = """
 _AARCH64 = """
     generic cortex-a35 cortex-a53 cortex-a55 cortex-a57 cortex-a72 cortex-a73 cortex-a75 cortex-a76 cortex-a77
     cortex-a78 cortex-a510 cortex-a710 cortex-x1 cortex-x2 neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 apple-m1
-    apple-m2 apple-m3 apple-m4 apple-a13 apple-a14 carmel a64fx thunderx2t99 tsv110 kryo grace
+    apple-m2 apple-m3 apple-m4 apple-a13 apple-a14 carmel a64fx thunderxt88 thunderx2t99 tsv110 kryo grace cortex-a78ae
+"""
+_AARCH64_CACHES = """
+    cortex-a35    32  512     0
+    cortex-a53    32  512     0
+    cortex-a55    32  128  1024
+    cortex-a57    32 2048     0
+    cortex-a72    32 1024     0
+    cortex-a73    64 1024     0
+    cortex-a75    64  256  2048
+    cortex-a76    64  512  2048
+    cortex-a77    64  256  4096
+    cortex-a78    64  512  4096
+    cortex-a78ae  64  256  2048
+    cortex-a510   32  256  4096
+    cortex-a710   64  512  8192
+    cortex-x1     64 1024  8192
+    cortex-x2     64 1024  8192
+    neoverse-n1   64 1024 32768
+    neoverse-n2   64 1024 32768
+    neoverse-v1   64 1024 32768
+    neoverse-v2   64 1024 32768
+    carmel        64 2048  4096
+    thunderxt88   32 16384    0
+    thunderx2t99  32  256 32768
+    a64fx         64 8192     0
+"""
+_ARM_CACHES = """
+    cortex-a7     32  256     0
+    cortex-a8     32  256     0
+    cortex-a9     32  512     0
+    cortex-a15    32 2048     0
+    cortex-a17    32 1024     0
+"""
+_RISCV_CACHES = """
+    sifive-u54    32 2048     0
+    sifive-u74    32 2048     0
+    sifive-x280   32  512  2048
+    spacemit-x60  32  512     0
+    xiangshan-nanhu 64 1024 6144
 """
 _ARM = """
     generic cortex-a7 cortex-a8 cortex-a9 cortex-a15 cortex-a17 cortex-a53 cortex-a57 cortex-a72 cortex-a73 cortex-a75
@@ -67,6 +118,7 @@ FAMILIES = {
         features=("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),
         vectors=(("neon", 128),),
         caches=(32 << 10, 512 << 10, 2 << 20),
+        core_caches=_sizes(_AARCH64_CACHES),
         cpus=tuple(_AARCH64.split()),
         can_be_asked=True,
     ),
@@ -75,13 +127,18 @@ FAMILIES = {
         vectors=(("neon", 128), ("mve", 128)),
         scalar_bits=32,
         registers=16,
+        # Many cores of 64 bits run programs of 32 bits as well.
+        core_caches=_sizes(_ARM_CACHES) | _sizes(_AARCH64_CACHES),
         cpus=tuple(_ARM.split()),
         can_be_asked=True,
     ),
     "riscv": Family(
-        features=("v", "zvfh"),
+        features=("f", "d", "v", "zvfh"),
+        # The least length of vectors with this feature: such code runs on processors with longer ones, too.
         vectors=(("v", 128),),
         scalar_bits=64,
+        core_caches=_sizes(_RISCV_CACHES),
+        linux_features=("+m", "+a", "+f", "+d", "+c"),
         cpus=("generic", "generic-rv32", "generic-rv64", "sifive-u74", "sifive-x280", "rocket-rv64", "spacemit-x60"),
     ),
     "wasm": Family(

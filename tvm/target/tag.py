@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tvm.registry import Registry
+from tvm.target.boards import BOARDS
 
 TAGS: Registry[Mapping[str, object]] = Registry("target tag")
 
@@ -94,18 +95,6 @@ _L2_BYTES = {
     "nvidia-t4": 4194304,
 }
 
-# Boards whose CPU is known too: it becomes the host.
-_JETSON_HOSTS = {
-    "jetson-nano": ("cortex-a57", 4),
-    "jetson-tx1": ("cortex-a57", 4),
-    "jetson-agx-xavier": ("carmel", 8),
-    "jetson-xavier-nx": ("carmel", 6),
-    "jetson-orin-nano": ("cortex-a78ae", 6),
-    "jetson-orin-nx": ("cortex-a78ae", 8),
-    "jetson-agx-orin-32gb": ("cortex-a78ae", 8),
-    "jetson-agx-orin-64gb": ("cortex-a78ae", 12),
-}
-
 
 def _nvidia_tags() -> Iterator[tuple[str, dict[str, object]]]:
     for row in _NVIDIA.strip().replace("\n  ", " ").splitlines():
@@ -121,13 +110,14 @@ def _nvidia_tags() -> Iterator[tuple[str, dict[str, object]]]:
             }
             if name in _L2_BYTES:
                 config["l2_cache_size_bytes"] = _L2_BYTES[name]
-            if name in _JETSON_HOSTS:
-                mcpu, cores = _JETSON_HOSTS[name]
+            if name in BOARDS:
+                # The CPU of the board is the host.
+                board = BOARDS[name]
                 config["host"] = {
                     "kind": "llvm",
                     "mtriple": "aarch64-linux-gnu",
-                    "mcpu": mcpu,
-                    "num-cores": cores,
+                    "mcpu": board.cpu,
+                    "num-cores": board.cores,
                 }
             yield f"nvidia/{name}", config
 

@@ -493,7 +493,8 @@ def vta(model: str = "unknown", options: str | list[str] | None = None) -> Targe
 
 
 def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> Target:
-    """An Arm CPU by board name (rasp4b, rk3399, ...); an unknown name only sets ``-model``.
+    """An Arm CPU by board name (rasp4b, rk3399, ...). A board that is not in the list is described by ``options`` with
+    an ``-mtriple``; its name then only sets ``-model``.
 
     Parameters
     ----------
@@ -506,8 +507,19 @@ def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> T
     -------
     Target
     """
-    own = boards.ARM_BOARDS.get(model, f"-model={model}")
-    return _compose("llvm", f"-device=arm_cpu {own}", options)
+    return _compose("llvm", f"-device=arm_cpu {_board('arm_cpu', boards.ARM_BOARDS, model, options)}", options)
+
+
+def _board(constructor: str, known: Mapping[str, str], model: str, options: str | list[str] | None) -> str:
+    """The options of a board. Without a triple, code for a board that nobody knows would be code for this machine."""
+    if model in known:
+        return known[model]
+    if model != "unknown" and "-mtriple" not in str(options):
+        raise TargetError(
+            f"{constructor} knows no board '{model}'{parse.near(model, known)}; known: {', '.join(known)}. For another "
+            "board give its machine in options: -mtriple=... -mcpu=..."
+        )
+    return f"-model={model}"
 
 
 def rasp(options: str | list[str] | None = None) -> Target:
@@ -539,7 +551,8 @@ def riscv_cpu(model: str = "sifive-u54", options: str | list[str] | None = None)
     -------
     Target
     """
-    return _compose("llvm", f"-device=riscv_cpu -model={model} {boards.RISCV_CPUS.get(model, '')}", options)
+    own = _board("riscv_cpu", boards.RISCV_CPUS, model, options)
+    return _compose("llvm", f"-device=riscv_cpu -model={model} {own}", options)
 
 
 def micro(model: str = "unknown", options: str | list[str] | None = None) -> Target:

@@ -20,15 +20,17 @@ def _binding():
 
 
 @functools.lru_cache(maxsize=32)
-def target_machine(triple: str, cpu: str, features: str, opt_level: int):
+def target_machine(triple: str, cpu: str, features: str, opt_level: int, abi: str = ""):
     """A machine for position-independent objects; the same one serves every module of the target."""
     llvm = _binding()
     target = llvm.Target.from_triple(triple)
-    return target.create_target_machine(cpu=cpu, features=features, opt=opt_level, reloc="pic", codemodel="default")
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=opt_level, reloc="pic", codemodel="default", abiname=abi
+    )
 
 
 def machine_for(cpu: ResolvedCPU, opt_level: int = 3):
-    return target_machine(cpu.triple, cpu.cpu, cpu.features_text, opt_level)
+    return target_machine(cpu.triple, cpu.cpu, cpu.features_text, opt_level, cpu.abi)
 
 
 def data_layout(cpu: ResolvedCPU) -> str:

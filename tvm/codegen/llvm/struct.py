@@ -259,9 +259,14 @@ def _check_tensor(b: Builder, node: Call) -> str:
         for i, (t, x) in enumerate(parts):
             b.line(f"store {t} {x}, ptr {b.op(f'getelementptr {kind}, ptr {spec}, i32 0, i32 {i}')}")
     out = b.alloca("ptr", 8, "tensor")
-    arguments = [("ptr", spec), ("i32", value(b, index)), ("ptr", value(b, given)), ("i32", value(b, code))]
+    arguments = [("ptr", spec), ("i32", value(b, index)), _by_value(b, value(b, given)), ("i32", value(b, code))]
     arguments.append(("ptr", out))
     return runtime_call(b, "check_tensor", arguments)
+
+
+def _by_value(b: Builder, handle: str) -> tuple[str, str]:
+    """A handle as a TVMValue that is passed by value: eight bytes, also where a pointer has four."""
+    return ("ptr", handle) if b.index == "i64" else ("i64", b.op(f"ptrtoint ptr {handle} to i64"))
 
 
 STRUCT_CALLS = {
