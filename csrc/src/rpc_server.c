@@ -133,6 +133,24 @@ static bool is_abandoned(int fd, double *since) {
   return tvm_now() - *since > ABANDONED_SECONDS;
 }
 
+/* Processes that the session has started come to this one when it ends, also those that have left its group. */
+static void adopt_orphans(void) {
+#ifdef __linux__
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+#endif
+}
+
+static void end_orphans(void) {
+  char path[64], pid[16];
+  snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+  for (int tries = 0; tries < 200 && waitpid(-1, NULL, WNOHANG) >= 0; ++tries) {
+    FILE *children = fopen(path, "r");
+    while (children && fscanf(children, "%15s", pid) == 1) kill((pid_t)atol(pid), SIGKILL);
+    if (children) fclose(children);
+    usleep(5000);
+  }
+}
+
 static void watch(pid_t session, int life, int fd, double seconds) {
   double end = seconds > 0 ? tvm_now() + seconds : 0, gone_since = 0;
   char text[256] = "";
@@ -153,6 +171,7 @@ static void watch(pid_t session, int life, int fd, double seconds) {
   kill(-session, SIGKILL);
   waitpid(session, NULL, 0);
   if (text[0]) tell(fd, text);
+  end_orphans();
 }
 
 static int take_device(const Server *server) {
@@ -175,6 +194,7 @@ static int run_session(const Server *server, int fd, double seconds) {
   int life[2];
   snprintf(folder, sizeof folder, "%s/%ld", server->root, (long)getpid());
   if (mkdir(folder, 0700) || make_pipe(life)) return EXIT_BROKEN;
+  adopt_orphans();
   pid_t session = fork_with(server->options);
   if (session == 0) {
     close(life[0]);

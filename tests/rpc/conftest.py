@@ -120,6 +120,7 @@ def register() -> None:
         """A process that outlives its parent unless somebody ends it."""
         pid = os.fork()
         if pid == 0:
+            os.setsid()
             while True:
                 os.read(os.pipe()[0], 1)
         return pid

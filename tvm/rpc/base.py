@@ -47,7 +47,8 @@ def is_loopback(host: str) -> bool:
 
 def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = True) -> socket.socket:
     """A socket that listens on the first free port from ``port`` on, any for 0; outside loopback only with a secret."""
-    if not is_loopback(host) and not secret():
+    held = secret()  # one that cannot be used is an error on any address
+    if not held and not is_loopback(host):
         raise TVMError(
             f"{what} on {host}: on an address that others can reach a secret is needed: set TVM_RPC_SECRET_FILE to a "
             "file that holds it (or TVM_RPC_SECRET to the secret), here and on the clients; or listen on 127.0.0.1"
