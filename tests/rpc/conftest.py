@@ -58,6 +58,7 @@ def c_server():
         started.append(CServer(*options, **environment))
         return started[-1]
 
+    start.started = started
     yield start
     for server in started:
         if server.proc.poll() is None:

@@ -75,7 +75,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.proxy": Part(_RPC, "Proxy websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
     "tvm.rpc.testing": Part(_RPC),
-    "tvm.rpc.tracker": Part(_RPC, "Tracker"),
     "tvm.relay.vm": Part(_VM, "Executable VMCompiler VMExecutor VirtualMachine compile optimize"),
     "tvm.relay.backend.vm": Part(_VM, "VMCompiler VMExecutor compile invoke optimize"),
     "tvm.runtime.vm": Part(_VM, "Executable VMExecutable VirtualMachine VMInstrumentationBase"),
