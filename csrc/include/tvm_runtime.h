@@ -372,6 +372,37 @@ TVM_DLL const char *TVMParamsName(TVMParamsHandle params, int index, size_t *out
 TVM_DLL TVMArrayHandle TVMParamsArray(TVMParamsHandle params, int index); /* borrowed */
 TVM_DLL int TVMParamsFree(TVMParamsHandle params);
 
+/* ---- sessions on other machines (docs/rpc.md) ----
+ *
+ * A session is a number. Its devices have the type of the device there plus 128 times (number + 1); its functions and
+ * modules are handles like any others, and keep it open. */
+/* Takes the socket over, on which the handshake has been done. Seconds of 0 are no limit. */
+TVM_DLL int TVMRPCSessionOpen(int fd, uint64_t max_message, double seconds, int *out_session);
+/* Ends the session at once; what is left of it refuses to be used. */
+TVM_DLL int TVMRPCSessionClose(int session);
+/* Drops the caller's hold; the session ends with the last array, function or module of it. */
+TVM_DLL int TVMRPCSessionFree(int session);
+/* A global function of the server; NULL when there is none. */
+TVM_DLL int TVMRPCSessionFunction(int session, const char *name, TVMFunctionHandle *out);
+
+typedef struct {
+  const char *key;                             /* clients must name it */
+  const char *secret; size_t secret_size;      /* of no bytes: none, which only loopback addresses allow */
+  const char *tracker_host; int tracker_port;  /* NULL: none */
+  const char *custom_addr;                     /* told to the tracker in place of the address it sees; or NULL */
+  uint64_t max_message, max_memory, max_files; /* bytes; 0: the default */
+  double max_seconds;                          /* of a session; 0: no limit */
+  int measure_only, silent;
+  int watch_fd;                                /* the server ends when this one does; -1: none */
+  int (*fork_process)(void);                   /* NULL: fork */
+} TVMRPCServerOptions;
+/* Serves one session after the other, each in a process of its own, until it is told to end by SIGTERM, SIGINT or
+ * `watch_fd`. The socket listens already. */
+TVM_DLL int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *options);
+/* Serves one session, without a handshake, on a socket, with the current folder as its own; for programs that have been
+ * started by their client. */
+TVM_DLL int TVMRPCServe(int fd, const TVMRPCServerOptions *options);
+
 #ifdef __cplusplus
 }
 #endif

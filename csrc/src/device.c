@@ -55,6 +55,7 @@ static const DeviceApi *refuse_type(DLDevice device) {
 
 const DeviceApi *tvm_device(DLDevice device) {
   int type = device.device_type, id = device.device_id;
+  if (type >= DEVICE_TYPES) return &tvm_remote_api;
   if (id < 0) {
     tvm_set_error("%s(%d): a device has a number of 0 or more", TVMDeviceTypeName(type), id);
     return NULL;
@@ -138,7 +139,15 @@ int TVMDeviceLibraryLoad(const char *file_name) {
   return init(TVMGetRuntimeTable()) ? -1 : 0;
 }
 
+static int remote_exists(DLDevice device) {
+  TVMValue value;
+  int code;
+  if (tvm_remote_api.attribute(device, DEVICE_EXIST, &value, &code)) return 0;
+  return code == kTVMArgInt && value.v_int64;
+}
+
 int TVMDeviceExists(DLDevice device) {
+  if (device.device_type >= DEVICE_TYPES) return remote_exists(device);
   const DeviceApi *api = tvm_device(device);
   return api ? api->exists(device.device_id) : 0;
 }

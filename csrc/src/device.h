@@ -27,6 +27,14 @@ pthread_mutex_t *tvm_module_lock(DeviceModule *module);
 /* Device types are below this number: classic TVM's remote devices are numbered from there. */
 enum { DEVICE_TYPES = 128 };
 extern const DeviceApi tvm_cpu_api, tvm_opencl_api, tvm_cuda_api;
+/* ---- devices of other machines; see rpc_client.c ---- */
+extern const DeviceApi tvm_remote_api;
+bool tvm_is_remote(TVMFunctionHandle func);
+int tvm_remote_time(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_seconds);
+/* 1 where the module is none of another machine's. */
+int tvm_remote_import(TVMModuleHandle mod, TVMModuleHandle dep);
+void tvm_rpc_unlist(int number);
+void tvm_rpc_fork_child(void);
 /* The driver of a device type, NULL where there is none; no device is opened. */
 const DeviceApi *tvm_driver(int device_type);
 /* Drivers do not survive fork. */

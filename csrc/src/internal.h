@@ -45,6 +45,10 @@ int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMVal
 void tvm_release_value(TVMValue value, int code);
 /* An array over memory that outlives it. */
 int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out);
+/* An array over memory that its driver frees with it. */
+int tvm_array_adopt(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, void *data, TVMArrayHandle *out);
+/* The memory outlives the array, and somebody else frees it. */
+void tvm_array_disown(TVMArrayHandle array);
 /* Gives the inputs of these names of an executor their values; see graph_use. */
 int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
 void tvm_register_builtins(void);
@@ -59,6 +63,9 @@ int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *o
 int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 /* A function of a module written in C; `self` lives as long as the module, which the functions handed out keep. */
 int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self);
+/* Where functions of the module are looked for before all else; gives NULL for one that is not there. */
+typedef int (*ModuleLookup)(void *resource, const char *name, TVMFunctionHandle *out);
+void tvm_module_set_lookup(TVMModuleHandle mod, ModuleLookup lookup);
 /* The resource of a module made with the finalizer `kind`, NULL for other modules. */
 void *tvm_module_resource(TVMModuleHandle mod, TVMFinalizer kind);
 /* Visits a module and all it imports, each once, an import before the next one; what `visit` gives ends the walk unless it

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "device.h"
 #include "library.h"
 
 struct TVMModule {
@@ -17,6 +17,7 @@ struct TVMModule {
   int import_count;
   TVMFinalizer finalize;
   void *resource;
+  ModuleLookup lookup; /* NULL for most */
   /* Functions generated code has asked for, kept so that it may hold them for the module's life. */
   pthread_mutex_t lock;
   StringMap environment;
@@ -63,6 +64,8 @@ int TVMModFree(TVMModuleHandle mod) {
   free(mod);
   return 0;
 }
+
+void tvm_module_set_lookup(TVMModuleHandle mod, ModuleLookup lookup) { mod->lookup = lookup; }
 
 void *tvm_module_resource(TVMModuleHandle mod, TVMFinalizer kind) { return mod->finalize == kind ? mod->resource : NULL; }
 
@@ -172,6 +175,8 @@ int tvm_module_walk(TVMModuleHandle mod, ModuleVisit visit, void *data) {
 static int is_module(struct TVMModule *mod, void *other) { return mod == other; }
 
 int TVMModImport(TVMModuleHandle mod, TVMModuleHandle dep) {
+  int remote = tvm_remote_import(mod, dep);
+  if (remote <= 0) return remote;
   int found = tvm_module_walk(dep, is_module, mod);
   if (found) return found > 0 ? tvm_error("import_module: the module would import itself") : -1;
   struct TVMModule **imports = realloc(mod->imports, (size_t)(mod->import_count + 1) * sizeof *imports);
@@ -242,6 +247,7 @@ static const char *resolve_entry(struct TVMModule *mod, const char *name) {
 
 /* `own` says whether the function keeps its module alive. */
 static int function_of(struct TVMModule *mod, const char *name, bool own, TVMFunctionHandle *out) {
+  if (mod->lookup) return mod->lookup(mod->resource, name, out);
   const char *resolved = resolve_entry(mod, name);
   *out = map_get(&mod->functions, resolved);
   /* A C function over what the module owns must not outlive the module. */

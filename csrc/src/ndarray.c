@@ -111,6 +111,20 @@ int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out) {
   return 0;
 }
 
+int tvm_array_adopt(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, void *data, TVMArrayHandle *out) {
+  size_t nbytes;
+  if (byte_size(shape, ndim, dtype, &nbytes)) return -1;
+  NDArray *array = new_array(shape, NULL, ndim);
+  if (!array) return -1;
+  array->tensor.dtype = dtype;
+  array->tensor.device = device;
+  array->owned = array->tensor.data = data;
+  *out = &array->tensor;
+  return 0;
+}
+
+void tvm_array_disown(TVMArrayHandle array) { ((NDArray *)array)->owned = NULL; }
+
 int TVMArrayCreateView(TVMArrayHandle handle, const int64_t *shape, int ndim, DLDataType dtype, uint64_t byte_offset,
                        TVMArrayHandle *out) {
   NDArray *base = (NDArray *)handle;
@@ -229,7 +243,7 @@ int TVMArrayCopyToBytes(const DLTensor *array, void *data, size_t nbytes) {
   if (!api || check_bytes(array, nbytes, "copy to bytes")) return -1;
   if (tvm_is_compact(array)) {
     if (api->copy(array->data, array->byte_offset, array->device, data, 0, host_device, nbytes, NULL)) return -1;
-    return api->sync(array->device, NULL);
+    return api == &tvm_remote_api ? 0 : api->sync(array->device, NULL); /* the other machine has waited for it */
   }
   if (api != &tvm_cpu_api) return tvm_error("copy to bytes: a strided array on a device cannot be read");
   return copy_layout(array, tensor_start(array), array, data, NULL);

@@ -46,6 +46,7 @@ static void child_after_fork(void) {
   tvm_pool_fork_child();
   library_fork_child();
   tvm_devices_fork_child();
+  tvm_rpc_fork_child();
 }
 
 static int builtin_config_threadpool(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *resource) {

@@ -98,6 +98,7 @@ static int time_repeat(TVMCallFrame *frame, const TVMTimeOptions *options, char 
 }
 
 int TVMFuncTime(TVMCallFrame *frame, const TVMTimeOptions *options, double *out_seconds) {
+  if (frame->func && tvm_is_remote(frame->func)) return tvm_remote_time(frame, options, out_seconds);
   int64_t number = options->number;
   if (number <= 0 || options->repeat <= 0)
     return tvm_error("time_evaluator: number and repeat must be positive, got %d and %d", (int)options->number,

@@ -35,9 +35,3 @@ def test_files_stay_in_the_folder_of_the_session(tmp_path):
         remote.upload(b"abc", "../notes.txt")
     with pytest.raises(ValueError, match="need the name"):
         remote.upload(b"abc")
-
-
-def test_another_machine_is_refused_in_words():
-    for use in (rpc.connect, rpc.Server, rpc.connect_tracker):
-        with pytest.raises(tvm.TVMError, match="RPC to another machine is not available yet"):
-            use("board", 9090)

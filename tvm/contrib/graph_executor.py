@@ -9,7 +9,8 @@ from ..error import TVMError
 from ..runtime import ndarray
 from ..runtime.benchmark import BenchmarkResult
 from ..runtime.container import Map, ShapeTuple
-from ..runtime.registry import get_global_func
+from ..runtime.devices import RPC_SESS_MASK
+from ..runtime.registry import get_device_func
 
 
 def create(graph_json_str, libmod, device) -> GraphModule:
@@ -37,8 +38,8 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     if not devices:
         raise ValueError("graph_executor.create: the list of devices is empty; give one of each kind the graph runs on")
     _load(libmod)
-    numbers = [number for dev in devices for number in (dev.device_type, dev.device_id)]
-    made = get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, *numbers)
+    numbers = [number for dev in devices for number in (dev.device_type % RPC_SESS_MASK, dev.device_id)]
+    made = get_device_func("tvm.graph_executor.create", devices[0])(graph_json_str, libmod, *numbers)
     return GraphModule(made, keep=libmod)
 
 
@@ -62,6 +63,7 @@ class GraphModule:
     def __init__(self, module, keep: Any = None):
         self.module = module
         self._keep = keep
+        self._is_remote = module.type_key == "rpc"
         names = ("set_input", "run", "get_output", "get_input", "get_num_inputs", "get_num_outputs", "get_input_index",
                  "get_input_name", "describe_input", "load_params", "set_input_zero_copy", "set_output_zero_copy",
                  "share_arrays")
@@ -105,11 +107,12 @@ class GraphModule:
             value = np.asarray(value)
         if tuple(value.shape) != shape:
             raise ValueError(f"input '{self._input_names[index]}' has shape {shape}, got {tuple(value.shape)}")
-        if isinstance(value, ndarray.NDArray) and value.dtype != dtype:
+        array = self._get_input(index) if self._is_remote else None
+        if isinstance(value, ndarray.NDArray) and (value.dtype != dtype or (array and not _same_machine(value, array))):
             value = value.numpy()
         if not isinstance(value, ndarray.NDArray):
             # Converted on the way into the executor's own array, or, where the input is lent, into a copy of it.
-            array = self._get_input(index)
+            array = array or self._get_input(index)
             array.copyfrom(value)
             value = array
         self._set_input(index, value)
@@ -164,6 +167,8 @@ class GraphModule:
         """Result ``index``, as an array of the executor's or copied into ``out``."""
         if out is None:
             return self._get_output(index)
+        if self._is_remote:
+            return self._get_output(index).copyto(out)
         self._get_output(index, out)
         return out
 
@@ -229,6 +234,10 @@ class GraphModule:
                     self.get_output(i).numpy()
             results.append((time.perf_counter() - start) / number)
         return BenchmarkResult(results)
+
+
+def _same_machine(a, b) -> bool:
+    return a.device.device_type // RPC_SESS_MASK == b.device.device_type // RPC_SESS_MASK
 
 
 def _size(value) -> int:

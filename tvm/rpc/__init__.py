@@ -1,9 +1,10 @@
-"""Sessions on other machines are to come; ``LocalSession`` has their face on this one."""
+"""Devices of other machines: servers, sessions, and trackers that lend them (``docs/rpc.md``)."""
 
 from ..not_built import name_of as _name_of
-from .local import LocalSession
+from .client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
+from .server import Server
 
-__all__ = ["LocalSession"]
+__all__ = ["LocalSession", "PopenSession", "RPCSession", "Server", "TrackerSession", "connect", "connect_tracker"]
 
 
 def __getattr__(name: str):

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 from .. import runtime
 from ..runtime.registry import get_global_func
+from .session import RPCSession
 
 
-class LocalSession:
+class LocalSession(RPCSession):
     """Files are sent to a folder of the session's own; modules are loaded from there; devices are this machine's."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_session_")
+
+    def close(self) -> None:
+        """Remove the files of the session."""
+        self._folder.cleanup()
 
     def _path(self, name: str) -> str:
         path = os.path.realpath(os.path.join(self._folder.name, name))
@@ -60,16 +64,3 @@ class LocalSession:
 
     def device(self, dev_type: Any, dev_id: int = 0) -> Any:
         return runtime.device(dev_type, dev_id)
-
-
-def _device_of(kind: str) -> Callable[..., Any]:
-    def device(self: LocalSession, dev_id: int = 0) -> Any:
-        return self.device(kind, dev_id)
-
-    device.__name__ = device.__qualname__ = kind
-    device.__doc__ = f"A device of the kind {kind}."
-    return device
-
-
-for _kind in ("cl", "cpu", "cuda", "ext_dev", "hexagon", "metal", "rocm", "vulkan", "webgpu"):
-    setattr(LocalSession, _kind, _device_of(_kind))

@@ -70,6 +70,28 @@ class TimeOptions(ctypes.Structure):
     ]
 
 
+_FORK = ctypes.CFUNCTYPE(ctypes.c_int)
+
+
+class RPCServerOptions(ctypes.Structure):
+    _fields_ = [
+        ("key", ctypes.c_char_p),
+        ("secret", ctypes.c_char_p),
+        ("secret_size", ctypes.c_size_t),
+        ("tracker_host", ctypes.c_char_p),
+        ("tracker_port", ctypes.c_int),
+        ("custom_addr", ctypes.c_char_p),
+        ("max_message", ctypes.c_uint64),
+        ("max_memory", ctypes.c_uint64),
+        ("max_files", ctypes.c_uint64),
+        ("max_seconds", ctypes.c_double),
+        ("measure_only", ctypes.c_int),
+        ("silent", ctypes.c_int),
+        ("watch_fd", ctypes.c_int),
+        ("fork_process", _FORK),
+    ]
+
+
 _TEXT = ctypes.c_char_p
 _INT = ctypes.c_int
 _SIZE = ctypes.c_size_t
@@ -148,6 +170,11 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMParamsName": (_ADDRESS, (_ADDRESS, _INT, _ADDRESS)),
     "TVMParamsArray": (_ADDRESS, (_ADDRESS, _INT)),
     "TVMParamsFree": (_STATUS, (_ADDRESS,)),
+    "TVMRPCSessionOpen": (_STATUS, (_INT, _U64, ctypes.c_double, _ADDRESS)),
+    "TVMRPCSessionClose": (_STATUS, (_INT,)),
+    "TVMRPCSessionFree": (_STATUS, (_INT,)),
+    "TVMRPCSessionFunction": (_STATUS, (_INT, _TEXT, _ADDRESS)),
+    "TVMRPCServerRun": (_STATUS, (_INT, ctypes.POINTER(RPCServerOptions))),
 }
 
 _FILE_NAMES = {"darwin": "libtvm_runtime.dylib", "win32": "tvm_runtime.dll"}
@@ -645,3 +672,25 @@ def _take_params(params) -> list[tuple[str, int]]:
         return found
     finally:
         lib.TVMParamsFree(params)
+
+
+# ---- sessions on other machines ----
+
+
+def session_open(fd: int, max_message: int, seconds: float) -> int:
+    """The number of a session on a socket, which is the session's from then on."""
+    out = ctypes.c_int()
+    check(lib.TVMRPCSessionOpen(fd, max_message, seconds, ctypes.addressof(out)))
+    return out.value
+
+
+def session_function(session: int, name: str) -> int | None:
+    out = _out()
+    check(lib.TVMRPCSessionFunction(session, name.encode(), ctypes.addressof(out)))
+    return out.value
+
+
+def run_server(listen_fd: int, **options) -> None:
+    """Serve sessions until told to stop. Processes are forked by Python, whose locks want to know of it."""
+    record = RPCServerOptions(fork_process=_FORK(os.fork), **options)
+    check(lib.TVMRPCServerRun(listen_fd, ctypes.byref(record)))

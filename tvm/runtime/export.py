@@ -225,9 +225,15 @@ def link_objects(path: str, kind: str) -> Module:
     from .module import load_module
 
     with tempfile.TemporaryDirectory(prefix="tvm-link-") as folder:
+        library = os.path.join(folder, "linked.so")
+        link_shared(path, kind, library)
+        return load_module(library)
+
+
+def link_shared(path: str, kind: str, library: str) -> None:
+    """Link an object file or an archive of them as a shared library."""
+    with tempfile.TemporaryDirectory(prefix="tvm-link-") as folder:
         files = extract_objects(path, folder) if kind == "tar" else [os.path.abspath(path)]
         if not files:
             raise TVMError(f"load_module: '{path}' holds no object files")
-        library = os.path.join(folder, "linked.so")
         link.create_shared(library, files)
-        return load_module(library)

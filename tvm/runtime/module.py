@@ -26,7 +26,7 @@ from .packed_func import (
     register_decoder,
     register_encoder,
 )
-from .registry import get_global_func
+from .registry import get_device_func, get_global_func
 
 
 class ModulePropertyMask(IntFlag):
@@ -301,7 +301,7 @@ class Module:
         ``min_repeat_ms``. ``f_preproc`` names a global function called with the arguments before each repeat.
         """
         function = self.entry_func if func_name == self.entry_name else self.get_function(func_name, query_imports=True)
-        preprocess = get_global_func(f_preproc) if f_preproc else None
+        preprocess = get_device_func(f_preproc, dev) if f_preproc else None
         options = {
             "number": int(number),
             "repeat": int(repeat),

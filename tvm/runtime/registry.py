@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from . import _lib
 from ._lib import lib
+from .devices import RPC_SESS_MASK, Device
 from .packed_func import PackedFunc, convert_to_function, function_from_handle
 
 
@@ -36,6 +37,29 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
         return function
 
     return register if f is None else register(f)
+
+
+def get_device_func(name: str, device: Device) -> PackedFunc:
+    """The function registered under ``name`` on the machine a device belongs to, this one or that of a session.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    device : Device
+        The device.
+
+    Returns
+    -------
+    PackedFunc
+    """
+    session = device.device_type // RPC_SESS_MASK
+    if not session:
+        return get_global_func(name)
+    handle = _lib.session_function(session - 1, name)
+    if handle is None:
+        raise ValueError(f"the server of {device} has no global function '{name}'")
+    return function_from_handle(handle)
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None:

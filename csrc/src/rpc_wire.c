@@ -1,0 +1,295 @@
+/* Bytes of messages, frames on a socket, and the table of handles. Nothing that came is used before it is checked. */
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "rpc.h"
+
+/* ---- bytes going out ---- */
+
+void bytes_put(Bytes *bytes, const void *data, size_t size) {
+  if (bytes->failed) return;
+  if (bytes->room - bytes->size < size) {
+    size_t room = 2 * (bytes->size + size) + 256;
+    unsigned char *grown = realloc(bytes->data, room);
+    if (!grown) {
+      bytes->failed = true;
+      return;
+    }
+    bytes->data = grown;
+    bytes->room = room;
+  }
+  if (size) memcpy(bytes->data + bytes->size, data, size);
+  bytes->size += size;
+}
+
+void bytes_u32(Bytes *bytes, uint32_t value) { bytes_put(bytes, &value, 4); }
+void bytes_u64(Bytes *bytes, uint64_t value) { bytes_put(bytes, &value, 8); }
+
+void bytes_text(Bytes *bytes, const char *text, size_t size) {
+  bytes_u64(bytes, size);
+  bytes_put(bytes, text, size);
+  bytes_put(bytes, "", 1);
+}
+
+/* ---- bytes coming in ---- */
+
+int cursor_take(Cursor *cursor, const void **out, size_t size) {
+  if ((size_t)(cursor->end - cursor->at) < size) return tvm_error("RPCError: a message is too short for what it says");
+  *out = cursor->at;
+  cursor->at += size;
+  return 0;
+}
+
+int cursor_u32(Cursor *cursor, uint32_t *out) {
+  const void *from;
+  if (cursor_take(cursor, &from, 4)) return -1;
+  memcpy(out, from, 4);
+  return 0;
+}
+
+int cursor_u64(Cursor *cursor, uint64_t *out) {
+  const void *from;
+  if (cursor_take(cursor, &from, 8)) return -1;
+  memcpy(out, from, 8);
+  return 0;
+}
+
+int cursor_text(Cursor *cursor, const char **out, size_t *out_size) {
+  uint64_t size;
+  const void *text;
+  if (cursor_u64(cursor, &size)) return -1;
+  if (size >= (uint64_t)(cursor->end - cursor->at)) return tvm_error("RPCError: a message is too short for what it says");
+  if (cursor_take(cursor, &text, (size_t)size + 1)) return -1;
+  *out = text;
+  *out_size = (size_t)size;
+  return (*out)[size] ? tvm_error("RPCError: a text in a message does not end") : 0;
+}
+
+int cursor_end(const Cursor *cursor) {
+  return cursor->at == cursor->end ? 0 : tvm_error("RPCError: a message is longer than what it says");
+}
+
+/* ---- the socket ---- */
+
+int endpoint_fail(Endpoint *ep, const char *format, ...) {
+  if (!ep->dead) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ep->why, sizeof ep->why, format, args);
+    va_end(args);
+    ep->dead = true;
+    /* Whoever reads or waits on the other side learns of it; the number is given back with the endpoint. */
+    if (ep->fd >= 0) shutdown(ep->fd, SHUT_RDWR);
+  }
+  return tvm_error("%s", ep->why);
+}
+
+/* Waits until the socket can be read or written. Ctrl-C ends the session: an answer would still be on its way. */
+static int wait_for(Endpoint *ep, short events) {
+  for (;;) {
+    struct pollfd one = {ep->fd, events, 0};
+    int ready = poll(&one, 1, 50);
+    if (ready > 0) return 0;
+    if (ready < 0 && errno != EINTR) return endpoint_fail(ep, "RPCError: waiting for the other side failed: %s", strerror(errno));
+    if (!ep->serves && tvm_interrupt_check()) {
+      ErrorRecord why;
+      tvm_error_save(&why);
+      endpoint_fail(ep, "RPCError: the session was closed when a call was interrupted");
+      tvm_error_restore(&why);
+      return -1;
+    }
+    if (ep->deadline > 0 && tvm_now() > ep->deadline)
+      return endpoint_fail(ep, "RPCSessionTimeoutError: the time of the session, %g s, is up", ep->seconds);
+  }
+}
+
+static int write_parts(Endpoint *ep, struct iovec *parts, int count) {
+  while (count) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    ssize_t done = sendmsg(ep->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (wait_for(ep, POLLOUT)) return -1;
+      continue;
+    }
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
+    for (; count && (size_t)done >= parts->iov_len; ++parts, --count) done -= (ssize_t)parts->iov_len;
+    if (count) {
+      parts->iov_base = (char *)parts->iov_base + done;
+      parts->iov_len -= (size_t)done;
+    }
+  }
+  return 0;
+}
+
+static int read_some(Endpoint *ep, void *to, size_t size, size_t *out) {
+  for (;;) {
+    ssize_t got = recv(ep->fd, to, size, MSG_DONTWAIT);
+    if (got > 0) {
+      *out = (size_t)got;
+      return 0;
+    }
+    if (got == 0) return endpoint_fail(ep, "RPCError: the session has ended: the other side closed the connection");
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
+    if (wait_for(ep, POLLIN)) return -1;
+  }
+}
+
+/* ---- frames ---- */
+
+static void put_head(unsigned char *to, uint32_t kind, uint64_t length) {
+  uint32_t magic = RPC_MAGIC;
+  memcpy(to, &magic, 4);
+  memcpy(to + 4, &kind, 4);
+  memcpy(to + 8, &length, 8);
+}
+
+int frame_send(Endpoint *ep, uint32_t kind, const Bytes *body, const void *more, size_t more_size) {
+  if (ep->dead) return tvm_error("%s", ep->why);
+  if (body && body->failed) return tvm_error("out of memory for a message");
+  size_t size = body ? body->size : 0;
+  if (size + more_size > ep->max_message)
+    return tvm_error("RPCError: a message of %zu bytes is longer than the session allows (%llu); send large data as arrays "
+                     "or files", size + more_size, (unsigned long long)ep->max_message);
+  unsigned char free_head[RPC_HEAD], head[RPC_HEAD];
+  pthread_mutex_lock(&ep->free_lock);
+  uint64_t *frees = ep->frees;
+  size_t count = ep->free_count;
+  ep->frees = NULL;
+  ep->free_count = ep->free_room = 0;
+  pthread_mutex_unlock(&ep->free_lock);
+  put_head(free_head, RPC_FREE, 8 * count);
+  put_head(head, kind, size + more_size);
+  struct iovec parts[5] = {{free_head, RPC_HEAD}, {frees, 8 * count}, {head, RPC_HEAD}, {body ? body->data : NULL, size},
+                           {(void *)(uintptr_t)more, more_size}};
+  int status = write_parts(ep, count ? parts : parts + 2, count ? 5 : 3);
+  free(frees);
+  return status;
+}
+
+int frame_read(Endpoint *ep, void *to, size_t size) {
+  unsigned char *at = to;
+  while (size) {
+    size_t got = ep->stage_end - ep->stage_at;
+    if (!got && size >= RPC_STAGE) {
+      if (read_some(ep, at, size, &got)) return -1;
+    } else {
+      if (!got) {
+        ep->stage_at = ep->stage_end = 0;
+        if (read_some(ep, ep->stage, RPC_STAGE, &ep->stage_end)) return -1;
+        got = ep->stage_end;
+      }
+      if (got > size) got = size;
+      memcpy(at, ep->stage + ep->stage_at, got);
+      ep->stage_at += got;
+    }
+    at += got;
+    size -= got;
+  }
+  return 0;
+}
+
+int frame_skip(Endpoint *ep, uint64_t size) {
+  unsigned char waste[RPC_STAGE];
+  for (; size; size -= size < sizeof waste ? size : sizeof waste)
+    if (frame_read(ep, waste, size < sizeof waste ? (size_t)size : sizeof waste)) return -1;
+  return 0;
+}
+
+int frame_head(Endpoint *ep, uint32_t *kind, uint64_t *length) {
+  unsigned char head[RPC_HEAD];
+  uint32_t magic;
+  if (ep->dead) return tvm_error("%s", ep->why);
+  if (frame_read(ep, head, sizeof head)) return -1;
+  memcpy(&magic, head, 4);
+  memcpy(kind, head + 4, 4);
+  memcpy(length, head + 8, 8);
+  if (magic != RPC_MAGIC) return endpoint_fail(ep, "RPCError: what came is no message: it begins with %08x", (unsigned)magic);
+  if (!*kind || *kind >= RPC_KINDS) return endpoint_fail(ep, "RPCError: a message of the unknown kind %u came", (unsigned)*kind);
+  if (*length > ep->max_message)
+    return endpoint_fail(ep, "RPCError: a message of %llu bytes came; the session allows %llu", (unsigned long long)*length,
+                         (unsigned long long)ep->max_message);
+  return 0;
+}
+
+int frame_body(Endpoint *ep, uint64_t length, unsigned char **out) {
+  enum { FIRST = 1 << 20 };
+  size_t room = length < FIRST ? (size_t)length : FIRST, done = 0;
+  unsigned char *body = malloc(room ? room : 1);
+  while (body && done < length) {
+    if (done == room) {
+      room = 2 * room < length ? 2 * room : (size_t)length;
+      unsigned char *grown = realloc(body, room);
+      if (!grown) break;
+      body = grown;
+    }
+    if (frame_read(ep, body + done, room - done)) {
+      free(body);
+      return -1;
+    }
+    done = room;
+  }
+  if (!body || done < length) {
+    free(body);
+    return endpoint_fail(ep, "RPCError: out of memory for a message of %llu bytes", (unsigned long long)length);
+  }
+  *out = body;
+  return 0;
+}
+
+/* ---- handles: the place in the table plus one, and above it the number of the place's use ---- */
+
+int slot_add(Endpoint *ep, void *value, int code, uint64_t *out) {
+  size_t at = ep->slot_hint;
+  while (at < ep->slot_count && ep->slots[at].value) ++at;
+  if (at == ep->slot_count) {
+    size_t count = ep->slot_count ? 2 * ep->slot_count : 64;
+    Slot *grown = count > (1u << 24) ? NULL : realloc(ep->slots, count * sizeof *grown);
+    if (!grown) {
+      tvm_release_value((TVMValue){.v_handle = value}, code);
+      return tvm_error("RPCError: the other side holds too many handles (%zu)", ep->slot_count);
+    }
+    memset(grown + ep->slot_count, 0, (count - ep->slot_count) * sizeof *grown);
+    ep->slots = grown;
+    ep->slot_count = count;
+  }
+  ep->slot_hint = at + 1;
+  Slot *slot = &ep->slots[at];
+  slot->code = code;
+  slot->value = value;
+  slot->use = (slot->use + 1) & 0x7fffffff;
+  *out = (uint64_t)slot->use << 32 | (at + 1);
+  return 0;
+}
+
+static Slot *slot_of(const Endpoint *ep, uint64_t handle) {
+  uint64_t at = handle & 0xffffffff;
+  if (!at || at > ep->slot_count) return NULL;
+  Slot *slot = &ep->slots[at - 1];
+  return slot->value && slot->use == handle >> 32 ? slot : NULL;
+}
+
+void *slot_get(const Endpoint *ep, uint64_t handle, int code) {
+  const Slot *slot = slot_of(ep, handle);
+  if (slot && slot->code == code) return slot->value;
+  const char *what = code == kTVMNDArrayHandle ? "array" : code == kTVMModuleHandle ? "module" : "function";
+  tvm_set_error("RPCError: there is no %s with the handle %llx in this session", what, (unsigned long long)handle);
+  return NULL;
+}
+
+void slot_drop(Endpoint *ep, uint64_t handle) {
+  Slot *slot = slot_of(ep, handle);
+  if (!slot) return;
+  TVMValue value = {.v_handle = slot->value};
+  slot->value = NULL;
+  if ((size_t)(slot - ep->slots) < ep->slot_hint) ep->slot_hint = (size_t)(slot - ep->slots);
+  tvm_release_value(value, slot->code);
+}

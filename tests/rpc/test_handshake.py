@@ -1,0 +1,191 @@
+"""Nobody gets in who should not: the secret, the key, and what is no handshake at all."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+
+import pytest
+
+from tests.rpc.conftest import PROGRAM
+from tvm import TVMError, rpc
+from tvm.error import RPCError
+from tvm.rpc import base
+
+SECRET = {"TVM_RPC_SECRET": "correct horse"}
+
+
+def raw(server) -> socket.socket:
+    return socket.create_connection((server.host, server.port), 10)
+
+
+def test_the_secret_opens_and_a_wrong_one_does_not(c_server, monkeypatch):
+    server = c_server(**SECRET)
+    with pytest.raises(RPCError, match="asks for a secret: set TVM_RPC_SECRET_FILE"):
+        rpc.connect(server.host, server.port)
+    monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
+    with pytest.raises(RPCError, match="refuses the session: the secret is wrong"):
+        rpc.connect(server.host, server.port)
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    with rpc.connect(server.host, server.port) as remote:
+        assert remote.listdir() == ""
+
+
+def test_the_secret_of_a_file_is_for_its_owner_alone(c_server, monkeypatch, tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(b"correct horse\n")
+    monkeypatch.setenv("TVM_RPC_SECRET_FILE", str(path))
+    path.chmod(0o644)
+    with pytest.raises(TVMError, match="owner alone"):
+        rpc.Server(port=0)
+    done = subprocess.run([PROGRAM, "--port", "0"], capture_output=True, text=True)
+    assert done.returncode == 2 and "owner alone" in done.stderr
+    path.chmod(0o600)
+    server = c_server()
+    with rpc.connect(server.host, server.port) as remote:
+        assert remote.listdir() == ""
+    # The same secret, given in another way.
+    monkeypatch.delenv("TVM_RPC_SECRET_FILE")
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    rpc.connect(server.host, server.port).close()
+    path.write_bytes(b"\n")
+    monkeypatch.setenv("TVM_RPC_SECRET_FILE", str(path))
+    with pytest.raises(TVMError, match="is empty"):
+        rpc.connect(server.host, server.port)
+
+
+def test_a_server_that_proves_nothing_is_refused_by_a_client_with_a_secret(c_server, monkeypatch):
+    server = c_server()
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    with pytest.raises(RPCError, match="does not ask for the secret that is set here"):
+        rpc.connect(server.host, server.port)
+
+
+def test_an_impostor_that_knows_only_the_protocol_is_refused(monkeypatch):
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(base.HELLO + struct.pack("<I", 1) + bytes(32))
+        theirs.sendall(struct.pack("<I32sdQI", 0, bytes(32), 0.0, 1 << 20, 7) + b"server:")
+        with pytest.raises(RPCError, match="does not have the secret"):
+            base.greet_server(ours, "the server", "client:")
+
+
+def test_a_proof_is_good_for_one_handshake(c_server, monkeypatch):
+    """What somebody has seen on the network opens nothing: the server's random number is another each time."""
+    server = c_server(**SECRET)
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    ours = bytes(32)
+    with raw(server) as sock:
+        sock.sendall(base.HELLO + ours)
+        theirs = base.recv_exact(sock, 44)[12:]
+        shown = base.proof(b"correct horse", "tvm rpc client", ours, theirs, b"client:")
+        sock.sendall(shown + struct.pack("<I", 7) + b"client:")
+        assert base.recv_exact(sock, 4) == bytes(4)
+    with raw(server) as sock:
+        sock.sendall(base.HELLO + ours)
+        assert base.recv_exact(sock, 44)[12:] != theirs
+        sock.sendall(shown + struct.pack("<I", 7) + b"client:")
+        assert base.recv_exact(sock, 4) == struct.pack("<I", 1)
+
+
+def test_no_bind_outside_loopback_without_a_secret(monkeypatch):
+    with pytest.raises(TVMError, match="a secret is needed: set TVM_RPC_SECRET_FILE"):
+        rpc.Server("0.0.0.0", port=0)
+    done = subprocess.run([PROGRAM, "--host", "0.0.0.0", "--port", "0"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and "a secret is needed" in done.stderr
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    server = rpc.Server("0.0.0.0", port=0, silent=True)
+    with rpc.connect("127.0.0.1", server.port) as remote:
+        assert remote.listdir() == ""
+    server.terminate()
+
+
+def test_failed_handshakes_are_limited(c_server, monkeypatch):
+    server = c_server(**SECRET)
+    monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
+    texts = []
+    for _ in range(60):  # the server counts a failure when its process has ended, so one or two more may pass
+        with pytest.raises(RPCError) as problem:
+            rpc.connect(server.host, server.port)
+        texts.append(str(problem.value))
+        if "turns this address away" in texts[-1]:
+            break
+    assert "turns this address away" in texts[-1] and "the secret is wrong" in texts[0]
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    with pytest.raises(RPCError, match="turns this address away"):
+        rpc.connect(server.host, server.port)
+    assert "correct horse" not in server.terminate()
+
+
+def test_the_key_must_be_the_servers(c_server):
+    server = c_server("--key", "board")
+    for key in ("", "boar", "board2"):
+        with pytest.raises(RPCError, match="the key is not the one"):
+            rpc.connect(server.host, server.port, key)
+    rpc.connect(server.host, server.port, "board").close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\nHost: board\r\nConnection: close\r\n\r\n",
+        b"\x71\xf2\x0f\x00" + bytes(60),
+        base.HELLO + bytes(64) + struct.pack("<I", 1025) + b"x" * 1025,
+        base.HELLO + bytes(64) + struct.pack("<I", 0xFFFFFFFF),
+    ],
+    ids=["http", "classic", "key too long", "key without end"],
+)
+def test_what_is_no_handshake_is_not_answered(c_server, sent):
+    server = c_server()
+    with raw(server) as sock:
+        sock.sendall(sent)
+        got = b""
+        try:
+            while piece := sock.recv(4096):
+                got += piece
+        except ConnectionResetError:
+            pass
+        assert got == b"" or (sent.startswith(base.HELLO) and len(got) == 44)
+    rpc.connect(server.host, server.port).close()
+
+
+def test_addresses_without_a_server_are_named(c_server):
+    server = c_server()
+    server.terminate()
+    with pytest.raises(RPCError, match=f"127.0.0.1:{server.port} cannot be reached"):
+        rpc.connect(server.host, server.port)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", port))
+        with client, other.accept()[0] as peer:
+            peer.sendall(b"SSH-2.0-OpenSSH_9.9\r\n" + bytes(44))
+            with pytest.raises(RPCError, match="is no RPC server of this version"):
+                base.greet_server(client, "the server", "client:")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--tracker", "127.0.0.1:1"], "wants --key"),
+        (["--tracker", "nowhere", "--key", "a"], "HOST:PORT"),
+        (["--port", "many"], "no number"),
+        (["--colour", "red"], "no option '--colour'"),
+        (["--key"], "wants a value"),
+        (["--key", "a b"], "a key has no blanks"),
+    ],
+)
+def test_wrong_options_are_refused_in_words(options, text):
+    done = subprocess.run([PROGRAM, "--port", "0", *options], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and text in done.stderr
+
+
+def test_the_secret_is_not_among_the_arguments_of_the_process(monkeypatch):
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    server = rpc.Server(port=0, silent=True)
+    assert not any("horse" in str(word) for word in server.proc.args)
+    assert os.environ["TVM_RPC_SECRET"] == "correct horse"
+    server.terminate()
+    assert server.proc.returncode == 0

@@ -1,0 +1,162 @@
+"""What both ends of a connection share: addresses, the secret, and the proofs of the handshakes (``docs/rpc.md``)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ..error import RPCError, TVMError
+
+TRACKER_MAGIC, TRACKER_SECRET_MAGIC = 0x2F271, 0x2F272
+FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, GET_PENDING_MATCHKEYS = range(-1, 8)
+HELLO = b"TVMRPC1\n"
+NONCE = 32
+MOST_JSON = 1 << 20
+HANDSHAKE_SECONDS = 5.0
+
+
+def secret() -> bytes:
+    """The secret of this process's connections: a file's content or a variable's, empty where neither is set."""
+    path = os.environ.get("TVM_RPC_SECRET_FILE")
+    if not path:
+        return os.environ.get("TVM_RPC_SECRET", "").encode()
+    if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+        raise TVMError(f"the file of the secret may be readable for its owner alone (chmod 600): {path}")
+    with open(path, "rb") as file:
+        found = file.read().rstrip(b"\r\n")
+    if not found:
+        raise TVMError(f"the file of the secret is empty: {path}")
+    return found
+
+
+def proof(key: bytes, role: str, client: bytes, server: bytes, name: bytes = b"") -> bytes:
+    return hmac.new(key, role.encode() + client + server + name, hashlib.sha256).digest()
+
+
+def is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+
+
+def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = True) -> socket.socket:
+    """A socket that listens on the first free port from ``port`` on, any for 0; outside loopback only with a secret."""
+    held = secret()  # one that cannot be used is an error on any address
+    if not held and not is_loopback(host):
+        raise TVMError(
+            f"{what} on {host}: on an address that others can reach a secret is needed: set TVM_RPC_SECRET_FILE to a "
+            "file that holds it (or TVM_RPC_SECRET to the secret), here and on the clients; or listen on 127.0.0.1"
+        )
+    for number in range(port, port_end) if port else (0,):
+        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if reuse_addr:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((host, number))
+            found.listen(64)
+            return found
+        except OSError:
+            found.close()
+    raise ValueError(f"{what}: no port of {host} is free from {port} to {port_end}")
+
+
+def recv_exact(sock: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        piece = sock.recv(min(size - len(parts), 1 << 16))
+        if not piece:
+            raise RPCError("the other side closed the connection")
+        parts += piece
+    return bytes(parts)
+
+
+def connect_with_retry(address: tuple[str, int], seconds: float = 5.0) -> socket.socket:
+    """A connection; errors name the address."""
+    try:
+        sock = socket.create_connection(address, seconds)
+    except OSError as problem:
+        raise RPCError(f"{address[0]}:{address[1]} cannot be reached: {problem.strerror or problem}") from None
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def guarded(what: str, act: Callable[[], Any]) -> Any:
+    """Errors of sockets in the words of the connection ``what``."""
+    try:
+        return act()
+    except TimeoutError:
+        raise RPCError(f"{what} does not answer") from None
+    except OSError as problem:
+        raise RPCError(f"{what}: {problem.strerror or problem}") from None
+
+
+# ---- the tracker's messages ----
+
+
+def send_json(sock: socket.socket, value: Any) -> None:
+    text = json.dumps(value).encode()
+    sock.sendall(struct.pack("<i", len(text)) + text)
+
+
+def recv_json(sock: socket.socket) -> Any:
+    (length,) = struct.unpack("<i", recv_exact(sock, 4))
+    if not 0 <= length <= MOST_JSON:
+        raise RPCError(f"a message of {length} bytes came; {MOST_JSON} are the most")
+    return json.loads(recv_exact(sock, length))
+
+
+def greet_tracker(sock: socket.socket, what: str) -> None:
+    """The beginning of a connection to a tracker: both prove the secret, or neither has one."""
+    key = secret()
+    sock.sendall(struct.pack("<i", TRACKER_MAGIC))
+    (answer,) = struct.unpack("<i", recv_exact(sock, 4))
+    if answer == TRACKER_MAGIC and not key:
+        return
+    if answer == TRACKER_MAGIC:
+        raise RPCError(f"{what} does not ask for the secret that is set here")
+    if answer != TRACKER_SECRET_MAGIC:
+        raise RPCError(f"{what} is no RPC tracker")
+    if not key:
+        raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
+    theirs, ours = recv_exact(sock, NONCE), os.urandom(NONCE)
+    sock.sendall(ours + proof(key, "tvm tracker client", ours, theirs))
+    if not hmac.compare_digest(recv_exact(sock, 32), proof(key, "tvm tracker server", ours, theirs)):
+        raise RPCError(f"{what} does not have the secret")
+
+
+# ---- sessions ----
+
+
+def greet_server(sock: socket.socket, what: str, name: str) -> tuple[float, int, str]:
+    """The client's side of a session's handshake: seconds, bytes of the longest message, the server's key."""
+    key, ours = secret(), os.urandom(NONCE)
+    sock.sendall(HELLO + ours)
+    answer = recv_exact(sock, len(HELLO) + 4 + NONCE)
+    flags, theirs = int.from_bytes(answer[8:12], "little"), answer[12:]
+    if answer[:8] != HELLO or flags > 2:
+        raise RPCError(f"{what} is no RPC server of this version")
+    if flags == 2:
+        raise RPCError(f"{what} turns this address away after too many failed handshakes or connections; wait a minute")
+    if flags == 1 and not key:
+        raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
+    if flags == 0 and key:
+        raise RPCError(f"{what} does not ask for the secret that is set here")
+    text = name.encode()
+    shown = proof(key, "tvm rpc client", ours, theirs, text) if key else bytes(32)
+    sock.sendall(shown + struct.pack("<I", len(text)) + text)
+    sock.settimeout(None)  # the device may be in use
+    status, proved, seconds, most, length = struct.unpack("<I32sdQI", recv_exact(sock, 56))
+    if length > 4096:
+        raise RPCError(f"{what} is no RPC server of this version")
+    said = recv_exact(sock, length).decode("utf-8", "replace")
+    if status:
+        raise RPCError(f"{what} refuses the session: {said}")
+    if key and not hmac.compare_digest(proved, proof(key, "tvm rpc server", ours, theirs, text)):
+        raise RPCError(f"{what} does not have the secret")
+    return seconds, most, said

@@ -1,0 +1,255 @@
+"""Sessions by address, by tracker, and with a program this process starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..error import RPCError, TVMError
+from ..runtime import _lib
+from . import base
+from .local import LocalSession
+from .session import Connection, RPCSession
+
+
+def connect(
+    url: str,
+    port: int,
+    key: str = "",
+    session_timeout: float = 0,
+    session_constructor_args: Any = None,
+    enable_logging: bool = False,
+) -> RPCSession:
+    """A session with the server at an address; waits while another client has the device.
+
+    Parameters
+    ----------
+    url : str
+        The address of the server.
+    port : int
+        Its port.
+    key : str, optional
+        Its key.
+    session_timeout : float, optional
+        Seconds after which the server ends the session; 0 for no limit.
+    session_constructor_args : optional
+        Sessions of servers behind the server, which there are not: nothing else than None.
+    enable_logging : bool, optional
+        A log of all calls, which there is not: nothing else than False.
+
+    Returns
+    -------
+    RPCSession
+    """
+    if session_constructor_args or enable_logging:
+        raise TVMError("connect: session_constructor_args and enable_logging are not supported")
+    what = f"the RPC server {url}:{port}"
+    option = f" -timeout={session_timeout:g}" if session_timeout else ""
+    sock = base.connect_with_retry((url, int(port)))
+    try:
+        seconds, most, _ = base.guarded(what, lambda: base.greet_server(sock, what, f"client:{key}{option}"))
+        return _open(sock, most, seconds)
+    finally:
+        sock.close()
+
+
+# A server that keeps the time tells its client when it is up; only one that is gone leaves that to the client.
+_GRACE_SECONDS = 2.0
+
+
+def _open(sock: socket.socket, most: int, seconds: float) -> RPCSession:
+    fd = os.dup(sock.fileno())
+    try:
+        number = _lib.session_open(fd, most, seconds + _GRACE_SECONDS if seconds > 0 else 0.0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return RPCSession(Connection(number))
+
+
+class PopenSession(RPCSession):
+    """A session with a server this process starts and ends: ``tvm_rpc_server`` or one made by ``with_minrpc``.
+
+    Parameters
+    ----------
+    binary : str | os.PathLike[str]
+        The program.
+    """
+
+    def __init__(self, binary: str | os.PathLike[str]):
+        self._folder = tempfile.TemporaryDirectory(prefix="tvm_session_")
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [os.path.abspath(binary), "--stdio", "--silent"], stdin=theirs, cwd=self._folder.name
+                )
+            except OSError as problem:
+                raise RPCError(f"PopenSession: {os.fspath(binary)} cannot be started: {problem.strerror}") from None
+            super().__init__(_open(ours, 1 << 30, 0.0)._sess)
+
+    def close(self) -> None:
+        super().close()
+        self._process.wait(10)
+        self._folder.cleanup()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process") and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+class TrackerSession:
+    """A connection to a tracker.
+
+    Parameters
+    ----------
+    addr : tuple
+        Its host and port.
+    """
+
+    def __init__(self, addr: tuple[str, int]):
+        self._addr = (addr[0], int(addr[1]))
+        self._what = f"the RPC tracker {addr[0]}:{addr[1]}"
+        self._sock: socket.socket | None = None
+        self._connect()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _connect(self) -> socket.socket:
+        sock = base.connect_with_retry(self._addr)
+        try:
+            base.guarded(self._what, lambda: base.greet_tracker(sock, self._what))
+        except BaseException:
+            sock.close()
+            raise
+        sock.settimeout(None)
+        self._sock = sock
+        return sock
+
+    def close(self) -> None:
+        """End the connection."""
+        if getattr(self, "_sock", None) is not None:
+            self._sock.close()
+            self._sock = None
+
+    def _ask(self, message: list, seconds: float | None = 10.0) -> Any:
+        sock = self._sock or self._connect()
+        sock.settimeout(seconds)
+
+        def ask() -> Any:
+            base.send_json(sock, message)
+            return base.recv_json(sock)
+
+        try:
+            return base.guarded(self._what, ask)
+        except BaseException:
+            # An answer may still be on its way; the next question needs a new connection.
+            self.close()
+            raise
+
+    def summary(self) -> dict:
+        """What the tracker has: ``server_info`` and, by key, ``queue_info``."""
+        status, found = self._ask([base.SUMMARY])
+        if status != base.SUCCESS:
+            raise RPCError(f"{self._what} refuses to tell what it has")
+        return found
+
+    def text_summary(self) -> str:
+        """The same as a table."""
+        return format_summary(self.summary())
+
+    def request(
+        self,
+        key: str,
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 5,
+        session_constructor_args: Any = None,
+    ) -> RPCSession:
+        """A session with a device of the kind ``key``; waits until one is free. Higher priorities come first."""
+        problem: Exception = RPCError(f"no device '{key}'")
+        for attempt in range(max_retry):
+            try:
+                status, found = self._ask([base.REQUEST, key, "", priority], None)
+                if status != base.SUCCESS:
+                    raise RPCError(f"{self._what} refuses the request for '{key}': {found}")
+                host, port, match_key = found
+                return connect(host, port, match_key, session_timeout, session_constructor_args)
+            except (RPCError, OSError) as error:
+                problem = error
+                time.sleep(min(0.1 * 2**attempt, 2.0))
+        raise RPCError(f"no device '{key}' could be had from {self._what} in {max_retry} tries: {problem}")
+
+    def request_and_run(
+        self,
+        key: str,
+        func: Callable[[RPCSession], Any],
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 2,
+    ) -> Any:
+        """``func(session)`` on a device of the kind ``key``; where the session fails, on another."""
+        problem: Exception = RPCError(f"no device '{key}'")
+        for _ in range(max_retry):
+            session = None
+            try:
+                session = self.request(key, priority, session_timeout)
+                return func(session)
+            except TVMError as error:
+                problem = error
+            finally:
+                if session is not None:
+                    session.close()
+        raise RPCError(f"request_and_run: '{key}' failed {max_retry} times: {problem}")
+
+
+def format_summary(found: dict) -> str:
+    """The table of a tracker: its servers, and the queue of each key."""
+    servers = sorted((str(one["key"]), f"{one['addr'][0]}:{one['addr'][1]}") for one in found["server_info"])
+    totals = {key.partition(":")[2]: 0 for key, _ in servers}
+    for key, _ in servers:
+        totals[key.partition(":")[2]] += 1
+    queues = found["queue_info"]
+    rows = [("server-address", "key"), *((address, key) for key, address in servers)]
+    text = ["Server List", *_table(rows), "", "Queue Status"]
+    lines = [("key", "total", "free", "pending")]
+    for key in sorted({*queues, *totals}):
+        queue = queues.get(key, {"free": 0, "pending": 0})
+        lines.append((key, str(totals.get(key, 0)), str(queue["free"]), str(queue["pending"])))
+    return "\n".join([*text, *_table(lines)]) + "\n"
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    rule = "-" * (sum(widths) + 3 * (len(widths) - 1))
+    return [rule, lines[0], rule, *lines[1:], rule]
+
+
+def connect_tracker(url: str, port: int) -> TrackerSession:
+    """A connection to a tracker.
+
+    Parameters
+    ----------
+    url : str
+        Its address.
+    port : int
+        Its port.
+
+    Returns
+    -------
+    TrackerSession
+    """
+    return TrackerSession((url, port))
+
+
+__all__ = [
+    "LocalSession", "PopenSession", "RPCSession", "TrackerSession", "connect", "connect_tracker", "format_summary"
+]

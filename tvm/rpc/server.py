@@ -1,0 +1,205 @@
+"""The Python face of the server: the C server in a process that has Python's functions, too."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .. import runtime
+from ..error import TVMError
+from ..runtime import _lib
+from ..runtime.registry import get_global_func, register_func
+from . import base
+
+logger = logging.getLogger("RPCServer")
+
+
+def _server_env(load_library: str | None = None) -> None:
+    """What clients of a Python server find beside the functions of the C server."""
+
+    @register_func("tvm.rpc.server.load_module", override=True)
+    def load_module(name: str):
+        return runtime.load_module(get_global_func("tvm.rpc.server.workpath")(name))
+
+    @register_func("tvm.rpc.server.download_linked_module", override=True)
+    def download_linked_module(name: str) -> bytes:
+        from ..runtime.export import link_shared
+
+        path = get_global_func("tvm.rpc.server.workpath")(name)
+        kind = os.path.splitext(path)[1].lstrip(".")
+        if kind in ("o", "tar"):
+            link_shared(path, kind, f"{path}.so")
+            path = f"{path}.so"
+        with open(path, "rb") as file:
+            return file.read()
+
+    for path in (load_library or "").split(":"):
+        if path:
+            runtime.load_device_library(path)
+
+
+def serve(
+    listen_fd: int,
+    *,
+    key: str = "",
+    tracker_addr: tuple[str, int] | None = None,
+    custom_addr: str | None = None,
+    load_library: str | None = None,
+    max_seconds: float | None = None,
+    max_memory: int = 0,
+    max_message: int = 0,
+    max_files: int = 0,
+    measure_only: bool = False,
+    silent: bool = False,
+    watch_fd: int = -1,
+    init: str | None = None,
+) -> None:
+    """Serve sessions on a listening socket until told to stop, after calling the function named ``init``."""
+    _server_env(load_library)
+    if init is not None:
+        named_function(init)()
+    held = base.secret()
+    host, port = tracker_addr or (None, 0)
+    _lib.run_server(
+        listen_fd, key=key.encode(), secret=held, secret_size=len(held), tracker_host=host and host.encode(),
+        tracker_port=int(port), custom_addr=custom_addr and custom_addr.encode(), max_message=max_message,
+        max_memory=max_memory, max_files=max_files, max_seconds=float(max_seconds or 0),
+        measure_only=int(measure_only), silent=int(silent), watch_fd=watch_fd,
+    )
+
+
+def name_of_function(function: Callable[..., Any]) -> str:
+    """The name by which another process finds a function of a module."""
+    name = f"{function.__module__}:{function.__qualname__}"
+    if function.__module__ == "__main__" or "<" in name:
+        raise ValueError(f"rpc: '{name}' runs in another process, which finds functions of modules by their names")
+    return name
+
+
+def named_function(name: str) -> Callable[..., Any]:
+    module, _, found = name.partition(":")
+    return getattr(importlib.import_module(module), found)
+
+
+def run_named(call: str) -> None:
+    """What ``start_process`` starts."""
+    name, options = json.loads(call)
+    named_function(name)(**options)
+
+
+def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...]) -> tuple[subprocess.Popen, int]:
+    """A new interpreter that calls ``target(**options)``, a function of a module, with these files open. It gets
+    ``watch_fd``, which ends when this process does or closes the number given back."""
+    watched, held = os.pipe()
+    call = json.dumps([name_of_function(target), {**options, "watch_fd": watched}])
+    program = f"import sys; from {__name__} import run_named; run_named(sys.argv[1])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", program, call], stdin=subprocess.DEVNULL, pass_fds=(*fds, watched), env=environment
+        ), held
+    finally:
+        os.close(watched)
+
+
+class OwnProcess:
+    """What runs in a process of its own, at ``host`` and ``port``, until ``terminate`` or the end of this process."""
+
+    host: str
+    port: int
+    proc: subprocess.Popen
+    _held: int
+
+    def _start(self, target: Callable[..., Any], options: dict, listening: Any) -> None:
+        with listening:
+            self.host, self.port = listening.getsockname()
+            options = {"listen_fd": listening.fileno(), **options}
+            self.proc, self._held = start_process(target, options, (listening.fileno(),))
+
+    def terminate(self) -> None:
+        """End it, and wait until it has."""
+        if getattr(self, "proc", None) is None or self._held < 0:
+            return
+        os.close(self._held)
+        self._held = -1
+        try:
+            self.proc.wait(5)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            self.proc.wait()
+
+    def __del__(self) -> None:
+        self.terminate()
+
+
+class Server(OwnProcess):
+    """An RPC server in a process of its own.
+
+    Parameters
+    ----------
+    host : str, optional
+        The address to listen on; others than loopback need a secret (``TVM_RPC_SECRET_FILE``).
+    port : int, optional
+        The first port to try; 0 for any.
+    port_end : int, optional
+        The port after the last one to try.
+    is_proxy : bool, optional
+        Whether ``host`` and ``port`` are those of a proxy, which the server is offered to.
+    tracker_addr : tuple, optional
+        Host and port of a tracker.
+    key : str, optional
+        The kind of device.
+    load_library : str, optional
+        Libraries of devices, separated by colons.
+    custom_addr : str, optional
+        The address clients of the tracker are told.
+    silent : bool, optional
+        Whether it says nothing.
+    no_fork : bool, optional
+        Older scripts say this so that devices work in sessions, which they do here: no process that has used one forks.
+    server_init_callback : callable, optional
+        Called in the process of the server before it serves; a function of a module.
+    reuse_addr : bool, optional
+        Whether a port that was in use a moment ago may be taken.
+    timeout : float, optional
+        Seconds a session may last.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9091,
+        port_end: int = 9199,
+        is_proxy: bool = False,
+        tracker_addr: tuple[str, int] | None = None,
+        key: str = "",
+        load_library: str | None = None,
+        custom_addr: str | None = None,
+        silent: bool = False,
+        no_fork: bool = False,
+        server_init_callback: Callable[[], Any] | None = None,
+        reuse_addr: bool = True,
+        timeout: float | None = None,
+        **limits: Any,
+    ):
+        if is_proxy:
+            raise TVMError("rpc.Server: servers behind a proxy are not supported; offer the server to a tracker")
+        if tracker_addr is not None and not key:
+            raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
+        unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only"}
+        if unknown:
+            raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
+        options = {
+            "key": key, "tracker_addr": tracker_addr, "custom_addr": custom_addr, "load_library": load_library,
+            "max_seconds": timeout, "silent": silent, **limits,
+            "init": server_init_callback and name_of_function(server_init_callback),
+        }
+        self._start(serve, options, base.listen(host, port, port_end, "rpc.Server", reuse_addr))
+        if not silent:
+            logger.info("bind to %s:%d", self.host, self.port)

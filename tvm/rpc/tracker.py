@@ -1,0 +1,306 @@
+"""The tracker: servers offer themselves under a key, and clients wait for one. One thread serves all connections."""
+
+from __future__ import annotations
+
+import heapq
+import hmac
+import itertools
+import json
+import logging
+import os
+import selectors
+import socket
+import struct
+import time
+from collections import Counter
+from typing import Any, NamedTuple
+
+from . import base
+from .server import OwnProcess
+
+logger = logging.getLogger("RPCTracker")
+
+_MOST_CONNECTIONS = 4096
+_MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
+_MOST_KEYS = 4096
+
+
+class _Offer(NamedTuple):
+    """A server that is free, until somebody takes its match key."""
+
+    host: str
+    port: int
+    match_key: str
+    server: _Connection
+
+
+class _Connection:
+    """One peer: what has come and is not yet read, what is to go, and what it waits for."""
+
+    def __init__(self, sock: socket.socket, address: str, now: float):
+        self.sock, self.address, self.since = sock, address, now
+        self.received, self.to_send = bytearray(), bytearray()
+        self.greeted, self.challenge = False, b""
+        self.info: dict = {}
+        self.given: tuple[str, _Offer] | None = None  # what it was told and may not have got
+        self.is_open = True
+
+
+class _Queue:
+    """The offers and the requests of one key."""
+
+    def __init__(self) -> None:
+        self.free: list[_Offer] = []
+        self.waiting: list[tuple[int, int, _Connection]] = []
+
+
+class _Tracker:
+    def __init__(self, listening: socket.socket, secret: bytes, watch_fd: int, silent: bool):
+        self._secret, self._watch, self._silent = secret, watch_fd, silent
+        self._listening = listening
+        self._selector = selectors.DefaultSelector()
+        self._connections: set[_Connection] = set()
+        self._queues: dict[str, _Queue] = {}
+        self._order = itertools.count()
+        self._failures: Counter[str] = Counter()
+        self._failures_since = time.monotonic()
+
+    # ---- connections ----
+
+    def run(self) -> None:
+        self._listening.setblocking(False)
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        if self._watch >= 0:
+            self._selector.register(self._watch, selectors.EVENT_READ)
+        while True:
+            for key, events in self._selector.select(1.0):
+                if key.fileobj == self._watch:
+                    return
+                if key.fileobj is self._listening:
+                    self._accept()
+                elif key.data.is_open:
+                    self._move(key.data, events)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        now = time.monotonic()
+        if now - self._failures_since > _FAILURE_SECONDS:
+            self._failures.clear()
+            self._failures_since = now
+        for peer in [p for p in self._connections if not p.greeted and now - p.since > base.HANDSHAKE_SECONDS]:
+            self._close(peer)
+
+    def _accept(self) -> None:
+        try:
+            sock, (address, _) = self._listening.accept()
+        except OSError:
+            return
+        if len(self._connections) >= _MOST_CONNECTIONS or self._failures[address] >= _MOST_FAILURES:
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = _Connection(sock, address, time.monotonic())
+        self._connections.add(peer)
+        self._selector.register(sock, selectors.EVENT_READ, peer)
+
+    def _close(self, peer: _Connection) -> None:
+        if not peer.is_open:
+            return
+        peer.is_open = False
+        self._selector.unregister(peer.sock)
+        peer.sock.close()
+        self._connections.discard(peer)
+        for queue in self._queues.values():
+            queue.free = [offer for offer in queue.free if offer.server is not peer]
+            queue.waiting = [entry for entry in queue.waiting if entry[2] is not peer]
+            heapq.heapify(queue.waiting)
+        if peer.given is not None and peer.to_send and peer.given[1].server.is_open:
+            key, offer = peer.given
+            self._queues[key].free.insert(0, offer)
+            self._match(key)
+
+    def _move(self, peer: _Connection, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._flush(peer)
+            if events & selectors.EVENT_READ:
+                piece = peer.sock.recv(1 << 16)
+                if not piece:
+                    raise base.RPCError("closed")
+                peer.received += piece
+                while peer.is_open and self._take(peer):
+                    pass
+        except BlockingIOError:
+            return
+        except (OSError, base.RPCError, ValueError, RecursionError):
+            self._close(peer)
+
+    def _send(self, peer: _Connection, data: bytes) -> None:
+        peer.to_send += data
+        self._flush(peer)
+
+    def _flush(self, peer: _Connection) -> None:
+        try:
+            sent = peer.sock.send(peer.to_send)
+            del peer.to_send[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close(peer)
+            return
+        if not peer.to_send:
+            peer.given = None
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.to_send else 0)
+        self._selector.modify(peer.sock, wanted, peer)
+
+    # ---- messages ----
+
+    def _take(self, peer: _Connection) -> bool:
+        """Serve the next whole message; False while it has not come."""
+        if not peer.greeted:
+            return self._greet(peer)
+        if len(peer.received) < 4:
+            return False
+        (length,) = struct.unpack_from("<i", peer.received)
+        if not 0 <= length <= base.MOST_JSON:
+            raise base.RPCError("a message is too long")
+        if len(peer.received) < 4 + length:
+            return False
+        message = json.loads(bytes(peer.received[4 : 4 + length]))
+        del peer.received[: 4 + length]
+        answer = self._serve(peer, message)
+        if answer is not None:
+            self._reply(peer, answer)
+        return True
+
+    def _reply(self, peer: _Connection, value: Any) -> None:
+        text = json.dumps(value).encode()
+        self._send(peer, struct.pack("<i", len(text)) + text)
+
+    def _greet(self, peer: _Connection) -> bool:
+        if not peer.challenge:
+            if len(peer.received) < 4:
+                return False
+            if struct.unpack_from("<i", peer.received)[0] != base.TRACKER_MAGIC:
+                raise base.RPCError("no handshake")
+            del peer.received[:4]
+            peer.greeted = not self._secret
+            peer.challenge = os.urandom(base.NONCE)
+            magic = base.TRACKER_SECRET_MAGIC if self._secret else base.TRACKER_MAGIC
+            self._send(peer, struct.pack("<i", magic) + (peer.challenge if self._secret else b""))
+            return True
+        if len(peer.received) < base.NONCE + 32:
+            return False
+        theirs, shown = bytes(peer.received[: base.NONCE]), bytes(peer.received[base.NONCE : base.NONCE + 32])
+        del peer.received[: base.NONCE + 32]
+        if not hmac.compare_digest(shown, base.proof(self._secret, "tvm tracker client", theirs, peer.challenge)):
+            self._failures[peer.address] += 1
+            if not self._silent:
+                logger.warning("a client is refused: the secret is wrong")
+            raise base.RPCError("wrong secret")
+        peer.greeted = True
+        self._send(peer, base.proof(self._secret, "tvm tracker server", theirs, peer.challenge))
+        return True
+
+    def _serve(self, peer: _Connection, message: Any) -> Any:
+        """The answer; None where it comes later, FAIL for what is no message."""
+        if not isinstance(message, list) or not message:
+            return base.FAIL
+        code, *args = message
+        if code == base.PUT and len(args) >= 2 and isinstance(args[0], str):
+            return self._put(peer, args[0], args[1], args[2] if len(args) > 2 else None)
+        if code == base.REQUEST and len(args) >= 3 and isinstance(args[0], str) and isinstance(args[2], (int, float)):
+            return self._request(peer, args[0], args[2])
+        if code == base.UPDATE_INFO and len(args) == 1 and isinstance(args[0], dict):
+            return self._update(peer, args[0])
+        if code == base.SUMMARY:
+            return [base.SUCCESS, self._summary()]
+        if code == base.GET_PENDING_MATCHKEYS:
+            return [offer.match_key for queue in self._queues.values() for offer in queue.free]
+        return base.SUCCESS if code == base.PING else base.FAIL
+
+    def _queue(self, key: str) -> _Queue:
+        if key not in self._queues and len(self._queues) >= _MOST_KEYS:
+            self._queues = {k: q for k, q in self._queues.items() if q.free or q.waiting}
+        return self._queues.setdefault(key, _Queue())
+
+    def _put(self, peer: _Connection, key: str, value: Any, custom: Any) -> int | None:
+        good = isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and isinstance(value[1], str)
+        if not good or not (custom is None or isinstance(custom, str)):
+            return base.FAIL
+        self._queue(key).free.append(_Offer(custom or peer.address, value[0], value[1], peer))
+        self._reply(peer, base.SUCCESS)
+        self._match(key)
+        return None
+
+    def _request(self, peer: _Connection, key: str, priority: float) -> None:
+        heapq.heappush(self._queue(key).waiting, (-priority, next(self._order), peer))
+        self._match(key)
+
+    def _match(self, key: str) -> None:
+        queue = self._queues[key]
+        while queue.free and queue.waiting:
+            offer, (_, _, peer) = queue.free.pop(0), heapq.heappop(queue.waiting)
+            peer.given = key, offer
+            self._reply(peer, [base.SUCCESS, [offer.host, offer.port, offer.match_key]])
+
+    def _update(self, peer: _Connection, info: dict) -> int:
+        key, addr = info.get("key"), info.get("addr")
+        if key is not None and not isinstance(key, str):
+            return base.FAIL
+        if addr is not None and not (isinstance(addr, list) and len(addr) == 2):
+            return base.FAIL
+        peer.info.update({"key": key} if key is not None else {})
+        peer.info.update({"addr": [addr[0] or peer.address, addr[1]]} if addr is not None else {})
+        return base.SUCCESS
+
+    def _summary(self) -> dict:
+        known = [peer.info for peer in self._connections if {"key", "addr"} <= peer.info.keys()]
+        servers = [info for info in known if info["key"].startswith("server:")]
+        queues = {key: {"free": len(q.free), "pending": len(q.waiting)} for key, q in self._queues.items()}
+        return {"queue_info": queues, "server_info": servers}
+
+
+def serve(listen_fd: int, silent: bool = False, watch_fd: int = -1) -> None:
+    """Serve on a listening socket until ``watch_fd`` ends."""
+    with socket.socket(fileno=listen_fd) as listening:
+        _Tracker(listening, base.secret(), watch_fd, silent).run()
+
+
+class Tracker(OwnProcess):
+    """A tracker in a process of its own.
+
+    Parameters
+    ----------
+    host : str, optional
+        The address to listen on; others than loopback need a secret (``TVM_RPC_SECRET_FILE``).
+    port : int, optional
+        The first port to try; 0 for any.
+    port_end : int, optional
+        The port after the last one to try.
+    silent : bool, optional
+        Whether it says nothing.
+    reuse_addr : bool, optional
+        Whether a port that was in use a moment ago may be taken.
+    timeout : float, optional
+        Older scripts pass it; a tracker has no limit of time, so nothing else than None.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9190,
+        port_end: int = 9199,
+        silent: bool = False,
+        reuse_addr: bool = True,
+        timeout: float | None = None,
+    ):
+        if timeout is not None:
+            raise ValueError("Tracker: a tracker has no limit of time; terminate() ends it")
+        self._start(serve, {"silent": silent}, base.listen(host, port, port_end, "rpc.tracker.Tracker", reuse_addr))
+        if not silent:
+            logger.info("bind to %s:%d", self.host, self.port)
+
+
+__all__ = ["Tracker"]
