@@ -22,7 +22,10 @@ static double now(void) {
 
 typedef float vec __attribute__((vector_size(64), aligned(64)));
 
-__attribute__((target_clones("arch=x86-64-v4", "avx2", "default"))) static float read_all(const float *from, size_t n) {
+#if defined(__x86_64__)
+__attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#endif
+static float read_all(const float *from, size_t n) {
   vec a = {0}, b = {0}, c = {0}, d = {0};
   const vec *p = (const vec *)from;
   for (size_t i = 0; i + 3 < n / 64; i += 4) a += p[i], b += p[i + 1], c += p[i + 2], d += p[i + 3];

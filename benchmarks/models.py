@@ -1,6 +1,7 @@
 """Whole models beside other runtimes, all in one run: ``make bench-models``.
 
     python -m benchmarks.models --quick --models resnet50 --peers onnxruntime
+    python -m benchmarks.models --before TREE             beside another checkout, its runtime built
     python -m benchmarks.models --profile resnet50        where the time goes
     python -m benchmarks.models --convs resnet50          its convolutions, each alone, against the machine's peak
     python -m benchmarks.models --pair resnet50           two executors in one process, one thread each
@@ -35,7 +36,7 @@ from tvm.utils.rounds import ROUND_SECONDS, in_turn, runs_in_a_round
 from . import operators, report, zoo
 from .harness import commit, percentile, save
 from .machine import Machine
-from .workers import FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
+from .workers import BEFORE, FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
@@ -95,14 +96,18 @@ class Bench:
 
     def spec(self, case: zoo.Case, peer: str, threads: int | None = None, **more) -> dict:
         threads = threads or self.options.threads
+        before = self.options.before if peer == BEFORE else ""
+        folder = os.path.join(self.folder, BEFORE) if before else self.folder
+        os.makedirs(folder, exist_ok=True)
         return {
-            "peer": peer,
+            "peer": OURS if before else peer,
+            "tree": before,
             "case": dataclasses.asdict(case),
             "model": os.path.abspath(zoo.model_path(self.options.zoo, case)),
-            "package": os.path.join(self.packages, f"{case.stem}.{threads}t{self.tag}.tar"),
+            "package": os.path.join(folder if before else self.packages, f"{case.stem}.{threads}t{self.tag}.tar"),
             "threads": threads,
             "target": self.options.target,
-            "folder": self.folder,
+            "folder": folder,
             **more,
         }
 
@@ -167,7 +172,9 @@ class Bench:
             return
         try:
             if peer == OURS:
-                row.update(self._compile(job))
+                row.update(self._compile(self.spec(case, OURS, job.threads)))
+            elif peer == BEFORE:
+                row["before"] = self._compile(self.spec(case, BEFORE, job.threads))
             worker = self.worker(self.spec(case, peer, job.threads), job.threads)
             try:
                 row["peers"][peer] = worker.first()
@@ -179,13 +186,13 @@ class Bench:
             row["peers"][peer] = {"problem": str(problem)}
             print(f"{case.stem}: {problem}", flush=True)
 
-    def _compile(self, job: Job) -> dict:
+    def _compile(self, spec: dict) -> dict:
         """What compiling took; a package that is kept with these facts is not compiled again."""
-        spec = self.spec(job.case, "compile", job.threads)
+        spec = {**spec, "peer": "compile"}
         facts = Path(spec["package"]).with_suffix(".json")
         if facts.exists():
             return load(str(facts))
-        compiler = self.worker(spec, job.threads)
+        compiler = self.worker(spec, spec["threads"])
         try:
             got = compiler.first()
         finally:
@@ -252,6 +259,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--models", default=",".join(name for name in zoo.NAMES), help="names with commas (default: all)")
     add("--peers", default=",".join(name for name in PEERS if name != OURS), help="names with commas; none: ours alone")
+    add("--before", default="", metavar="TREE", help="also time what this other checkout makes of the models")
     add("--rounds", type=int, default=100, help="0: compile, load and compare only")
     add("--quick", action="store_true", help="20 rounds")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -278,6 +286,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     unknown = [n for n in options.models if n not in zoo.NAMES] + [p for p in options.peers if p not in PEERS]
     if unknown:
         parser.error(f"unknown: {unknown[0]}; models: {', '.join(zoo.NAMES)}; peers: {', '.join(PEERS)}")
+    if options.before:
+        options.before = os.path.abspath(options.before)
+        if not os.path.exists(os.path.join(options.before, "benchmarks", "workers.py")):
+            parser.error(f"--before {options.before}: there is no checkout of this project")
+        options.peers.insert(0, BEFORE)
     options.rounds = 20 if options.quick else options.rounds
     options.variants = options.variants or options.table
     return options

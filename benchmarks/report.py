@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from xml.sax.saxutils import escape
 
-from .workers import OURS, PEERS
+from .workers import BEFORE, OURS, PEERS
 
 # Ratios to onnxruntime and to OpenVINO that the project holds itself to, two threads, batch 1.
 BARS = {
@@ -128,7 +128,7 @@ def geometric_mean(rows: dict, peer: str) -> float | None:
 
 def tables(rows: dict) -> str:
     """Ratios, times, and what else was measured."""
-    peers = [p for p in PEERS if p != OURS and any(p in row["peers"] for row in rows.values())]
+    peers = [p for p in (*PEERS, BEFORE) if p != OURS and any(p in row["peers"] for row in rows.values())]
     ratios = [[k, *(_ratio_cell(row, p) for p in peers)] for k, row in rows.items()]
     means = [geometric_mean(rows, p) for p in peers]
     ratios.append(["geometric mean", *(f"{m:.3f}" if m else "" for m in means)])
@@ -209,7 +209,7 @@ def page(rows: dict) -> str:
     """What the documentation shows of a run."""
     timed = {name: row for name, row in rows.items() if _ok(row, OURS)}
     plain = {name: row for name, row in timed.items() if not is_variant(row)}
-    peers = [p for p in PEERS if p != OURS and any(p in row["peers"] for row in plain.values())]
+    peers = [p for p in (*PEERS, BEFORE) if p != OURS and any(p in row["peers"] for row in plain.values())]
     titles = [_title(p) for p in peers]
     versions = {p: row["peers"][p]["version"] for row in timed.values() for p in peers if _ok(row, p)}
     commits = ", ".join(sorted({row["commit"] for row in rows.values()}))

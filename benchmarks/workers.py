@@ -69,6 +69,8 @@ PEERS: dict[str, Maker] = {
     "torch.compile": _torch_compile,
     "jax": _jax,
 }
+# Ours as another tree has it.
+BEFORE = "before"
 # What models are written in; the other peers only run them.
 FRAMEWORKS = ("torch", "torch.compile", "jax")
 # What an environment needs for a peer.
@@ -103,7 +105,7 @@ class Worker(rounds.Worker):
     """A program of this file in a process of its own."""
 
     def __init__(self, spec: dict, python: str, environment: dict[str, str] | None = None):
-        super().__init__(spec, python, environment, "benchmarks.workers")
+        super().__init__(spec, python, environment, "benchmarks.workers", spec.get("tree") or ROOT)
 
 
 def missing(peer: str, python: str) -> str:
@@ -111,7 +113,7 @@ def missing(peer: str, python: str) -> str:
     return rounds.missing(MODULES.get(peer, ()), python)
 
 
-__all__ = ["FRAMEWORKS", "MODULES", "OURS", "PEERS", "ROOT", "Worker", "WorkerFailed", "missing", "peak_bytes"]
+__all__ = ["BEFORE", "FRAMEWORKS", "MODULES", "OURS", "PEERS", "ROOT", "Worker", "WorkerFailed", "missing", "peak_bytes"]
 
 if __name__ == "__main__":
     main()

@@ -158,3 +158,17 @@ def test_a_worker_that_fails_says_why(tmp_path):
             worker.first()
     finally:
         worker.close()
+
+
+def test_another_checkout_is_a_program_of_its_own(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        models.parse(["--before", str(tmp_path)])
+    assert "there is no checkout of this project" in capsys.readouterr().err
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "workers.py").write_text("")
+    options = models.parse(["--before", str(tmp_path), "--peers", "none", "--zoo", "zoo"])
+    assert options.peers == ["before"]
+    bench = models.Bench(options, str(tmp_path))
+    ours, before = (bench.spec(zoo.Case("resnet18"), peer) for peer in ("tvm", "before"))
+    assert ours["peer"] == before["peer"] == "tvm" and (ours["tree"], before["tree"]) == ("", str(tmp_path))
+    assert ours["package"] != before["package"] and ours["folder"] != before["folder"]

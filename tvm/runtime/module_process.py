@@ -26,7 +26,9 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 
-def module_command(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
+def module_command(
+    module: str, *arguments: str, python: str = sys.executable, root: str | Path = ROOT
+) -> list[str]:
     """The command that runs a module of the tree ``tvm`` lies in, with arguments, in this Python or another one.
 
     Parameters
@@ -37,13 +39,15 @@ def module_command(module: str, *arguments: str, python: str = sys.executable) -
         What it finds in ``sys.argv``.
     python : str
         The interpreter.
+    root : str or Path
+        The folder the packages lie in, where it is not that of this one.
 
     Returns
     -------
     list of str
         The program and its arguments, for ``subprocess``.
     """
-    return [python, "-c", _PROGRAM, str(ROOT), module, *arguments]
+    return [python, "-c", _PROGRAM, str(root), module, *arguments]
 
 
 __all__ = ["ROOT", "module_command"]

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from ..runtime.module_process import ROOT, module_command
 
@@ -36,20 +37,21 @@ class WorkerFailed(RuntimeError):
 class Worker:
     """A program in a process of its own, which is stopped whenever it is not asked for anything.
 
-    ``spec`` names the program (``peer``) and a ``folder`` for what it prints; ``module`` is who serves it.
+    ``spec`` names the program (``peer``) and a ``folder`` for what it prints; ``module`` is who serves it, of the
+    packages in the folder ``root``.
     """
 
     def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
-                 module: str = "tvm.utils.peers"):
+                 module: str = "tvm.utils.peers", root: str | Path = ROOT):
         self.name = spec["peer"]
         # This Python's libraries may lie beside the package; another one has its own.
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         known = {"PYTHONPATH": path} if python == sys.executable else {}
         # Nothing is kept open before the process is there: what it cannot start it leaves nothing of.
         self.log = open(os.path.join(spec["folder"], self.name + ".log"), "w+")
         try:
             self.process = subprocess.Popen(
-                module_command(module, json.dumps(spec), python=python),
+                module_command(module, json.dumps(spec), python=python, root=root),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.log,
