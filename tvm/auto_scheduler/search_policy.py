@@ -15,6 +15,8 @@ from .cost_model import CostModel, RandomModel
 from .cost_model.xgb_model import XGBModel
 from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
+from .gpu_limits import GPULimits
+from .gpu_rules import GPU_RULES
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
@@ -135,6 +137,7 @@ class SketchPolicy(SearchPolicy):
         "evolutionary_search_population": 2048,
         "evolutionary_search_num_iters": 4,
         "cpu_multi_level_tiling_structure": "SSRSRS",
+        "gpu_multi_level_tiling_structure": "SSSRRSRS",
         "max_innermost_split_factor": 64,
         "max_vectorize_size": 16,
         "disable_change_compute_location": 0,
@@ -150,8 +153,9 @@ class SketchPolicy(SearchPolicy):
         if unknown:
             raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
                              f"{', '.join(self.DEFAULT_PARAMS)}")
-        if not task.target.features.is_cpu:
-            raise TVMError(f"SketchPolicy: sketches for {task.target_kind} are not available yet, those for CPUs are")
+        features = task.target.features
+        if not features.is_cpu and not features.is_gpu:
+            raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
         self.params = {**self.DEFAULT_PARAMS, **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
@@ -176,11 +180,15 @@ class SketchPolicy(SearchPolicy):
         """What makes candidates; the sketches are made when it is first asked for."""
         if self._breeder is None:
             params, task = self.params, self.search_task
-            structure = params["cpu_multi_level_tiling_structure"]
-            sketches = generate(task.compute_dag, task.hardware_params, structure, (*self.user_rules, *CPU_RULES))
+            hardware, features = task.hardware_params, task.target.features
+            rules, structure, gpu = CPU_RULES, params["cpu_multi_level_tiling_structure"], None
+            if features.is_gpu:
+                rules, structure = GPU_RULES, params["gpu_multi_level_tiling_structure"]
+                gpu = GPULimits.of(hardware, features.thread_registers)
+            sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
             limits = Limits(
-                max(task.hardware_params.num_cores, 1), params["max_innermost_split_factor"],
-                params["max_vectorize_size"], not params["disable_change_compute_location"])
+                max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
+                not params["disable_change_compute_location"], gpu)
             self._breeder = Breeder(task.compute_dag, sketches, limits, self.generator)
         return self._breeder
 
