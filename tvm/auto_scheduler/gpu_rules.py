@@ -243,7 +243,7 @@ def _host(at: Sketching) -> tuple[int, int] | None:
 def _blocks_of(stage: Stage) -> int | None:
     """How many axes of a host its blocks go over; None where it is no host."""
     first, kinds = stage.iters[0], [it.annotation for it in stage.iters]
-    if kinds == [Annotation.BLOCK_X, Annotation.THREAD_X] and stage.iters[1].asked == 1:
+    if kinds == [Annotation.BLOCK_X]:
         return len(stage.op.axis)
     if kinds == [Annotation.BLOCK_X, Annotation.NONE, Annotation.THREAD_X]:
         return len(first.orig_iters) or 1
@@ -252,19 +252,18 @@ def _blocks_of(stage: Stage) -> int | None:
 
 def _prepare_host(state: State, target: int, common: int) -> int | None:
     """Let blocks carry the outer loops of a host, and threads the others; the split that reductions in it follow, so
-    that all have the same threads. None where it is still to be made: a host without other loops has one thread."""
+    that all have the same threads. None where it is still to be made: of a host without other loops, all threads of a
+    block compute the one element."""
     stage = state.stages[target]
     if not is_on_threads(stage):
         rest = len(stage.iters) - common
-        block = _fused(state, target, 0, common)
-        if rest:
-            state.bind(target, block, BLOCK)
-            state.split(target, _fused(state, target, 1, rest), [None])
-            state.bind(target, state.stages[target].iters[-1], THREAD)
-            return max(number for number, _ in _splits_of(state.state_object, target))
-        spread(state, target, 1, (1,))
-        return None
-    if len(stage.iters) > 2:
+        state.bind(target, _fused(state, target, 0, common), BLOCK)
+        if not rest:
+            return None
+        state.split(target, _fused(state, target, 1, rest), [None])
+        state.bind(target, state.stages[target].iters[-1], THREAD)
+        return max(number for number, _ in _splits_of(state.state_object, target))
+    if len(stage.iters) > 1:
         return max(number for number, _ in _splits_of(state.state_object, target))
     inside = [place for place, other in enumerate(state.stages) if other.attach == (target, 0)]
     return max(number for place in inside for number, _ in _splits_of(state.state_object, place))

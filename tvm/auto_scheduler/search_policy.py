@@ -12,6 +12,7 @@ import numpy as np
 from ..error import TVMError
 from .annotate import Limits
 from .cost_model import CostModel, RandomModel
+from .cost_model.estimate import EstimateModel
 from .cost_model.xgb_model import XGBModel
 from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
@@ -329,7 +330,10 @@ class SketchPolicy(SearchPolicy):
 
 
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
-    """How a task is searched where nothing is said: with a model that learns, where the package it takes is there."""
+    """How a task is searched where nothing is said: with a model that learns; on CPUs where the package it takes is
+    there."""
+    if task.target.features.is_gpu:
+        return SketchPolicy(task, EstimateModel())
     try:
         return SketchPolicy(task, XGBModel(adaptive_training=adaptive_training))
     except ImportError:
