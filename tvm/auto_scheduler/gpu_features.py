@@ -17,8 +17,8 @@ from .compute_dag import ComputeDAG
 from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest
+from .operation_facts import arithmetic
 from .state import Stage, StateObject
-from .state_features import _arithmetic
 
 # Of a multiprocessor: multiplications and bytes of shared memory in a cycle, registers, blocks at most, and warps from
 # which on waiting is hidden.
@@ -171,7 +171,7 @@ class GPUFeatureExtractor:
 
     def _operations(self, op: Any) -> int:
         if op not in self._counts:
-            self._counts[op] = max(sum(_arithmetic(op)), 1)
+            self._counts[op] = max(sum(arithmetic(op)), 1)
         return self._counts[op]
 
     def _conclude(self, kernel: Kernel) -> None:

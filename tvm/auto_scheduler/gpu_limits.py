@@ -15,6 +15,7 @@ from .hardware import HardwareParams
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import Loop, LoopNests
 from .loop_steps import SplitStep
+from .queries import has_cross_thread_reduction
 from .state import Stage, StateObject
 from .tiling import factorizations
 
@@ -124,13 +125,18 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
         if place == root:
             block.blocks = math.prod(extent for kind, extent in loops if kind in _BLOCKS)
             block.virtual_threads = math.prod(extent for kind, extent in loops if kind is Annotation.VTHREAD)
-        block.threads = max(block.threads, math.prod(extent for kind, extent in loops if kind in _THREADS))
+        threads = math.prod(extent for kind, extent in loops if kind in _THREADS)
+        block.threads = max(block.threads, threads)
+        width = sum(info(output.dtype).bits // 8 for output in stage.op.outputs)
+        if has_cross_thread_reduction(state, place):
+            # At most what each thread has is exchanged by shared memory.
+            block.shared_bytes += width * threads
+            block.local_bytes += 2 * width
         if stage.attach is None:
             continue
-        width = sum(info(output.dtype).bits // 8 for output in stage.op.outputs)
         if is_shared(state, place):
             block.shared_bytes += width * elements_of_block(state, nests, place)[0]
-        else:
+        elif not has_cross_thread_reduction(state, place):
             inner = math.prod(extent for it, (_, extent) in zip(stage.iters, loops) if it.kind is IteratorKind.SPATIAL)
             block.local_bytes += width * inner * block.virtual_threads
     return found
@@ -138,8 +144,9 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
 
 def _extent(it: Iterator, loop: Loop) -> int:
     """How long a loop is; parts of fused loops are not found in closed form, but have the lengths they were asked for
-    or, at the root, all they need."""
-    return loop.extent if loop.parts else it.extent or it.asked or 1
+    or, at the root, all they need. Threads are as many as were asked for, whatever they are needed for."""
+    extent = loop.extent if loop.parts else it.extent or it.asked or 1
+    return max(extent, it.asked or 1) if it.annotation in _THREADS else extent
 
 
 def root_of(state: StateObject, place: int) -> int:

@@ -125,8 +125,10 @@ def _cache_read_condition(at: Sketching) -> Condition:
 
 def _cache_read(at: Sketching) -> list[Found]:
     """Each tiled reader has a copy of its own in shared memory, which the threads of a block fetch together: they take
-    the elements in turn, some at once as lanes."""
+    the elements in turn, some at once as lanes unless they are chosen by their positions, as those of padding are."""
     state, place = at.open(), at.stage_id
+    is_stored = at.stage.is_placeholder or has_reduce_iter(at.stage)
+    is_chosen = not is_stored and not at.queries.is_strictly_inlineable(place)
     for reader in reversed(_tiled_readers(at)):
         splits = _tile_splits(at, reader)
         # A copy comes before its readers.
@@ -135,8 +137,9 @@ def _cache_read(at: Sketching) -> list[Found]:
         where = _outer_reduction(state.stages[reader])
         assert where is not None
         state.compute_at(copy, reader, state.stages[reader].iters[where])
-        outer, lanes = state.split(copy, _fused(state, copy, 0, len(state.stages[copy].iters)), [None])
-        state.vectorize(copy, lanes)
+        fused = _fused(state, copy, 0, len(state.stages[copy].iters))
+        if not is_chosen:
+            state.vectorize(copy, state.split(copy, fused, [None])[1])
         _, thread = state.follow_fused_split(copy, state.stages[copy].iters[0], splits, _THREAD_LENGTH, True)
         state.bind(copy, thread, THREAD)
     return [(state.state_object, place)]

@@ -145,6 +145,8 @@ class SketchPolicy(SearchPolicy):
         # The share of a population that comes from the best states so far.
         "sample_init_use_measured_ratio": 0.2,
     }
+    # Other defaults where states are made one by one.
+    ONE_BY_ONE: ClassVar[dict[str, Any]] = {"evolutionary_search_population": 192, "evolutionary_search_num_iters": 3}
 
     def __init__(
         self, task: SearchTask, program_cost_model: CostModel | None = None, params: dict[str, Any] | None = None,
@@ -157,7 +159,7 @@ class SketchPolicy(SearchPolicy):
         features = task.target.features
         if not features.is_cpu and not features.is_gpu:
             raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
-        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
         if seed is not None and isinstance(self.program_cost_model, RandomModel):
