@@ -159,6 +159,7 @@ class SketchPolicy(SearchPolicy):
         features = task.target.features
         if not features.is_cpu and not features.is_gpu:
             raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
+        _check_gpu_structure((params or {}).get("gpu_multi_level_tiling_structure", "SSSRRSRS"))
         self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
@@ -329,6 +330,12 @@ class SketchPolicy(SearchPolicy):
             self.program_cost_model.update(inputs, results)
         self._read += [inp.state for inp, res in zip(inputs, results)
                        if res.error_no == 0 and inp.state.transform_steps not in self._parents]
+
+
+def _check_gpu_structure(structure: str) -> None:
+    if not structure.startswith("SSS") or structure.count("S") < 4 or structure.count("R") != 3:
+        raise ValueError("SketchPolicy: gpu_multi_level_tiling_structure begins with SSS (blocks, virtual threads and "
+                         f"threads) and has another S and three R, got '{structure}'")
 
 
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
