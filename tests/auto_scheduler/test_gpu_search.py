@@ -63,8 +63,8 @@ def test_an_estimate_prefers_tiles_that_use_what_they_fetch():
 
 def test_a_model_learns_how_far_estimates_are_off(seed):
     """Seconds that depend on what the estimate does not count are ranked after some measurements."""
-    task = task_of(workloads.matmul_auto_scheduler_test, (256, 256, 256))
-    breeder = policy_of(workloads.matmul_auto_scheduler_test, (256, 256, 256), seed=seed).breeder
+    task = task_of(workloads.matmul_auto_scheduler_test, (512, 512, 128))
+    breeder = policy_of(workloads.matmul_auto_scheduler_test, (512, 512, 128), seed=seed).breeder
     extractor = GPUFeatureExtractor(breeder.dag, task.target.features)
     states = [candidate.state for candidate in drawn(breeder, 120)]
 

@@ -115,7 +115,7 @@ def _is_before_rfactor(steps: Sequence[TransformStep], number: int) -> bool:
 
 def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ...]:
     """The lengths that a split of a sketch may have."""
-    if limits.gpu is not None and None in step.lengths:
+    if limits.gpu is not None:
         return gpu_limits.length_options(step, limits.max_innermost_split_factor, limits.gpu)
     if None not in step.lengths:
         # The parts of a reduction: neither one part alone nor parts of a single term.

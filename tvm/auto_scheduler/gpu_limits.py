@@ -73,7 +73,10 @@ def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ..
 
 
 def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
-    """The lengths that a split of a sketch may have: of a copy's lanes, of threads, or of tiles."""
+    """The lengths that a split of a sketch may have: those it has, or those of a copy's lanes, of threads, or of
+    tiles."""
+    if None not in step.lengths:
+        return (step.lengths,)  # type: ignore[return-value]
     if step.extent is None:
         return tuple((lanes,) * len(step.lengths) for lanes in LANES)
     if len(step.lengths) == 1:

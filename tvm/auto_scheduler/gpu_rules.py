@@ -9,10 +9,17 @@ from collections.abc import Iterator as Walk
 
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED, ROOT
-from .iterator import Annotation, IteratorKind
+from .iterator import Annotation, Iterator, IteratorKind
 from .loop_state import State
 from .loop_steps import SplitStep
-from .queries import extents_product, has_cache_read, has_cache_write, has_cross_thread_reduction, has_reduce_iter
+from .queries import (
+    extents_product,
+    has_cache_read,
+    has_cache_write,
+    has_cross_thread_reduction,
+    has_reduce_iter,
+    has_rfactor,
+)
 from .sketch_rules import Condition, Found, Rule, Sketching
 from .state import Stage, StateObject
 from .tiling import follow_tiles, fuse_reduction, names_in, tile
@@ -27,6 +34,9 @@ _LONG_REDUCTION = 32
 # Elements for each thread of a block, up to which a stage that is tiled may also be reduced by threads together; and
 # how many times as many elements as terms there may be.
 _FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
+# Elements up to which, and terms from which on, a reduction may be computed in parts; and how many there are.
+_MOST_ELEMENTS_IN_PARTS, _LEAST_TERMS_IN_PARTS = 1 << 17, 256
+_PARTS = (2, 4, 8)
 
 
 # -- questions -----------------------------------------------------------------------------------------------------
@@ -198,7 +208,7 @@ def _unroll_constants(at: Sketching) -> list[Found]:
 def _across_threads_condition(at: Sketching) -> Condition:
     if at.stage.is_placeholder or not has_reduce_iter(at.stage) or has_cache_write(at.state, at.stage_id):
         return Condition.PASS
-    if not is_plain(at.stage):
+    if not is_plain(at.stage) or has_rfactor(at.state, at.stage_id):
         return Condition.PASS
     space, reduction = extents_product(at.stage)
     is_wanted = reduction >= _LONG_REDUCTION
@@ -272,6 +282,35 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
     return max(number for place in inside for number, _ in _splits_of(state.state_object, place))
 
 
+def _parts_condition(at: Sketching) -> Condition:
+    """Few elements with long reductions are not work for all multiprocessors."""
+    if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
+        return Condition.PASS
+    if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
+        return Condition.PASS
+    space, reduction = extents_product(at.stage)
+    is_wanted = space <= _MOST_ELEMENTS_IN_PARTS and reduction >= _LEAST_TERMS_IN_PARTS
+    return Condition.APPLY if is_wanted and _longest_reduction(at.stage).extent >= _LONG_REDUCTION else Condition.PASS
+
+
+def _longest_reduction(stage: Stage) -> Iterator:
+    return max((it for it in stage.iters if it.kind is IteratorKind.REDUCTION), key=lambda it: it.extent or 1)
+
+
+def _in_parts(at: Sketching) -> list[Found]:
+    """Parts of a reduction are computed beside each other, as tiles of a stage with one more axis, and summed up by a
+    kernel of their own or with what is made of them. How many there are is known, since tiles divide them."""
+    found, place = [], at.stage_id
+    loop = _longest_reduction(at.stage)
+    for parts in _PARTS:
+        if loop.extent is not None and loop.extent % parts == 0:
+            state = at.open()
+            outer, _ = state.split(place, loop, [loop.extent // parts])
+            state.rfactor(place, outer, 0)
+            found.append((state.state_object, place + 1))
+    return found
+
+
 def _cache_write_condition(at: Sketching) -> Condition:
     alone = at.queries.needs_multi_level_tiling(at.stage_id) and _free_consumer(at) is None
     is_wanted = alone and is_plain(at.stage) and not has_cache_write(at.state, at.stage_id)
@@ -324,6 +363,7 @@ GPU_RULES = (
     Rule("inline", _inline_condition, _inline),
     Rule("unroll indices of constants", _constant_condition, _unroll_constants),
     Rule("reduction across threads", _across_threads_condition, _across_threads),
+    Rule("reduction in parts", _parts_condition, _in_parts),
     Rule("cache write", _cache_write_condition, _cache_write),
     Rule("multi-level tiling on threads", _tiling_condition, _tile_on_threads),
     Rule("reduction by one thread", _by_one_thread_condition, _by_one_thread),
