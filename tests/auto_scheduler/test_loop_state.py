@@ -199,10 +199,12 @@ def test_stages_move_up_when_others_are_added_and_their_places_of_computation_wi
     state.cache_read(tensors[0], "global", [D])
     assert state[D].attach == (5, 0)
     state.split(E, state[E].iters[0], [4])
-    assert state[D].attach == (5, 0)
+    # As in a te schedule, what was computed inside of a loop is computed inside of all of its parts.
+    assert state[D].attach == (5, 1)
+    assert dag.infer_bound_from_state(state).stages[3].iters[0].extent == 1
     its = state[E].iters
     state.reorder(E, [its[2], its[0], its[1], its[3]])
-    assert state[D].attach == (5, 1)
+    assert state[D].attach == (5, 2)
     assert_computes_the_same(dag, state)
 
 

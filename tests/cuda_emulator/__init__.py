@@ -190,7 +190,7 @@ def restart() -> None:
 
 def packed(array: np.ndarray) -> dict:
     """An array as JSON; element types NumPy does not know by name are kept by theirs."""
-    data = np.ascontiguousarray(array)
+    data = np.asarray(array, order="C")
     return {"dtype": str(data.dtype), "shape": list(data.shape), "data": base64.b64encode(data.tobytes()).decode()}
 
 

@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from . import gpu_annotate, gpu_limits
 from .annotation_steps import AUTO_UNROLL, AnnotationStep, PragmaStep
 from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
 from .compute_dag import ComputeDAG
 from .dataflow_steps import RfactorStep
+from .gpu_annotate import bind_plain_stages
+from .gpu_limits import GPULimits, are_likely, refuse_what_does_not_fit
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
@@ -29,6 +32,8 @@ UNROLL_STEPS = (0, 16, 64, 512)
 ITERATIONS_PER_CORE = 16
 # How often the usual option is taken where there is one.
 USUAL = 0.75
+# How often lengths of tiles are drawn until they are likely to fit a GPU.
+_MOST_DRAWS = 32
 INLINE, AT_ROOT = "inline", "root"
 
 # What is decided about (a split of the sketch, or a stage), and the decision.
@@ -67,11 +72,17 @@ class Limits:
     max_innermost_split_factor: int = 64
     max_vectorize_size: int = 16
     changes_location: bool = True
+    gpu: GPULimits | None = None
 
 
 def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Limits) -> StateObject:
-    """A state of a sketch, with every length known."""
+    """A state of a sketch, with every length known; a TVMError where the target cannot hold it."""
     state = State(dag.state_of(fill_tiles(sketch.transform_steps, choices, limits)), dag)
+    if limits.gpu is not None:
+        bind_plain_stages(state, choices, limits.gpu)
+        _unroll(state, choices, gpu_annotate.UNROLL_STEPS)
+        refuse_what_does_not_fit(dag, state.state_object, limits.gpu)
+        return state.state_object
     if limits.changes_location:
         place_stages(state, choices)
     # Threads fuse loops: what is a tile is known before.
@@ -79,7 +90,7 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
     for place, stage in enumerate(state.stages):
         if not stage.is_placeholder and stage.compute_at == ROOT:
             _parallelize(state, place, 0, choices, limits)
-    _unroll(state, choices)
+    _unroll(state, choices, UNROLL_STEPS)
     _vectorize(state, choices, limits, tiled)
     return state.state_object
 
@@ -104,6 +115,8 @@ def _is_before_rfactor(steps: Sequence[TransformStep], number: int) -> bool:
 
 def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ...]:
     """The lengths that a split of a sketch may have."""
+    if limits.gpu is not None:
+        return gpu_limits.length_options(step, limits.max_innermost_split_factor, limits.gpu)
     if None not in step.lengths:
         # The parts of a reduction: neither one part alone nor parts of a single term.
         extent = step.extent or 1
@@ -116,10 +129,28 @@ def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ..
 
 def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits) -> list[TransformStep]:
     filled = list(steps)
-    for number, step in open_splits(steps).items():
-        lengths = choices.pick("tile", number, length_options(step, limits))
-        filled[number] = replace(step, lengths=lengths)
+    for group in _groups(open_splits(steps)):
+        picked: list[Any] = []
+        for _ in range(_MOST_DRAWS if limits.gpu is not None else 1):
+            before, picked = picked, [choices.pick("tile", n, length_options(step, limits)) for n, step in group]
+            is_given = picked == before
+            if is_given or limits.gpu is None or are_likely([step for _, step in group], picked, limits.gpu):
+                break
+        for (number, step), lengths in zip(group, picked):
+            filled[number] = replace(step, lengths=lengths)
     return filled
+
+
+def _groups(splits: Mapping[int, SplitStep]) -> list[list[tuple[int, SplitStep]]]:
+    """The splits that tile one stage together: they follow each other."""
+    groups: list[list[tuple[int, SplitStep]]] = []
+    for number, step in splits.items():
+        last = groups[-1][-1] if groups else (-2, step)
+        if last[0] == number - 1 and last[1].stage_id == step.stage_id:
+            groups[-1].append((number, step))
+        else:
+            groups.append([(number, step)])
+    return groups
 
 
 # -- places of computation -----------------------------------------------------------------------------------------
@@ -211,14 +242,16 @@ def _fused(state: State, place: int, first: int, count: int) -> Iterator:
     return iters[0] if count == 1 else state.fuse(place, iters)
 
 
-def _unroll(state: State, choices: Choices) -> None:
+def _unroll(state: State, choices: Choices, options: Sequence[int]) -> None:
     """Let loops inside of reductions be unrolled up to a number of statements."""
     for place, stage in enumerate(state.stages):
         if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage):
             continue
-        most = choices.pick("unroll", place, UNROLL_STEPS)
-        if most:
-            state.pragma(place, stage.iters[0], f"{AUTO_UNROLL}${most}")
+        # Threads carry a loop without a statement that a pragma could be at.
+        loop = next((it for it in stage.iters if it.annotation < Annotation.VTHREAD), None)
+        most = choices.pick("unroll", place, options) if loop is not None else 0
+        if loop is not None and most:
+            state.pragma(place, loop, f"{AUTO_UNROLL}${most}")
 
 
 def _vectorize(state: State, choices: Choices, limits: Limits, tiled: Sequence[bool]) -> None:
@@ -305,7 +338,9 @@ def _note(found: Decisions, before: TransformStep | None, step: TransformStep) -
         found["unroll", stage] = step.value()
     elif isinstance(step, AnnotationStep):
         loops = len(before.fused_ids) if same and isinstance(before, FuseStep) else 1
-        if step.annotation == Annotation.PARALLEL:
+        if step.annotation == Annotation.BLOCK_X and same and isinstance(before, SplitStep):
+            found["threads", stage] = before.lengths
+        elif step.annotation == Annotation.PARALLEL:
             found["parallel", stage] = loops
         elif step.annotation == Annotation.VECTORIZE and same and isinstance(before, SplitStep):
             found["lanes", stage] = before.lengths[0]

@@ -8,8 +8,8 @@ from typing import Any
 from ..target import Target
 
 _CACHE_LINE_BYTES = 64
-# A search does not count registers: what a thread holds beyond them is slow, not wrong.
-_MOST_LOCAL_BYTES = 2**31 - 1
+# Bytes of a register, and threads of a block that may each have all the registers that a thread can have.
+_REGISTER_BYTES, _FULL_THREADS = 4, 256
 
 
 @dataclass(frozen=True, init=False)
@@ -51,8 +51,9 @@ def _of_target(target: Target) -> tuple[int, ...]:
     features = target.features
     if features.is_gpu:
         warp = features.warp_size or 1
-        return (-1, 16, _CACHE_LINE_BYTES, features.shared_bytes, _MOST_LOCAL_BYTES, features.max_threads,
-                max(warp // 4, 1), warp)
+        registers = features.thread_registers * _REGISTER_BYTES * _FULL_THREADS
+        return (-1, 16, _CACHE_LINE_BYTES, features.shared_bytes, registers, features.max_threads, max(warp // 4, 1),
+                warp)
     return (features.threads or 1, max(features.vector_bits // 8, 4), _CACHE_LINE_BYTES, 0, 0, 0, 0, 0)
 
 

@@ -63,7 +63,7 @@ def _split_state(step: Any, state: StateObject, lengths: Lengths, inner_to_outer
     parts, place = split_iterators(it, lengths, inner_to_outer), step.iter_id
     iters = state.stages[step.stage_id].iters
     return state.with_iters(
-        step.stage_id, (*iters[:place], *parts, *iters[place + 1 :]), lambda i: i if i <= place else i + len(lengths))
+        step.stage_id, (*iters[:place], *parts, *iters[place + 1 :]), lambda i: i if i < place else i + len(lengths))
 
 
 def _split_schedule(step: Any, replay: Replay, lengths: Lengths, inner_to_outer: bool) -> None:

@@ -57,7 +57,7 @@ class OperationFacts:
 
     def __init__(self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation]):
         self.op = op
-        self.counts = _arithmetic(op)
+        self.counts = arithmetic(op)
         out = op.output(0)
         axes = [axis.var for axis in op.axis]
         self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]])
@@ -91,7 +91,7 @@ def _inlined_arithmetic(op: Any, analyzer: AccessAnalyzer, inlined: frozenset[Op
     todo, seen, total = [op], {op}, [0] * len(KINDS)
     while todo:
         one = todo.pop()
-        total = [a + b for a, b in zip(total, _arithmetic(one))]
+        total = [a + b for a, b in zip(total, arithmetic(one))]
         fresh = [p for p in analyzer.producers(one) if p in inlined and p not in seen]
         seen.update(fresh)
         todo += fresh
@@ -106,7 +106,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
     return tuple(d.value for d in tensor.shape)
 
 
-def _arithmetic(op: ComputeOp) -> list[int]:
+def arithmetic(op: ComputeOp) -> list[int]:
     """Operations of each kind for one term of one element; indices are not counted."""
     def operands(node: Any) -> Sequence[Any]:
         if isinstance(node, ProducerLoad):
@@ -119,4 +119,4 @@ def _arithmetic(op: ComputeOp) -> list[int]:
     return [sum(isinstance(node, classes) for node in nodes) for classes in KINDS.values()]
 
 
-__all__ = ["Buffer", "KINDS", "OperationFacts", "width_of"]
+__all__ = ["Buffer", "KINDS", "OperationFacts", "arithmetic", "width_of"]

@@ -12,9 +12,12 @@ import numpy as np
 from ..error import TVMError
 from .annotate import Limits
 from .cost_model import CostModel, RandomModel
+from .cost_model.estimate import EstimateModel
 from .cost_model.xgb_model import XGBModel
 from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
+from .gpu_limits import GPULimits
+from .gpu_rules import GPU_RULES
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
@@ -135,12 +138,15 @@ class SketchPolicy(SearchPolicy):
         "evolutionary_search_population": 2048,
         "evolutionary_search_num_iters": 4,
         "cpu_multi_level_tiling_structure": "SSRSRS",
+        "gpu_multi_level_tiling_structure": "SSSRRSRS",
         "max_innermost_split_factor": 64,
         "max_vectorize_size": 16,
         "disable_change_compute_location": 0,
         # The share of a population that comes from the best states so far.
         "sample_init_use_measured_ratio": 0.2,
     }
+    # Other defaults where states are made one by one.
+    ONE_BY_ONE: ClassVar[dict[str, Any]] = {"evolutionary_search_population": 192, "evolutionary_search_num_iters": 3}
 
     def __init__(
         self, task: SearchTask, program_cost_model: CostModel | None = None, params: dict[str, Any] | None = None,
@@ -150,9 +156,11 @@ class SketchPolicy(SearchPolicy):
         if unknown:
             raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
                              f"{', '.join(self.DEFAULT_PARAMS)}")
-        if not task.target.features.is_cpu:
-            raise TVMError(f"SketchPolicy: sketches for {task.target_kind} are not available yet, those for CPUs are")
-        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        features = task.target.features
+        if not features.is_cpu and not features.is_gpu:
+            raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
+        _check_gpu_structure((params or {}).get("gpu_multi_level_tiling_structure", "SSSRRSRS"))
+        self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
         if seed is not None and isinstance(self.program_cost_model, RandomModel):
@@ -176,11 +184,15 @@ class SketchPolicy(SearchPolicy):
         """What makes candidates; the sketches are made when it is first asked for."""
         if self._breeder is None:
             params, task = self.params, self.search_task
-            structure = params["cpu_multi_level_tiling_structure"]
-            sketches = generate(task.compute_dag, task.hardware_params, structure, (*self.user_rules, *CPU_RULES))
+            hardware, features = task.hardware_params, task.target.features
+            rules, structure, gpu = CPU_RULES, params["cpu_multi_level_tiling_structure"], None
+            if features.is_gpu:
+                rules, structure = GPU_RULES, params["gpu_multi_level_tiling_structure"]
+                gpu = GPULimits.of(hardware, features.thread_registers)
+            sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
             limits = Limits(
-                max(task.hardware_params.num_cores, 1), params["max_innermost_split_factor"],
-                params["max_vectorize_size"], not params["disable_change_compute_location"])
+                max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
+                not params["disable_change_compute_location"], gpu)
             self._breeder = Breeder(task.compute_dag, sketches, limits, self.generator)
         return self._breeder
 
@@ -320,8 +332,17 @@ class SketchPolicy(SearchPolicy):
                        if res.error_no == 0 and inp.state.transform_steps not in self._parents]
 
 
+def _check_gpu_structure(structure: str) -> None:
+    if not structure.startswith("SSS") or structure.count("S") < 4 or structure.count("R") != 3:
+        raise ValueError("SketchPolicy: gpu_multi_level_tiling_structure begins with SSS (blocks, virtual threads and "
+                         f"threads) and has another S and three R, got '{structure}'")
+
+
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
-    """How a task is searched where nothing is said: with a model that learns, where the package it takes is there."""
+    """How a task is searched where nothing is said: with a model that learns; on CPUs where the package it takes is
+    there."""
+    if task.target.features.is_gpu:
+        return SketchPolicy(task, EstimateModel())
     try:
         return SketchPolicy(task, XGBModel(adaptive_training=adaptive_training))
     except ImportError:

@@ -166,13 +166,13 @@ def _tile_with_consumer(at: Sketching) -> list[Found]:
     target = at.queries.matched_consumer(at.stage_id)
     assert target is not None
     base = at.open()
-    splits = tile(base, at.stage_id, at.structure)
+    tiles = tile(base, at.stage_id, at.structure)
     found = []
     for level in _FUSION_LEVELS:
         if at.structure[level - 1] != "S":
             continue
         state = base.copy()
-        where = follow_tiles(state, target, splits, level)
+        where = follow_tiles(state, target, tiles, level)
         state.compute_at(at.stage_id, target, where)
         found.append((state.state_object, at.stage_id - 1))
     return found
@@ -222,4 +222,4 @@ def generate(
     return done
 
 
-__all__ = ["CPU_RULES", "Condition", "Rule", "Sketching", "generate"]
+__all__ = ["CPU_RULES", "Condition", "Found", "Rule", "Sketching", "generate"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .cost_model import CostModel, RandomModel
+from .cost_model.estimate import EstimateModel
 from .cost_model.xgb_model import XGBModel
 from .measure import MAX_FLOAT, ProgramMeasurer
 from .measure_record import RecordReader
@@ -157,7 +158,11 @@ class TaskScheduler:
             if len(policy) != len(self.tasks):
                 raise ValueError(f"TaskScheduler: {len(self.tasks)} tasks have {len(policy)} policies")
             return list(policy)
-        model = self._model("sketch.xgb" if policy == "default" else policy, size, adaptive)
+        on_gpus = all(task.target.features.is_gpu for task in self.tasks)
+        if policy == "default" and on_gpus and not self.load_model_file:
+            model: CostModel = EstimateModel()
+        else:
+            model = self._model("sketch.xgb" if policy == "default" else policy, size, adaptive)
         callbacks: list[SearchCallback] = (
             [PreloadMeasuredStates(self.load_log_file)] if self.load_log_file else [])
         return [SketchPolicy(task, model, params, verbose=self.verbose, init_search_callbacks=callbacks)

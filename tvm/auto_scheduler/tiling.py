@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -32,38 +33,62 @@ def names_in(op: Any, attribute: str) -> frozenset[str]:
     return frozenset(str(getattr(name, "value", name)) for name in (op.attrs or {}).get(attribute, ()))
 
 
-def tile(state: State, stage_id: int, structure: str) -> list[int]:
+@dataclass(frozen=True)
+class Tiles:
+    """How the loops over elements of a stage were split: by which steps, None for a loop that is whole, inside of all
+    tiles (``inner``) or outside of them."""
+
+    splits: tuple[int | None, ...]
+    inner: tuple[bool, ...]
+
+    @property
+    def steps(self) -> list[int]:
+        return [step for step in self.splits if step is not None]
+
+    @property
+    def outer_loops(self) -> int:
+        """The whole loops outside of all tiles."""
+        return sum(step is None and not inner for step, inner in zip(self.splits, self.inner))
+
+
+def tile(state: State, stage_id: int, structure: str) -> Tiles:
     """Split every loop of a stage, with lengths that are open, and order the parts by ``structure``: S for the loops
-    over elements, R for those of the reduction. Gives the steps that split the loops over elements."""
+    over elements, R for those of the reduction."""
     stage = state.stages[stage_id]
     inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER)
     counts = {kind: structure.count(letter) for letter, kind in _KINDS.items()}
     levels: dict[IteratorKind, list[list[Iterator]]] = {k: [[] for _ in range(n)] for k, n in counts.items()}
-    outermost, innermost, made = [], [], []
+    outermost: list[Iterator] = []
+    innermost: list[Iterator] = []
+    made: dict[str, int] = {}
     for it in stage.iters:
         if it.name in inner_only or it.name in outer_only:
             (innermost if it.name in inner_only else outermost).append(it)
             continue
         parts = [it] if counts[it.kind] < 2 else state.split(stage_id, it, [None] * (counts[it.kind] - 1))
-        if it.kind is IteratorKind.SPATIAL:
-            made.append(len(state.transform_steps) - 1)
+        made[it.name] = len(state.transform_steps) - 1
         for level, part in zip(levels[it.kind], parts):
             level.append(part)
     ordered = [it for letter in structure for it in levels[_KINDS[letter]].pop(0)]
     state.reorder(stage_id, [*outermost, *ordered, *innermost])
-    return made
+    names = [it.name for it in stage.iters if it.kind is IteratorKind.SPATIAL]
+    return Tiles(tuple(made.get(name) for name in names), tuple(name in inner_only for name in names))
 
 
 _KINDS = {"S": IteratorKind.SPATIAL, "R": IteratorKind.REDUCTION}
 
 
-def follow_tiles(state: State, stage_id: int, split_steps: list[int], level: int) -> Iterator:
+def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Iterator:
     """Split the loops of a stage as those of another one were split, at the outer ``level`` levels, and order them by
     level. Gives the innermost loop of the last of these levels."""
-    iters = state.stages[stage_id].iters
-    parts = [state.follow_split(stage_id, it, step, level) for it, step in zip(iters, split_steps)]
-    state.reorder(stage_id, [it for tiles in zip(*parts) for it in tiles])
-    return state.stages[stage_id].iters[level * len(split_steps) - 1]
+    iters, outermost, innermost, parts = state.stages[stage_id].iters, [], [], []
+    for it, step, is_inner in zip(iters, tiles.splits, tiles.inner):
+        if step is None:
+            (innermost if is_inner else outermost).append(it)
+        else:
+            parts.append(state.follow_split(stage_id, it, step, level))
+    state.reorder(stage_id, [*outermost, *(it for one in zip(*parts) for it in one), *innermost])
+    return state.stages[stage_id].iters[len(outermost) + level * len(parts) - 1]
 
 
 def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
@@ -74,4 +99,4 @@ def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
     return (over[0] if len(over) == 1 else state.fuse(stage_id, over)), space
 
 
-__all__ = ["divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in", "tile"]
+__all__ = ["Tiles", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in", "tile"]

@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING
 
 from ..error import ScheduleError
 from ..ir.op import Op
-from ..ir.prim import BufferLoad, Call, IterVar, PrimExpr, const
+from ..ir.prim import BufferLoad, Call, IterVar, PrimExpr, Var, const
 from ..ir.primop import logical_and
-from ..tir.buffer import decl_buffer
+from ..tir.buffer import Buffer, decl_buffer
 from ..tir.op import if_then_else
-from ..tir.stmt import Allocate, AttrStmt, Evaluate, ProducerStore, Stmt, seq
+from ..tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    IfThenElse,
+    LetStmt,
+    ProducerStore,
+    Stmt,
+    no_op,
+    seq,
+)
 from .schedule import Stage
 
 if TYPE_CHECKING:
@@ -18,65 +29,95 @@ if TYPE_CHECKING:
 
 
 def is_cross_thread(lowering: Lowering, stage: Stage) -> bool:
-    """Whether a reduction loop of the stage is bound to a thread. All its reduction loops must be then."""
+    """Whether a reduction loop of the stage is bound to a thread. Its other reduction loops are then inside of all
+    loops over data."""
+    from . import axes as algebra
+
+    on_threads, serial = _reduction_loops(lowering, stage)
+    if not on_threads:
+        return False
+    mix = algebra.mixed(stage.relations)
+    if mix:
+        raise ScheduleError(
+            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction; threads cannot carry it"
+        )
+    leaves = stage.leaf_iter_vars
+    inside = leaves[leaves.index(serial[0]) :] if serial else []
+    loose = [a for a in inside if a not in serial and lowering.attach.bound_thread(stage, a) is None]
+    if loose:
+        raise ScheduleError(
+            f"stage {stage.name}: loop {loose[0].var.name} over data is inside of reduction loop {serial[0].var.name}, "
+            "while threads share the reduction; reorder it outwards"
+        )
+    return True
+
+
+def _reduction_loops(lowering: Lowering, stage: Stage) -> tuple[list[IterVar], list[IterVar]]:
+    """The loops of the reduction that threads carry, and those that each thread goes through."""
     from . import axes as algebra
 
     marked = dict.fromkeys(stage.op.reduce_axis, True)
     algebra.pass_down_mark(stage.relations, marked)
-    bound = [
-        lowering.attach.bound_thread(stage, a) is not None for a in stage.leaf_iter_vars if marked.get(a)
-    ]
-    mix = algebra.mixed(stage.relations)
-    if any(bound) and mix:
-        raise ScheduleError(
-            f"stage {stage.name}: loop {mix[0].var.name} is fused from data and reduction; threads cannot carry it"
-        )
-    if any(bound) and not all(bound):
-        reduced = [a for a in stage.leaf_iter_vars if marked.get(a)]
-        loose = next(a for a in reduced if lowering.attach.bound_thread(stage, a) is None)
-        raise ScheduleError(
-            f"stage {stage.name}: reduction loop {loose.var.name} is serial while another is bound to threads; "
-            "use rfactor to reduce the serial part first"
-        )
-    return bool(bound) and all(bound)
+    reduced = [a for a in stage.leaf_iter_vars if marked.get(a)]
+    on_threads = [a for a in reduced if lowering.attach.bound_thread(stage, a) is not None]
+    return on_threads, [a for a in reduced if a not in on_threads]
 
 
 def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
-    from . import axes as algebra
     from .lower import Loops, _substitute_all, guarded
 
     op = stage.compute_op
     reduce = op.body[0]
     loops = Loops(lowering, stage)
-    marked = dict.fromkeys(op.reduce_axis, True)
-    algebra.pass_down_mark(stage.relations, marked)
-    reduce_threads: list[IterVar] = [loops.threads[a] for a in stage.leaf_iter_vars if marked.get(a)]
+    on_threads, serial = _reduction_loops(lowering, stage)
     table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
     source = _substitute_all(reduce.source, table)
     condition: PrimExpr = const(True, "bool")
     for c in loops.guards() + lowering._condition(stage, loops):
         condition = logical_and(condition, c)
-    results = [decl_buffer((1,), s.dtype, f"{op.name}.cross{i}", scope="local") for i, s in enumerate(source)]
-    identity = reduce.combiner.identity_element
-    values = [
-        s if getattr(condition, "value", 0) else if_then_else(condition, s, i.astype(s.dtype))
-        for s, i in zip(source, identity)
-    ]
+    results = _registers(op.name, "cross", source)
+    identity = [i.astype(s.dtype) for i, s in zip(reduce.combiner.identity_element, source)]
+    parts = _registers(op.name, "part", source) if serial else []
+    if serial:
+        # Each thread first reduces its own terms.
+        values: list[PrimExpr] = [BufferLoad(b, (const(0),)) for b in parts]
+        update = _stored(parts, list(reduce.combiner(tuple(values), tuple(source))))
+        update = update if getattr(condition, "value", 0) else IfThenElse(condition, update)
+        before = seq(_stored(parts, identity), lowering.nest(stage, loops, serial, update))
+    else:
+        values = [s if getattr(condition, "value", 0) else if_then_else(condition, s, i)
+                  for s, i in zip(source, identity)]
+        before = no_op()
     args = [const(len(source), "uint32"), *values, const(True, "bool")]
-    args += [b.data for b in results] + [t.var for t in reduce_threads]
+    args += [b.data for b in results] + [loops.threads[a].var for a in on_threads]
     call = Evaluate(Call("handle", Op.get("tir.tvm_thread_allreduce"), tuple(args)))
     call = AttrStmt(reduce.combiner, "reduce_scope", const(0, "int32").astype("int32"), call)
-    indices = tuple(loops.values[a] for a in op.axis)
-    got = [BufferLoad(b, (const(0),)) for b in results]
+    got: list[PrimExpr] = [BufferLoad(b, (const(0),)) for b in results]
     if reduce.init:
         start = _substitute_all(reduce.init, table)
         got = list(reduce.combiner(tuple(start), tuple(got)))
+    indices = tuple(loops.values[a] for a in op.axis)
     stores = seq(*[ProducerStore(t, got[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
     stores = guarded(loops.guards(skip_reduction=True), lowering._predicated(stage, stores))
-    body: Stmt = seq(call, stores)
-    for b in results:
+    body: Stmt = seq(before, call, stores)
+    for b in (*results, *parts):
         body = Allocate(b.data, b.dtype, (const(1),), const(True, "bool"), body)
-    return lowering.nest(stage, loops, stage.leaf_iter_vars, body)
+    return lowering.nest(stage, loops, [a for a in stage.leaf_iter_vars if a not in serial], body)
+
+
+def _registers(name: str, what: str, values: list[PrimExpr]) -> list[Buffer]:
+    return [decl_buffer((1,), value.dtype, f"{name}.{what}{i}", scope="local") for i, value in enumerate(values)]
+
+
+def _stored(buffers: list[Buffer], values: list[PrimExpr]) -> Stmt:
+    """Each value in its register, all of them computed before any is stored."""
+    if len(buffers) == 1:
+        return BufferStore(buffers[0], values[0], (const(0),))
+    names = [Var(f"{b.name}.next", b.dtype) for b in buffers]
+    body: Stmt = seq(*[BufferStore(b, name, (const(0),)) for b, name in zip(buffers, names)])
+    for name, value in zip(reversed(names), reversed(values)):
+        body = LetStmt(name, value, body)
+    return body
 
 
 __all__ = ["is_cross_thread", "cross_thread_reduction"]

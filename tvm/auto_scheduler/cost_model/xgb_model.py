@@ -17,6 +17,7 @@ import numpy as np
 from ...error import TVMError
 from ...tuning.boosting import load_xgboost
 from ..compute_dag import ComputeDAG
+from ..gpu_features import GPUFeatureExtractor
 from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
 from ..measure_record import RecordReader
 from ..search_task import SearchTask
@@ -56,7 +57,7 @@ class XGBModel(PythonBasedModel):
         self._tasks: list[str] = []
         self._costs: list[float] = []
         self._trained_with = 0
-        self._extractors: dict[str, FeatureExtractor] = {}
+        self._extractors: dict[str, FeatureExtractor | GPUFeatureExtractor] = {}
         if model_file:
             self.load(model_file)
 
@@ -65,7 +66,9 @@ class XGBModel(PythonBasedModel):
     def _features(self, task: SearchTask, states: Sequence[Any]) -> list[np.ndarray]:
         extractor = self._extractors.get(task.workload_key)
         if extractor is None:
-            extractor = FeatureExtractor(task.compute_dag, task.hardware_params)
+            features, dag = task.target.features, task.compute_dag
+            is_gpu = features.is_gpu
+            extractor = GPUFeatureExtractor(dag, features) if is_gpu else FeatureExtractor(dag, task.hardware_params)
             self._extractors[task.workload_key] = extractor
         return [extractor.rows(getattr(state, "state_object", state)) for state in states]
 

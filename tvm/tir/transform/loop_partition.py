@@ -83,6 +83,8 @@ class Partitioner(StmtRewriter):
         self.hinted = False
         # Variables of loops that stay as they are: parts of a loop of unknown length.
         self.done: set[Var] = set()
+        # Variables that differ between the threads of a block.
+        self.threads: set[Var] = set()
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == HINT:
@@ -92,6 +94,8 @@ class Partitioner(StmtRewriter):
             return self.keep(node)
         var = node.node.var
         extent = primop.cast(var.dtype, node.value)
+        if node.node.thread_tag.startswith("threadIdx"):
+            self.threads.add(var)
         self.outer[var] = as_set(Range.from_min_extent(const(0, var.dtype), extent))
         return self.partition_thread(node, var) or self.keep(node)
 
@@ -141,7 +145,13 @@ class Partitioner(StmtRewriter):
         if node.kind is ForKind.UNROLLED and not all(isinstance(end, IntImm) for end in finite_ends(interval)):
             # The parts of such a loop must have known lengths too.
             return None
+        if self.threads and self.differs_between_threads(interval) and waits_for_other_threads(node.body):
+            # All threads of a block take the same number of steps up to each barrier.
+            return None
         return self.divide(node, interval, certain, hinted)
+
+    def differs_between_threads(self, interval: IntervalSet) -> bool:
+        return any(n in self.threads for end in finite_ends(interval) for n in post_order(end) if isinstance(n, Var))
 
     def interior(self, body: Stmt, var: Var, interval: IntervalSet | None, conditions: list[PrimExpr]):
         """The part of ``interval`` in which conditions are certain, and what they are there.
@@ -293,6 +303,17 @@ def meets_other_threads(body: Stmt) -> bool:
         if isinstance(n, (Allocate, BufferRealize)) or (
             isinstance(n, Call) and not is_call(n, "tir.likely", "tir.if_then_else") and not is_pure(n)
         ):
+            return True
+    return False
+
+
+def waits_for_other_threads(body: Stmt) -> bool:
+    """Whether what threads store in ``body`` is read there by others, so that there are barriers in it."""
+    stored = loaded = False
+    for n in post_order(body):
+        if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope().startswith("shared"):
+            stored, loaded = stored or isinstance(n, BufferStore), loaded or isinstance(n, BufferLoad)
+        if is_call(n, "tir.tvm_storage_sync", "tir.tvm_thread_allreduce") or stored and loaded:
             return True
     return False
 

@@ -1,0 +1,91 @@
+"""A cost model for GPUs: an estimate of the cycles, corrected by what was measured of similar states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..gpu_features import GPUFeatureExtractor
+from ..measure import MeasureInput, MeasureResult
+from ..search_task import SearchTask
+from .cost_model import CostModel
+
+# Measurements that are looked at: the fastest ones of a task, and the share of them that are the latest.
+_MOST, _LATEST = 512, 0.5
+# How far a state that failed is taken to be from its estimate, and what measurements differ by without reason.
+_FAILED, _NOISE = 3.0, 0.05
+
+
+class EstimateModel(CostModel):
+    """Scores by the logarithm of estimated cycles. How far measurements of a task are from it is learned by ridge
+    regression with a Gaussian kernel over features, so that it takes no package and a few measurements are of use."""
+
+    def __init__(self) -> None:
+        self._extractors: dict[str, GPUFeatureExtractor] = {}
+        # By task: features, estimates and logarithms of seconds (NaN where a state failed).
+        self._known: dict[str, list[tuple[np.ndarray, float, float]]] = {}
+        self._fitted: dict[str, _Correction] = {}
+
+    def _features(self, task: SearchTask, state: Any) -> tuple[np.ndarray, float]:
+        extractor = self._extractors.get(task.workload_key)
+        if extractor is None:
+            extractor = GPUFeatureExtractor(task.compute_dag, task.target.features)
+            self._extractors[task.workload_key] = extractor
+        return extractor.summary(getattr(state, "state_object", state))
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        for inp, res in zip(inputs, results):
+            seconds = float(np.log(res.mean_cost)) if res.error_no == 0 else float("nan")
+            self._known.setdefault(inp.task.workload_key, []).append((*self._features(inp.task, inp.state), seconds))
+            self._fitted.pop(inp.task.workload_key, None)
+
+    def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        if not states:
+            return []
+        made = [self._features(task, state) for state in states]
+        estimates = np.array([estimate for _, estimate in made])
+        correction = self._correction(task.workload_key)
+        if correction is not None:
+            estimates = estimates + correction(np.stack([row for row, _ in made]))
+        return (-estimates).tolist()
+
+    def _correction(self, key: str) -> _Correction | None:
+        known = self._known.get(key)
+        if known and key not in self._fitted:
+            self._fitted[key] = _Correction(_kept(known))
+        return self._fitted.get(key)
+
+
+def _kept(known: list[tuple[np.ndarray, float, float]]) -> list[tuple[np.ndarray, float, float]]:
+    if len(known) <= _MOST:
+        return known
+    latest = int(_MOST * _LATEST)
+    rest = sorted(known[:-latest], key=lambda one: np.inf if np.isnan(one[2]) else one[2])
+    return [*rest[: _MOST - latest], *known[-latest:]]
+
+
+class _Correction:
+    """How far the logarithm of the seconds is from the estimate, as a function of features."""
+
+    def __init__(self, known: list[tuple[np.ndarray, float, float]]):
+        rows = np.stack([row for row, _, _ in known]).astype("float64")
+        residual = np.array([seconds - estimate for _, estimate, seconds in known])
+        usual = np.nanmedian(residual) if not np.isnan(residual).all() else 0.0
+        residual = np.where(np.isnan(residual), usual + _FAILED, residual)
+        self.mean, self.scale = rows.mean(axis=0), rows.std(axis=0) + 0.25
+        self.usual, self.rows = usual, (rows - self.mean) / self.scale
+        matrix = _kernel(self.rows, self.rows) + _NOISE * np.eye(len(rows))
+        self.weights = np.linalg.solve(matrix, residual - usual)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        return self.usual + _kernel((rows - self.mean) / self.scale, self.rows) @ self.weights
+
+
+def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    distance = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2.0 * a @ b.T
+    return np.exp(-np.maximum(distance, 0.0) / a.shape[1])
+
+
+__all__ = ["EstimateModel"]

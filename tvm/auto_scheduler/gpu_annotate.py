@@ -1,0 +1,41 @@
+"""Annotation of sketches for GPUs: blocks and threads for stages that no rule gave them to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .attach_steps import ROOT
+from .gpu_limits import LANES, GPULimits, thread_options
+from .gpu_rules import is_on_threads, is_plain, spread
+from .iterator import Annotation, IteratorKind
+from .loop_state import State
+
+if TYPE_CHECKING:
+    from .annotate import Choices
+
+UNROLL_STEPS = (0, 16, 64, 512, 1024)
+
+
+def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None:
+    """Let blocks and threads carry the outer loops of the stages that have none; what is plain elementwise work may
+    be done as lanes of vectors."""
+    for place in range(len(state.stages)):
+        stage = state.stages[place]
+        if stage.is_placeholder or stage.compute_at != ROOT or is_on_threads(stage):
+            continue
+        count, total = 0, 1
+        for loop, it in enumerate(stage.iters):
+            if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE:
+                break
+            count, total = count + 1, total * (it.extent or 1)
+            if state.state_object.attached_to(place, loop):
+                break
+        threads = thread_options(total, limits)
+        options = list(threads)
+        if is_plain(stage) and count == len(stage.iters) and count:
+            last = stage.iters[-1].extent or 1
+            options += [(t, lanes) for (t,) in threads for lanes in LANES[1:] if last % lanes == 0]
+        spread(state, place, count, choices.pick("threads", place, options))
+
+
+__all__ = ["UNROLL_STEPS", "bind_plain_stages"]

@@ -1,0 +1,229 @@
+"""Features of states for GPUs: a row for each kernel, from its loops in closed form, with an estimate of its cycles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ..dtype import info
+from ..ir.prim import Var
+from ..target.features import Features
+from .attach_steps import INLINED
+from .compute_dag import ComputeDAG
+from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of
+from .iterator import Annotation, IteratorKind
+from .loop_nests import LoopNests, Nest
+from .operation_facts import arithmetic
+from .state import Stage, StateObject
+
+# Of a multiprocessor: multiplications and bytes of shared memory in a cycle, registers, blocks at most, and warps from
+# which on waiting is hidden.
+_MULTIPLIES, _SHARED_BYTES, _REGISTERS, _MOST_BLOCKS, _HIDING_WARPS = 128.0, 128.0, 65536, 32, 12.0
+# Registers of a thread beside what it accumulates.
+_OTHER_REGISTERS = 32
+# Of the whole device: bytes from memory in a cycle; cycles until what is fetched is there, and of a launch.
+_MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
+# Bytes that are fetched at once, whatever of them is used.
+_SECTOR = 32
+
+
+@dataclass
+class Kernel:
+    """One kernel; numbers of a thread or a block where it is said, of all of it else."""
+
+    blocks: float = 1
+    threads: float = 1
+    virtual_threads: float = 1
+    shared_bytes: float = 0
+    local_bytes: float = 0
+    # Operations, those of a thread, and bytes fetched from and stored to global memory, whole sectors counted.
+    operations: float = 0
+    thread_operations: float = 0
+    global_bytes: float = 0
+    stored_bytes: float = 0
+    # The share of the fetched bytes that is used, and how many neighbours the threads of a warp store at once.
+    used_share: float = 1
+    store_run: float = 1
+    # Bytes that all threads of a block read of shared memory, and how often the block waits for shared memory.
+    shared_read_bytes: float = 0
+    waits: float = 0
+    fetches: float = 0
+    lanes: float = 1
+    # Of the tile of one thread: elements, terms in shared memory at once, the innermost loops, unrolled statements.
+    thread_tile: float = 1
+    terms: float = 1
+    inner_elements: float = 1
+    unrolled: float = 0
+    crossed_threads: float = 1
+    # What follows from these.
+    blocks_at_once: float = 1
+    warps_at_once: float = 1
+    waves: float = 1
+    busy_share: float = 1
+    compute_cycles: float = 0
+    shared_cycles: float = 0
+    memory_cycles: float = 0
+    waiting_cycles: float = 0
+    cycles: float = 0
+
+
+NAMES = tuple(f.name for f in fields(Kernel))
+
+
+class GPUFeatureExtractor:
+    """Features of states of one computation on one target."""
+
+    def __init__(self, dag: ComputeDAG, features: Features):
+        self.dag, self.features = dag, features
+        self._counts: dict[Any, int] = {}
+
+    def rows(self, state: StateObject) -> np.ndarray:
+        """A row for each kernel. A state that was read from a record has its loops made first."""
+        table = [[getattr(kernel, name) for name in NAMES] for kernel in self.kernels(state)]
+        return np.log2(1.0 + np.array(table, dtype="float64")).astype("float32")
+
+    def summary(self, state: StateObject) -> tuple[np.ndarray, float]:
+        """The features of the kernel that takes longest, with how many kernels there are, and the logarithm of the
+        estimated cycles of all."""
+        kernels = self.kernels(state)
+        slowest = max(kernels, key=lambda kernel: kernel.cycles)
+        row = [len(kernels), *(getattr(slowest, name) for name in NAMES)]
+        return np.log2(1.0 + np.array(row)), math.log(sum(kernel.cycles for kernel in kernels))
+
+    def kernels(self, state: StateObject) -> list[Kernel]:
+        if not state.stages:
+            state = self.dag.state_of(state.transform_steps)
+        nests = LoopNests(self.dag, state)
+        made = {root: _of_block(block) for root, block in kernels_of(self.dag, state, nests).items()}
+        for place, stage in enumerate(state.stages):
+            if not stage.is_placeholder and stage.compute_at != INLINED:
+                self._note(made[root_of(state, place)], state, nests, place)
+        for kernel in made.values():
+            self._conclude(kernel)
+        return [made[root] for root in sorted(made)]
+
+    def _note(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int) -> None:
+        stage, nest = state.stages[place], nests.nests[place]
+        op = stage.op
+        iterations = math.prod(axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis))
+        width = info(op.output(0).dtype).bits // 8
+        kernel.unrolled = max(kernel.unrolled, stage.auto_unroll_max_step)
+        if stage.attach is not None and op.name.endswith(".shared"):
+            self._note_copy(kernel, state, nests, place, width)
+            return
+        kernel.operations += self._operations(op) * iterations
+        if stage.attach is None:
+            kernel.stored_bytes += width * math.prod(axis.dom.extent.value for axis in op.axis)
+            kernel.store_run = max(kernel.store_run, _neighbours(nest, op.axis[-1].var if op.axis else None))
+        for loop in nest.loops:
+            if loop.kind is IteratorKind.REDUCTION and loop.annotation is Annotation.THREAD_X:
+                kernel.crossed_threads = max(kernel.crossed_threads, loop.extent)
+        copied = [p for p in nests.analyzer.producers(op) if p.name.endswith(".shared")]
+        for producer in nests.analyzer.producers(op):
+            if producer not in copied and not is_shared(state, _place(state, producer)):
+                # What is read again may be in a cache.
+                kernel.global_bytes += min(
+                    float(iterations), float(math.prod(d.value for d in producer.output(0).shape))
+                ) * info(producer.output(0).dtype).bits // 8
+        if copied:
+            self._note_tile(kernel, nests, stage, nest, copied)
+
+    def _note_copy(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, width: int) -> None:
+        """What the threads of a block fetch together into shared memory."""
+        stage = state.stages[place]
+        assert stage.attach is not None
+        target, loop = stage.attach
+        elements, run = elements_of_block(state, nests, place)
+        reader = nests.nests[target]
+        times = math.prod(one.extent for one in reader.loops[: loop + 1] if one.kind is IteratorKind.REDUCTION)
+        share = run * width / (math.ceil(run * width / _SECTOR) * _SECTOR)
+        fetched = elements * width * times * kernel.blocks
+        kernel.global_bytes += fetched / share
+        kernel.used_share = min(kernel.used_share, share)
+        kernel.waits = max(kernel.waits, times)
+        lanes = next((it.extent or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE), 1)
+        asked = next((it.asked or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE), lanes)
+        kernel.lanes = max(kernel.lanes, asked)
+        kernel.fetches += times * math.ceil(elements / (kernel.threads * asked))
+
+    def _note_tile(self, kernel: Kernel, nests: LoopNests, stage: Stage, nest: Nest, copied: list[Any]) -> None:
+        """What one thread does with what is in shared memory: each term of the reduction brings new operands, which
+        are kept for all elements of its tile."""
+        loops = [loop for loop in nest.loops if loop.extent > 1]
+        steps = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.REDUCTION)
+        tile = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.SPATIAL)
+        per_axis: dict[Var, int] = {}
+        for loop in loops:
+            for axis, extent in loop.parts if loop.kind is IteratorKind.SPATIAL else ():
+                per_axis[axis] = per_axis.get(axis, 1) * extent
+        read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
+                   for producer in copied)
+        kernel.thread_tile = max(kernel.thread_tile, tile * kernel.virtual_threads)
+        # Threads of a warp that read the same element read it once: at least half of them usually do.
+        kernel.shared_read_bytes += steps * read * kernel.virtual_threads * kernel.threads / 2
+        kernel.terms = max(kernel.terms, steps / max(kernel.waits, 1))
+        kernel.inner_elements = max(kernel.inner_elements, loops[-1].extent if loops else 1)
+        kernel.thread_operations = steps * tile * kernel.virtual_threads
+
+    def _operations(self, op: Any) -> int:
+        if op not in self._counts:
+            self._counts[op] = max(sum(arithmetic(op)), 1)
+        return self._counts[op]
+
+    def _conclude(self, kernel: Kernel) -> None:
+        """How many blocks run at once, and what takes how long."""
+        f = self.features
+        registers = kernel.local_bytes / 4 + _OTHER_REGISTERS
+        warp = max(f.warp_size, 1)
+        kernel.blocks_at_once = max(1, min(
+            f.multiprocessor_threads // max(kernel.threads, 1), _MOST_BLOCKS,
+            _REGISTERS // (registers * kernel.threads), f.multiprocessor_shared_bytes // max(kernel.shared_bytes, 1)))
+        rounds = math.ceil(kernel.blocks / f.multiprocessors)
+        at_once = min(kernel.blocks_at_once, rounds)
+        kernel.warps_at_once = at_once * math.ceil(kernel.threads / warp)
+        kernel.waves = math.ceil(kernel.blocks / (f.multiprocessors * kernel.blocks_at_once))
+        kernel.busy_share = kernel.blocks / (rounds * f.multiprocessors)
+        hidden = min(1.0, kernel.warps_at_once / _HIDING_WARPS)
+        filled = kernel.threads / (math.ceil(kernel.threads / warp) * warp)
+        each = kernel.operations / kernel.blocks
+        kernel.compute_cycles = rounds * each / 2 / _MULTIPLIES / hidden / filled
+        kernel.shared_cycles = rounds * kernel.shared_read_bytes / _SHARED_BYTES
+        stored = kernel.stored_bytes * max(1.0, _SECTOR / 4 / kernel.store_run)
+        kernel.memory_cycles = (kernel.global_bytes + stored) / _MEMORY_BYTES / min(1.0, kernel.busy_share + 0.1)
+        kernel.waiting_cycles = kernel.waves * (kernel.waits + 1) * _LATENCY / max(1.0, at_once)
+        kernel.waiting_cycles += kernel.waves * kernel.fetches * 20
+        kernel.cycles = _LAUNCH + kernel.waiting_cycles + max(
+            kernel.compute_cycles, kernel.shared_cycles, kernel.memory_cycles)
+
+
+def _of_block(block: Block) -> Kernel:
+    return Kernel(block.blocks, block.threads, block.virtual_threads, block.shared_bytes, block.local_bytes)
+
+
+def _place(state: StateObject, op: Any) -> int:
+    return next(place for place, stage in enumerate(state.stages) if stage.op is op)
+
+
+def _elements(nests: LoopNests, stage: Stage, producer: Any, extents: Mapping[Var, int]) -> int:
+    """The elements of a producer that one step of a reduction reads."""
+    reads = nests.analyzer.accesses[stage.op].reaches[producer]
+    return max(math.prod(reach(extents) for reach in read) for read in reads)
+
+
+def _neighbours(nest: Nest, last: Var | None) -> float:
+    """How many elements beside each other the threads of a block store: along the last axis, in its innermost threads,
+    unless each thread goes along it by itself."""
+    run = 1
+    for loop in nest.loops:
+        if loop.annotation in (Annotation.THREAD_X, Annotation.VECTORIZE):
+            run *= math.prod(extent for axis, extent in loop.parts if axis is last)
+    inside = math.prod(extent for loop in nest.loops if loop.annotation is Annotation.NONE
+                       and loop.kind is IteratorKind.SPATIAL for axis, extent in loop.parts if axis is last)
+    return max(run / max(inside, 1), 1.0)
+
+
+__all__ = ["GPUFeatureExtractor", "Kernel", "NAMES"]

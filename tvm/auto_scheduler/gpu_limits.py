@@ -1,0 +1,222 @@
+"""What a block of a GPU can hold: states that ask for more are refused before anything is lowered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..dtype import info
+from ..error import TVMError
+from .attach_steps import INLINED
+from .compute_dag import ComputeDAG
+from .hardware import HardwareParams
+from .iterator import Annotation, Iterator, IteratorKind
+from .loop_nests import Loop, LoopNests
+from .loop_steps import SplitStep
+from .queries import has_cross_thread_reduction
+from .state import Stage, StateObject
+from .tiling import factorizations
+
+_THREADS = (Annotation.THREAD_X, Annotation.THREAD_Y, Annotation.THREAD_Z)
+_BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
+# Lanes of the vectors by which threads fetch, of 4 bytes each.
+LANES = (1, 2, 4)
+# Lengths of a tile over elements, from outside: virtual threads, threads, and what one of them computes.
+_VIRTUAL, _THREAD = 0, 1
+_TILE_LENGTHS = 3
+# Terms of a reduction that are kept in shared memory at once, usually at most.
+_MOST_TERMS = 256
+
+
+@dataclass(frozen=True)
+class GPULimits:
+    """The most a block, or a thread of it, may have."""
+
+    threads: int
+    virtual_threads: int
+    shared_bytes: int
+    # What all threads of a block keep, and what one of them does.
+    local_bytes: int
+    thread_bytes: int
+    warp: int
+
+    @staticmethod
+    def of(hardware: HardwareParams, thread_registers: int) -> GPULimits:
+        return GPULimits(
+            hardware.max_threads_per_block, max(hardware.max_vthread_extent, 1), hardware.max_shared_memory_per_block,
+            hardware.max_local_memory_per_block, 4 * thread_registers, max(hardware.warp_size, 1))
+
+
+# -- lengths of splits ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def tile_options(
+    extent: int, count: int, most_inner: int, threads: int, virtual_threads: int
+) -> tuple[tuple[int, ...], ...]:
+    """The lengths of tiles over elements, or over the terms of a reduction, of one loop."""
+    options = factorizations(extent, count, most_inner)
+    if count < _TILE_LENGTHS:
+        return options
+    return tuple(o for o in options if o[_THREAD] <= threads and o[_VIRTUAL] <= virtual_threads)
+
+
+def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
+    """How many threads may carry a loop together: powers of two, from a warp on where there is work for it. They need
+    not divide it."""
+    extent = extent or 1
+    most = min(limits.threads, 1 << (extent - 1).bit_length())
+    least = min(max(limits.warp, 16), most)
+    return tuple((1 << n,) for n in range(limits.threads.bit_length()) if least <= 1 << n <= most) or ((1,),)
+
+
+def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
+    """The lengths that a split of a sketch may have: those it has, or those of a copy's lanes, of threads, or of
+    tiles."""
+    if None not in step.lengths:
+        return (step.lengths,)  # type: ignore[return-value]
+    if step.extent is None:
+        return tuple((lanes,) * len(step.lengths) for lanes in LANES)
+    if len(step.lengths) == 1:
+        return thread_options(step.extent, limits)
+    return tile_options(step.extent, len(step.lengths), most_inner, limits.threads, limits.virtual_threads)
+
+
+def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
+    """Whether the lengths of one stage's tiles make a block that fits and fills a warp, by themselves."""
+    tiles = [(step, o) for step, o in zip(steps, chosen) if len(o) >= _TILE_LENGTHS]
+    terms = math.prod(math.prod(o) for o in chosen if 1 < len(o) < _TILE_LENGTHS)
+    if not tiles:
+        return True
+    elements = math.prod(step.extent or 1 for step, _ in tiles)
+    threads = math.prod(o[_THREAD] for _, o in tiles)
+    virtual = math.prod(o[_VIRTUAL] for _, o in tiles)
+    held = 4 * virtual * math.prod(math.prod(o[_THREAD + 1 :]) for _, o in tiles)
+    least = min(limits.warp, elements)
+    fits = least <= threads <= limits.threads and virtual <= limits.virtual_threads and terms <= _MOST_TERMS
+    return fits and held <= limits.thread_bytes and held * threads <= limits.local_bytes
+
+
+# -- whole states --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Block:
+    """What a block of one kernel has."""
+
+    threads: int = 1
+    virtual_threads: int = 1
+    blocks: int = 1
+    shared_bytes: int = 0
+    # Of one thread.
+    local_bytes: int = 0
+
+
+def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = None) -> dict[int, Block]:
+    """What the blocks of each kernel have, by the stage at the root that the kernel is of."""
+    nests = nests or LoopNests(dag, state)
+    found: dict[int, Block] = {}
+    for place in reversed(range(len(state.stages))):
+        stage = state.stages[place]
+        if stage.is_placeholder or stage.compute_at == INLINED:
+            continue
+        root = root_of(state, place)
+        block = found.setdefault(root, Block())
+        loops = [(it.annotation, _extent(it, loop)) for it, loop in zip(stage.iters, nests.nests[place].loops)]
+        if place == root:
+            block.blocks = math.prod(extent for kind, extent in loops if kind in _BLOCKS)
+            block.virtual_threads = math.prod(extent for kind, extent in loops if kind is Annotation.VTHREAD)
+        threads = math.prod(extent for kind, extent in loops if kind in _THREADS)
+        block.threads = max(block.threads, threads)
+        width = sum(info(output.dtype).bits // 8 for output in stage.op.outputs)
+        if has_cross_thread_reduction(state, place):
+            # At most what each thread has is exchanged by shared memory.
+            block.shared_bytes += width * threads
+            block.local_bytes += 2 * width
+        if stage.attach is None:
+            continue
+        if is_shared(state, place):
+            block.shared_bytes += width * elements_of_block(state, nests, place)[0]
+        elif not has_cross_thread_reduction(state, place):
+            inner = math.prod(extent for it, (_, extent) in zip(stage.iters, loops) if it.kind is IteratorKind.SPATIAL)
+            block.local_bytes += width * inner * block.virtual_threads
+    return found
+
+
+def _extent(it: Iterator, loop: Loop) -> int:
+    """How long a loop is; parts of fused loops are not found in closed form, but have the lengths they were asked for
+    or, at the root, all they need. Threads are as many as were asked for, whatever they are needed for."""
+    extent = loop.extent if loop.parts else it.extent or it.asked or 1
+    return max(extent, it.asked or 1) if it.annotation in _THREADS else extent
+
+
+def root_of(state: StateObject, place: int) -> int:
+    attach = state.stages[place].attach
+    while attach is not None:
+        place = attach[0]
+        attach = state.stages[place].attach
+    return place
+
+
+def is_shared(state: StateObject, place: int) -> bool:
+    """Whether what a stage makes is in shared memory: it says so, or it is computed inside of blocks but outside of
+    threads."""
+    stage = state.stages[place]
+    if stage.op.name.endswith(".shared"):
+        return True
+    return stage.attach is not None and not stage.op.name.endswith(".local") and not _inside_threads(state, stage)
+
+
+def _inside_threads(state: StateObject, stage: Stage) -> bool:
+    while stage.attach is not None:
+        target, loop = stage.attach
+        stage = state.stages[target]
+        if any(Annotation.VTHREAD == it.annotation or it.annotation in _THREADS for it in stage.iters[: loop + 1]):
+            return True
+    return False
+
+
+def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[int, int]:
+    """The elements of a stage that all threads of a block need inside of the loop it is computed at, and how many of
+    them are beside each other."""
+    attach = state.stages[place].attach
+    assert attach is not None
+    target, loop = attach
+    op, reader = state.stages[place].op, state.stages[target]
+    inside = dict(nests.nests[target].inside(loop + 1))
+    if reader.attach is not None:
+        # Of the elements that one thread computes, those of all threads: what is needed inside of blocks alone.
+        host, last = reader.attach
+        outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
+        inside.update(nests._region(target, host, max(outside, default=-1)))
+    total = run = 1
+    is_whole = True
+    reaches = nests.analyzer.accesses[reader.op].reaches.get(op, [])
+    for number in reversed(range(len(op.axis))):
+        length = op.axis[number].dom.extent.value
+        most = max((min(read[number](inside), length) for read in reaches), default=1)
+        total *= most
+        run *= most if is_whole else 1
+        is_whole = is_whole and most == length
+    return total, run
+
+
+def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULimits) -> None:
+    """Raise a TVMError where a block would need more than there is."""
+    for place, block in kernels_of(dag, state).items():
+        for what, number, most in (
+            ("threads", block.threads, limits.threads),
+            ("virtual threads", block.virtual_threads, limits.virtual_threads),
+            ("bytes of shared memory", block.shared_bytes, limits.shared_bytes),
+            ("bytes of registers in a thread", block.local_bytes, limits.thread_bytes),
+            ("bytes of registers", block.local_bytes * block.threads, limits.local_bytes),
+        ):
+            if number > most:
+                name = state.stages[place].op.name
+                raise TVMError(f"a block of {name} has {number} {what}; the target has {most} at most")
+
+
+__all__ = ["Block", "GPULimits", "are_likely", "elements_of_block", "is_shared", "kernels_of",
+           "length_options", "refuse_what_does_not_fit", "root_of", "thread_options"]

@@ -1,0 +1,373 @@
+"""Sketch rules for GPUs: tiles on blocks and threads, operands in shared memory, reductions that threads share.
+
+A sketch says which loops blocks and threads carry; how many there are is left open with the lengths of its splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as Walk
+
+from .access import SIMPLIFY_CONST_TENSOR_INDICES
+from .attach_steps import INLINED, ROOT
+from .iterator import Annotation, Iterator, IteratorKind
+from .loop_state import State
+from .loop_steps import SplitStep
+from .queries import (
+    extents_product,
+    has_cache_read,
+    has_cache_write,
+    has_cross_thread_reduction,
+    has_reduce_iter,
+    has_rfactor,
+)
+from .sketch_rules import Condition, Found, Rule, Sketching
+from .state import Stage, StateObject
+from .tiling import follow_tiles, fuse_reduction, names_in, tile
+
+BLOCK, VIRTUAL, THREAD = "blockIdx.x", "vthread", "threadIdx.x"
+# The outer levels of tiles that blocks, virtual threads and threads carry: all of what a thread computes is inside.
+BOUND_LEVELS = 3
+# The place of the length that says how many threads a tile has, among the inner lengths of a split.
+_THREAD_LENGTH = 1
+# Terms from which on a reduction may be shared by threads.
+_LONG_REDUCTION = 32
+# Elements for each thread of a block, up to which a stage that is tiled may also be reduced by threads together; and
+# how many times as many elements as terms there may be.
+_FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
+# Elements up to which, and terms from which on, a reduction may be computed in parts; and how many there are.
+_MOST_ELEMENTS_IN_PARTS, _LEAST_TERMS_IN_PARTS = 1 << 17, 256
+_PARTS = (2, 4, 8)
+
+
+# -- questions -----------------------------------------------------------------------------------------------------
+
+
+def is_plain(stage: Stage) -> bool:
+    """Whether the loops of a stage are those of its operation."""
+    op = stage.op
+    return not stage.is_placeholder and [it.name for it in stage.iters] == [
+        axis.var.name for axis in (*op.axis, *op.reduce_axis)] and all(
+        it.annotation is Annotation.NONE for it in stage.iters)
+
+
+def is_on_threads(stage: Stage) -> bool:
+    return any(Annotation.VTHREAD <= it.annotation <= Annotation.THREAD_Z for it in stage.iters)
+
+
+def _is_constant_transform(stage: Stage) -> bool:
+    return not stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in stage.op.attrs
+
+
+def _free_consumer(at: Sketching) -> int | None:
+    """The only consumer of a stage, where both can be computed tile by tile and it is not shaped yet."""
+    target = at.queries.matched_consumer(at.stage_id)
+    return target if target is not None and is_plain(at.state.stages[target]) else None
+
+
+def _splits_of(state: StateObject, stage_id: int) -> Walk[tuple[int, SplitStep]]:
+    """The splits of the loops of a stage with their numbers, last first."""
+    for number in reversed(range(len(state.transform_steps))):
+        step = state.transform_steps[number]
+        if step.changes_ops:
+            before = step.place_before(stage_id)
+            if before is None:
+                return
+            stage_id = before
+        elif isinstance(step, SplitStep) and step.stage_id == stage_id:
+            yield number, step
+
+
+def _tile_splits(at: Sketching, stage_id: int) -> list[int]:
+    """The splits that tiled a stage over its elements."""
+    count = at.structure.count("S") - 1
+    return sorted(number for number, step in _splits_of(at.state, stage_id) if len(step.lengths) == count)
+
+
+def _outer_reduction(stage: Stage) -> int | None:
+    """The place of the innermost loop of the outermost level of a tiled reduction."""
+    names = {f"{axis.var.name}.0" for axis in stage.op.reduce_axis}
+    return max((place for place, it in enumerate(stage.iters) if it.name in names), default=None)
+
+
+def _tiled_readers(at: Sketching) -> list[int]:
+    """The tiled stages that read a stage, and by all of whose threads it may be kept together."""
+    if at.stage.compute_at == INLINED or has_cache_read(at.state, at.stage_id):
+        return []
+    stages = at.state.stages
+    places = {stage.op: place for place, stage in enumerate(stages)}
+    found = [places[op] for op in at.queries.analyzer.consumers(at.stage.op)]
+    return [place for place in found if at.queries.needs_multi_level_tiling(place) and _tile_splits(at, place)
+            and not has_cross_thread_reduction(at.state, place) and _outer_reduction(stages[place]) is not None]
+
+
+# -- shapes --------------------------------------------------------------------------------------------------------
+
+
+def _fused(state: State, stage_id: int, first: int, count: int):
+    iters = state.stages[stage_id].iters[first : first + count]
+    return iters[0] if count == 1 else state.fuse(stage_id, iters)
+
+
+def _bind_tiles(state: State, stage_id: int, outer: int, count: int) -> None:
+    """Blocks, virtual threads and threads carry the outer levels of tiles, of ``count`` loops each; ``outer`` loops
+    before them that are not split are for blocks too."""
+    for place, (name, loops) in enumerate(((BLOCK, outer + count), (VIRTUAL, count), (THREAD, count))):
+        state.bind(stage_id, _fused(state, stage_id, place, loops), name)
+
+
+def spread(state: State, stage_id: int, count: int, lengths: tuple[int | None, ...]) -> None:
+    """Blocks and threads carry the first ``count`` loops of a stage together; the innermost of ``lengths``, where
+    there are two, are lanes of vectors."""
+    fused = _fused(state, stage_id, 0, count)
+    state.split(stage_id, fused, lengths)
+    state.bind(stage_id, state.stages[stage_id].iters[0], BLOCK)
+    state.bind(stage_id, state.stages[stage_id].iters[1], THREAD)
+    if len(lengths) > 1:
+        state.vectorize(stage_id, state.stages[stage_id].iters[2])
+
+
+# -- conditions and what they do -----------------------------------------------------------------------------------
+
+
+def _cache_read_condition(at: Sketching) -> Condition:
+    return Condition.APPLY_AND_SKIP_REST if _tiled_readers(at) else Condition.PASS
+
+
+def _cache_read(at: Sketching) -> list[Found]:
+    """Each tiled reader has a copy of its own in shared memory, which the threads of a block fetch together: they take
+    the elements in turn, some at once as lanes unless they are chosen by their positions, as those of padding are."""
+    state, place = at.open(), at.stage_id
+    is_stored = at.stage.is_placeholder or has_reduce_iter(at.stage)
+    is_chosen = not is_stored and not at.queries.is_strictly_inlineable(place)
+    for reader in reversed(_tiled_readers(at)):
+        splits = _tile_splits(at, reader)
+        # A copy comes before its readers.
+        state.cache_read(place, "shared", [reader + len(state.stages) - len(at.state.stages)])
+        copy, reader = place + 1, reader + len(state.stages) - len(at.state.stages)
+        where = _outer_reduction(state.stages[reader])
+        assert where is not None
+        state.compute_at(copy, reader, state.stages[reader].iters[where])
+        fused = _fused(state, copy, 0, len(state.stages[copy].iters))
+        if not is_chosen:
+            state.vectorize(copy, state.split(copy, fused, [None])[1])
+        _, thread = state.follow_fused_split(copy, state.stages[copy].iters[0], splits, _THREAD_LENGTH, True)
+        state.bind(copy, thread, THREAD)
+    return [(state.state_object, place)]
+
+
+def _beside_constants_condition(at: Sketching) -> Condition:
+    is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
+    target = None if is_kept else at.queries.single_consumer(at.stage_id)
+    if target is None or not at.queries.producers(at.stage_id):
+        return Condition.PASS
+    consumer = at.state.stages[target]
+    is_wanted = _is_constant_transform(consumer) and is_on_threads(consumer)
+    return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
+
+
+def _beside_constants(at: Sketching) -> list[Found]:
+    """What a transform by constants reads is kept by the thread that transforms it."""
+    state, target = at.open(), at.queries.single_consumer(at.stage_id)
+    assert target is not None
+    state.compute_at(at.stage_id, target, state.stages[target].iters[1])
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _inline_condition(at: Sketching) -> Condition:
+    """A trip through global memory costs more than computing anything elementwise again."""
+    is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
+    return Condition.PASS if is_kept else Condition.APPLY_AND_SKIP_REST
+
+
+def _inline(at: Sketching) -> list[Found]:
+    state = at.open()
+    state.compute_inline(at.stage_id)
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _constant_condition(at: Sketching) -> Condition:
+    is_wanted = _is_constant_transform(at.stage) and is_plain(at.stage)
+    return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
+
+
+def _unroll_constants(at: Sketching) -> list[Found]:
+    """A thread does a whole transform: loops that index constants are unrolled in it, so that the constants are
+    known."""
+    state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
+    outer, inner = [], []
+    for it in at.stage.iters:
+        if it.name in constant:
+            inner.append(state.unroll(at.stage_id, it))
+        else:
+            (outer if it.kind is IteratorKind.SPATIAL else inner).append(it)
+    state.reorder(at.stage_id, [*outer, *inner])
+    spread(state, at.stage_id, len(outer), (None,))
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _across_threads_condition(at: Sketching) -> Condition:
+    if at.stage.is_placeholder or not has_reduce_iter(at.stage) or has_cache_write(at.state, at.stage_id):
+        return Condition.PASS
+    if not is_plain(at.stage) or has_rfactor(at.state, at.stage_id):
+        return Condition.PASS
+    space, reduction = extents_product(at.stage)
+    is_wanted = reduction >= _LONG_REDUCTION
+    if at.queries.needs_multi_level_tiling(at.stage_id):
+        most = min(_MORE_THAN_TERMS * reduction, _FEW_ELEMENTS * max(at.hardware.max_threads_per_block, 1))
+        is_wanted = is_wanted and space <= most
+    return Condition.APPLY if is_wanted else Condition.PASS
+
+
+def _across_threads(at: Sketching) -> list[Found]:
+    """The threads of a block share a reduction, of one element after the other. All that is made of it for one block
+    of the stage in whose loops it is read is computed there."""
+    state, place = at.open(), at.stage_id
+    host = _host(at)
+    fused, space = fuse_reduction(state, place)
+    followed = None if host is None else _prepare_host(state, *host)
+    if followed is None:
+        state.split(place, fused, [None])
+    else:
+        state.follow_split(place, fused, followed, 1)
+    state.bind(place, state.stages[place].iters[-1], THREAD)
+    if host is not None:
+        state.compute_at(place, host[0], state.stages[host[0]].iters[0])
+    else:
+        state.bind(place, _fused(state, place, 0, space), BLOCK)
+    return [(state.state_object, place - 1)]
+
+
+def _host(at: Sketching) -> tuple[int, int] | None:
+    """The stage in whose blocks a reduction may be computed with all that is made of it, and how many of its outer
+    loops are for blocks."""
+    stages, readers = at.state.stages, at.queries.consumers(at.stage_id)
+    roots = {stages[r].attach[0] if stages[r].attach else r for r in readers}  # type: ignore[index]
+    if len(roots) != 1:
+        return None
+    (target,) = roots
+    stage = stages[target]
+    if stage.compute_at != ROOT or has_reduce_iter(stage) or _is_constant_transform(stage):
+        return None
+    common = at.queries.analyzer.num_common_outer_iterators(at.stage.op, stage.op)
+    fits = is_plain(stage) if not is_on_threads(stage) else _blocks_of(stage) == common
+    return (target, common) if common > 0 and fits else None
+
+
+def _blocks_of(stage: Stage) -> int | None:
+    """How many axes of a host its blocks go over; None where it is no host."""
+    first, kinds = stage.iters[0], [it.annotation for it in stage.iters]
+    if kinds == [Annotation.BLOCK_X]:
+        return len(stage.op.axis)
+    if kinds == [Annotation.BLOCK_X, Annotation.NONE, Annotation.THREAD_X]:
+        return len(first.orig_iters) or 1
+    return None
+
+
+def _prepare_host(state: State, target: int, common: int) -> int | None:
+    """Let blocks carry the outer loops of a host, and threads the others; the split that reductions in it follow, so
+    that all have the same threads. None where it is still to be made: of a host without other loops, all threads of a
+    block compute the one element."""
+    stage = state.stages[target]
+    if not is_on_threads(stage):
+        rest = len(stage.iters) - common
+        state.bind(target, _fused(state, target, 0, common), BLOCK)
+        if not rest:
+            return None
+        state.split(target, _fused(state, target, 1, rest), [None])
+        state.bind(target, state.stages[target].iters[-1], THREAD)
+        return max(number for number, _ in _splits_of(state.state_object, target))
+    if len(stage.iters) > 1:
+        return max(number for number, _ in _splits_of(state.state_object, target))
+    inside = [place for place, other in enumerate(state.stages) if other.attach == (target, 0)]
+    return max(number for place in inside for number, _ in _splits_of(state.state_object, place))
+
+
+def _parts_condition(at: Sketching) -> Condition:
+    """Few elements with long reductions are not work for all multiprocessors."""
+    if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
+        return Condition.PASS
+    if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
+        return Condition.PASS
+    space, reduction = extents_product(at.stage)
+    is_wanted = space <= _MOST_ELEMENTS_IN_PARTS and reduction >= _LEAST_TERMS_IN_PARTS
+    return Condition.APPLY if is_wanted and _longest_reduction(at.stage).extent >= _LONG_REDUCTION else Condition.PASS
+
+
+def _longest_reduction(stage: Stage) -> Iterator:
+    return max((it for it in stage.iters if it.kind is IteratorKind.REDUCTION), key=lambda it: it.extent or 1)
+
+
+def _in_parts(at: Sketching) -> list[Found]:
+    """Parts of a reduction are computed beside each other, as tiles of a stage with one more axis, and summed up by a
+    kernel of their own or with what is made of them. How many there are is known, since tiles divide them."""
+    found, place = [], at.stage_id
+    loop = _longest_reduction(at.stage)
+    for parts in _PARTS:
+        if loop.extent is not None and loop.extent % parts == 0:
+            state = at.open()
+            outer, _ = state.split(place, loop, [loop.extent // parts])
+            state.rfactor(place, outer, 0)
+            found.append((state.state_object, place + 1))
+    return found
+
+
+def _cache_write_condition(at: Sketching) -> Condition:
+    alone = at.queries.needs_multi_level_tiling(at.stage_id) and _free_consumer(at) is None
+    is_wanted = alone and is_plain(at.stage) and not has_cache_write(at.state, at.stage_id)
+    return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
+
+
+def _cache_write(at: Sketching) -> list[Found]:
+    """What a thread accumulates is in registers, and written out once."""
+    state = at.open()
+    state.cache_write(at.stage_id, "local")
+    return [(state.state_object, at.stage_id)]
+
+
+def _tiling_condition(at: Sketching) -> Condition:
+    is_wanted = at.queries.needs_multi_level_tiling(at.stage_id) and _free_consumer(at) is not None
+    return Condition.APPLY_AND_SKIP_REST if is_wanted and is_plain(at.stage) else Condition.PASS
+
+
+def _tile_on_threads(at: Sketching) -> list[Found]:
+    """Tiles of a stage inside of those of its consumer, whose outer levels blocks and threads carry."""
+    target = _free_consumer(at)
+    assert target is not None
+    state = at.open()
+    tiles = tile(state, at.stage_id, at.structure)
+    follow_tiles(state, target, tiles, BOUND_LEVELS)
+    _bind_tiles(state, target, tiles.outer_loops, len(tiles.steps))
+    state.compute_at(at.stage_id, target, state.stages[target].iters[BOUND_LEVELS - 1])
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _by_one_thread_condition(at: Sketching) -> Condition:
+    is_wanted = not at.stage.is_placeholder and has_reduce_iter(at.stage) and is_plain(at.stage)
+    return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
+
+
+def _by_one_thread(at: Sketching) -> list[Found]:
+    """A thread does a whole reduction in registers, and what its consumer makes of it."""
+    state, place, target = at.open(), at.stage_id, _free_consumer(at)
+    if target is None:
+        state.cache_write(place, "local")
+        target = place + 1
+    spread(state, target, len(state.stages[target].iters), (None,))
+    state.compute_at(place, target, state.stages[target].iters[1])
+    return [(state.state_object, place - 1)]
+
+
+GPU_RULES = (
+    Rule("operands in shared memory", _cache_read_condition, _cache_read),
+    Rule("computed beside a transform by constants", _beside_constants_condition, _beside_constants),
+    Rule("inline", _inline_condition, _inline),
+    Rule("unroll indices of constants", _constant_condition, _unroll_constants),
+    Rule("reduction across threads", _across_threads_condition, _across_threads),
+    Rule("reduction in parts", _parts_condition, _in_parts),
+    Rule("cache write", _cache_write_condition, _cache_write),
+    Rule("multi-level tiling on threads", _tiling_condition, _tile_on_threads),
+    Rule("reduction by one thread", _by_one_thread_condition, _by_one_thread),
+    Rule("plain loops", lambda at: Condition.APPLY, lambda at: [(at.state, at.stage_id - 1)]),
+)
+
+__all__ = ["BOUND_LEVELS", "GPU_RULES", "is_on_threads", "is_plain", "spread"]
