@@ -12,7 +12,7 @@ from ..ir.module import IRModule
 from ..ir.structural import structural_key
 from ..ir.transform import PassContext, run_pipeline
 from ..ir.visit import post_order
-from ..relay.backend.auto_schedule import computation_of, has_reduction
+from ..relay.backend.auto_schedule import computation_of, constants_of, has_reduction
 from ..relay.backend.compile_program import models_by_target
 from ..relay.backend.from_relay import post_order_calls
 from ..relay.backend.te_compiler import ToTensors
@@ -28,7 +28,7 @@ from ..target import Target
 from ..te.graph import post_order_ops
 from ..te.schedule import Schedule
 from ..te.tensor import PlaceholderOp, Tensor
-from .compute_dag import ComputeDAG
+from .compute_dag import ComputeDAG, LayoutRewriteOption
 from .dispatcher import DispatchContext
 from .hardware import HardwareParams
 from .search_task import SearchTask
@@ -76,11 +76,11 @@ def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simpl
         mod["main"] = bind_params_by_name(mod["main"], params)
     found: dict[tuple[str, str], ModelTask] = {}
     for part, target in models_by_target(mod, list(targets)):
-        known: dict[str, ComputeDAG | None] = {}
+        known: dict[Any, ComputeDAG | None] = {}
         for call in plain_calls(part, target):
-            key = structural_key(call.op)
+            key = structural_key(call.op), constants_of(call)
             if key not in known:
-                known[key] = computation_of(call.op, target)
+                known[key] = computation_of(call.op, target, key[1])
             dag = known[key]
             if dag is None or not (include_simple_tasks or has_reduction(dag)):
                 continue
@@ -114,8 +114,11 @@ def search_task(task: ModelTask, hardware_params: HardwareParams | None = None) 
     """The computation of a model as a task of a search; its key is registered."""
     key = task.dag.workload_key()
     register_workload_tensors(key, task.dag.tensors)
+    option = LayoutRewriteOption.get_target_default(task.target, in_relay_integration=True)
     return SearchTask(
-        compute_dag=task.dag, workload_key=key, target=task.target, hardware_params=hardware_params, desc=task.desc)
+        compute_dag=task.dag, workload_key=key, target=task.target, hardware_params=hardware_params,
+        layout_rewrite_option=option if task.dag.layout_free_placeholders else LayoutRewriteOption.NO_REWRITE,
+        desc=task.desc)
 
 
 def untuned_kernels(task: ModelTask) -> list[Callable[[], tuple[Any, list[Any]]]]:

@@ -289,7 +289,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform": Part(
         "the pass",
-        "AnnotateUsedMemory AutoSchedulerLayoutRewrite BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
         " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
         " ManifestLifetimes MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
