@@ -37,6 +37,7 @@ LAYERS = {
     "tvm.driver": 7,
     "tvm.rpc": 7,
     "tvm.tuning": 8,
+    "tvm.tuning.apply_records": 12,
     "tvm.tuning.relay_model": 12,
     "tvm.autotvm": 8,
     "tvm.autotvm.task.relay_integration": 11,

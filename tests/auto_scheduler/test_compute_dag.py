@@ -90,6 +90,6 @@ def test_bounds_of_stages_computed_inside_of_others_are_inferred():
 def test_layout_free_inputs_are_read_as_they_are_until_their_rewriting_is_asked_for():
     dag = ComputeDAG(workloads.matmul_auto_scheduler_test(4, 5, 6))
     assert [t.name for t in dag.layout_free_placeholders] == ["B"]
-    dag.apply_steps_from_state(dag.init_state)
-    with pytest.raises(tvm.TVMError, match="layout_rewrite\\) is not available yet"):
-        dag.apply_steps_from_state(dag.init_state, auto_scheduler.LayoutRewriteOption.INSERT_TRANSFORM_STAGE)
+    assert dag.apply_steps_from_state(dag.init_state)[1] == dag.tensors
+    option = auto_scheduler.LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
+    assert [int(d) for d in dag.apply_steps_from_state(dag.init_state, option)[1][1].shape] == [5, 6]

@@ -123,6 +123,26 @@ def test_records_of_another_computation_are_left_out_with_a_warning(caplog):
         assert "does not fit" in caplog.text
 
 
+def test_tensors_get_the_schedule_that_the_context_has():
+    from tvm import te, topi
+    from tvm.auto_scheduler.relay_integration import auto_schedule_topi
+
+    def product():
+        a, b = te.placeholder((16, 8), name="a"), te.placeholder((4, 8), name="b")
+        return a, b, topi.nn.relu(topi.nn.dense(a, b))
+
+    task = auto_scheduler.SearchTask(
+        compute_dag=(dag := auto_scheduler.ComputeDAG(product())), workload_key=dag.workload_key(), target="llvm")
+    a, b, c = product()
+    with tvm.target.Target("llvm"), ApplyHistoryBest(pairs([task])):
+        schedule = auto_schedule_topi("product", c)
+        assert auto_schedule_topi("product", topi.nn.softmax(a)) is None
+    x, y = (np.random.default_rng(0).uniform(-1, 1, shape).astype("float32") for shape in ((16, 8), (4, 8)))
+    z = tvm.nd.empty((16, 4))
+    tvm.build(schedule, [a, b, c], "llvm")(tvm.nd.array(x), tvm.nd.array(y), z)
+    np.testing.assert_allclose(z.numpy(), np.maximum(x @ y.T, 0), rtol=1e-5, atol=1e-6)
+
+
 def test_a_context_may_sample_schedules_of_what_has_no_record():
     mod, params = small_model()
     library = built(mod, params, auto_scheduler.ApplyHistoryBestOrSample(None))

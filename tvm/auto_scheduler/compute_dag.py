@@ -13,12 +13,14 @@ from typing import Any
 
 from ..error import TVMError
 from ..ir.prim import IntImm, Reduce
+from ..target import Target
 from ..te.flop import FlopCalculationError, count_operations
 from ..te.infer import infer_bound
 from ..te.schedule import Schedule
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from .access import AccessAnalyzer
 from .iterator import Iterator
+from .layout_rewrite import layouts_of, rewritten
 from .loop_state import State
 from .python_code import python_code
 from .replay import Replay, steps_that_make_ops
@@ -40,8 +42,12 @@ class LayoutRewriteOption:
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> int:
-        """What is done without being told: every input is read as it is given."""
-        return LayoutRewriteOption.NO_REWRITE
+        """What is done without being told: CPUs read constants in the order of their loops, which a model stores so
+        and a single computation makes so. GPUs read through shared memory, where the order matters less."""
+        if not Target(target).features.is_cpu:
+            return LayoutRewriteOption.NO_REWRITE
+        return (LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if in_relay_integration
+                else LayoutRewriteOption.INSERT_TRANSFORM_STAGE)
 
 
 class ComputeDAG:
@@ -129,17 +135,27 @@ class ComputeDAG:
     def apply_steps_from_state(
         self, state: State | StateObject, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
     ) -> tuple[Schedule, list[Tensor]]:
-        """The te schedule of a state, and the tensors that are the arguments of its function."""
-        if layout_rewrite != LayoutRewriteOption.NO_REWRITE and self.layout_free_placeholders:
-            raise TVMError("apply_steps_from_state: storing constant inputs in the order a schedule reads them "
-                           "(layout_rewrite) is not available yet; leave it at LayoutRewriteOption.NO_REWRITE")
-        replay = Replay(self).run(state.transform_steps)
-        return replay.schedule, list(self.tensors)
+        """The te schedule of a state, and the tensors that are the arguments of its function. ``layout_rewrite`` is a
+        LayoutRewriteOption; with REWRITE_FOR_PRE_TRANSFORMED some arguments have other shapes than those of the DAG."""
+        layouts = layouts_of(self, state.transform_steps) if layout_rewrite else {}
+        if not layouts:
+            return Replay(self).run(state.transform_steps).schedule, list(self.tensors)
+        made = rewritten(self, layouts, layout_rewrite == LayoutRewriteOption.INSERT_TRANSFORM_STAGE)
+        schedule = Replay(made).run(state.transform_steps).schedule
+        for op in made.transforms:
+            schedule[op].parallel(op.axis[0])
+        return schedule, made.tensors
 
-    @property
+    @cached_property
     def layout_free_placeholders(self) -> list[Tensor]:
         """Inputs that an operation says may be stored in any order."""
-        return [t for op in self.ops if op.attrs for t in op.attrs.get("layout_free_placeholders", ())]
+        found = [t for op in self.ops if op.attrs for t in op.attrs.get("layout_free_placeholders", ())]
+        return list(dict.fromkeys(found))
+
+    def rewrite_layout_from_state(self, state: State | StateObject) -> ComputeDAG:
+        """The computation over inputs that are stored in the order in which a state reads them; its steps are for this
+        one, too."""
+        return ComputeDAG(rewritten(self, layouts_of(self, state.transform_steps)).tensors)
 
     def print_python_code_from_state(self, state: State | StateObject) -> str:
         """A te schedule, ``s``, as Python: it runs where each operation's name is that of its tensor."""

@@ -58,6 +58,9 @@ class ApplyHistoryBest(DispatchContext):
     winners of tuning runs, else the fastest. With ``include_compatible`` those of other sizes count where their
     lengths divide."""
 
+    # Whether what has no record is compiled without a word.
+    is_quiet = False
+
     def __init__(self, records: Records, n_lines: int | None = None, include_compatible: bool = False):
         super().__init__()
         self.include_compatible = include_compatible
@@ -87,6 +90,8 @@ class ApplyHistoryBest(DispatchContext):
     ) -> StateObject | None:
         if self._is_untuned((kind_in(str(Target(target))), workload_key)):
             return None
+        if self.is_quiet:
+            return self._query_inside(target, workload_key, func_name)
         return super().query(target, workload_key, has_complex_op, dag, func_name)
 
     def _is_untuned(self, key: tuple[str, str]) -> bool:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
+from ..runtime.measure.files import difference
 from ..tuning.errors import MeasureErrorNo
-from ..tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
+from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all, run_built
+from ..tuning.reference import reference_outputs
 from ..tuning.search import TuningError
 from ..tuning.workers import shared_pool
 from .loop_state import State
@@ -123,9 +125,12 @@ class LocalBuilder(ProgramBuilder):
         self._library = LibraryFolder(build_func if self._links else None)  # type: ignore[arg-type]
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
-        candidates: list[Any] = [(_instantiation(inp), inp.task.target) for inp in measure_inputs]
-        made = build_all(candidates, self.timeout, self.n_parallel, self._library, self._links)
+        made = self.make([(_instantiation(inp), inp.task.target) for inp in measure_inputs])
         return [BuildResult(one) for one in made]
+
+    def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
+        """The code of schedules, each given by the function that makes it and its target."""
+        return build_all(candidates, self.timeout, self.n_parallel, self._library, self._links)
 
 
 def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
@@ -151,29 +156,44 @@ class LocalRunner(ProgramRunner):
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
         self.slow_factor = slow_factor
         self._best: dict[tuple[str, str], float] = {}
+        self._references: dict[tuple[str, str], bytes] = {}
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
-        pool = shared_pool(2)
-        return [self._measure(pool, inp, built.made) for inp, built in zip(measure_inputs, build_results)]
+        return [self.measure(inp.task, built.made) for inp, built in zip(measure_inputs, build_results)]
 
-    def _measure(self, pool: Any, inp: MeasureInput, built: Built | Failed) -> MeasureResult:
-        key = (inp.task.workload_key, inp.task.target_text)
-        answer: Any = built
-        start = time.time()
-        if isinstance(built, Built):
-            options = {
-                "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
-                "cooldown": self.cooldown_interval, "best": self._best.get(key), "slow_factor": self.slow_factor,
-                "flush": self.enable_cpu_cache_flush,
-            }
-            answer = run_built(pool, inp.task.target, built, self.timeout, options)
+    def measure(
+        self, task: SearchTask, built: Built | Failed, reference: Callable[[], Any] | None = None,
+        is_whole: bool = True,
+    ) -> MeasureResult:
+        """Measure code of a task, or a part of it where it is not ``is_whole``. ``reference`` gives a schedule and its
+        arguments, with whose results without the schedule those of the code are compared."""
+        if isinstance(built, Failed):
+            return _failure(built)
+        key, start, pool = (task.workload_key, task.target_text), time.time(), shared_pool(2)
+        options = {
+            "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
+            "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
+            "slow_factor": self.slow_factor, "flush": self.enable_cpu_cache_flush, "outputs": reference is not None,
+        }
+        answer = run_built(pool, task.target, built, self.timeout, options)
         if isinstance(answer, Failed):
-            return MeasureResult((MAX_FLOAT,), answer.error_no, str(answer.error), answer.seconds, time.time())
+            return _failure(answer)
+        if reference is not None:
+            if key not in self._references:
+                self._references[key] = reference_outputs(pool, *reference(), built.info)
+            wrong = difference(built.info, answer[1], self._references[key])
+            if wrong:
+                return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
         costs = answer[0]["costs"]
-        self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
+        if is_whole:
+            self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
         return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
+
+
+def _failure(failed: Failed) -> MeasureResult:
+    return MeasureResult((MAX_FLOAT,), failed.error_no, str(failed.error), failed.seconds, time.time())
 
 
 class LocalRPCMeasureContext:

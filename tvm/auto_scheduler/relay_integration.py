@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..ir.module import IRModule
 from ..ir.structural import structural_key
 from ..ir.transform import PassContext, run_pipeline
-from ..relay.backend.auto_schedule import computation_of, has_reduction
+from ..ir.visit import post_order
+from ..relay.backend.auto_schedule import computation_of, constants_of, has_reduction
 from ..relay.backend.compile_program import models_by_target
 from ..relay.backend.from_relay import post_order_calls
-from ..relay.build_module import all_targets, bind_params_by_name
-from ..relay.expr import Call, Constant
+from ..relay.backend.te_compiler import ToTensors
+from ..relay.build_module import all_targets, bind_params_by_name, optimize
+from ..relay.expr import Call, Constant, Function
 from ..relay.infer import infer_module
-from ..relay.pipeline import simplify
+from ..relay.pipeline import fusion, simplify
+from ..relay.substitute import substitute_vars
 from ..relay.transform.auto_schedule import fuse_plain, is_kernel_call, name_of
+from ..relay.transform.function_pass import is_call, is_mover
+from ..relay.transform.fuse_ops import is_reshape
 from ..target import Target
-from .compute_dag import ComputeDAG
+from ..te.graph import post_order_ops
+from ..te.schedule import Schedule
+from ..te.tensor import PlaceholderOp, Tensor
+from .compute_dag import ComputeDAG, LayoutRewriteOption
+from .dispatcher import DispatchContext
 from .hardware import HardwareParams
 from .search_task import SearchTask
 from .workload_registry import register_workload_tensors
@@ -40,10 +50,6 @@ class ModelTask:
     def desc(self) -> str:
         return ",".join(self.names)
 
-    def constants(self) -> list[int]:
-        """The places of the arguments that do not change when the model runs."""
-        return [place for place, argument in enumerate(self.call.args) if isinstance(argument, Constant)]
-
 
 def plain_calls(mod: IRModule, target: Target) -> list[Call]:
     """The calls of the kernels that a graph has as plain operators, operands first."""
@@ -55,20 +61,26 @@ def plain_calls(mod: IRModule, target: Target) -> list[Call]:
 
 
 def model_tasks(
-    mod: Any, params: Any, targets: Iterable[Target], include_simple_tasks: bool = False
+    mod: Any, params: Any, targets: Iterable[Target], include_simple_tasks: bool = False, opt_level: int = 3
 ) -> list[ModelTask]:
     """The computations of a model for the targets of its devices; those without a reduction only where
     ``include_simple_tasks``."""
+    current = PassContext.current()
+    with PassContext(opt_level, current.required_pass, current.disabled_pass, current.instruments, current.config):
+        return _model_tasks(mod, params, targets, include_simple_tasks)
+
+
+def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simple_tasks: bool) -> list[ModelTask]:
     mod = mod.clone() if isinstance(mod, IRModule) else IRModule.from_expr(mod)
     if params:
         mod["main"] = bind_params_by_name(mod["main"], params)
     found: dict[tuple[str, str], ModelTask] = {}
     for part, target in models_by_target(mod, list(targets)):
-        known: dict[str, ComputeDAG | None] = {}
+        known: dict[Any, ComputeDAG | None] = {}
         for call in plain_calls(part, target):
-            key = structural_key(call.op)
+            key = structural_key(call.op), constants_of(call)
             if key not in known:
-                known[key] = computation_of(call.op, target)
+                known[key] = computation_of(call.op, target, key[1])
             dag = known[key]
             if dag is None or not (include_simple_tasks or has_reduction(dag)):
                 continue
@@ -90,9 +102,7 @@ def extract_tasks(
     to run on.
     """
     targets, _ = all_targets([target, *(other_targets or ())], target_host)
-    current = PassContext.current()
-    with PassContext(opt_level, current.required_pass, current.disabled_pass, current.instruments, current.config):
-        found = model_tasks(mod, params, targets, include_simple_tasks)
+    found = model_tasks(mod, params, targets, include_simple_tasks, opt_level)
     tasks = [search_task(task, hardware_params) for task in found]
     if dump_workload_to_dag_log is not None:
         with open(dump_workload_to_dag_log, "w", encoding="utf-8") as file:
@@ -104,8 +114,46 @@ def search_task(task: ModelTask, hardware_params: HardwareParams | None = None) 
     """The computation of a model as a task of a search; its key is registered."""
     key = task.dag.workload_key()
     register_workload_tensors(key, task.dag.tensors)
+    option = LayoutRewriteOption.get_target_default(task.target, in_relay_integration=True)
     return SearchTask(
-        compute_dag=task.dag, workload_key=key, target=task.target, hardware_params=hardware_params, desc=task.desc)
+        compute_dag=task.dag, workload_key=key, target=task.target, hardware_params=hardware_params,
+        layout_rewrite_option=option if task.dag.layout_free_placeholders else LayoutRewriteOption.NO_REWRITE,
+        desc=task.desc)
+
+
+def untuned_kernels(task: ModelTask) -> list[Callable[[], tuple[Any, list[Any]]]]:
+    """The kernels that compute a task without tuning, as templates and layouts of the target make them, each as the
+    function that makes its schedule and arguments. What only rearranges data is left out: in a model without tuning
+    all kernels are of such layouts."""
+    target, params = task.target, task.call.op.params
+    known = {p: a for p, a in zip(params, task.call.args) if isinstance(a, Constant)}
+    body = substitute_vars(task.call.op.body, known)
+    alone = IRModule.from_expr(Function([p for p in params if p not in known], body))
+    with PassContext(opt_level=3), target:
+        mod = infer_module(run_pipeline(optimize(alone, target)[0], fusion(target), PassContext.current()))
+    functions = [node.op for node in post_order_calls(mod["main"].body) if is_kernel_call(node)]
+    return [partial(_scheduled, function, target) for function in functions if not _only_moves(function)]
+
+
+def _scheduled(function: Function, target: Target) -> tuple[Any, list[Any]]:
+    with PassContext(opt_level=3), target:
+        graph = ToTensors(function, target)
+        return graph.schedule(graph.outputs), [*graph.inputs, *graph.outputs]
+
+
+def _only_moves(function: Function) -> bool:
+    calls = [node for node in post_order(function.body) if isinstance(node, Call)]
+    return all(is_mover(call) or is_reshape(call) or is_call(call, "layout_transform") for call in calls)
+
+
+def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
+    """The schedule that the context in force has for tensors, for the current target; None where it has none."""
+    outputs = [outs] if isinstance(outs, Tensor) else list(outs)
+    inputs = [op.output(0) for op in post_order_ops([t.op for t in outputs]) if isinstance(op, PlaceholderOp)]
+    dag = ComputeDAG([*inputs, *outputs])
+    target = Target.current(allow_none=False)
+    state = DispatchContext.current.query(target, dag.workload_key(), has_reduction(dag), dag, func_name)
+    return None if state is None else dag.apply_steps_from_state(state)[0]
 
 
 def is_auto_scheduler_enabled() -> bool:
@@ -113,4 +161,7 @@ def is_auto_scheduler_enabled() -> bool:
     return bool(PassContext.current().get_config("relay.backend.use_auto_scheduler"))
 
 
-__all__ = ["ModelTask", "extract_tasks", "is_auto_scheduler_enabled", "model_tasks", "plain_calls", "search_task"]
+__all__ = [
+    "ModelTask", "auto_schedule_topi", "extract_tasks", "is_auto_scheduler_enabled", "model_tasks", "plain_calls",
+    "search_task", "untuned_kernels",
+]

@@ -12,13 +12,14 @@ from ..te.tensor import Operation, PlaceholderOp
 
 if TYPE_CHECKING:
     from .compute_dag import ComputeDAG
+    from .layout_rewrite import Rewritten
     from .steps import TransformStep
 
 
 class Replay:
     """A te schedule while steps are carried out: its stages and their loops by the places that steps use."""
 
-    def __init__(self, dag: ComputeDAG):
+    def __init__(self, dag: ComputeDAG | Rewritten):
         self.schedule = create_schedule(dag.output_ops)
         self.stages: list[Stage] = [self.schedule[op] for op in dag.ops]
         self.axes: list[list[IterVar]] = [_axes(stage) for stage in self.stages]

@@ -43,7 +43,6 @@ PARTS: dict[str, Part] = {
             "feature": "get_per_store_feature_names get_per_store_features_from_file"
             " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
             " named_features_from_primfunc",
-            "relay_integration": "auto_schedule_topi",
         }.items()
     },
     "tvm.meta_schedule": Part(
@@ -280,7 +279,6 @@ PARTS: dict[str, Part] = {
     "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
-    "tvm.driver.tvmc.autotuner": Part(_AUTO_SCHEDULER, "autoscheduler_get_tuning_tasks schedule_tasks"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
     "tvm.relay.backend.name_transforms": Part(
@@ -291,7 +289,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform": Part(
         "the pass",
-        "AnnotateUsedMemory AutoSchedulerLayoutRewrite BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
         " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
         " ManifestLifetimes MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.transform import Pass
 from ..target import Target
 from ..target.backend import find_backend, load
-from .transform.auto_schedule import AutoScheduleKernels, PlaceKernels
+from .transform.auto_schedule import AutoScheduleKernels, AutoSchedulerLayoutRewrite, PlaceKernels
 from .transform.backend_passes import GraphPasses
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
@@ -38,6 +38,7 @@ def optimize(target: Target) -> tuple[Pass, ...]:
     return (
         *simplify(target),
         AutoScheduleKernels(target),
+        AutoSchedulerLayoutRewrite(),
         AlterOpLayout(fold=True, target=target),
         *own.layout,
         SinkReshape(),

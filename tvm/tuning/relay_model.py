@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..autotvm.task.dispatcher import ApplyHistoryBest
 from ..ir.transform import PassContext
 from ..runtime.devices import Device
 from ..runtime.ndarray import numpy_dtype
 from ..target import Target
+from .apply_records import Applied, records_of_file, records_of_lines
 from .model import Comparison, Program, compare_programs
 
 
@@ -28,17 +26,19 @@ class RelayModel:
         return compare_programs(baseline, others)
 
     def _program(self, lines: Sequence[str]) -> Program:
-        records = io.StringIO("".join(f"{line}\n" for line in lines)) if lines else None
-        return timed(*compiled(self.mod, self.params, self.target, records))
+        return timed(*compiled(self.mod, self.params, self.target, records_of_lines(lines)))
 
 
-def compiled(mod: Any, params: dict[str, Any], target: Any, records: Any = None) -> tuple[Any, Any]:
-    """An executor of a graph compiled with records (anything ``ApplyHistoryBest`` reads), its inputs filled; and its
-    device."""
+def compiled(
+    mod: Any, params: dict[str, Any], target: Any, records: Applied | str | None = None
+) -> tuple[Any, Any]:
+    """An executor of a graph compiled with records (a file, or what ``apply_records`` makes of lines), its inputs
+    filled; and its device."""
     from .. import relay
     from ..contrib import graph_executor
 
-    with PassContext(opt_level=3), ApplyHistoryBest(records) if records else contextlib.nullcontext():
+    applied = records if isinstance(records, Applied) else records_of_file(records)
+    with PassContext(opt_level=3, config=applied.config), applied.context:
         library = relay.build(mod, target=target, params=params)
     where = Device(Target(target).get_target_device_type(), 0)
     module = graph_executor.GraphModule(library["default"](where))

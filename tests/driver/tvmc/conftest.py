@@ -59,3 +59,22 @@ def refused(capsys) -> Callable[..., str]:
         return said
 
     return check
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory) -> str:
+    """A convolution and a product as a file of Relay text with its parameters inside."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper, numpy_helper
+
+    rng = np.random.default_rng(1)
+    weights = {"w": rng.uniform(-1, 1, (16, 8, 5, 5)), "v": rng.uniform(-1, 1, (1024, 10))}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("MatMul", ["c", "v"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 8, 8, 8))],
+        [helper.make_tensor_value_info("y", 1, (1, 10))],
+        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()])
+    path = tmp_path_factory.mktemp("model") / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return str(path)

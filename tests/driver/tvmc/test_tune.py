@@ -58,25 +58,6 @@ def test_every_tuner_of_the_command_line_is_made():
         assert make_tuner(name, task, True).has_next(), name
 
 
-@pytest.fixture(scope="module")
-def model_file(tmp_path_factory) -> str:
-    """A convolution and a product as a file of Relay text with its parameters inside."""
-    onnx = pytest.importorskip("onnx")
-    from onnx import helper, numpy_helper
-
-    rng = np.random.default_rng(1)
-    weights = {"w": rng.uniform(-1, 1, (16, 8, 5, 5)), "v": rng.uniform(-1, 1, (1024, 10))}
-    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[2, 2, 2, 2]), helper.make_node("Relu", ["a"], ["b"]),
-             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("MatMul", ["c", "v"], ["y"])]
-    graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", 1, (1, 8, 8, 8))],
-        [helper.make_tensor_value_info("y", 1, (1, 10))],
-        [numpy_helper.from_array(v.astype("float32"), k) for k, v in weights.items()])
-    path = tmp_path_factory.mktemp("model") / "small.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
-    return str(path)
-
-
 def test_tune_compile_run(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
     assert _main(["tune", "--task", "list", model_file]) is None
@@ -152,7 +133,10 @@ def test_python_interface(model_file, tmp_path):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--enable-autoscheduler"], "auto-scheduler does not exist yet"),
+    (["--num-cores", "2"], "--enable-autoscheduler, which is not given"),
+    (["--include-simple-tasks"], "--enable-autoscheduler, which is not given"),
+    (["--log-estimated-latency"], "--enable-autoscheduler, which is not given"),
+    (["--enable-autoscheduler", "--tuner", "ga"], "searches templates"),
     (["--rpc-tracker", "host:9190"], "--rpc-key"),
     (["--rpc-tracker", "host:9190", "--rpc-key", "k"], "RPC"),
     (["--tasks", "77"], "no task 77"),

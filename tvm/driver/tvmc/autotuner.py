@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError, did_you_mean
-from ...not_built import name_of
 from ...runtime import Device
 from ...target import Target
 from ...target.backend import compiled_cpu
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from ...tuning import TuningOptions
     from ...tuning.model import Model
     from .model import TVMCModel
+    from .sketches import TasksOfModel
 
 logger = logging.getLogger("TVMC")
 
@@ -39,8 +39,12 @@ XGB_TUNERS = tuple(
     for feature in ("", "knob", "itervar", "curve")
 )
 TUNERS = ("ga", "gridsearch", "random", *XGB_TUNERS)
-_HARDWARE = ("cache-line-bytes", "num-cores", "vector-unit-bytes", "max-shared-memory-per-block",
-             "max-local-memory-per-block", "max-threads-per-block", "max-vthread-extent", "warp-size")
+_HARDWARE = {
+    "cache-line-bytes": "bytes of a line of the cache", "num-cores": "cores that compute",
+    "vector-unit-bytes": "bytes of a vector", "max-shared-memory-per-block": "bytes that a block of threads shares",
+    "max-local-memory-per-block": "bytes of the threads of a block", "max-threads-per-block": "threads of a block",
+    "max-vthread-extent": "virtual threads of a thread", "warp-size": "threads of a warp",
+}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -90,11 +94,14 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--no-analytic-start", action="store_true", help="do not begin with what is chosen without tuning")
     generate_transform_args(parser)
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
-    hardware = detail_group(parser, "for the auto-scheduler, which is not available yet")
-    for name in ("enable-autoscheduler", "include-simple-tasks", "log-estimated-latency"):
-        hardware.add_argument(f"--{name}", action="store_true")
-    for name in _HARDWARE:
-        hardware.add_argument(f"--{name}", type=int, default=None)
+    add("--enable-autoscheduler", action="store_true",
+        help="search schedules from the computations alone, without templates")
+    sketches = detail_group(parser, "for --enable-autoscheduler")
+    sketches.add_argument("--include-simple-tasks", action="store_true", help="take tasks without a reduction, too")
+    sketches.add_argument("--log-estimated-latency", action="store_true",
+                          help="write the estimated time of the model after each round into total_latency.tsv")
+    for name, what in _HARDWARE.items():
+        sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
     add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
         help="how to search: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
     add("FILE", help="the model file")
@@ -145,7 +152,7 @@ def _tune_as(args) -> None:
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
     trials = args.trials if args.trials is not None else None if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
-    _refuse_what_is_missing(args.enable_autoscheduler, args.rpc_key, hostname)
+    _refuse_what_is_missing(args.rpc_key, hostname)
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
@@ -154,13 +161,18 @@ def _tune_as(args) -> None:
     check_code(target)
     if args.tasks not in ("list", "help") and not args.build_only:
         _check_machine(target)
+    hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
+    _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
+                    args.log_estimated_latency)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
         enable_autoscheduler=args.enable_autoscheduler, rpc_key=args.rpc_key, hostname=hostname, port=port,
         trials=trials, target_host=args.target_host, tuner=args.tuner, min_repeat_ms=args.min_repeat_ms,
         early_stopping=args.early_stopping, timeout=args.timeout, repeat=args.repeat, number=args.number,
-        parallel=args.parallel, additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
+        parallel=args.parallel, hardware_params=hardware, include_simple_tasks=args.include_simple_tasks,
+        log_estimated_latency=args.log_estimated_latency,
+        additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
         time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start, build_only=args.build_only,
         **parse_graph_transform_args(args),
     )
@@ -183,12 +195,16 @@ def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
         elif re.fullmatch(r"[\d-]+", item):
             chosen.update(dict.fromkeys(_range_of_tasks(item, len(tasks))))
         else:
-            named = [i for i, task in enumerate(tasks) if item and item in str(getattr(task, "name", ""))]
-            names = {str(getattr(task, "name", "")) for task in tasks}
+            named = [i for i, task in enumerate(tasks) if item and item in _name_of(task)]
+            names = {_name_of(task) for task in tasks}
             hint = "" if named else did_you_mean(item, sorted(names), "; ", cutoff=0.4)
             assert named, f"--tasks: '{item}' is no number, range or part of a task's name{hint}"
             chosen.update(dict.fromkeys(named))
     return [tasks[i] for i in chosen], listed
+
+
+def _name_of(task: Any) -> str:
+    return str(getattr(task, "name", None) or getattr(task, "desc", ""))
 
 
 def _range_of_tasks(item: str, count: int) -> range:
@@ -236,6 +252,32 @@ def autotvm_get_tuning_tasks(
     for number, task in enumerate(tasks):
         task.number = number
     return tasks
+
+
+def autoscheduler_get_tuning_tasks(
+    mod: Any, params: Any, target: Any, transform_args: dict[str, Any] | None = None, hardware_params: Any = None,
+    include_simple_tasks: bool = False,
+) -> tuple[list[Any], list[int]]:
+    """The auto-scheduler's tasks of a model after its graph transforms, and how often the model computes each."""
+    from ...auto_scheduler import extract_tasks
+
+    mod = apply_graph_transforms(mod, transform_args or {})
+    return extract_tasks(
+        mod, params, target=target, hardware_params=hardware_params, include_simple_tasks=include_simple_tasks)
+
+
+def schedule_tasks(
+    tasks: list[Any], task_weights: list[float], tuning_options: Any, prior_records: str | None = None,
+    log_estimated_latency: bool = False,
+) -> None:
+    """The classic way: AutoScheduler's own scheduler of tasks, without what compiling would do untuned."""
+    from ...auto_scheduler.task_scheduler import LogEstimatedLatency, PrintTableInfo, TaskScheduler
+
+    callbacks: list[Any] = [PrintTableInfo()]
+    if log_estimated_latency:
+        callbacks.append(LogEstimatedLatency("total_latency.tsv"))
+    scheduler = TaskScheduler(tasks, task_weights=task_weights, load_log_file=prior_records, callbacks=callbacks)
+    scheduler.tune(tuning_options)
 
 
 def tune_tasks(
@@ -350,7 +392,8 @@ def tune_model(
         Where the target or an option does not fit.
     """
     begin = time.monotonic()
-    _refuse_what_is_missing(enable_autoscheduler, rpc_key, hostname)
+    _refuse_what_is_missing(rpc_key, hostname)
+    _check_sketches(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
     _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
     check_records(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
@@ -366,12 +409,14 @@ def tune_model(
     }
     try:
         mod = apply_graph_transforms(tvmc_model.mod, transforms)
-        tasks = autotvm_get_tuning_tasks(mod, tvmc_model.params, where)
+        known = (mod, tvmc_model.params, where)
+        sketches = _sketches(*known, hardware_params, include_simple_tasks) if enable_autoscheduler else None
+        tasks = sketches.tasks if sketches else autotvm_get_tuning_tasks(*known)
         chosen, wants_list = filter_tasks(tasks, tasks_filter)
     except (TVMError, AssertionError) as problem:
         raise TVMCException(str(problem)) from problem
     if wants_list:
-        print(gen_task_list(tasks))
+        print(gen_task_list(tasks, enable_autoscheduler))
         return None
     if not chosen:
         if report:
@@ -381,21 +426,39 @@ def tune_model(
     from ...tuning import RelayModel, TuningOptions
 
     option = local_measure_option(where, number, repeat, min_repeat_ms, timeout)
+    measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
     if build_only:
-        measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
         _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
         return build_only
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
-    searches = [task.start_search(tuner, option, analytic_start) for task in chosen]
-    _tune(searches, options, begin, report, RelayModel(mod, tvmc_model.params, where))
+    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout}) if sketches
+                else [task.start_search(tuner, option, analytic_start) for task in chosen])
+    _tune(searches, options, begin, report, RelayModel(*known), log_estimated_latency)
     return records
 
 
-def _refuse_what_is_missing(enable_autoscheduler: bool, rpc_key: str | None, hostname: str | None) -> None:
-    if enable_autoscheduler:
-        raise TVMCException("the auto-scheduler does not exist yet; leave enable_autoscheduler out")
+def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simple_tasks: bool) -> TasksOfModel:
+    """The tasks of a model for the auto-scheduler, which is loaded where it is asked for."""
+    from .sketches import TasksOfModel, hardware_of
+
+    given = hardware_of(target, hardware) if isinstance(hardware, dict) else hardware
+    return TasksOfModel(mod, params, target, given, include_simple_tasks)
+
+
+def _check_sketches(enabled: bool, build_only: str | None, hardware: Any, *others: bool) -> None:
+    """Refuse options that only a search without templates has, and those that it has not."""
+    if enabled and build_only:
+        raise TVMCException("--build-only builds candidates of templates; leave --enable-autoscheduler out, or tune "
+                            "on this machine with -o FILE")
+    is_said = any(value is not None for value in hardware.values()) if isinstance(hardware, dict) else hardware
+    if not enabled and (is_said or any(others)):
+        raise TVMCException("sizes of the hardware, --include-simple-tasks and --log-estimated-latency are for "
+                            "--enable-autoscheduler, which is not given")
+
+
+def _refuse_what_is_missing(rpc_key: str | None, hostname: str | None) -> None:
     if rpc_key or hostname:
         raise TVMCException("tuning on a remote device needs RPC, which is not available yet; tune on this machine")
 
@@ -430,6 +493,11 @@ def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
     write_report(path, records, tasks)
 
 
+def _subject(search: Any) -> Any:
+    """What a report tells of: a task with a template, or a search that found its schedules without one."""
+    return search.task if hasattr(search.task, "config_space") else search
+
+
 def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
     """Build candidates; what stops it leaves those that are done."""
     from .candidates import build_candidates
@@ -443,7 +511,10 @@ def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
         raise Interrupted from None
 
 
-def _tune(searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model) -> None:
+def _tune(
+    searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model,
+    log_estimated_latency: bool = False,
+) -> None:
     """Tune; whatever ends it, the report tells of what was measured."""
     from ...tuning import tune
     from .tuning_display import display_for
@@ -452,7 +523,8 @@ def _tune(searches: list[Any], options: TuningOptions, begin: float, report: str
     with Interrupts() as interrupts:
         try:
             with contextlib.closing(display_for(tasks)) as display:
-                tune(searches, options, display, model, guard=interrupts.held, begin=begin)
+                heard = _with_latency(display) if log_estimated_latency else display
+                tune(searches, options, heard, model, guard=interrupts.held, begin=begin)
         except TVMError as problem:
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
@@ -461,8 +533,12 @@ def _tune(searches: list[Any], options: TuningOptions, begin: float, report: str
             raise Interrupted from None
         finally:
             if report:
-                _write_report(report, options.records, tasks)
+                _write_report(report, options.records, [_subject(search) for search in searches])
 
 
-def __getattr__(name: str):
-    return name_of(__name__, name)
+def _with_latency(display: Any) -> Any:
+    """The display, and a file with the estimated time of the model after each round."""
+    from .sketches import LATENCY_FILE, LatencyLog
+
+    check_writable(LATENCY_FILE)
+    return LatencyLog(display)

@@ -6,10 +6,9 @@ import logging
 import os
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import __version__
-from ...autotvm.task.dispatcher import history
 from ...codegen.cuda import nvrtc
 from ...error import TVMError
 from ...ir.instrument import PassTimingInstrument
@@ -34,6 +33,9 @@ from .target import check_code, generate_target_args, reconstruct_target_args, t
 from .terminal import size
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
+
+if TYPE_CHECKING:
+    from ...tuning.apply_records import Applied
 
 logger = logging.getLogger("TVMC")
 
@@ -230,13 +232,15 @@ def compile_model(
     try:
         _say_target(tvm_target, str(target))
         check_linker(tvm_target, cross, output_format)
+        records = _records(tuning_records)
+        config = {**records.config, **config}
         with (
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
             mod = apply_graph_transforms(tvmc_model.mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
-            with history(tuning_records):
+            with records.context:
                 factory = build(mod, tvm_target, tvmc_model.params, mod_name, progress)
             times = timing.render() if timing else ""
             texts = dumps(factory, mod, dump_code or [])
@@ -256,6 +260,13 @@ def compile_model(
     if dump_offloads:
         write_offloads(mod, dump_offloads)
     return TVMCPackage(made)
+
+
+def _records(path: str | None) -> Applied:
+    """The records to compile with. What reads them is loaded where there are some."""
+    from ...tuning.apply_records import records_of_file
+
+    return records_of_file(path)
 
 
 def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from ...auto_scheduler.choices import is_auto_scheduler_log
+from ...auto_scheduler.search import SketchSearch
 from ...autotvm.measure.measure import MeasureInput, MeasureResult
 from ...autotvm.record import load_from_file
 from ...autotvm.search import describe, number_of
@@ -25,6 +27,7 @@ from ...error import TVMError
 from . import report_chart as chart
 from .errors import TVMCException
 from .files import write_whole
+from .report_sketches import stories_in, stories_of
 from .roofline import Machine, machine
 from .tuning_display import clock, milliseconds
 
@@ -49,6 +52,26 @@ class Story:
         self.best = final[-1] if final else min(self.latest.values(), key=lambda p: mean_cost(p[1]), default=None)
         self.seconds = None if self.best is None else mean_cost(self.best[1])
         self.untuned = self._untuned()
+
+    @property
+    def title(self) -> str:
+        return describe(self.task)
+
+    @property
+    def count(self) -> int:
+        """How often the model computes the task."""
+        return self.task.count
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """What the best candidate is, by names."""
+        values = self.best[0].config.values() if self.best else {}
+        return [(f"knob {name}", str(value)) for name, value in values.items()]
+
+    @property
+    def cpus(self) -> set[str | None]:
+        """The processors that the records name; None for one that names none."""
+        return {(inp.made_on or {}).get("cpu") for inp, _ in self.rows}
 
     def _untuned(self) -> float | None:
         """Seconds of the choice without tuning."""
@@ -82,8 +105,8 @@ class Story:
 def _total(stories: list[Story]) -> tuple[float, float]:
     """Seconds of all tasks in the model, before and after."""
     known = [s for s in stories if s.seconds is not None]
-    before = sum((s.untuned or s.seconds or 0.0) * s.task.count for s in known)
-    return before, sum((s.seconds or 0.0) * s.task.count for s in known)
+    before = sum((s.untuned or s.seconds or 0.0) * s.count for s in known)
+    return before, sum((s.seconds or 0.0) * s.count for s in known)
 
 
 def _times(rows: Iterable[tuple[int, MeasureInput, MeasureResult]]) -> list[float]:
@@ -103,10 +126,10 @@ def _model_over_time(stories: list[Story]) -> str:
     )
     by_number = {s.number: s for s in stories}
     first = {s.number: s.untuned or s.seconds for s in stories if s.seconds is not None}
-    held = {n: (seconds or 0.0) * by_number[n].task.count for n, seconds in first.items()}
+    held = {n: (seconds or 0.0) * by_number[n].count for n, seconds in first.items()}
     before, points = sum(held.values()) * 1e3, []
     for (number, inp, res), now in zip(rows, _times(rows)):
-        cost = mean_cost(res) * by_number[number].task.count
+        cost = mean_cost(res) * by_number[number].count
         if number in held and (res.error_no == 0 and (inp.final or cost < held[number])):
             held[number] = cost
             points.append((now, sum(held.values()) * 1e3))
@@ -121,8 +144,8 @@ def _table(stories: list[Story], peaks: Machine | None) -> str:
             "FLOP/byte", *(["of roof"] if peaks else []), "trials"]
     body = []
     for s in stories:
-        link = f'<a href="#task-{s.number}">{escape(describe(s.task))}</a>'
-        row = [str(s.task.count), *_numbers(s, total, peaks),
+        link = f'<a href="#task-{s.number}">{escape(s.title)}</a>'
+        row = [str(s.count), *_numbers(s, total, peaks),
                f"{len(s.trials)}{f', {s.failed} failed' if s.failed else ''}"]
         body.append([str(s.number), link, *map(escape, row)])
     caption = "All tasks: share of the model's time, time in the model without and with tuning, speed"
@@ -132,7 +155,7 @@ def _table(stories: list[Story], peaks: Machine | None) -> str:
 def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
     if s.seconds is None:
         return ["-"] * (8 if peaks else 6)
-    cost, before = s.seconds * s.task.count, s.untuned * s.task.count if s.untuned else None
+    cost, before = s.seconds * s.count, s.untuned * s.count if s.untuned else None
     speed = s.flop / s.seconds
     return [
         f"{cost / total:.1%}", milliseconds(before), milliseconds(cost), f"{before / cost:.2f}x" if before else "-",
@@ -143,7 +166,7 @@ def _numbers(s: Story, total: float, peaks: Machine | None) -> list[str]:
 
 
 def _section(s: Story, peaks: Machine | None) -> str:
-    title = f'<h3 id="task-{s.number}">{s.number}. {escape(describe(s.task))}</h3>'
+    title = f'<h3 id="task-{s.number}">{s.number}. {escape(s.title)}</h3>'
     if s.seconds is None or s.best is None:
         return f"{title}<p>{len(s.rows)} trials, none ran.</p>"
     unit, scale = ("GFLOPS", s.flop / 1e9) if s.flop else ("runs a second", 1.0)
@@ -157,9 +180,8 @@ def _section(s: Story, peaks: Machine | None) -> str:
         bound = "arithmetic" if roof == peaks.flops else "moving data"
         facts.append(("roofline", f"{s.intensity:.1f} operations per byte, so bound by {bound}: "
                       f"{s.flop / s.seconds / roof:.0%} of the {roof / 1e9:.0f} GFLOPS this machine allows"))
-    facts += [(f"knob {name}", str(value)) for name, value in s.best[0].config.values().items()]
-    rows = "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" if k.startswith("knob ")
-                   else f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
+    rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts)
+    rows += "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" for k, v in s.choices)
     return f"{title}{picture}<dl>{rows}</dl>"
 
 
@@ -204,7 +226,10 @@ def page(stories: list[Story], peaks: Machine | None, with_counts: bool = True) 
 
 
 def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
-    """The page of these tasks, from a file of records."""
+    """The page of these tasks, or of the auto-scheduler's searches, from a file of records."""
+    if tasks and isinstance(tasks[0], SketchSearch):
+        _write(path, stories_of(tasks, records), True)
+        return
     rows: dict[Any, list] = {task.workload: [] for task in tasks}
     for inp, result in load_from_file(records) if records and os.path.isfile(records) else ():
         if inp.task.workload in rows:
@@ -214,6 +239,9 @@ def write_report(path: str, records: str | None, tasks: list[Any]) -> None:
 
 def report_of_records(path: str, records: str) -> None:
     """The page of every task that a file of records knows."""
+    if is_auto_scheduler_log(records):
+        _write(path, stories_in(records), False)
+        return
     rows: dict[Any, list[tuple[MeasureInput, MeasureResult]]] = {}
     for inp, result in load_from_file(records):
         rows.setdefault((inp.task.workload, str(inp.target)), []).append((inp, result))
@@ -239,7 +267,7 @@ def _write(path: str, stories: list[Story], with_counts: bool) -> None:
 
 def _peaks_for(stories: list[Story]) -> Machine | None:
     """The peaks of this machine, where the records were made on one like it."""
-    made_on = {(inp.made_on or {}).get("cpu") for s in stories for inp, _ in s.rows}
+    made_on = set().union(*(s.cpus for s in stories))
     here = machine() if made_on else None
     return here if here is not None and made_on == {here.cpu} else None
 

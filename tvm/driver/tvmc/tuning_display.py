@@ -25,6 +25,8 @@ _STAGES = {
     Stage.BASELINE: "measuring the code without tuning", Stage.SEARCH: "",
     Stage.CONFIRM: "measuring the leaders side by side", Stage.WHOLE_MODEL: "comparing the model as a whole",
 }
+# Who warns while a model is tuned.
+_LOGGERS = ("autotvm", "auto_scheduler")
 _MARKS = {Outcome.MEASURED: ".", Outcome.TIMED_OUT: "T"}
 
 
@@ -203,7 +205,7 @@ class LiveTable(logging.Handler):
         self.stage = ""
         self.rows: list[Row] = []
         self.total = ""
-        self.propagated = True
+        self.propagated: dict[str, bool] = {}
         self.drawn_lines = 0
         self.drawn_at = 0.0
         self.current: TaskStatus | None = None
@@ -249,9 +251,9 @@ class LiveTable(logging.Handler):
 
     def _listen(self) -> None:
         """Warnings of the tuners would be drawn over: they are said above the table."""
-        logger = logging.getLogger("autotvm")
-        logger.addHandler(self)
-        self.propagated, logger.propagate = logger.propagate, False
+        for logger in map(logging.getLogger, _LOGGERS):
+            logger.addHandler(self)
+            self.propagated[logger.name], logger.propagate = logger.propagate, False
 
     def emit(self, record: logging.LogRecord) -> None:
         with self.screen:
@@ -264,9 +266,9 @@ class LiveTable(logging.Handler):
         self.closing.set()
         if self.started is None:
             return
-        logger = logging.getLogger("autotvm")
-        logger.removeHandler(self)
-        logger.propagate = self.propagated
+        for logger in map(logging.getLogger, _LOGGERS):
+            logger.removeHandler(self)
+            logger.propagate = self.propagated[logger.name]
         with self.screen:
             self._write(self._lines(None))
 

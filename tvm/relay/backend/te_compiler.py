@@ -275,9 +275,11 @@ class KernelCompiler:
         return got
 
     def _make(self, function: Function, key: str) -> Kernel:
-        operators = tuple(
-            node.op.name for node in post_order(function.body) if isinstance(node, Call) and isinstance(node.op, Op)
-        )
+        from .auto_schedule import as_given
+
+        # What puts stored constants in order again is not computed.
+        body = as_given(function).body
+        operators = tuple(n.op.name for n in post_order(body) if isinstance(n, Call) and isinstance(n.op, Op))
         base = kernel_name(operators)
         count = self.names.get(base, 0)
         self.names[base] = count + 1

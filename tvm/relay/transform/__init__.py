@@ -3,6 +3,7 @@
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
 from .annotate_spans import AnnotateSpans
 from .annotate_target import AnnotateTarget
+from .auto_schedule import AutoSchedulerLayoutRewrite
 from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from ...auto_scheduler.compute_dag import LayoutRewriteOption
 from ...error import TVMError
 from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
@@ -16,9 +17,17 @@ from ...ir.structural import structural_key
 from ...ir.transform import ModulePass, PassContext, PassInfo, run_pipeline
 from ...ir.visit import post_order, rewrite
 from ...target import Target
-from ..backend.auto_schedule import computation_of, has_reduction, is_scheduled, with_steps
+from ..backend.auto_schedule import (
+    computation_of,
+    constants_of,
+    has_reduction,
+    is_scheduled,
+    over_stored,
+    wanted_layouts,
+    with_steps,
+)
 from ..backend.te_compiler import kernel_name
-from ..expr import Call, Function
+from ..expr import Call, Constant, Function
 from ..infer import infer_module
 from ..substitute import substitute_vars
 from .fast_math import FastMath
@@ -112,6 +121,41 @@ def AutoScheduleKernels(target: Target) -> ModulePass:
     return ModulePass(run, PassInfo(0, "AutoScheduleKernels", ["InferType"]))
 
 
+def AutoSchedulerLayoutRewrite() -> ModulePass:
+    """Constants that kernels with schedules read are stored in the order in which these read them, on targets where
+    that is worth it."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        target = Target.current(allow_none=True)
+        kernels = {name.name_hint: f for name, f in mod.functions.items() if is_scheduled(f)}
+        if not kernels or target is None or not LayoutRewriteOption.get_target_default(target, True):
+            return mod
+        new, made = mod.clone(), {}
+
+        def post(node: Any) -> Any:
+            kernel = kernels.get(node.op.name_hint) if type(node) is Call and type(node.op) is GlobalVar else None
+            constants = constants_of(Call(kernel, node.args)) if kernel is not None else ()
+            if not constants:
+                return None
+            key = (node.op.name_hint, constants)
+            if key not in made:
+                layouts = wanted_layouts(kernel, target, constants)
+                made[key] = GlobalVar(f"{key[0]}_{len(made)}"), layouts
+                if layouts:
+                    new[made[key][0]] = over_stored(kernel, layouts)
+            name, layouts = made[key]
+            if not layouts:
+                return None
+            args = [Constant(layouts[place].store(argument.data.numpy())) if place in layouts else argument
+                    for place, argument in enumerate(node.args)]
+            return Call(name, tuple(args), None, (), node.span)
+
+        new["main"] = rewrite(mod["main"], post)
+        return infer_module(new)
+
+    return ModulePass(run, PassInfo(3, "AutoSchedulerLayoutRewrite", ["InferType"]))
+
+
 def PlaceKernels() -> ModulePass:
     """Kernels that wait in the module stand where they are called, as those that fusion makes."""
 
@@ -132,4 +176,6 @@ def PlaceKernels() -> ModulePass:
     return ModulePass(run, PassInfo(0, "PlaceKernels", ["InferType"]))
 
 
-__all__ = ["AutoScheduleKernels", "PlaceKernels", "fuse_plain", "is_kernel_call", "name_of"]
+__all__ = [
+    "AutoScheduleKernels", "AutoSchedulerLayoutRewrite", "PlaceKernels", "fuse_plain", "is_kernel_call", "name_of",
+]

@@ -1,0 +1,219 @@
+"""Constant inputs stored in the order in which a schedule reads them.
+
+An operation says by its attribute ``layout_free_placeholders`` which of its inputs may be stored in any order. The
+loops of its stage give that order: a loop over a part of an axis becomes a dimension of the array, the outermost loop
+first, so that the innermost loops read memory in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Var
+from ..ir.primop import floordiv, floormod
+from ..ir.visit import post_order, rewrite
+from ..te.axes import Fuse, Split
+from ..te.operation import compute, placeholder
+from ..te.stage import Stage
+from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from .replay import Replay
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .compute_dag import ComputeDAG
+    from .steps import TransformStep
+
+
+class Part(NamedTuple):
+    """A part of a dimension: index // stride % extent."""
+
+    dim: int
+    extent: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class StoredLayout:
+    """How an array of ``shape`` is stored: its parts are the dimensions of the stored array."""
+
+    shape: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        return tuple(part.extent for part in self.parts)
+
+    def _apart(self) -> list[Part]:
+        """The parts in the order in which the array has them."""
+        return sorted(self.parts, key=lambda part: (part.dim, -part.stride))
+
+    def store(self, array: np.ndarray) -> np.ndarray:
+        """The array as it is stored."""
+        import numpy as np
+
+        apart = self._apart()
+        order = [apart.index(part) for part in self.parts]
+        return np.ascontiguousarray(array.reshape([part.extent for part in apart]).transpose(order))
+
+    @property
+    def restoring_axes(self) -> tuple[int, ...]:
+        """The transposition after which a reshape to ``shape`` gives the array again."""
+        return tuple(self.parts.index(part) for part in self._apart())
+
+    def stored_indices(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """Where an element is stored."""
+        found = []
+        for dim, extent, stride in self.parts:
+            index = indices[dim] if stride == 1 else floordiv(indices[dim], stride)
+            found.append(index if stride * extent == self.shape[dim] else floormod(index, extent))
+        return found
+
+    def indices(self, stored: Sequence[PrimExpr]) -> list[Any]:
+        """The element that is stored at a place."""
+        found: list[Any] = [0] * len(self.shape)
+        for part, index in zip(self.parts, stored):
+            found[part.dim] = found[part.dim] + index * part.stride
+        return found
+
+
+def layouts_of(dag: ComputeDAG, steps: Sequence[TransformStep]) -> dict[Tensor, StoredLayout]:
+    """The layouts that a schedule wants of the inputs that may be stored in any order; none for those that lie so
+    already, and for those whose reads or loops are not simple enough to tell."""
+    free = dag.layout_free_placeholders
+    if not free:
+        return {}
+    stages = Replay(dag).run(steps).stages
+    found = {tensor: _layout_of(tensor, stages) for tensor in free}
+    return {tensor: layout for tensor, layout in found.items() if layout is not None}
+
+
+def _layout_of(tensor: Tensor, stages: Sequence[Stage]) -> StoredLayout | None:
+    readers = [stage for stage in stages if isinstance(stage.op, ComputeOp) and tensor in stage.op.input_tensors]
+    shape = [dim.value for dim in tensor.shape if isinstance(dim, IntImm)]
+    if len(readers) != 1 or not readers[0].op.reduce_axis or len(shape) != len(tensor.shape):
+        return None
+    stage = readers[0]
+    dims = _dims_of(tensor, stage, shape)
+    loops = _parts_of_loops(stage)
+    if dims is None or loops is None:
+        return None
+    parts = [Part(dims[axis], extent, stride) for leaf in stage.leaf_iter_vars for axis, extent, stride in loops[leaf]
+             if axis in dims and extent > 1]
+    layout = StoredLayout(tuple(shape), _merged(parts))
+    return None if list(layout.parts) == layout._apart() else layout
+
+
+def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar, int] | None:
+    """The dimension that each axis of a stage runs over; None where an index is not an axis of the whole of it."""
+    seen: set[int] = set()
+    loads = [node for body in stage.op.body for node in post_order(body, seen=seen)
+             if isinstance(node, ProducerLoad) and node.producer == tensor]
+    if len(loads) != 1:
+        return None
+    axes = {axis.var: axis for axis in (*stage.op.axis, *stage.op.reduce_axis)}
+    dims: dict[IterVar, int] = {}
+    for dim, (index, extent) in enumerate(zip(loads[0].indices, shape)):
+        axis = axes.get(index) if isinstance(index, Var) else None
+        if axis is None and extent == 1:
+            continue
+        if axis is None or axis in dims or getattr(axis.dom.extent, "value", None) != extent:
+            return None
+        dims[axis] = dim
+    return dims
+
+
+def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]]] | None:
+    """What each loop runs over: parts of axes (axis, extent, stride), several where loops are fused. None where a
+    split leaves a rest, or divides loops that were fused."""
+    parts = {axis: [(axis, axis.dom.extent.value, 1)] for axis in (*stage.op.axis, *stage.op.reduce_axis)
+             if isinstance(axis.dom.extent, IntImm)}
+    for relation in stage.relations:
+        if isinstance(relation, Fuse):
+            parts[relation.fused] = parts[relation.outer] + parts[relation.inner]
+        elif isinstance(relation, Split):
+            if len(parts[relation.parent]) != 1:
+                return None
+            ((axis, extent, stride),) = parts[relation.parent]
+            inner = _length(relation, extent)
+            if inner is None or extent % inner:
+                return None
+            parts[relation.outer] = [(axis, extent // inner, stride * inner)]
+            parts[relation.inner] = [(axis, inner, stride)]
+        else:
+            return None
+    return parts if all(leaf in parts for leaf in stage.leaf_iter_vars) else None
+
+
+def _length(split: Split, extent: int) -> int | None:
+    """The iterations of the inner loop of a split."""
+    given = split.factor if split.factor is not None else split.nparts
+    number = given if isinstance(given, int) else getattr(given, "value", None)
+    if number is None:
+        return None
+    return min(number, extent) if split.factor is not None else -(-extent // number)
+
+
+def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts that lie in a row of the array as one."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last is not None and last.dim == part.dim and last.stride == part.extent * part.stride:
+            found[-1] = Part(part.dim, last.extent * part.extent, part.stride)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A program that reads stored arrays: its operations take the places of those they were made from."""
+
+    ops: list[Operation]
+    output_ops: list[Operation]
+    tensors: list[Tensor]
+    # The operations that store arrays given as they are.
+    transforms: list[Operation]
+
+
+def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], with_transforms: bool = False) -> Rewritten:
+    """The program over stored arrays. These are its arguments, or ``with_transforms`` what it makes of the arrays as
+    they were."""
+    stored: dict[Tensor, Tensor] = {}
+    for tensor, layout in layouts.items():
+        stored[tensor] = _transform(tensor, layout) if with_transforms else placeholder(
+            layout.stored_shape, tensor.dtype, name=tensor.op.name)
+    new: dict[Operation, Operation] = {tensor.op: made.op for tensor, made in stored.items()}
+
+    def post(node: Any) -> Any:
+        if not isinstance(node, ProducerLoad):
+            return None
+        if node.producer in stored:
+            return stored[node.producer](*layouts[node.producer].stored_indices(node.indices))
+        op = new.get(node.producer.op)
+        return None if op is None else op.output(node.producer.value_index)(*node.indices)
+
+    for op in dag.ops:
+        if isinstance(op, ComputeOp):
+            body = tuple(rewrite(one, post) for one in op.body)
+            if any(a is not b for a, b in zip(body, op.body)):
+                new[op] = ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
+
+    def replaced(tensor: Tensor) -> Tensor:
+        if isinstance(tensor.op, PlaceholderOp):
+            return tensor if with_transforms else stored.get(tensor, tensor)
+        return new[tensor.op].output(tensor.value_index) if tensor.op in new else tensor
+
+    return Rewritten(
+        [new.get(op, op) for op in dag.ops], [new.get(op, op) for op in dag.output_ops],
+        [replaced(tensor) for tensor in dag.tensors], [t.op for t in stored.values()] if with_transforms else [])
+
+
+def _transform(tensor: Tensor, layout: StoredLayout) -> Tensor:
+    return compute(layout.stored_shape, lambda *at: tensor(*layout.indices(at)), name=f"{tensor.op.name}_stored")
+
+
+__all__ = ["Part", "Rewritten", "StoredLayout", "layouts_of", "rewritten"]

@@ -1,0 +1,182 @@
+"""The auto-scheduler's kind of search for the tuning engine: states of a task, proposed by a search policy.
+
+The code that compiling makes without records is one more candidate where it is known: it is measured like the others,
+and wins where nothing found is faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..tuning.errors import outcome_of
+from ..tuning.measure import Built, Failed
+from ..tuning.search import Measurement, Outcome, TuningError
+from .choices import Row, encode_row, load_rows
+from .measure import LocalBuilder, LocalRunner, MeasureInput, MeasureResult
+from .measure_record import RECORD_BEGIN
+from .search_policy import SearchPolicy
+from .search_task import SearchTask
+from .state import StateObject
+
+# The key of the code without tuning; those of states are their steps.
+UNTUNED = "untuned"
+# States that a policy is asked for at once: it breeds a population for each answer, and the engine gives a task so many
+# trials in a round.
+_BATCH = 32
+# Failures in a row after which a search is hopeless.
+_MOST_FAILURES = 96
+
+# How the schedule of a kernel is made.
+Instantiation = Callable[[], tuple[Any, list[Any]]]
+
+
+class Records:
+    """Ansor's record files, with what runs have chosen."""
+
+    begin = RECORD_BEGIN
+
+    def load(self, path: str) -> tuple[list[Row], int]:
+        return load_rows(path)
+
+
+RECORDS = Records()
+
+
+def describe(task: SearchTask, count: int = 1) -> str:
+    """A task in a few words: its operators and the shapes of its inputs."""
+    name = (task.desc or "computation").partition(",")[0].removeprefix("fused_")
+    inputs = [op.output(0) for op in task.compute_dag.ops if not op.input_tensors]
+    shapes = ["x".join(map(str, tensor.shape)) for tensor in inputs if len(tensor.shape) > 1]
+    times = f" (x{count})" if count > 1 else ""
+    return f"{name} {' '.join(shapes)}{times}".strip()
+
+
+class SketchSearch:
+    """A task and its policy for ``tvm.tuning``. ``untuned`` are the kernels that compute it without tuning; ``count``
+    says how often a model computes it."""
+
+    format = RECORDS
+
+    def __init__(
+        self, task: SearchTask, policy: SearchPolicy, builder: LocalBuilder | None = None,
+        runner: LocalRunner | None = None, *, untuned: Sequence[Instantiation] = (), count: int = 1,
+        number: int | None = None,
+    ):
+        self.task, self.policy, self.untuned = task, policy, list(untuned)
+        self.builder, self.runner = builder or LocalBuilder(), runner or LocalRunner()
+        self.title, self.number, self.count = describe(task, count), number, count
+        self.flop = max(task.compute_dag.flop_ct, 0.0)
+        self.baseline = [UNTUNED] if self.untuned else []
+        self.batch_size, self.min_repeat_ms = _BATCH, self.runner.min_repeat_ms
+        self._states: dict[Any, StateObject] = {}
+        self._is_exhausted = False
+        self._failures = 0
+
+    def has_next(self) -> bool:
+        return not self._is_exhausted
+
+    def propose(self, limit: int) -> list[Any]:
+        states = self.policy.propose(limit)
+        self._is_exhausted = not states
+        return [self._known(state) for state in states]
+
+    def _known(self, state: StateObject) -> Any:
+        self._states[state.transform_steps] = state
+        return state.transform_steps
+
+    # -- measuring -------------------------------------------------------------------------------------------------
+
+    def build(self, keys: Sequence[Any]) -> list[Any]:
+        """For each candidate the code of its kernels, one of a state and perhaps several without tuning."""
+        kernels = [self._instantiations(key) for key in keys]
+        made = iter(self.builder.make([(one, self.task.target) for row in kernels for one in row]))
+        return [[next(made) for _ in row] for row in kernels]
+
+    def _instantiations(self, key: Any) -> list[Instantiation]:
+        if key == UNTUNED:
+            return self.untuned
+        return [lambda: self.task.compute_dag.apply_steps_from_state(
+            self._states[key], self.task.layout_rewrite_option)]
+
+    def run(
+        self, keys: Sequence[Any], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
+        most_ms: int | None = None, verify: bool = False,
+    ) -> list[Measurement]:
+        measurements = []
+        if most_ms is not None:
+            self.runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
+        try:
+            for key, kernels in zip(keys, built):
+                # The results of a GPU are compared with those of the CPU.
+                is_verified = verify and key != UNTUNED and self.task.target.features.is_gpu
+                result = self._measured(key, kernels, is_verified)
+                measurements.append(self._measurement(key, result))
+                if on_result is not None:
+                    on_result(measurements[-1])
+        finally:
+            self.runner.min_repeat_ms = self.min_repeat_ms
+        return measurements
+
+    def _measured(self, key: Any, kernels: Sequence[Built | Failed], verify: bool) -> MeasureResult:
+        if key != UNTUNED:
+            reference = self._instantiations(key)[0] if verify else None
+            return self.runner.measure(self.task, kernels[0], reference)
+        results = [self.runner.measure(self.task, kernel, is_whole=False) for kernel in kernels]
+        failed = next((result for result in results if result.error_no != 0), None)
+        if failed is not None:
+            return failed
+        costs = [sum(parts) for parts in zip(*(result.costs for result in results))]
+        return MeasureResult(costs, 0, "", sum(result.all_cost for result in results), time.time())
+
+    def _measurement(self, key: Any, result: MeasureResult, final: bool = False) -> Measurement:
+        outcome = outcome_of(result.error_no)
+        costs = tuple(float(cost) for cost in result.costs) if outcome is Outcome.MEASURED else ()
+        return Measurement(key, costs, outcome, result.error_msg, result.all_cost, result.timestamp, final, result)
+
+    # -- learning and records --------------------------------------------------------------------------------------
+
+    def learn(self, measurements: Sequence[Measurement]) -> None:
+        found = [m for m in measurements if m.key != UNTUNED]
+        inputs = [MeasureInput(self.task, self._states[m.key]) for m in found]
+        self.policy.learn(inputs, [m.origin for m in found])
+        for measurement in found:
+            self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
+        if self._failures >= _MOST_FAILURES:
+            raise TuningError(f"{self._failures} candidates of {self.title} failed one after the other, the last "
+                              f"with: {found[-1].error}")
+
+    def owns(self, row: Row, anywhere: bool = False) -> bool:
+        """Whether a row is of this task, made on a machine like this one or ``anywhere``."""
+        task, here = row.task, self.task
+        if task.workload_key != here.workload_key or task.target_kind != here.target_kind:
+            return False
+        is_here = task.target_text.split() == here.target_text.split() and task.hardware_params == here.hardware_params
+        return anywhere or is_here
+
+    def read(self, rows: Sequence[Row], anywhere: bool = False) -> list[Measurement]:
+        found: dict[Any, Measurement] = {}
+        for row in rows:
+            if not self.owns(row, anywhere) or row.state is None and not self.baseline:
+                continue
+            key = UNTUNED if row.state is None else self._known(row.state)
+            found.pop(key, None)
+            found[key] = self._measurement(key, row.result, row.final)
+        return list(found.values())
+
+    def load(self, prior: Sequence[Row], resumed: Sequence[Row] = ()) -> None:
+        ours = [row for row in (*prior, *resumed) if row.state is not None and self.owns(row, True)]
+        last = {row.state.transform_steps: row for row in ours if row.state is not None}
+        self.policy.learn([MeasureInput(self.task, self._states.get(key) or row.state) for key, row in last.items()],
+                          [row.result for row in last.values()])
+
+    def encode(self, measurement: Measurement) -> str:
+        result = measurement.origin
+        costs = measurement.costs or result.costs
+        made = MeasureResult(costs, result.error_no, result.error_msg, measurement.elapsed, measurement.timestamp)
+        state = None if measurement.key == UNTUNED else self._states[measurement.key]
+        return encode_row(Row(self.task, state, made, measurement.final))
+
+
+__all__ = ["RECORDS", "UNTUNED", "SketchSearch", "describe"]

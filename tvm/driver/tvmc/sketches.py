@@ -1,0 +1,96 @@
+"""``tvmc tune --enable-autoscheduler``: schedules found from nothing but the computations of a model."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
+from ...auto_scheduler.hardware import HardwareParams
+from ...auto_scheduler.measure import LocalBuilder, LocalRunner
+from ...auto_scheduler.relay_integration import ModelTask, model_tasks, search_task, untuned_kernels
+from ...auto_scheduler.search import SketchSearch
+from ...auto_scheduler.search_policy import SketchPolicy
+from ...auto_scheduler.search_task import SearchTask
+from ...relay.build_module import all_targets
+from ...tuning import events
+from ...tuning.state import TaskStatus
+from .errors import TVMCException
+
+# Where the latency after each round is written.
+LATENCY_FILE = "total_latency.tsv"
+# Trials before a model is trained.
+_WARMUP_TRIALS = 64
+
+
+class TasksOfModel:
+    """The tasks of a model, each with the kernels that compute it without tuning."""
+
+    def __init__(
+        self, mod: Any, params: Any, target: Any, hardware_params: HardwareParams | None, include_simple_tasks: bool
+    ):
+        self.found: list[ModelTask] = model_tasks(mod, params, all_targets(target, None)[0], include_simple_tasks)
+        self.tasks: list[SearchTask] = [search_task(task, hardware_params) for task in self.found]
+
+    def searches(self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any]) -> list[SketchSearch]:
+        """The searches of some of the tasks. They share one cost model."""
+        model = cost_model(tuner, len(chosen))
+        runner, builder = LocalRunner(**options), LocalBuilder(timeout=max(options["timeout"], 15))
+        made = []
+        for number, (found, task) in enumerate(zip(self.found, self.tasks)):
+            if any(task is one for one in chosen):
+                made.append(SketchSearch(
+                    task, SketchPolicy(task, model, verbose=0), builder, runner, untuned=untuned_kernels(found),
+                    count=found.weight, number=number))
+        return made
+
+
+def cost_model(tuner: str, tasks: int) -> CostModel:
+    """The model that chooses candidates, by the name of a tuner; chance where the package it takes is not there."""
+    if tuner not in ("random", "xgb") and not tuner.startswith("xgb_"):
+        raise TVMCException(f"--tuner {tuner} searches templates; with --enable-autoscheduler give xgb or random")
+    if tuner == "random":
+        return RandomModel()
+    try:
+        return XGBModel(num_warmup_sample=max(_WARMUP_TRIALS, 4 * tasks), adaptive_training=True)
+    except ImportError:
+        return RandomModel()
+
+
+def hardware_of(target: Any, given: dict[str, int | None]) -> HardwareParams | None:
+    """What the options say of the machine; None where they say nothing."""
+    said = {name: value for name, value in given.items() if value is not None}
+    return HardwareParams(**said, target=target) if said else None
+
+
+class LatencyLog:
+    """Writes the estimated time of the model after each round into a file, and passes events on."""
+
+    def __init__(self, then: Callable[[events.Event], None], path: str | os.PathLike = LATENCY_FILE):
+        self.then, self.path = then, path
+        self.begin = self.elapsed = 0.0
+        self.tasks: dict[int, TaskStatus] = {}
+        with open(path, "w", encoding="utf-8"):
+            pass
+
+    def __call__(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
+            self.begin = time.monotonic() - event.elapsed
+            self.tasks = {task.index: task for task in event.tasks}
+        elif isinstance(event, events.RoundFinished):
+            self.tasks[event.task.index] = event.task
+            self._write(time.monotonic() - self.begin)
+        self.then(event)
+
+    def _write(self, seconds: float) -> None:
+        costs = [task.model_seconds for task in self.tasks.values()]
+        known = [cost for cost in costs if cost is not None]
+        latency = f"{sum(known) * 1e3:.3f}" if len(known) == len(costs) else "N/A"
+        trials = sum(task.trials for task in self.tasks.values())
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"ElapsedTime(s)\t{seconds:.0f}\tEstimatedLatency(ms)\t{latency}\tTrials\t{trials}\n")
+
+
+__all__ = ["LATENCY_FILE", "LatencyLog", "TasksOfModel", "cost_model", "hardware_of"]
