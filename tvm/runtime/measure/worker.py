@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import importlib
 import json
+import math
 import os
 import resource
 import select
@@ -174,15 +175,15 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
     function = module[message["entry"]]
     first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
-    limit = hopeless_from(message.get("limit"), device)
+    limit = hopeless_from(message, device)
     if limit and first > limit:
         # The first call also warms caches and threads: a second one decides.
-        second = _seconds(function, arguments, device)
-        if second > limit:
-            return {"costs": [second], **_name_of(device)}, outputs
+        first = _seconds(function, arguments, device)
+        if first > limit:
+            return {"costs": [first], **_name_of(device)}, outputs
     # A device has its own clock and no noisy neighbours.
     if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
-        costs = _timed(module, message, device, arguments)
+        costs = _timed(module, message, device, arguments, first)
     else:
         costs = REFERENCE.adjusted(function, message["number"], message["repeat"])
     if message["cooldown"]:
@@ -190,10 +191,23 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
     return {"costs": costs, **_name_of(device)}, outputs
 
 
-def hopeless_from(limit: float | None, device: Device) -> float | None:
+def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
     """Seconds of one call from which on a candidate is not run further. On a device most of the call of a small kernel
-    is not the kernel."""
-    return limit + _LAUNCH_SECONDS if limit and device.device_type != Device.kDLCPU else limit
+    is not the kernel; on the CPU a long call is as good as a first look."""
+    limit, best = message.get("limit"), message.get("best")
+    if not limit:
+        return None
+    if device.device_type != Device.kDLCPU:
+        return limit + _LAUNCH_SECONDS
+    if best and _is_looked_at_first(message, device):
+        return min(limit, max(best * _CLEARLY_SLOWER[0], _GLANCE_MS[0] * 1e-3))
+    return limit
+
+
+def _is_looked_at_first(message: dict[str, Any], device: Device) -> bool:
+    """Whether only candidates that may be among the best are measured for long."""
+    glance = _GLANCE_MS[device.device_type != Device.kDLCPU]
+    return bool(message.get("best")) and message["min_repeat_ms"] > glance and not message["flush"]
 
 
 def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
@@ -204,8 +218,10 @@ def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], dev
     return time.perf_counter() - start
 
 
-def _timed(module: Module, message: dict[str, Any], device: Device, arguments: list[ndarray.NDArray]) -> list[float]:
-    """Seconds of each repeat by the clock of the device."""
+def _timed(
+    module: Module, message: dict[str, Any], device: Device, arguments: list[ndarray.NDArray], call: float = 0.0
+) -> list[float]:
+    """Seconds of each repeat by the clock of the device; ``call`` are those of one call so far."""
 
     def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
         evaluator = module.time_evaluator(
@@ -214,13 +230,17 @@ def _timed(module: Module, message: dict[str, Any], device: Device, arguments: l
         )
         return list(evaluator(*arguments).results)
 
-    best, is_device = message.get("best"), device.device_type != Device.kDLCPU
-    if best and message["min_repeat_ms"] > _GLANCE_MS[is_device] and not message["flush"]:
-        # Only what may be among the best is worth a long look.
+    is_device = device.device_type != Device.kDLCPU
+    if _is_looked_at_first(message, device) and (is_device or call * 1e3 < _GLANCE_MS[0]):
         glance = evaluate(1, 1, _GLANCE_MS[is_device])
-        if glance[0] > _CLEARLY_SLOWER[is_device] * best:
+        if glance[0] > _CLEARLY_SLOWER[is_device] * message["best"]:
             return glance
-    return evaluate(message["number"], message["repeat"], message["min_repeat_ms"])
+        call = glance[0]
+    number = message["number"]
+    if call and not is_device:
+        # Too few runs would have to be run again.
+        number = max(number, math.ceil(1.05e-3 * message["min_repeat_ms"] / call))
+    return evaluate(number, message["repeat"], message["min_repeat_ms"])
 
 
 def _name_of(device: Device) -> dict[str, Any]:
