@@ -66,7 +66,7 @@ def test_what_is_not_registered_is_named():
 def test_registered_tensors_travel_as_text():
     dag = auto_scheduler.ComputeDAG(workloads.matmul_auto_scheduler_test(4, 5, 6))
     key = dag.workload_key()
-    workload_registry.register_workload_tensors(key, dag.tensors)
+    assert workload_registry.register_workload_tensors(key, dag.tensors) == key
     text = workload_registry.serialize_workload_registry_entry(key)
     del WORKLOAD_FUNC_REGISTRY[key]
     workload_registry.deserialize_workload_registry_entry(text)
@@ -74,8 +74,11 @@ def test_registered_tensors_travel_as_text():
     of_function = workload_registry.serialize_workload_registry_entry('["matmul_auto_scheduler_test", 4, 5, 6]')
     workload_registry.deserialize_workload_registry_entry(of_function)
     del WORKLOAD_FUNC_REGISTRY["matmul_auto_scheduler_test"]
-    with pytest.raises(tvm.TVMError, match="which registers it where it is imported"):
-        workload_registry.deserialize_workload_registry_entry(of_function)
+    workload_registry.deserialize_workload_registry_entry(of_function)
+    assert WORKLOAD_FUNC_REGISTRY["matmul_auto_scheduler_test"] is workloads.matmul_auto_scheduler_test
+    elsewhere = of_function.replace("matmul_auto", "no_matmul_auto")
+    with pytest.raises(tvm.TVMError, match="function no_matmul_auto_scheduler_test of the module .* is not found here"):
+        workload_registry.deserialize_workload_registry_entry(elsewhere)
 
 
 def test_sizes_of_workloads_compare_where_one_divides_the_other():
@@ -87,5 +90,7 @@ def test_sizes_of_workloads_compare_where_one_divides_the_other():
     factor = utils.calc_workload_dis_factor
     assert factor(pair([8, 4], "NCHW"), pair([2, 4], "NCHW")) == 4
     assert factor(pair([2, 4]), pair([8, 4])) == float("inf")
+    assert factor(pair([8, 0]), pair([2, 0])) == 4
+    assert factor(pair([8, 0]), pair([8, 1])) == factor(pair([8, 1]), pair([8, 0])) == float("inf")
     assert factor(pair(8, "NCHW"), pair(8, "NHWC")) == float("inf")
     assert factor(pair(8), ("other", (8,))) == float("inf")

@@ -56,12 +56,14 @@ def calc_workload_dis_factor(
         return math.inf
     factor = 1.0
     for wanted, has in zip(target_args, args):
-        if isinstance(wanted, int) and isinstance(has, int) and not isinstance(wanted, bool):
-            if has == 0 or wanted % has:
-                return math.inf
-            factor *= wanted / has
-        elif wanted != has:
+        if wanted == has and isinstance(wanted, bool) == isinstance(has, bool):
+            continue
+        if not all(isinstance(size, int) and not isinstance(size, bool) for size in (wanted, has)):
             return math.inf
+        # A padding or a stride of zero is no size.
+        if wanted == 0 or has == 0 or wanted % has:
+            return math.inf
+        factor *= wanted / has
     return factor
 
 

@@ -6,8 +6,10 @@ registered as they are.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..error import TVMError
@@ -38,12 +40,12 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
     return register(f) if f is not None else register
 
 
-def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> Sequence[Tensor]:
-    """Register tensors, inputs first, under a key."""
+def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:
+    """Register tensors, inputs first, under a key, which is given back."""
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
     WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
-    return tensors
+    return workload_key
 
 
 def _plain(arg: Any) -> Any:
@@ -119,14 +121,21 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
 
 
 def deserialize_workload_registry_entry(data: str) -> None:
-    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name."""
+    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name. A
+    function is looked for in its module, which is imported."""
     name, value = json.loads(data)
     if name in WORKLOAD_FUNC_REGISTRY:
         return
-    if "tensors" not in value:
+    if "tensors" in value:
+        WORKLOAD_FUNC_REGISTRY[name] = list(load_json(value["tensors"]))
+        return
+    try:
+        found = attrgetter(value["function"])(importlib.import_module(value["module"]))
+    except (ImportError, AttributeError) as error:
         raise TVMError(f"the workload '{name}' is the function {value['function']} of the module {value['module']}, "
-                       "which registers it where it is imported")
-    WORKLOAD_FUNC_REGISTRY[name] = list(load_json(value["tensors"]))
+                       f"which is not found here: {error}") from None
+    # The module registers it where it is decorated.
+    WORKLOAD_FUNC_REGISTRY.setdefault(name, found)
 
 
 __all__ = [
