@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         _ffi_api,
         cost_model,
         dispatcher,
+        feature,
         measure,
         measure_record,
         relay_integration,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 # What searching and measuring takes is loaded when it is first named.
 _LAZY_MODULES = frozenset(
-    {"_ffi_api", "cost_model", "dispatcher", "measure", "measure_record", "relay_integration", "search_policy",
-     "search_task", "task_scheduler"})
+    {"_ffi_api", "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
+     "search_policy", "search_task", "task_scheduler"})
 _LAZY_NAMES = {
     name: module
     for module, names in {

@@ -36,15 +36,7 @@ PARTS: dict[str, Part] = {
         _AUTO_SCHEDULER,
         "RPCRunner get_shape_from_rewritten_layout remove_index_check rewrite_compute_body rewrite_tensor_shape",
     ),
-    **{
-        f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
-        for name, names in {
-            "feature": "get_per_store_feature_names get_per_store_features_from_file"
-            " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
-            " named_features_from_primfunc",
-            "relay_integration": "auto_schedule_topi",
-        }.items()
-    },
+    "tvm.auto_scheduler.relay_integration": Part(_AUTO_SCHEDULER, "auto_schedule_topi"),
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,
         "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"
