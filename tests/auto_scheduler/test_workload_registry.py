@@ -94,3 +94,26 @@ def test_sizes_of_workloads_compare_where_one_divides_the_other():
     assert factor(pair([8, 0]), pair([8, 1])) == factor(pair([8, 1]), pair([8, 0])) == float("inf")
     assert factor(pair(8, "NCHW"), pair(8, "NHWC")) == float("inf")
     assert factor(pair(8), ("other", (8,))) == float("inf")
+
+
+def test_arguments_travel_as_plain_values():
+    A = te.placeholder((4, 5), "int8", name="A")
+    plain = utils.serialize_args([A, [1, [2, 3]], "NCHW", 2.5, tvm.tir.IntImm("int32", 7)])
+    assert plain == (("TENSOR", (4, 5), "int8"), (1, (2, 3)), "NCHW", 2.5, 7) and hash(plain) is not None
+    made, *rest = utils.deserialize_args(plain)
+    assert isinstance(made, te.Tensor) and (list(made.shape), made.dtype) == ([4, 5], "int8")
+    assert rest == [(1, (2, 3)), "NCHW", 2.5, 7]
+
+
+def test_numbers_are_averaged_and_written():
+    assert utils.list_to_tuple([1, [2, [3]]]) == (1, (2, (3,)))
+    assert utils.array_mean([tvm.tir.FloatImm("float32", 1.0), 2.0]) == 1.5
+    assert utils.to_str_round([1, 0.123456789, "x", (2.0,)], 3) == "[1, 0.123, x, [2.000]]"
+    assert utils.to_str_round({"a": 0.5}, 1) == "{'a': '0.5'}"
+
+
+def test_a_device_that_no_tracker_lends_is_not_there(monkeypatch):
+    monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
+    with pytest.raises(KeyError, match="TVM_TRACKER_HOST"):
+        utils.request_remote("board")
+    assert not utils.check_remote("board", "127.0.0.1", 1, timeout=5)

@@ -13,11 +13,9 @@ from operator import attrgetter
 from typing import Any
 
 from ..error import TVMError
-from ..ir.prim import IntImm
 from ..ir.serialize import load_json, save_json
-from ..te.operation import placeholder
 from ..te.tensor import Tensor
-from .utils import decode_workload_key, get_const_tuple, get_func_name
+from .utils import decode_workload_key, deserialize_args, get_func_name, serialize_args
 
 # The functions by name, and the tensors by key.
 WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
@@ -48,29 +46,6 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
     return workload_key
 
 
-def _plain(arg: Any) -> Any:
-    """An argument as JSON has it."""
-    if isinstance(arg, Tensor):
-        return ["TENSOR", list(get_const_tuple(arg.shape)), arg.dtype]
-    if isinstance(arg, (list, tuple)):
-        return [_plain(item) for item in arg]
-    if isinstance(arg, IntImm):
-        return arg.value
-    if arg is None or isinstance(arg, (str, int, float)):
-        return arg
-    if hasattr(arg, "__index__"):
-        return int(arg)
-    raise RuntimeError(f"an argument of a workload is a tensor, a number, a string or a list of them, got {arg!r}")
-
-
-def _argument(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        if value and value[0] == "TENSOR":
-            return placeholder(value[1], value[2])
-        return tuple(_argument(item) for item in value)
-    return value
-
-
 def make_workload_key(func: Callable | str, args: Any) -> str:
     """The key of a registered function with arguments."""
     name = func if isinstance(func, str) else get_func_name(func) if callable(func) else None
@@ -79,7 +54,7 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
     if name not in WORKLOAD_FUNC_REGISTRY:
         raise ValueError(f"make_workload_key: '{name}' is not registered; decorate it with register_workload")
     args = args if isinstance(args, (list, tuple)) else (args,)
-    return json.dumps([name, *(_plain(arg) for arg in args)])
+    return json.dumps([name, *serialize_args(args)])
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
@@ -90,7 +65,7 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
         function = WORKLOAD_FUNC_REGISTRY.get(name)
         if not callable(function):
             raise TVMError(f"the workload '{name}' is not registered; its key is {workload_key}")
-        found = function(*(_argument(arg) for arg in args))
+        found = function(*deserialize_args(args))
     return [found] if isinstance(found, Tensor) else list(found)
 
 
