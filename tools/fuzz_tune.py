@@ -1,11 +1,12 @@
-"""Kill ``tvmc tune`` or one of its workers at random moments, start it again, and check that nothing is lost.
+"""Kill a tuner or one of its workers at random moments, start it again, and check that nothing is lost.
 
-    python tools/fuzz_tune.py [--kills 50] [--seed N]
+    python tools/fuzz_tune.py [--kills 50] [--seed N] [--search auto_scheduler]
 
-After every kill: each line of the record file is whole and is read, lines written before are still there, no
-configuration has two records (but the winners that are measured once more and marked as final), no worker process and
-no temporary file is left behind; a tuner that lost a worker goes on. Now and then the last line is cut as well, as a
-machine that loses power does. In the end the tuner runs undisturbed to the end of its budget.
+The tuner is ``tvmc tune`` with templates, or a ``TaskScheduler`` of the auto-scheduler. After every kill: each line of
+the record file is whole and is read, lines written before are still there, no configuration has two records (but the
+winners that are measured once more and marked as final), no worker process and no temporary file is left behind; a
+tuner that lost a worker goes on. Now and then the last line is cut as well, as a machine that loses power does. In the
+end the tuner runs undisturbed to the end of its budget.
 """
 
 from __future__ import annotations
@@ -59,14 +60,92 @@ def check(holds: Any, text: str) -> None:
         raise Failed(text)
 
 
+class Templates:
+    """``tvmc tune`` with templates, whose budget counts the records that are there."""
+
+    title = "autotvm"
+
+    def __init__(self, folder: Path):
+        self.model = folder / "model.onnx"
+        write_model(self.model)
+
+    def command(self, records: Path, trials: int, chance: random.Random) -> list[str]:
+        tuner = chance.choice(["random", "ga", "xgb"])
+        return ["-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", str(trials), "--number", "1",
+                "--tuner", tuner, str(self.model)]  # fmt: skip
+
+    def budget(self, measured: int) -> int:
+        return measured + 40
+
+    def check_added(self, added: int, trials: int, number: int) -> None:
+        check(number == 0 or added == 0, f"a budget that was spent is spent again: {added} trials")
+
+    def key(self, line: str) -> str | None:
+        """What a record measured; None for a winner that was measured once more."""
+        from tvm.autotvm import record
+
+        found = record.decode(line)
+        assert found is not None
+        return None if found[0].final else record.measure_str_key(found[0])
+
+    def has_failed(self, row: dict[str, Any]) -> bool:
+        return row["result"][1] != 0
+
+
+class Sketches:
+    """A ``TaskScheduler`` that goes on from its records; its budget is of what it adds."""
+
+    title = "auto_scheduler"
+
+    def __init__(self, folder: Path):
+        pass
+
+    def command(self, records: Path, trials: int, chance: random.Random) -> list[str]:
+        return [__file__, "--records", str(records), "--trials", str(trials), "--policy",
+                chance.choice(["sketch.random", "sketch.xgb"])]  # fmt: skip
+
+    def budget(self, measured: int) -> int:
+        return 12
+
+    def check_added(self, added: int, trials: int, number: int) -> None:
+        check(added == trials, f"{added} of {trials} trials were measured")
+
+    def key(self, line: str) -> str | None:
+        from tvm.auto_scheduler.measure_record import load_record_from_string
+
+        inp, _ = load_record_from_string(line)
+        return json.dumps([inp.task.workload_key, inp.task.target_text, repr(inp.state.transform_steps)])
+
+    def has_failed(self, row: dict[str, Any]) -> bool:
+        return row["r"][1] != 0
+
+
+SEARCHES = {search.title: search for search in (Templates, Sketches)}
+
+
+def search_sketches(records: str, trials: int, policy: str) -> None:
+    """Tune three small computations, from the records that are there on."""
+    from tvm import auto_scheduler
+    from tvm.testing import auto_scheduler as workloads
+
+    work = [(workloads.matmul_auto_scheduler_test, (64, 64, 64)), (workloads.softmax_nm_auto_scheduler_test, (64, 64)),
+            (workloads.conv2d_nchw_bn_relu_auto_scheduler_test, (1, 14, 14, 16, 16, 3, 1, 1))]
+    tasks = [auto_scheduler.SearchTask(func=function, args=args, target="llvm") for function, args in work]
+    options = auto_scheduler.TuningOptions(
+        num_measure_trials=trials, num_measures_per_round=4, verbose=0,
+        runner=auto_scheduler.LocalRunner(number=1, min_repeat_ms=0),
+        measure_callbacks=[auto_scheduler.RecordToFile(records)])
+    scheduler = auto_scheduler.TaskScheduler(tasks, load_log_file=records, callbacks=[])
+    scheduler.tune(options, policy, {"evolutionary_search_population": 32, "evolutionary_search_num_iters": 2})
+
+
 class Fuzz:
-    def __init__(self, folder: Path, seed: int, cut_share: float = 0.2):
+    def __init__(self, folder: Path, seed: int, search: str = Templates.title, cut_share: float = 0.2):
         self.chance = random.Random(seed)
         self.folder, self.cut_share = folder, cut_share
-        self.records, self.model = folder / "records.json", folder / "model.onnx"
+        self.records, self.search = folder / "records.json", SEARCHES[search](folder)
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
-        write_model(self.model)
         self.token = f"{os.getpid()}-{seed}"
         self.process: subprocess.Popen | None = None
         self.whole = b""
@@ -78,10 +157,7 @@ class Fuzz:
     def start(self, trials: int = 10**6) -> None:
         environment = {**os.environ, MARK: self.token, "TMPDIR": str(self.temporary), "TVM_NO_CACHE": "1"}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-        command = [
-            sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(self.records), "--trials", str(trials),
-            "--number", "1", "--tuner", self.chance.choice(["random", "ga", "xgb"]), str(self.model),
-        ]  # fmt: skip
+        command = [sys.executable, *self.search.command(self.records, trials, self.chance)]
         with open(self.folder / "output.txt", "ab") as output:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
         self.counts["starts"] += 1
@@ -169,8 +245,6 @@ class Fuzz:
     # -- what must hold ------------------------------------------------------------------------------------------------
 
     def check_records(self) -> None:
-        from tvm.autotvm import record
-
         data = self.records.read_bytes() if self.records.exists() else b""
         check(data.startswith(self.whole), "records that were written before are gone")
         lines = data.splitlines(keepends=True)
@@ -181,23 +255,22 @@ class Fuzz:
         seen: set[str] = set()
         for number, line in enumerate(lines):
             try:
-                found = record.decode(line.decode())
+                key = self.search.key(line.decode())
             except Exception as error:
                 raise Failed(f"line {number + 1} is no record: {error}: {line[:200]!r}") from error
-            assert found is not None
-            if not found[0].final:
-                key = record.measure_str_key(found[0])
+            if key is not None:
                 check(key not in seen, f"line {number + 1} was measured before: {key}")
                 seen.add(key)
         self.whole = b"".join(lines)
         self.measured = len(seen)
 
     def finish(self) -> None:
-        """An undisturbed run to the end of a budget, and once more, which measures nothing."""
+        """An undisturbed run to the end of a budget, and once more."""
         if self.process is not None:
             self.kill_tuner()
-        spent, trials = None, self.measured + 40
-        for _ in range(2):
+        trials = self.search.budget(self.measured)
+        for number in range(2):
+            before = self.measured
             self.start(trials)
             assert self.process is not None
             code = self.process.wait(PATIENCE * 4)
@@ -205,13 +278,12 @@ class Fuzz:
             check(code == 0, f"the last run ended with {code}:\n{self.said()}")
             check(not self.alive(), f"workers are left behind: {self.alive()}")
             self.check_records()
-            check(spent is None or spent == self.measured, "a budget that was spent is spent again")
-            spent = self.measured
+            self.search.check_added(self.measured - before, trials, number)
 
     def table(self) -> str:
         rows = [json.loads(line) for line in self.whole.splitlines()]
         final = sum(bool(row.get("final")) for row in rows)
-        failed = sum(row["result"][1] != 0 for row in rows)
+        failed = sum(map(self.search.has_failed, rows))
         columns = {
             "kills of the tuner": self.counts["tuner"], "kills of a worker": self.counts["worker"],
             "lines cut": self.counts["cut"], "records": len(rows) - final, "of them failed": failed,
@@ -222,9 +294,9 @@ class Fuzz:
         return "\n".join(f"| {' | '.join(map(str, row))} |" for row in table)
 
 
-def fuzz(kills: int, seed: int, folder: Path) -> Fuzz:
+def fuzz(kills: int, seed: int, folder: Path, search: str) -> Fuzz:
     """Kill as often; raises Failed where something does not hold."""
-    run = Fuzz(folder, seed)
+    run = Fuzz(folder, seed, search)
     try:
         for number in range(kills):
             what = run.disturb()
@@ -240,12 +312,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--search", choices=sorted(SEARCHES), default=Templates.title)
+    parser.add_argument("--records", help="do not kill, tune with sketches into this file")
+    parser.add_argument("--trials", type=int, default=12)
+    parser.add_argument("--policy", default="sketch.random")
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}", flush=True)
     sys.path.insert(0, str(ROOT))
+    if arguments.records:
+        search_sketches(arguments.records, arguments.trials, arguments.policy)
+        return 0
+    print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = fuzz(arguments.kills, arguments.seed, Path(folder))
+            run = fuzz(arguments.kills, arguments.seed, Path(folder), arguments.search)
         except Failed as problem:
             print(f"seed {arguments.seed}: {problem}")
             return 1

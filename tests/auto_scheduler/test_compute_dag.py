@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -34,10 +35,34 @@ def test_it_is_made_of_tensors_a_key_or_a_schedule():
             ComputeDAG(wrong)
 
 
+def test_it_is_copied_with_what_it_computes():
+    dag = ComputeDAG(workloads.matmul_auto_scheduler_test(4, 5, 6))
+    other = copy.copy(dag)
+    assert str(other) == str(dag) and str(other.init_state) == str(dag.init_state)
+    assert [t.name for t in other.layout_free_placeholders] == ["B"] and other.tensors[1] is not dag.tensors[1]
+    task = auto_scheduler.SearchTask(compute_dag=dag, workload_key='["of a test of copies"]', target="llvm")
+    assert str(copy.copy(task).compute_dag) == str(dag)
+
+
+def test_the_caches_of_a_schedule_are_operations():
+    A, B, C = workloads.matmul_auto_scheduler_test(4, 5, 6)
+    schedule = te.create_schedule(C.op)
+    local, = schedule.cache_write([C], "local")
+    schedule.cache_read(A, "shared", [local])
+    state = ComputeDAG([A, B, C]).get_init_state()
+    state.cache_read(A, "shared", [state.cache_write(C, "local")])
+    of_schedule = ComputeDAG(schedule)
+    assert [op.name for op in of_schedule.ops] == [op.name for op in state.stage_ops]
+    assert [op.name for op in of_schedule.output_ops] == ["C"]
+
+
 def test_operations_are_counted_and_a_computation_may_say_how_many_it_has():
     assert ComputeDAG(workloads.matmul_auto_scheduler_test(4, 5, 6)).flop_ct == 2 * 4 * 5 * 6
     A = te.placeholder((8,), name="A")
     assert ComputeDAG([A, te.compute((8,), lambda i: A[i] + 1.0, name="B", attrs={"FLOP": 100})]).flop_ct == 100
+    # What decides by data computes; where a padding ends is decided by indices.
+    assert ComputeDAG([A, te.compute((8,), lambda i: te.if_then_else(A[i] > 0, A[i], 0.0), name="B")]).flop_ct == 8
+    assert ComputeDAG([A, te.compute((9,), lambda i: te.if_then_else(i < 8, A[i], 0.0), name="B")]).flop_ct == 0
 
 
 def test_the_hash_is_that_of_the_computation():

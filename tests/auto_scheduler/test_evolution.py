@@ -111,7 +111,7 @@ def test_factors_are_all_and_fit():
 def test_policies_give_states_by_chance_and_by_evolution(seed):
     function, args = PROGRAMS["matmul"]
     task = SearchTask(func=function, args=args, target="llvm")
-    params = {"evolutionary_search_population": 12, "evolutionary_search_num_iters": 2}
+    params = {"sample_init_min_population": 12, "evolutionary_search_num_iters": 2}
     policy = SketchPolicy(task, params=params, seed=seed, verbose=0)
     population = policy.sample_initial_population()
     assert len(population) == 12 and all(state.state_object.concrete for state in population)

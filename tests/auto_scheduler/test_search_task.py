@@ -44,8 +44,6 @@ def test_a_task_is_made_of_a_function_a_key_or_a_computation():
                              ({"workload_key": a.workload_key}, "the target is missing")):
         with pytest.raises(ValueError, match=complaint):
             SearchTask(**wrong)
-    with pytest.raises(tvm.TVMError, match="task_inputs, arrays of one's own, is not available yet"):
-        SearchTask(workload_key=a.workload_key, target="llvm", task_inputs={"A": np.zeros(1)})
 
 
 def test_what_is_not_said_of_a_machine_is_the_targets():
@@ -159,5 +157,23 @@ def test_options_that_are_not_known_are_refused():
         auto_scheduler.LocalRPCMeasureContext(n_parallel=2)
     with pytest.raises(ValueError, match="the parameter 'tile' is not known"):
         auto_scheduler.SketchPolicy(task(), params={"tile": 1})
+    with pytest.raises(ValueError, match="'evolutionary_search_mutation_prob' is not taken: every candidate"):
+        auto_scheduler.SketchPolicy(task(), params={"evolutionary_search_mutation_prob": 0.5})
+    with pytest.raises(ValueError, match="sample_init_min_population is more than evolutionary_search_population, 8"):
+        auto_scheduler.SketchPolicy(
+            task(), params={"evolutionary_search_population": 8, "sample_init_min_population": 9})
     with pytest.raises(tvm.TVMError, match="there are sketches for CPUs and GPUs; ext_dev is neither"):
         auto_scheduler.SketchPolicy(SearchTask(workload_key=task().workload_key, target="ext_dev"))
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_a_round_without_new_states_is_searched_again_as_often_as_asked(times):
+    class Empty(auto_scheduler.SketchPolicy):
+        rounds = 0
+
+        def _propose(self, count):
+            self.rounds += 1
+            return []
+
+    policy = Empty(task(), params={"retry_search_one_round_on_empty": times}, verbose=0)
+    assert policy.propose(2) == [] and policy.rounds == 1 + times

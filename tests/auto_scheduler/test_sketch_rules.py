@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tvm import auto_scheduler
+import tvm
+from tvm import auto_scheduler, te
 from tvm.auto_scheduler import HardwareParams, PreloadCustomSketchRule, SearchTask, SketchPolicy, _ffi_api
 from tvm.auto_scheduler.loop_state import Stage, State
 from tvm.testing import auto_scheduler as workloads
@@ -113,9 +114,26 @@ def test_consumers_are_those_that_compute():
     task = SearchTask(func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1),
                       target="llvm")
     state = task.compute_dag.get_init_state()
-    assert list(_ffi_api.SearchPolicyUtilsGetConsumers(task, state, 3)) == [5]
+    consumers = _ffi_api.SearchPolicyUtilsGetConsumers(task, state, 3)
+    assert list(consumers) == [5] and consumers.items()[0][0] == 5
     for place in (5, 7, 9):
         state.compute_inline(place)
     assert list(_ffi_api.SearchPolicyUtilsGetConsumers(task, state, 3)) == [10]
     assert _ffi_api.SearchPolicyUtilsIsElementwiseMatch(task, state, 3, 10)
     assert not _ffi_api.SearchPolicyUtilsIsElementwiseMatch(task, state, 1, 3)
+
+
+def test_a_reduction_whose_length_is_data_is_not_tiled():
+    x, starts = te.placeholder((9, 40), name="x"), te.placeholder((10,), "int32", name="starts")
+
+    def row(i, j):
+        k = te.reduce_axis((0, starts[i + 1] - starts[i]), name="k")
+        return te.sum(x[i, starts[i] + k] * x[j, starts[j] + k], k)
+
+    dag = auto_scheduler.ComputeDAG([x, starts, te.compute((9, 9), row, name="y")])
+    task = SearchTask(compute_dag=dag, workload_key="rows", target="llvm")
+    policy = SketchPolicy(task, params={"evolutionary_search_population": 4}, seed=0, verbose=0)
+    found = policy.generate_sketches()
+    assert [[it.extent for it in s.stages[2].iters] for s in found] == [[9, 9, None]]
+    for state in policy.sample_initial_population():
+        tvm.lower(*dag.apply_steps_from_state(state))

@@ -84,3 +84,12 @@ def test_steps_that_do_not_fit_the_program_are_refused_when_they_are_applied():
 def test_sketches_are_not_written():
     with pytest.raises(tvm.TVMError, match="only states with all lengths are written"):
         steps.STEPS["SP"](2, 0, 8, (None,), True).to_json()
+
+
+def test_an_alignment_of_a_loop_without_a_stride_changes_nothing():
+    A, B, C = workloads.matmul_auto_scheduler_test(4, 5, 6)
+    dag = ComputeDAG([A, B, C])
+    state = dag.get_init_state()
+    state.storage_align(C, state[C].iters[2], 8, 4)
+    schedule, _ = dag.apply_steps_from_state(state)
+    assert len(state.transform_steps) == 1 and schedule.steps == []

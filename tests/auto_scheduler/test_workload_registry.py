@@ -66,7 +66,7 @@ def test_what_is_not_registered_is_named():
 def test_registered_tensors_travel_as_text():
     dag = auto_scheduler.ComputeDAG(workloads.matmul_auto_scheduler_test(4, 5, 6))
     key = dag.workload_key()
-    workload_registry.register_workload_tensors(key, dag.tensors)
+    assert workload_registry.register_workload_tensors(key, dag.tensors) == key
     text = workload_registry.serialize_workload_registry_entry(key)
     del WORKLOAD_FUNC_REGISTRY[key]
     workload_registry.deserialize_workload_registry_entry(text)
@@ -74,8 +74,11 @@ def test_registered_tensors_travel_as_text():
     of_function = workload_registry.serialize_workload_registry_entry('["matmul_auto_scheduler_test", 4, 5, 6]')
     workload_registry.deserialize_workload_registry_entry(of_function)
     del WORKLOAD_FUNC_REGISTRY["matmul_auto_scheduler_test"]
-    with pytest.raises(tvm.TVMError, match="which registers it where it is imported"):
-        workload_registry.deserialize_workload_registry_entry(of_function)
+    workload_registry.deserialize_workload_registry_entry(of_function)
+    assert WORKLOAD_FUNC_REGISTRY["matmul_auto_scheduler_test"] is workloads.matmul_auto_scheduler_test
+    elsewhere = of_function.replace("matmul_auto", "no_matmul_auto")
+    with pytest.raises(tvm.TVMError, match="function no_matmul_auto_scheduler_test of the module .* is not found here"):
+        workload_registry.deserialize_workload_registry_entry(elsewhere)
 
 
 def test_sizes_of_workloads_compare_where_one_divides_the_other():
@@ -87,5 +90,30 @@ def test_sizes_of_workloads_compare_where_one_divides_the_other():
     factor = utils.calc_workload_dis_factor
     assert factor(pair([8, 4], "NCHW"), pair([2, 4], "NCHW")) == 4
     assert factor(pair([2, 4]), pair([8, 4])) == float("inf")
+    assert factor(pair([8, 0]), pair([2, 0])) == 4
+    assert factor(pair([8, 0]), pair([8, 1])) == factor(pair([8, 1]), pair([8, 0])) == float("inf")
     assert factor(pair(8, "NCHW"), pair(8, "NHWC")) == float("inf")
     assert factor(pair(8), ("other", (8,))) == float("inf")
+
+
+def test_arguments_travel_as_plain_values():
+    A = te.placeholder((4, 5), "int8", name="A")
+    plain = utils.serialize_args([A, [1, [2, 3]], "NCHW", 2.5, tvm.tir.IntImm("int32", 7)])
+    assert plain == (("TENSOR", (4, 5), "int8"), (1, (2, 3)), "NCHW", 2.5, 7) and hash(plain) is not None
+    made, *rest = utils.deserialize_args(plain)
+    assert isinstance(made, te.Tensor) and (list(made.shape), made.dtype) == ([4, 5], "int8")
+    assert rest == [(1, (2, 3)), "NCHW", 2.5, 7]
+
+
+def test_numbers_are_averaged_and_written():
+    assert utils.list_to_tuple([1, [2, [3]]]) == (1, (2, (3,)))
+    assert utils.array_mean([tvm.tir.FloatImm("float32", 1.0), 2.0]) == 1.5
+    assert utils.to_str_round([1, 0.123456789, "x", (2.0,)], 3) == "[1, 0.123, x, [2.000]]"
+    assert utils.to_str_round({"a": 0.5}, 1) == "{'a': '0.5'}"
+
+
+def test_a_device_that_no_tracker_lends_is_not_there(monkeypatch):
+    monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
+    with pytest.raises(KeyError, match="TVM_TRACKER_HOST"):
+        utils.request_remote("board")
+    assert not utils.check_remote("board", "127.0.0.1", 1, timeout=5)

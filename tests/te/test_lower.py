@@ -89,3 +89,55 @@ def test_a_reduction_in_shared_memory_by_every_thread_is_refused():
     with pytest.raises(ScheduleError, match="stage B is a reduction in scope shared inside threadIdx.x, whose 8 "):
         tvm.lower(scheduled(False), [a, c])
     assert tvm.lower(scheduled(True), [a, c])
+
+
+def rows_of(lengths):
+    """Sums of rows of different lengths, which lie one after the other."""
+    starts = te.placeholder((len(lengths) + 1,), "int32", "starts")
+    data = te.placeholder((sum(lengths),), "int32", "data")
+
+    def sum_of(row):
+        k = te.reduce_axis((0, starts[row + 1] - starts[row]), "k")
+        return te.sum(data[starts[row] + k], k)
+
+    sums = te.compute((len(lengths),), sum_of, "sums")
+    return starts, data, sums, te.compute((len(lengths),), lambda i: sums[i] * 2, "out")
+
+
+def _split_rows(s, sums, out):
+    s[sums].split(sums.op.axis[0], 4)
+
+
+def _split_terms(s, sums, out):
+    s[sums].split(sums.op.reduce_axis[0], 3)
+
+
+def _split_both(s, sums, out):
+    outer, inner = s[sums].split(sums.op.axis[0], 2)
+    k_outer, k_inner = s[sums].split(sums.op.reduce_axis[0], 2)
+    s[sums].reorder(outer, inner, k_outer, k_inner)
+    s[sums].parallel(outer)
+
+
+def _inside_of_the_reader(s, sums, out):
+    outer, _ = s[out].split(out.op.axis[0], 3)
+    s[sums].compute_at(s[out], outer)
+
+
+def _one_by_one(s, sums, out):
+    s[sums].compute_at(s[out], out.op.axis[0])
+
+
+@pytest.mark.parametrize(
+    "change", [_split_rows, _split_terms, _split_both, _inside_of_the_reader, _one_by_one], ids=lambda f: f.__name__)
+def test_the_length_of_a_reduction_may_be_decided_by_data(change):
+    lengths = [3, 0, 5, 1, 2, 7, 0]
+    starts, data, sums, out = rows_of(lengths)
+    s = te.create_schedule(out.op)
+    change(s, sums, out)
+    numbers = np.arange(sum(lengths), dtype="int32")
+    ends = np.cumsum([0, *lengths]).astype("int32")
+    got = tvm.nd.array(np.full(len(lengths), -7, "int32"))
+    tvm.build(s, [starts, data, out], "llvm")(tvm.nd.array(ends), tvm.nd.array(numbers), got)
+    expected = [2 * numbers[a:b].sum() for a, b in zip(ends, ends[1:])]
+    np.testing.assert_array_equal(got.numpy(), expected)

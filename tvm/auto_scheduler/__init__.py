@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         _ffi_api,
         cost_model,
         dispatcher,
+        feature,
         measure,
         measure_record,
         relay_integration,
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
     )
     from .cost_model import RandomModel, XGBModel
     from .dispatcher import ApplyHistoryBest, ApplyHistoryBestOrSample, DispatchContext
-    from .measure import LocalBuilder, LocalRPCMeasureContext, LocalRunner, MeasureInput, MeasureResult
+    from .measure import (
+        LocalBuilder,
+        LocalRPCMeasureContext,
+        LocalRunner,
+        MeasureInput,
+        MeasureResult,
+        register_task_input_check_func,
+    )
     from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
     from .relay_integration import extract_tasks, is_auto_scheduler_enabled
     from .search_policy import EmptyPolicy, PreloadCustomSketchRule, PreloadMeasuredStates, SketchPolicy
@@ -34,14 +42,15 @@ if TYPE_CHECKING:
 
 # What searching and measuring takes is loaded when it is first named.
 _LAZY_MODULES = frozenset(
-    {"_ffi_api", "cost_model", "dispatcher", "measure", "measure_record", "relay_integration", "search_policy",
-     "search_task", "task_scheduler"})
+    {"_ffi_api", "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
+     "search_policy", "search_task", "task_scheduler"})
 _LAZY_NAMES = {
     name: module
     for module, names in {
         "cost_model": "RandomModel XGBModel",
         "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext",
-        "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult",
+        "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult"
+        " register_task_input_check_func",
         "measure_record": "RecordReader RecordToFile load_best_record load_records save_records",
         "relay_integration": "extract_tasks is_auto_scheduler_enabled",
         "search_policy": "EmptyPolicy PreloadCustomSketchRule PreloadMeasuredStates SketchPolicy",

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from ..runtime.container import Map
 from . import queries
+from .search_task import SearchTask
 
 
 def _object(state: Any) -> Any:
     return getattr(state, "state_object", state)
 
 
-def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> dict[int, int]:
+def SerializeSearchTask(task: SearchTask) -> str:
+    """What records say of a task, as text."""
+    return json.dumps(task.to_json())
+
+
+def DeserializeSearchTask(record: str) -> SearchTask:
+    """The task of such a text."""
+    return SearchTask.from_json(json.loads(record))
+
+
+def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Map:
     """The stages that read a stage, those computed where they are used left out."""
-    return dict.fromkeys(queries.Queries(task.compute_dag, _object(state)).consumers(int(stage_id)), 1)
+    return Map(dict.fromkeys(queries.Queries(task.compute_dag, _object(state)).consumers(int(stage_id)), 1))
 
 
 def SearchPolicyUtilsIsElementwiseMatch(task: Any, state: Any, stage_id: int, target_stage_id: int) -> bool:

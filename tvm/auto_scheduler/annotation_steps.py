@@ -85,7 +85,9 @@ class StorageAlignStep(TransformStep):
 
     def schedule(self, replay: Replay) -> None:
         stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
-        stage.storage_align(axis, self.factor, self.offset)
+        # A loop that is no dimension of the tensor has no stride: Ansor's logs may name one, which changes nothing.
+        if axis in stage.op.axis:
+            stage.storage_align(axis, self.factor, self.offset)
 
 
 __all__ = ["AUTO_UNROLL", "AnnotationStep", "PragmaStep", "StorageAlignStep"]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..error import TVMError
 from ..ir.prim import IntImm, Reduce
+from ..ir.serialize import load_json, save_json
 from ..target import Target
 from ..te.flop import FlopCalculationError, count_operations
 from ..te.infer import infer_bound
@@ -76,6 +77,12 @@ class ComputeDAG:
         self.output_ops = [op for op in self.ops if self.access_analyzer.is_output(op)]
         self._ops_after: OrderedDict[tuple[TransformStep, ...], tuple[Operation, ...]] = OrderedDict()
         self._analyzers: OrderedDict[tuple[Operation, ...], AccessAnalyzer] = OrderedDict()
+
+    def __getstate__(self) -> str:
+        return save_json(self.tensors)
+
+    def __setstate__(self, text: str) -> None:
+        self.__init__(list(load_json(text)))
 
     # -- facts -----------------------------------------------------------------------------------------------------
 
@@ -194,9 +201,9 @@ def _bounded(it: Iterator, bounds: Any) -> Iterator:
 
 
 def _tensors_of(schedule: Schedule) -> list[Tensor]:
-    """The inputs and outputs of a schedule, producers first."""
-    return [t for stage in schedule.stages if isinstance(stage.origin_op, PlaceholderOp) or stage.is_output
-            for t in stage.origin_op.outputs]
+    """The inputs and outputs of a schedule, producers first; what caches it has are operations of their own."""
+    return [t for stage in schedule.stages if isinstance(stage.op, PlaceholderOp) or stage.is_output
+            for t in stage.op.outputs]
 
 
 def _check(op: Operation) -> None:

@@ -12,13 +12,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..ir.prim import Var
+from ..ir.prim import IntImm, IterVar, Var
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_steps import Open
 from .reach import Extents, Number, least, most
 from .state import Stage, StateObject
+
+# The terms that a reduction counts for whose number data decides.
+_DATA_LENGTH = 32
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class LoopNests:
 
     def _nest(self, place: int, stage: Stage) -> Nest:
         op = stage.op
-        extents = {axis.var: axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis)}
+        extents = {axis.var: _length(axis) for axis in (*op.axis, *op.reduce_axis)}
         times = 1
         if stage.attach is not None:
             target, loop = stage.attach
@@ -117,8 +120,12 @@ class LoopNests:
         return self._regions[key]
 
 
+def _length(axis: IterVar) -> int:
+    return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else _DATA_LENGTH
+
+
 def _reduction(op) -> dict[Var, int]:
-    return {axis.var: axis.dom.extent.value for axis in op.reduce_axis}
+    return {axis.var: _length(axis) for axis in op.reduce_axis}
 
 
 def _parts(it: Iterator) -> list[Iterator]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
@@ -18,6 +19,9 @@ from ..tuning.workers import shared_pool
 from .loop_state import State
 from .search_task import SearchTask
 from .state import StateObject
+from .steps import from_json, to_json
+from .task_inputs import register_task_input_check_func, with_inputs
+from .workload_registry import deserialize_workload_registry_entry, serialize_workload_registry_entry
 
 if TYPE_CHECKING:
     from .search_policy import SearchPolicy
@@ -48,6 +52,19 @@ class MeasureInput:
     def __post_init__(self) -> None:
         if isinstance(self.state, State):
             self.state = self.state.state_object
+
+    def serialize(self) -> list[str]:
+        """What another process needs to have this input: its text, and the text of its workload."""
+        steps = to_json(self.state.transform_steps)
+        return [json.dumps([self.task.to_json(), steps]), serialize_workload_registry_entry(self.task.workload_key)]
+
+    @staticmethod
+    def deserialize(data: Sequence[str]) -> MeasureInput:
+        """The input that ``serialize`` gave."""
+        values, entry = data
+        deserialize_workload_registry_entry(entry)
+        task, steps = json.loads(values)
+        return MeasureInput(SearchTask.from_json(task), StateObject((), tuple(from_json(step) for step in steps)))
 
 
 class MeasureResult:
@@ -177,7 +194,7 @@ class LocalRunner(ProgramRunner):
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
             "slow_factor": self.slow_factor, "flush": self.enable_cpu_cache_flush, "outputs": reference is not None,
         }
-        answer = run_built(pool, task.target, built, self.timeout, options)
+        answer = run_built(pool, task.target, _with_inputs(task, built), self.timeout, options)
         if isinstance(answer, Failed):
             return _failure(answer)
         if reference is not None:
@@ -194,6 +211,14 @@ class LocalRunner(ProgramRunner):
 
 def _failure(failed: Failed) -> MeasureResult:
     return MeasureResult((MAX_FLOAT,), failed.error_no, str(failed.error), failed.seconds, time.time())
+
+
+def _with_inputs(task: SearchTask, built: Built) -> Built:
+    """Code with the arrays of the user's own that it runs on."""
+    if not task.task_input_names:
+        return built
+    info = with_inputs(built.info, task.compute_dag.tensors, task.workload_key, task.task_input_names)
+    return replace(built, info=info)
 
 
 class LocalRPCMeasureContext:
@@ -276,7 +301,7 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
     task = inp.task
     made = SearchTask(
         workload_key=task.workload_key, target=task.target, hardware_params=task.hardware_params,
-        layout_rewrite_option=task.layout_rewrite_option)
+        layout_rewrite_option=task.layout_rewrite_option, task_inputs=list(task.task_input_names))
     state = made.compute_dag.infer_bound_from_state(inp.state).state_object if rebuild_state else inp.state
     return MeasureInput(made, state)
 
@@ -284,5 +309,5 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
 __all__ = [
     "BuildResult", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MAX_FLOAT", "MeasureCallback",
     "MeasureErrorNo", "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner",
-    "PythonBasedMeasureCallback", "recover_measure_input",
+    "PythonBasedMeasureCallback", "recover_measure_input", "register_task_input_check_func",
 ]

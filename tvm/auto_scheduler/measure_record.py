@@ -12,7 +12,6 @@ from typing import Any
 from ..error import TVMError
 from ..runtime.measure.record_file import RecordFile
 from ..target import Target
-from .hardware import HardwareParams
 from .measure import MeasureCallback, MeasureInput, MeasureResult
 from .search_task import SearchTask, kind_in
 from .state import StateObject
@@ -32,13 +31,8 @@ class NoRecord(TVMError):
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
     """A measurement as a line, without its end."""
-    task = inp.task
     row = {
-        "i": [
-            [task.workload_key, task.target_text, task.hardware_params.to_json(), task.host_text,
-             int(task.layout_rewrite_option), list(task.task_input_names)],
-            [[], to_json(inp.state.transform_steps)],
-        ],
+        "i": [inp.task.to_json(), [[], to_json(inp.state.transform_steps)]],
         "r": [[float(cost) for cost in res.costs], res.error_no, res.all_cost, int(res.timestamp)],
         "v": VERSION,
     }
@@ -56,7 +50,7 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
     try:
         task, (_, steps) = row["i"]
         costs, error_no, all_cost, timestamp = row["r"]
-        inp = MeasureInput(_task_of(task), StateObject((), tuple(from_json(step) for step in steps)))
+        inp = MeasureInput(SearchTask.from_json(task), StateObject((), tuple(from_json(step) for step in steps)))
         return inp, MeasureResult([float(c) for c in costs], int(error_no), "", float(all_cost), int(timestamp))
     except (TypeError, ValueError) as error:
         raise NoRecord(f"a field of a record is not what it should be: {error}; {_short(record)}") from None
@@ -65,14 +59,6 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
 def is_comment(line: str) -> bool:
     """Whether a line of a record file says nothing to its readers."""
     return not line.strip() or line[0] in "# "
-
-
-def _task_of(values: Any) -> SearchTask:
-    if not isinstance(values, list) or not 2 <= len(values) <= 6 or not all(isinstance(v, str) for v in values[:2]):
-        raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
-    if len(values) > 2:
-        values = [*values[:2], HardwareParams.from_json(values[2]), *values[3:]]
-    return SearchTask.of_record(*values)
 
 
 def _short(text: str) -> str:

@@ -144,6 +144,14 @@ class SketchPolicy(SearchPolicy):
         "disable_change_compute_location": 0,
         # The share of a population that comes from the best states so far.
         "sample_init_use_measured_ratio": 0.2,
+        # How many states ``sample_initial_population`` gives; a population that has fewer gives them all.
+        "sample_init_min_population": 50,
+        # How often a round is searched again that found nothing new.
+        "retry_search_one_round_on_empty": 1,
+    }
+    # Parameters of Ansor's that have nothing to set here, and why.
+    NOT_TAKEN: ClassVar[dict[str, str]] = {
+        "evolutionary_search_mutation_prob": "every candidate of a generation is a mutation or a crossover",
     }
     # Other defaults where states are made one by one.
     ONE_BY_ONE: ClassVar[dict[str, Any]] = {"evolutionary_search_population": 192, "evolutionary_search_num_iters": 3}
@@ -153,6 +161,8 @@ class SketchPolicy(SearchPolicy):
         seed: int | None = None, verbose: int = 1, init_search_callbacks: Sequence[SearchCallback] | None = None,
     ):
         unknown = sorted(set(params or ()) - set(self.DEFAULT_PARAMS))
+        if unknown and unknown[0] in self.NOT_TAKEN:
+            raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not taken: {self.NOT_TAKEN[unknown[0]]}")
         if unknown:
             raise ValueError(f"SketchPolicy: the parameter '{unknown[0]}' is not known; there are "
                              f"{', '.join(self.DEFAULT_PARAMS)}")
@@ -161,6 +171,10 @@ class SketchPolicy(SearchPolicy):
             raise TVMError(f"SketchPolicy: there are sketches for CPUs and GPUs; {task.target_kind} is neither")
         _check_gpu_structure((params or {}).get("gpu_multi_level_tiling_structure", "SSSRRSRS"))
         self.params = {**self.DEFAULT_PARAMS, **({} if features.is_cpu else self.ONE_BY_ONE), **(params or {})}
+        population = self.params["evolutionary_search_population"]
+        if (params or {}).get("sample_init_min_population", 0) > population:
+            raise ValueError("SketchPolicy: sample_init_min_population is more than evolutionary_search_population, "
+                             f"{population}: a search begins with that many states")
         self.program_cost_model = program_cost_model or RandomModel()
         self.generator = random.Random(seed)
         if seed is not None and isinstance(self.program_cost_model, RandomModel):
@@ -231,10 +245,6 @@ class SketchPolicy(SearchPolicy):
         costs = self._costs()
         return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: int(share)]]
 
-    def _population(self) -> list[Candidate]:
-        leaders = self._leaders()
-        return [*leaders, *self._random(self.params["evolutionary_search_population"] - len(leaders))]
-
     def _costs(self) -> dict[Any, float]:
         """The seconds of the candidates that ran."""
         for recovered in filter(None, map(self.breeder.recovered, self._read)):
@@ -287,8 +297,11 @@ class SketchPolicy(SearchPolicy):
         return known.take(rows), np.array(self._scores([one for one in made if one is not None]), dtype="float64")
 
     def sample_initial_population(self) -> list[State]:
-        """States by chance, and some of the best so far."""
-        return [State(candidate.state, self.search_task.compute_dag) for candidate in self._population()]
+        """States by chance, ``sample_init_min_population`` of them with some of the best so far."""
+        count = min(self.params["sample_init_min_population"], self.params["evolutionary_search_population"])
+        leaders = self._leaders()[: int(count * self.params["sample_init_use_measured_ratio"])]
+        sampled = [*leaders, *self._random(count - len(leaders))]
+        return [State(candidate.state, self.search_task.compute_dag) for candidate in sampled]
 
     def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
         """The best states, by the cost model, of those given and of those that come from them."""
@@ -299,6 +312,13 @@ class SketchPolicy(SearchPolicy):
     # -- searching -------------------------------------------------------------------------------------------------
 
     def propose(self, count: int) -> list[StateObject]:
+        for _ in range(1 + self.params["retry_search_one_round_on_empty"]):
+            found = self._propose(count)
+            if found:
+                return found
+        return []
+
+    def _propose(self, count: int) -> list[StateObject]:
         fresh = self._best(self._leaders(), count)
         by_chance = min(round(self.params["eps_greedy"] * count), count)
         chosen = {c.key: c for c in fresh[: count - by_chance]}

@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..driver.build_module import build
-from ..error import TVMError
 from ..target import Target
 from .compute_dag import ComputeDAG, LayoutRewriteOption
 from .hardware import HardwareParams
-from .workload_registry import make_workload_key
+from .task_inputs import TASK_INPUT_BUFFER_TABLE, get_task_input_buffer, register_task_input_buffer
+from .workload_registry import (
+    deserialize_workload_registry_entry,
+    is_registered,
+    make_workload_key,
+    register_workload_tensors,
+    serialize_workload_registry_entry,
+)
 
 if TYPE_CHECKING:
     from .measure import MeasureCallback, ProgramBuilder, ProgramRunner
@@ -38,9 +44,6 @@ class SearchTask:
             raise ValueError("SearchTask: give func and args, or workload_key")
         if target is None:
             raise ValueError("SearchTask: the target is missing")
-        if task_inputs is not None or task_inputs_overwrite or task_inputs_save_to_file:
-            raise TVMError("SearchTask: candidates are measured with arrays filled for them; task_inputs, arrays of "
-                           "one's own, is not available yet")
         self.workload_key, self.desc = workload_key, desc
         self._dag: ComputeDAG | None = compute_dag or ComputeDAG(workload_key)
         self._target: Target | None = Target(target, target_host)
@@ -50,7 +53,10 @@ class SearchTask:
         self.layout_rewrite_option = (
             LayoutRewriteOption.get_target_default(self._target) if layout_rewrite_option is None
             else int(layout_rewrite_option))
-        self.task_input_names: tuple[str, ...] = ()
+        self.task_input_names = tuple(task_inputs or ())
+        if isinstance(task_inputs, dict):
+            for name, array in task_inputs.items():
+                register_task_input_buffer(workload_key, name, array, task_inputs_overwrite, task_inputs_save_to_file)
 
     @classmethod
     def of_record(
@@ -66,6 +72,31 @@ class SearchTask:
         task.hardware_params = hardware_params or HardwareParams.from_json([])
         task.layout_rewrite_option, task.task_input_names = layout_rewrite_option, tuple(task_input_names)
         return task
+
+    def to_json(self) -> list[Any]:
+        """What records say of a task."""
+        return [self.workload_key, self.target_text, self.hardware_params.to_json(), self.host_text,
+                int(self.layout_rewrite_option), list(self.task_input_names)]
+
+    @staticmethod
+    def from_json(values: Any) -> SearchTask:
+        """The task that a record names; those of early logs end sooner."""
+        is_list = isinstance(values, list) and 2 <= len(values) <= 6
+        if not is_list or not all(isinstance(v, str) for v in values[:2]):
+            raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
+        if len(values) > 2:
+            values = [*values[:2], HardwareParams.from_json(values[2]), *values[3:]]
+        return SearchTask.of_record(*values)
+
+    def __getstate__(self) -> tuple[list[Any], str, str]:
+        if not is_registered(self.workload_key):
+            register_workload_tensors(self.workload_key, self.compute_dag.tensors)
+        return self.to_json(), self.desc, serialize_workload_registry_entry(self.workload_key)
+
+    def __setstate__(self, state: tuple[list[Any], str, str]) -> None:
+        values, desc, entry = state
+        deserialize_workload_registry_entry(entry)
+        self.__dict__.update(SearchTask.from_json(values).__dict__, desc=desc)
 
     @property
     def compute_dag(self) -> ComputeDAG:
@@ -169,4 +200,7 @@ def auto_schedule(
     return task.compute_dag.apply_steps_from_state(best, task.layout_rewrite_option)
 
 
-__all__ = ["HardwareParams", "SearchTask", "TuningOptions", "auto_schedule", "create_task"]
+__all__ = [
+    "HardwareParams", "SearchTask", "TASK_INPUT_BUFFER_TABLE", "TuningOptions", "auto_schedule", "create_task",
+    "get_task_input_buffer", "register_task_input_buffer",
+]

@@ -89,6 +89,8 @@ def _rfactor_condition(at: Sketching) -> Condition:
     if len(at.stage.op.body) != 1:
         return Condition.PASS
     space, reduction = extents_product(at.stage)
+    if reduction < 0:
+        return Condition.PASS
     if at.queries.needs_multi_level_tiling(at.stage_id):
         is_wanted = space <= reduction and space <= at.hardware.num_cores * _ELEMENTS_PER_CORE
     else:
@@ -97,7 +99,8 @@ def _rfactor_condition(at: Sketching) -> Condition:
 
 
 def _is_to_be_tiled(at: Sketching) -> bool:
-    return at.queries.needs_multi_level_tiling(at.stage_id)
+    """Whether tiles pay. Those of a loop whose length is not known have no lengths to choose from."""
+    return at.queries.needs_multi_level_tiling(at.stage_id) and extents_product(at.stage)[0] >= 0
 
 
 def _cache_write_condition(at: Sketching) -> Condition:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..error import TVMError
-from ..ir.prim import IntImm
+from ..ir.prim import IntImm, ProducerLoad
+from ..ir.visit import post_order
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp
 from .iterator import Iterator, IteratorKind
 from .state_text import state_text
@@ -53,7 +54,14 @@ def fresh_iterators(op: Operation) -> tuple[Iterator, ...]:
     if not isinstance(op, ComputeOp):
         return ()
     kinds = [(a, IteratorKind.SPATIAL) for a in op.axis] + [(a, IteratorKind.REDUCTION) for a in op.reduce_axis]
-    return tuple(Iterator(a.var.name, _constant(a.dom.min), _constant(a.dom.extent), kind) for a, kind in kinds)
+    return tuple(Iterator(a.var.name, _constant(a.dom.min), _extent(a.dom.extent, kind), kind) for a, kind in kinds)
+
+
+def _extent(value: Any, kind: IteratorKind) -> int | None:
+    """The length of a loop; that of a reduction may be decided by data (the elements of a row of a sparse matrix)."""
+    if kind is IteratorKind.REDUCTION and any(isinstance(node, ProducerLoad) for node in post_order(value)):
+        return None
+    return _constant(value)
 
 
 def _constant(value: Any) -> int:

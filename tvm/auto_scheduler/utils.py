@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import rpc
+from ..error import TVMError
 from ..ir.prim import IntImm
+from ..te.operation import placeholder
+from ..te.tensor import Tensor
 
 
 def get_func_name(func: Callable) -> str:
@@ -56,13 +63,98 @@ def calc_workload_dis_factor(
         return math.inf
     factor = 1.0
     for wanted, has in zip(target_args, args):
-        if isinstance(wanted, int) and isinstance(has, int) and not isinstance(wanted, bool):
-            if has == 0 or wanted % has:
-                return math.inf
-            factor *= wanted / has
-        elif wanted != has:
+        if wanted == has and isinstance(wanted, bool) == isinstance(has, bool):
+            continue
+        if not all(isinstance(size, int) and not isinstance(size, bool) for size in (wanted, has)):
             return math.inf
+        # A padding or a stride of zero is no size.
+        if wanted == 0 or has == 0 or wanted % has:
+            return math.inf
+        factor *= wanted / has
     return factor
 
 
-__all__ = ["calc_workload_dis_factor", "decode_workload_key", "get_const_int", "get_const_tuple", "get_func_name"]
+def list_to_tuple(x: list[Any]) -> tuple[Any, ...]:
+    """A list, and the lists in it, as tuples."""
+    return tuple(list_to_tuple(item) if isinstance(item, list) else item for item in x)
+
+
+def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments of a workload as plain values, tensors by their shapes and types."""
+    return tuple(list_to_tuple(made) if isinstance(made, list) else made for made in map(_plain, args))
+
+
+def deserialize_args(args: Sequence[Any]) -> list[Any]:
+    """The arguments that ``serialize_args`` gave; tensors are inputs."""
+    return [_argument(arg) for arg in args]
+
+
+def _plain(arg: Any) -> Any:
+    """An argument as JSON has it."""
+    if isinstance(arg, Tensor):
+        return ["TENSOR", list(get_const_tuple(arg.shape)), arg.dtype]
+    if isinstance(arg, (list, tuple)):
+        return [_plain(item) for item in arg]
+    if isinstance(arg, IntImm):
+        return arg.value
+    if arg is None or isinstance(arg, (str, int, float)):
+        return arg
+    if hasattr(arg, "__index__"):
+        return int(arg)
+    raise RuntimeError(f"an argument of a workload is a tensor, a number, a string or a list of them, got {arg!r}")
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        if value and value[0] == "TENSOR":
+            return placeholder(value[1], value[2])
+        return tuple(_argument(item) for item in value)
+    return value
+
+
+def array_mean(arr: Sequence[Any]) -> float:
+    """The mean of numbers, some of which may be constant expressions."""
+    return sum(float(getattr(number, "value", number)) for number in arr) / len(arr)
+
+
+def to_str_round(x: Any, decimal: int = 6) -> str:
+    """Text, numbers or lists of them as text, with so many digits after the point."""
+    if isinstance(x, str):
+        return x
+    if isinstance(x, dict):
+        return str({key: to_str_round(value, decimal) for key, value in x.items()})
+    if hasattr(x, "__len__"):
+        return f"[{', '.join(to_str_round(item, decimal) for item in x)}]"
+    return str(x) if hasattr(x, "__index__") else f"{float(x):.{decimal}f}"
+
+
+def request_remote(
+    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
+) -> Any:
+    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT."""
+    host = host or os.environ["TVM_TRACKER_HOST"]
+    port = port or int(os.environ["TVM_TRACKER_PORT"])
+    return rpc.connect_tracker(host, port).request(device_key, priority=priority, session_timeout=timeout)
+
+
+def check_remote(
+    device_key: str, host: str | None = None, port: int | None = None, priority: int = 100, timeout: float = 10
+) -> bool:
+    """Whether a tracker lends a device within some seconds."""
+    lent = []
+
+    def ask() -> None:
+        with contextlib.suppress(TVMError, OSError):
+            lent.append(request_remote(device_key, host, port, priority))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(timeout)
+    return bool(lent)
+
+
+__all__ = [
+    "array_mean", "calc_workload_dis_factor", "check_remote", "decode_workload_key", "deserialize_args",
+    "get_const_int", "get_const_tuple", "get_func_name", "list_to_tuple", "request_remote", "serialize_args",
+    "to_str_round",
+]

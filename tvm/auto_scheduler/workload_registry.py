@@ -6,16 +6,16 @@ registered as they are.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ..error import TVMError
-from ..ir.prim import IntImm
 from ..ir.serialize import load_json, save_json
-from ..te.operation import placeholder
 from ..te.tensor import Tensor
-from .utils import decode_workload_key, get_const_tuple, get_func_name
+from .utils import decode_workload_key, deserialize_args, get_func_name, serialize_args
 
 # The functions by name, and the tensors by key.
 WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
@@ -38,35 +38,12 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
     return register(f) if f is not None else register
 
 
-def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> Sequence[Tensor]:
-    """Register tensors, inputs first, under a key."""
+def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:
+    """Register tensors, inputs first, under a key, which is given back."""
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
     WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
-    return tensors
-
-
-def _plain(arg: Any) -> Any:
-    """An argument as JSON has it."""
-    if isinstance(arg, Tensor):
-        return ["TENSOR", list(get_const_tuple(arg.shape)), arg.dtype]
-    if isinstance(arg, (list, tuple)):
-        return [_plain(item) for item in arg]
-    if isinstance(arg, IntImm):
-        return arg.value
-    if arg is None or isinstance(arg, (str, int, float)):
-        return arg
-    if hasattr(arg, "__index__"):
-        return int(arg)
-    raise RuntimeError(f"an argument of a workload is a tensor, a number, a string or a list of them, got {arg!r}")
-
-
-def _argument(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        if value and value[0] == "TENSOR":
-            return placeholder(value[1], value[2])
-        return tuple(_argument(item) for item in value)
-    return value
+    return workload_key
 
 
 def make_workload_key(func: Callable | str, args: Any) -> str:
@@ -77,7 +54,7 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
     if name not in WORKLOAD_FUNC_REGISTRY:
         raise ValueError(f"make_workload_key: '{name}' is not registered; decorate it with register_workload")
     args = args if isinstance(args, (list, tuple)) else (args,)
-    return json.dumps([name, *(_plain(arg) for arg in args)])
+    return json.dumps([name, *serialize_args(args)])
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
@@ -88,7 +65,7 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
         function = WORKLOAD_FUNC_REGISTRY.get(name)
         if not callable(function):
             raise TVMError(f"the workload '{name}' is not registered; its key is {workload_key}")
-        found = function(*(_argument(arg) for arg in args))
+        found = function(*deserialize_args(args))
     return [found] if isinstance(found, Tensor) else list(found)
 
 
@@ -119,14 +96,21 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
 
 
 def deserialize_workload_registry_entry(data: str) -> None:
-    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name."""
+    """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name. A
+    function is looked for in its module, which is imported."""
     name, value = json.loads(data)
     if name in WORKLOAD_FUNC_REGISTRY:
         return
-    if "tensors" not in value:
+    if "tensors" in value:
+        WORKLOAD_FUNC_REGISTRY[name] = list(load_json(value["tensors"]))
+        return
+    try:
+        found = attrgetter(value["function"])(importlib.import_module(value["module"]))
+    except (ImportError, AttributeError) as error:
         raise TVMError(f"the workload '{name}' is the function {value['function']} of the module {value['module']}, "
-                       "which registers it where it is imported")
-    WORKLOAD_FUNC_REGISTRY[name] = list(load_json(value["tensors"]))
+                       f"which is not found here: {error}") from None
+    # The module registers it where it is decorated.
+    WORKLOAD_FUNC_REGISTRY.setdefault(name, found)
 
 
 __all__ = [

@@ -35,16 +35,7 @@ PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
         "RPCRunner get_shape_from_rewritten_layout remove_index_check rewrite_compute_body rewrite_tensor_shape",
-        "register_task_input_check_func",
     ),
-    **{
-        f"tvm.auto_scheduler.{name}": Part(_AUTO_SCHEDULER, names)
-        for name, names in {
-            "feature": "get_per_store_feature_names get_per_store_features_from_file"
-            " get_per_store_features_from_measure_pairs get_per_store_features_from_states"
-            " named_features_from_primfunc",
-        }.items()
-    },
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,
         "ApplyHistoryBest Database ExtractedTask MeasureCandidate Profiler TaskRecord TaskScheduler TuneConfig"
@@ -255,9 +246,9 @@ PARTS: dict[str, Part] = {
     "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
     "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
     "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
-    "tvm.topi.sparse": Part(_SPARSE, "csrmm csrmv dense utils"),
+    "tvm.topi.sparse": Part(_SPARSE, "csrmm csrmv dense"),
     "tvm.topi.sparse.utils": Part(
-        _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_bsr_matrix random_sparse_dense_params"
+        _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_sparse_dense_params"
     ),
     "tvm.relay.op.nn": Part(
         "the operator",
@@ -270,7 +261,7 @@ PARTS: dict[str, Part] = {
         "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
         " bitserial_dense conv2d_NCHWc_int8 conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
         " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm simulated_dequantize"
-        " simulated_quantize sparse_add sparse_conv2d sparse_dense sparse_transpose",
+        " simulated_quantize sparse_add sparse_conv2d sparse_transpose",
     ),
     "tvm.topi.nn.conv2d": Part("the helper", "conv2d_infer_layout"),
     "tvm.topi.nn.depthwise_conv2d": Part("the helper", "depthwise_conv2d_infer_layout"),

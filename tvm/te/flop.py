@@ -34,11 +34,17 @@ def _of_expression(root: PrimExpr) -> int:
                 counts[id(node.true_value)], counts[id(node.false_value)]
             )
         elif isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
-            counts[id(node)] = max(counts[id(a)] for a in node.args[1:])
+            condition, *values = node.args
+            counts[id(node)] = max(counts[id(a)] for a in values) + (counts[id(condition)] if _reads(condition) else 0)
         else:
             own = isinstance(node, _ARITHMETIC) or isinstance(node, Call)
             counts[id(node)] = own + sum(counts.get(id(c), 0) for c in node.children())
     return counts[id(root)]
+
+
+def _reads(expression: PrimExpr) -> bool:
+    """Whether elements of tensors are read: where a value is padded is decided by indices alone."""
+    return any(isinstance(node, ProducerLoad) for node in post_order(expression))
 
 
 def _of_reduce(node: Reduce) -> int:

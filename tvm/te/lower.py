@@ -49,6 +49,13 @@ class Loops:
         for axis in stage.leaf_iter_vars:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
+        # The length of a reduction may speak of axes of the operation, as the rows of a sparse matrix.
+        roots = getattr(stage.op, "axis", ())
+        self._roots = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
+
+    def resolved(self, value: PrimExpr) -> PrimExpr:
+        """An extent, or a condition on one, in terms of loop variables."""
+        return value if isinstance(value, IntImm) or not self._roots else substitute(value, self._roots)
 
     def _add(self, axis: IterVar, outer: dict[str, IterVar]) -> None:
         r = self.bounds.ranges[axis]
@@ -92,7 +99,7 @@ class Loops:
                 f"vectorize on stage {self.stage.name}: axis {axis.var.name} has {r.extent} iterations; a vector needs "
                 "a constant number of lanes: split the axis by a constant factor first"
             )
-        stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), r.extent, kind, body)
+        stmt: Stmt = For(self.variables[axis], const(0, r.extent.dtype), self.resolved(r.extent), kind, body)
         for key, value in attrs.pragmas if attrs else ():
             stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
         return stmt
@@ -123,6 +130,9 @@ class Loops:
 
     def guards(self, skip_reduction: bool = False) -> list[PrimExpr]:
         """Conditions that keep the loops inside the ranges and the ranges inside the data, where not proven."""
+        return [self.resolved(test) for test in self._guards(skip_reduction)]
+
+    def _guards(self, skip_reduction: bool) -> list[PrimExpr]:
         ranges, analyzer = self.bounds.ranges, self.bounds.analyzer
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
         out: list[PrimExpr] = []

@@ -63,10 +63,11 @@ class Arguments:
         self.turn = 0
 
     def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
-        """Arrays of these shapes and dtypes; ``fresh`` where the last ones may have been written to."""
+        """Arrays of these shapes and dtypes, with the content of a file where one is named; ``fresh`` where the last
+        ones may have been written to."""
         key = json.dumps([info, device.device_type, device.device_id])
         if fresh or key != self.key:
-            values = [example(shape, dtype, i) for i, (shape, dtype) in enumerate(info)]
+            values = [content(*one, seed=i) for i, one in enumerate(info)]
             first, *rest = values
             size = sum(value.nbytes for value in rest)
             copies = min(max(-(-_MANY_BYTES // max(size, 1)), 1), _MOST_COPIES)
@@ -139,6 +140,15 @@ def example(shape: list[int], dtype: str, seed: int) -> Any:
     else:
         values = bits % np.uint64(2 if dtype == "bool" else 127)
     return values.reshape(shape).astype(ndarray.numpy_dtype(dtype))
+
+
+def content(shape: list[int], dtype: str, file: str | None = None, *, seed: int) -> Any:
+    """An argument: numbers to run on, or those of a file."""
+    if file is None:
+        return example(shape, dtype, seed)
+    import numpy as np
+
+    return np.load(file)
 
 
 ARGUMENTS = Arguments()

@@ -54,6 +54,7 @@ from .space import (
     space_to_batch_nd,
     space_to_depth,
 )
+from .sparse import sparse_dense
 from .transposed import (
     conv1d_transpose_ncw,
     conv2d_transpose_nchw,
