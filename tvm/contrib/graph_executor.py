@@ -28,6 +28,13 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     Returns
     -------
     GraphModule
+
+    Raises
+    ------
+    ValueError
+        The graph is no string, or there is no device.
+    TVMError
+        The graph is no JSON, or does not fit the library.
     """
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")

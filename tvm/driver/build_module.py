@@ -51,6 +51,11 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     Returns
     -------
     IRModule
+
+    Raises
+    ------
+    ValueError
+        ``inp`` is no schedule, function or module.
     """
     if isinstance(inp, Schedule):
         mod = schedule_to_module(inp, args, name, binds)

@@ -1037,6 +1037,11 @@ def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+
+    Raises
+    ------
+    ValueError
+        The type has no literals.
     """
     if isinstance(value, ConstExpr) and dtype is None:
         return value

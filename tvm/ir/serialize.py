@@ -335,6 +335,16 @@ def load_json(json_str: str) -> Any:
     ----------
     json_str : str
         The text.
+
+    Returns
+    -------
+    Node
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        The text is no document that ``save_json`` wrote.
     """
     try:
         whole = json.loads(json_str)

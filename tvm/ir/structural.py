@@ -453,6 +453,11 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         The other side.
     map_free_vars : bool, optional
         Whether free variables may stand for each other.
+
+    Raises
+    ------
+    ValueError
+        The structures differ; it says where.
     """
     got = find_mismatch(lhs, rhs, map_free_vars)
     if got is not None:

@@ -109,6 +109,11 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
     Returns
     -------
     dict[str, NDArray]
+
+    Raises
+    ------
+    TVMError
+        The file holds no parameters.
     """
     with open(path, "rb"):
         pass  # a file that is missing is an OSError

@@ -24,6 +24,12 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
     Returns
     -------
     callable
+        The function, or a decorator where there is none.
+
+    Raises
+    ------
+    ValueError
+        The name is no string.
     """
     if callable(func_name):
         f, func_name = func_name, func_name.__name__

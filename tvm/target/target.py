@@ -555,6 +555,11 @@ def micro(model: str = "unknown", options: str | list[str] | None = None) -> Tar
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The model is not known.
     """
     if model not in boards.MICRO_MODELS:
         known = ", ".join(sorted(boards.MICRO_MODELS))
@@ -575,6 +580,11 @@ def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Ta
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The series is not known.
     """
     if series not in boards.STM32_SERIES:
         known = ", ".join(sorted(boards.STM32_SERIES))
@@ -613,6 +623,11 @@ def hexagon(
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The version is not known, or the vectors have another size than 0, 64 or 128 bytes.
     """
     if cpu_ver not in boards.HEXAGON_VTCM:
         known = ", ".join(boards.HEXAGON_VTCM)

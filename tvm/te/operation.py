@@ -134,6 +134,12 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     -------
     Tensor or list of Tensor
         The result; a list where ``fcompute`` gives a tuple.
+
+    Raises
+    ------
+    ValueError
+        ``fcompute`` takes another number of indices than ``shape`` has dimensions, or a tag is given inside a tag
+        scope.
     """
     what = f"compute '{name}'"
     dims = _shape(shape, what)
@@ -221,6 +227,13 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
     Returns
     -------
     IterVar
+
+    Raises
+    ------
+    TypeError
+        ``dom`` is no range and no pair.
+    ValueError
+        ``dom`` has another number of values than two.
     """
     if not isinstance(dom, (Range, tuple, list)):
         raise TypeError(f"reduce_axis: the domain is a pair (begin, end), got {dom!r}")
@@ -247,6 +260,11 @@ def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
     Returns
     -------
     IterVar
+
+    Raises
+    ------
+    ValueError
+        There is no tag.
     """
     if isinstance(dom, str):
         tag, dom = dom, None
@@ -282,6 +300,12 @@ def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attr
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    ValueError
+        The lists differ in length, states differ in type or number of dimensions, or a tag is given inside a tag
+        scope.
     """
     single = isinstance(init, Tensor)
     init, update, state = ([x] if isinstance(x, Tensor) else list(x) for x in (init, update, state_placeholder))
@@ -332,6 +356,14 @@ def extern(
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    TypeError
+        An input is no tensor.
+    ValueError
+        There are more or fewer buffers than inputs, ``fcompute`` gives no statement, or a tag is given inside a tag
+        scope.
     """
     if TagScope.current is not None:
         if tag:

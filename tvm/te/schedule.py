@@ -276,6 +276,11 @@ def create_schedule(ops) -> Schedule:
     Returns
     -------
     Schedule
+
+    Raises
+    ------
+    TypeError
+        One of ``ops`` is no operation.
     """
     if not isinstance(ops, (list, tuple)):
         ops = [ops]

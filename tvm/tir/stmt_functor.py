@@ -57,6 +57,7 @@ def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | No
     Returns
     -------
     Stmt
+        The new statement; parts that nothing changes are those of the old one.
     """
     kinds = None if only_enable is None else {str(getattr(k, "value", k)) for k in only_enable}
 
@@ -250,6 +251,11 @@ def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any
         A statement, an expression, a buffer region or a list of them.
     vmap : Mapping[Any, Any] | Callable[[Var], Any]
         What variables become.
+
+    Returns
+    -------
+    Stmt or PrimExpr
+        The node with the variables replaced.
     """
     if callable(vmap):
         lookup = vmap

@@ -158,7 +158,13 @@ def argmin(data, axis=None, keepdims=False, select_last_index=False):
 
 
 def mean(data, axis=None, keepdims=False):
-    """The mean over some axes."""
+    """The mean over some axes.
+
+    Raises
+    ------
+    ExprTypeError
+        The data is bool.
+    """
     check_tensor(data, "mean")
     if info(data.dtype).is_bool:
         raise ExprTypeError("mean: the quotient of bool values is not defined; cast to float32 first")
@@ -176,7 +182,13 @@ def mean(data, axis=None, keepdims=False):
 
 
 def collapse_sum(data, target_shape):
-    """The sum over the axes along which ``target_shape`` would be broadcast to the shape of ``data``."""
+    """The sum over the axes along which ``target_shape`` would be broadcast to the shape of ``data``.
+
+    Raises
+    ------
+    ExprValueError
+        The target does not broadcast to the shape of the data.
+    """
     check_tensor(data, "collapse_sum")
     target = tuple(convert(dim) for dim in target_shape)
     skip = len(data.shape) - len(target)

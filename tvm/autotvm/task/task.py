@@ -205,6 +205,7 @@ def template(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The template, or a decorator where there is no function.
     """
 
     def decorate(f: Callable) -> Callable:
@@ -256,7 +257,13 @@ def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> T
 
 
 def get_config() -> Any:
-    """The configuration of the template that is running."""
+    """The configuration of the template that is running.
+
+    Returns
+    -------
+    ConfigEntity
+        The config that applies to the task at hand.
+    """
     return DispatchContext.current.query(Target.current(allow_none=True), None)
 
 

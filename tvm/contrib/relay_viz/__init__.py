@@ -116,6 +116,11 @@ def page_text(
     Returns
     -------
     str
+
+    Raises
+    ------
+    ValueError
+        There is a profile and no compiled model.
     """
     columns = modules if isinstance(modules, Mapping) else {} if modules is None else {"module": modules}
     sections = []

@@ -202,6 +202,7 @@ def compile_model(
     Returns
     -------
     TVMCPackage
+        The package, which lies at ``package_path`` where one is given.
 
     Raises
     ------

@@ -208,6 +208,11 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     Returns
     -------
     RelayFunctionPass
+
+    Raises
+    ------
+    ValueError
+        The type is not float16, bfloat16 or float64.
     """
     if mixed_precision_type not in ("float16", "bfloat16", "float64"):
         raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")

@@ -214,7 +214,13 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
 
 
 def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout="HWOI", out_dtype=None):
-    """The same with channels last; the kernel is HWOI (O input channels, I multiplier)."""
+    """The same with channels last; the kernel is HWOI (O input channels, I multiplier).
+
+    Raises
+    ------
+    TVMError
+        The kernel layout is neither HWOI nor HWIO.
+    """
     if kernel_layout not in ("HWOI", "HWIO"):
         raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
     known = depthwise_of(Input, Filter, stride, padding, dilation, "NHWC", kernel_layout, out_dtype)

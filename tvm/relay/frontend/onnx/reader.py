@@ -84,6 +84,10 @@ def from_onnx(
 
     Raises
     ------
+    TypeError
+        ``model`` is neither a ModelProto nor a path, or ``shape`` is no dictionary.
+    TVMError
+        The model has no graph.
     OpNotImplemented
         For operators without a converter; all of them are named.
     """
