@@ -1042,6 +1042,11 @@ def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
     ------
     ValueError
         The type has no literals.
+
+    Examples
+    --------
+    >>> te.const(3, "float32")
+    T.float32(3)
     """
     if isinstance(value, ConstExpr) and dtype is None:
         return value

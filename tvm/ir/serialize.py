@@ -174,6 +174,11 @@ def save_json(node: Any) -> str:
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> tvm.ir.load_json(tvm.ir.save_json(tvm.tir.IntImm("int32", 3)))
+    3
     """
     writer = _Writer()
     writer.add(node)

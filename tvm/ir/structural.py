@@ -411,6 +411,12 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> x = te.var("x")
+    >>> tvm.ir.structural_equal(x + 1, x + 1), tvm.ir.structural_equal(x + 1, x + 2)
+    (True, False)
     """
     return _Comparison().run(_prepare(lhs), _prepare(rhs), map_free_vars) is None
 

@@ -429,6 +429,13 @@ class Sequential(Pass):
         The name.
     required : Iterable[str], optional
         Passes that must have run before.
+
+    Examples
+    --------
+    >>> passes = tvm.transform.Sequential([relay.transform.InferType(), relay.transform.FoldConstant()])
+    >>> mod = tvm.IRModule.from_expr(relay.const(2.0) + relay.const(3.0))
+    >>> print(passes(mod)["main"].body)
+    5f
     """
 
     def __init__(

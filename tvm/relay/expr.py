@@ -464,6 +464,11 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     ------
     ValueError
         Both a type and a shape are given.
+
+    Examples
+    --------
+    >>> relay.var("x", shape=(1, 3), dtype="float32").type_annotation
+    Tensor[(1, 3), float32]
     """
     if type_annotation is not None and shape is not None:
         raise ValueError("var: give a type annotation or a shape, not both")
@@ -492,6 +497,11 @@ def const(value, dtype=None, span=None) -> Constant:
     ------
     ValueError
         ``value`` is no number, bool or array.
+
+    Examples
+    --------
+    >>> relay.const([1, 2]).data.numpy().tolist()
+    [1, 2]
     """
     import numpy as np
 

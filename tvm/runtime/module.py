@@ -72,6 +72,14 @@ class Module:
     ----------
     handle : int
         The handle of the C side.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    >>> module = tvm.build(te.create_schedule(B.op), [A, B], "llvm", name="add_one")
+    >>> module.type_key
+    'llvm'
     """
 
     __slots__ = (

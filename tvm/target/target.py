@@ -40,6 +40,11 @@ class Target:
     ------
     ValueError
         For a kind, an option or a value that there is not; the nearest name is said.
+
+    Examples
+    --------
+    >>> tvm.target.Target("llvm -mcpu=skylake-avx512").mcpu
+    'skylake-avx512'
     """
 
     __slots__ = ("__weakref__", "_features", "_keys", "_text", "attrs", "host", "kind", "tag")

@@ -211,6 +211,13 @@ def if_then_else(cond, t, f, span=None) -> PrimExpr:
     ------
     ExprTypeError
         The condition is no scalar bool.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((6,), lambda i: te.if_then_else(i < 4, A[i], 0.0))
+    >>> print(B.op.body[0])
+    T.if_then_else(i < 4, A[i], T.float32(0))
     """
     cond = _element("if_then_else", cond)
     if not info(cond.dtype).is_bool or info(cond.dtype).lanes != 1:
@@ -770,6 +777,14 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     ------
     ExprTypeError
         ``fcombine`` takes another number of arguments than two.
+
+    Examples
+    --------
+    >>> largest = te.comm_reducer(lambda x, y: te.max(x, y), lambda dtype: te.min_value(dtype))
+    >>> A = te.placeholder((8,), name="A")
+    >>> k = te.reduce_axis((0, 8), name="k")
+    >>> te.compute((1,), lambda i: largest(A[k], axis=k)).dtype
+    'float32'
     """
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:

@@ -67,6 +67,11 @@ def broadcast_to(data, shape):
     ------
     ExprValueError
         The data does not broadcast to the shape.
+
+    Examples
+    --------
+    >>> topi.broadcast_to(te.placeholder((1, 3)), (2, 3)).shape
+    (2, 3)
     """
     check_tensor(data, "broadcast_to")
     shape = tuple(convert(dim) for dim in shape)

@@ -110,7 +110,13 @@ first_place = _ARGMAX[False]
 
 
 def sum(data, axis=None, keepdims=False):
-    """The sum over some axes; 0 of nothing."""
+    """The sum over some axes; 0 of nothing.
+
+    Examples
+    --------
+    >>> topi.sum(te.placeholder((2, 3)), axis=1, keepdims=True).shape
+    (2, 1)
+    """
     return comm_reduce(data, axis, keepdims, te.sum)
 
 

@@ -99,6 +99,11 @@ def transpose(a, axes=None):
     ------
     ExprValueError
         There are more or fewer axes than dimensions.
+
+    Examples
+    --------
+    >>> topi.transpose(te.placeholder((2, 3)), (1, 0)).shape
+    (3, 2)
     """
     check_tensor(a, "transpose")
     order = list(range(len(a.shape)))[::-1] if not axes else normalize_axes(axes, len(a.shape), "transpose")
@@ -252,6 +257,11 @@ def concatenate(a_tuple, axis=0):
     ------
     ExprValueError
         The tensors have no dimension.
+
+    Examples
+    --------
+    >>> topi.concatenate((te.placeholder((2, 3)), te.placeholder((4, 3))), axis=0).shape
+    (6, 3)
     """
     tensors = _tensors(a_tuple, "concatenate")
     if not tensors[0].shape:

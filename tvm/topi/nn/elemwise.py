@@ -9,7 +9,13 @@ from ..utils import get_const_int
 
 
 def relu(x):
-    """max(x, 0); NaN stays NaN"""
+    """max(x, 0); NaN stays NaN
+
+    Examples
+    --------
+    >>> topi.nn.relu(te.placeholder((2, 3), name="x")).shape
+    (2, 3)
+    """
     zero = tir.const(0, x.dtype)
 
     def body(*i):

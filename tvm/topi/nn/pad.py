@@ -15,6 +15,11 @@ def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput", attrs=
     ------
     TVMError
         There is not one number before and after for each dimension.
+
+    Examples
+    --------
+    >>> topi.nn.pad(te.placeholder((2, 3)), [1, 0], [1, 0]).shape
+    (4, 3)
     """
     n = len(data.shape)
     pad_after = pad_after if pad_after is not None else pad_before
