@@ -90,6 +90,16 @@ def python() -> str:
 
 
 @pytest.fixture(scope="session")
+def sharing_compiled_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables of programs that compile whole models: in one run, what one has compiled the others find."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    environment = {**os.environ, "TVM_CACHE_DIR": str(folder / "compiled-models")}
+    environment.pop("TVM_NO_CACHE", None)
+    return environment
+
+
+@pytest.fixture(scope="session")
 def root() -> Path:
     """The top folder of the source tree."""
     return ROOT

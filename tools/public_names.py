@@ -94,7 +94,8 @@ def is_offered_by(module: ModuleType, value: object) -> bool:
 def is_ours(value: object) -> bool:
     """Whether a value is a function or class written here."""
     written = isinstance(value, type) or inspect.isroutine(value) or hasattr(value, "__wrapped__")
-    return written and str(getattr(value, "__module__", "")).startswith("tvm")
+    module = str(getattr(value, "__module__", ""))
+    return written and module.startswith("tvm") and module != "tvm.not_built"
 
 
 SECTION = re.compile(r"^(Parameters|Returns|Yields|Raises|Examples|Notes)\n(-+)$", re.MULTILINE)

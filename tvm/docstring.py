@@ -12,22 +12,31 @@ A docstring may have a section of parameters that are its own, in NumPy's style;
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # A parameter's type and what it is.
 Descriptions = Mapping[str, "tuple[str, str]"]
 _TITLE = "Parameters\n----------\n"
+_LATER = re.compile(r"^(Returns|Yields|Raises|Examples|Notes)\n-+$", re.MULTILINE)
 
 
-def docstring(sentence: str, parameters: Iterable[tuple[str, str, str]], returns: str = "") -> str:
-    """A docstring in NumPy's style of a sentence, the parameters as (name, type, description), and a type."""
+def docstring(
+    sentence: str, parameters: Iterable[tuple[str, str, str]], returns: str = "", raises: tuple[str, str] | None = None
+) -> str:
+    """A docstring in NumPy's style of a sentence, the parameters as (name, type, description), and a type.
+
+    ``raises`` is an exception and when it is raised.
+    """
     lines = [sentence, ""]
     entries = [_entry(*parameter) for parameter in parameters]
     if entries:
         lines += [_TITLE + "\n".join(entries), ""]
     if returns:
         lines += [f"Returns\n-------\n{returns}", ""]
+    if raises:
+        lines += [f"Raises\n------\n{raises[0]}\n    {raises[1]}", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -54,8 +63,8 @@ def completed(doc: str, code: Any, known: Descriptions, returns: str = "") -> st
         if code.co_flags & flag:
             names.append(star + code.co_varnames[number])
             number += 1
-    if own and own.keys() >= {name.lstrip("*") for name in names}:
-        return doc
+    if returns and not rest.startswith(("Returns", "Yields")):
+        rest = f"Returns\n-------\n{returns}\n\n{rest}".strip()
     entries = []
     for name in names:
         plain = name.lstrip("*")
@@ -66,17 +75,29 @@ def completed(doc: str, code: Any, known: Descriptions, returns: str = "") -> st
     text = docstring(sentence, (), "")
     if entries:
         text += "\n" + _TITLE + "\n".join(entries) + "\n"
-    if rest:
-        return f"{text}\n{rest}\n"
-    return f"{text}\nReturns\n-------\n{returns}\n" if returns else text
+    return f"{text}\n{rest}\n" if rest else text
+
+
+def describe_returns(functions: Iterable[Any], words: str, kinds: str) -> None:
+    """Add to the docstrings of functions whose annotation says that they return something of ``kinds`` (the end of its
+    name) what it is, where they give its type alone."""
+    for function in functions:
+        kind = getattr(function, "__annotations__", {}).get("return", "")
+        if isinstance(kind, str) and kind.endswith(kinds):
+            doc = inspect.cleandoc(function.__doc__ or "")
+            sentence, _, rest = doc.partition("Returns\n-------\n")
+            own, _, more = rest.partition("\n")
+            if not more.startswith(" "):
+                function.__doc__ = f"{sentence.rstrip()}\n\nReturns\n-------\n{own or kind}\n    {words}\n{more}"
 
 
 def _parts(doc: str) -> tuple[str, dict[str, str], str]:
     """The sentence of a docstring, its entries of parameters by name, and the sections after them."""
     sentence, found, after = doc.partition(_TITLE)
     if not found:
-        sentence, found, rest = doc.partition("Returns\n-------\n")
-        return sentence.strip(), {}, (found + rest).strip()
+        later = _LATER.search(doc)
+        at = later.start() if later else len(doc)
+        return doc[:at].strip(), {}, doc[at:].strip()
     body, _, rest = after.partition("\n\n")
     own: dict[str, str] = {}
     for line in body.splitlines():

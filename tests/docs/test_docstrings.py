@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm.docstring import completed, described, docstring
+from tvm.docstring import completed, describe_returns, described, docstring
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,3 +91,100 @@ def test_sections_after_the_parameters_are_kept():
     assert completed(text, code, {"a": ("int", "The one.")}) == (
         "Adds.\n\nParameters\n----------\na : int\n    The one.\n\nReturns\n-------\nfloat\n    The sum.\n"
     )
+
+
+@pytest.fixture
+def docstring_rules(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import docstring_rules
+
+    return docstring_rules
+
+
+def test_every_function_says_what_it_returns_and_raises(docstring_rules):
+    found = [said for public in docstring_rules.public_names() for said in docstring_rules.complaints(public)]
+    assert not found, "\n".join(found)
+
+
+def test_what_a_docstring_lacks_about_values_and_errors_is_said(docstring_rules):
+    def load(path):
+        """Load a file.
+
+        Returns
+        -------
+        bytes
+        """
+        if not path:
+            raise ValueError("no path")
+        return b""
+
+    def bare(path):
+        """Load a file."""
+        return path
+
+    def size(path):
+        """The size of a file.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            There is no path.
+        """
+        if not path:
+            raise ValueError("no path")
+
+        def inner():
+            raise KeyError(path)
+
+        try:
+            return len(path) + inner()
+        except OSError as error:
+            raise error
+
+    def nothing(path):
+        """Remove a file."""
+        if not path:
+            return None
+
+    def said(function) -> list[str]:
+        return docstring_rules.complaints(docstring_rules.Public("here", "f", function))
+
+    assert said(load) == [
+        "here.f raises ValueError, which it does not describe", "here.f gives the type alone of what it returns"
+    ]
+    assert said(bare) == ["here.f does not say what it returns"]
+    assert said(size) == said(nothing) == []
+
+
+def test_a_value_is_added_before_the_errors_that_a_docstring_describes():
+    text = "Adds.\n\nRaises\n------\nValueError\n    Too large."
+    code = (lambda a: a).__code__
+    assert completed(text, code, {"a": ("int", "The one.")}, "int") == (
+        "Adds.\n\nParameters\n----------\na : int\n    The one.\n\nReturns\n-------\nint\n\n"
+        "Raises\n------\nValueError\n    Too large.\n"
+    )
+
+
+def test_passes_say_that_they_are_passes():
+    def first() -> Pass:  # noqa: F821
+        """Drops what is empty."""
+
+    def second(a) -> Pass:  # noqa: F821
+        """Drops.
+
+        Returns
+        -------
+        ModulePass
+        """
+
+    def third() -> int:
+        """The number."""
+
+    describe_returns([first, second, third, 3], "The pass.", "Pass")
+    assert first.__doc__ == "Drops what is empty.\n\nReturns\n-------\nPass\n    The pass.\n"
+    assert second.__doc__ == "Drops.\n\nReturns\n-------\nModulePass\n    The pass.\n"
+    assert third.__doc__ == "The number."

@@ -19,8 +19,9 @@ def first_hour(monkeypatch):
     return first_hour
 
 
-def test_the_commands_of_the_page_run_as_they_stand_there(python, first_hour):
-    done = subprocess.run([python, str(ROOT / "tools" / "first_hour.py"), "--here"], capture_output=True, text=True)
+def test_the_commands_of_the_page_run_as_they_stand_there(python, first_hour, sharing_compiled_models):
+    command = [python, str(ROOT / "tools" / "first_hour.py"), "--here"]
+    done = subprocess.run(command, env=sharing_compiled_models, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     for block in first_hour.blocks(first_hour.PAGE.read_text(encoding="utf-8")):
         assert (block.commands in done.stdout) == (block.section != first_hour.INSTALL)

@@ -134,6 +134,16 @@ class Analyzer(Interner):
 
     Bindings last until overridden; constraints last for a ``constraint_scope``. Results are remembered per context:
     a change of context starts fresh tables, and leaving a scope brings the earlier ones back.
+
+    Examples
+    --------
+    >>> analyzer = tvm.arith.Analyzer()
+    >>> x = te.var("x")
+    >>> analyzer.simplify(x * 4 // 4 + x - x)
+    x
+    >>> analyzer.bind(x, tvm.ir.Range(0, 8))
+    >>> analyzer.can_prove(x < 8)
+    True
     """
 
     __slots__ = (

@@ -77,6 +77,11 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
     Returns
     -------
     str
+
+    Raises
+    ------
+    RuntimeError
+        The protocol is not json.
     """
     if protocol != "json":
         raise RuntimeError(f"records are written as json; '{protocol}' would run code when it is read back")
@@ -134,6 +139,11 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
     Returns
     -------
     tuple[MeasureInput, MeasureResult]
+
+    Raises
+    ------
+    RuntimeError
+        The protocol is not json.
     """
     if protocol != "json":
         raise RuntimeError(f"records are read as json; '{protocol}' could run code that a file brings")
@@ -203,6 +213,11 @@ def load_from_file(
     Returns
     -------
     Iterator[tuple[MeasureInput, MeasureResult]]
+
+    Raises
+    ------
+    TVMError
+        The path is that of a device.
     """
     if os.path.exists(filepath) and stat.S_ISCHR(os.stat(filepath).st_mode):
         # Devices such as /dev/zero never end.

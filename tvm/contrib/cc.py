@@ -14,7 +14,13 @@ from ..runtime import link
 
 
 def get_cc() -> str | None:
-    """The path of the compiler that would be used, None if there is none."""
+    """The path of the compiler that would be used, None if there is none.
+
+    Returns
+    -------
+    str
+        The path of a C compiler, or None.
+    """
     if sys.platform == "win32":
         return None
     for name in (os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang++", "clang", "c++", "cc"):
@@ -80,6 +86,11 @@ def create_staticlib(output: str, inputs: str | Sequence[str], ar: str | None = 
         The object files.
     ar : str, optional
         The archiver.
+
+    Raises
+    ------
+    TVMError
+        There is no program that makes archives.
     """
     tool = ar or shutil.which("ar")
     if not tool or shutil.which(tool) is None:

@@ -30,7 +30,7 @@ def find_clang(required: bool = True) -> list[str]:
 
     Raises
     ------
-    RuntimeError
+    TVMError
         Where there is none and one is required.
     """
     names = [f"clang-{n}" for n in range(22, 10, -1)] + ["clang"]
@@ -57,6 +57,11 @@ def create_llvm(inputs, output=None, options=None, cc=None) -> str:
     Returns
     -------
     str
+
+    Raises
+    ------
+    TVMError
+        Another number of sources than one is given.
     """
     sources = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(sources) != 1:

@@ -25,6 +25,11 @@ def download(url: str, path, overwrite: bool = False, size_compare: bool = False
         Whether a file of another size is fetched again.
     retries : int, optional
         How often to try.
+
+    Raises
+    ------
+    TVMError
+        The file cannot be fetched.
     """
     target = Path(path).resolve()
     if target.is_file() and not overwrite and not size_compare:
@@ -70,6 +75,12 @@ def download_testdata(url: str, relpath: str, module=None, overwrite: bool = Fal
     Returns
     -------
     str
+        The path of the file.
+
+    Raises
+    ------
+    ValueError
+        ``module`` is neither a name nor a list of names.
     """
     if module is None:
         target = _cache_folder() / relpath

@@ -29,6 +29,13 @@ def create(graph_json_str, libmod, device) -> GraphModule:
     Returns
     -------
     GraphModule
+
+    Raises
+    ------
+    ValueError
+        The graph is no string, or there is no device.
+    TVMError
+        The graph is no JSON, or does not fit the library.
     """
     if not isinstance(graph_json_str, str):
         raise ValueError(f"graph_executor.create: the graph is JSON text, got {type(graph_json_str).__name__}")
@@ -58,6 +65,16 @@ class GraphModule:
         The executor, as a module of the runtime.
     keep : optional
         What must live as long as it.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(2,))
+    >>> lib = relay.build(tvm.IRModule.from_expr(relay.nn.relu(x)), target="llvm")
+    >>> runner = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    >>> runner.set_input("x", np.array([-1, 1], "float32"))
+    >>> runner.run()
+    >>> runner.get_output(0).numpy().tolist()
+    [0.0, 1.0]
     """
 
     def __init__(self, module, keep: Any = None):

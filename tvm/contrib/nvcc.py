@@ -23,6 +23,11 @@ def parse_compute_version(compute_version: str) -> tuple[int, int]:
     Returns
     -------
     tuple[int, int]
+
+    Raises
+    ------
+    TVMError
+        The version is not written like 8.0.
     """
     major, _, minor = compute_version.partition(".")
     try:
@@ -42,6 +47,11 @@ def get_target_compute_version(target: Target | None = None) -> str:
     Returns
     -------
     str
+
+    Raises
+    ------
+    TVMError
+        No architecture is known.
     """
     target = target or Target.current(allow_none=True)
     arch = target.arch if target is not None and target.arch else ""
@@ -124,7 +134,18 @@ def have_fp8(compute_version: str) -> bool:
 
 
 def find_cuda_path() -> str:
-    """The folder of the CUDA toolkit that nvcc belongs to."""
+    """The folder of the CUDA toolkit that nvcc belongs to.
+
+    Returns
+    -------
+    str
+        The folder of the toolkit.
+
+    Raises
+    ------
+    RuntimeError
+        There is no toolkit.
+    """
     found = shutil.which("nvcc")
     if found is not None:
         return os.path.dirname(os.path.dirname(os.path.realpath(found)))
@@ -144,6 +165,11 @@ def get_cuda_version(cuda_path: str | None = None) -> tuple[int, int]:
     Returns
     -------
     tuple[int, int]
+
+    Raises
+    ------
+    RuntimeError
+        There is no toolkit, or it does not say its version.
     """
     nvcc = os.path.join(cuda_path or find_cuda_path(), "bin", "nvcc")
     said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
@@ -187,6 +213,12 @@ def compile_cuda(code: str, target_format: str = "ptx", arch=None, options=None,
     Returns
     -------
     bytes
+        The compiled code.
+
+    Raises
+    ------
+    TVMError
+        ``arch`` names no architecture, or the code does not compile.
     """
     if arch is None:
         major, minor = parse_compute_version(get_target_compute_version())

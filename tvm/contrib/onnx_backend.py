@@ -99,6 +99,11 @@ class TVMBackend(Backend):
         Returns
         -------
         CompiledModel
+
+        Raises
+        ------
+        ValueError
+            The device is not the CPU.
         """
         if not cls.supports_device(device):
             raise ValueError(f"device '{device}' is not supported; only CPU is")

@@ -48,8 +48,8 @@ def untar(tar_file: str, directory: str) -> None:
 
     Raises
     ------
-    ValueError
-        For an entry that would do harm.
+    TVMError
+        The file is no archive, a damaged one, or has an entry that would do harm.
     """
     try:
         with tarfile.open(tar_file) as archive:
@@ -103,6 +103,11 @@ def normalize_file_list_by_unpacking_tars(temp, file_list) -> list[str]:
     Returns
     -------
     list[str]
+
+    Raises
+    ------
+    FileNotFoundError
+        A file is not there.
     """
     out = []
     for i, path in enumerate(file_list):

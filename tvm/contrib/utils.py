@@ -95,6 +95,12 @@ def tempdir(custom_path: str | None = None, keep_for_debug: bool | None = None) 
     Returns
     -------
     TempDirectory
+
+    Examples
+    --------
+    >>> folder = tvm.contrib.utils.tempdir()
+    >>> folder.relpath("a.txt").endswith("a.txt")
+    True
     """
     return TempDirectory(custom_path, keep_for_debug)
 

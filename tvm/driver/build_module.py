@@ -51,6 +51,19 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     Returns
     -------
     IRModule
+
+    Raises
+    ------
+    ValueError
+        ``inp`` is no schedule, function or module.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] * 2.0, name="B")
+    >>> mod = tvm.lower(te.create_schedule(B.op), [A, B])
+    >>> [name.name_hint for name in mod.get_global_vars()]
+    ['main']
     """
     if isinstance(inp, Schedule):
         mod = schedule_to_module(inp, args, name, binds)
@@ -90,6 +103,16 @@ def build(
     -------
     Module
         A module of the runtime, with the function as its entry.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] * 2.0, name="B")
+    >>> double = tvm.build(te.create_schedule(B.op), [A, B], "llvm")
+    >>> b = tvm.nd.empty((4,))
+    >>> double(tvm.nd.array(np.arange(4, dtype="float32")), b)
+    >>> b.numpy().tolist()
+    [0.0, 2.0, 4.0, 6.0]
     """
     target, host = _targets(inputs, target, target_host)
     if isinstance(inputs, Mapping):

@@ -150,6 +150,11 @@ def make_node(type_key: str, **kwargs: Any) -> Node:
     Returns
     -------
     Node
+
+    Raises
+    ------
+    NodeFieldError
+        The type is not known, or has other fields.
     """
     cls = NODE_TYPES.get(type_key)
     if cls is None:

@@ -50,6 +50,7 @@ def pass_instrument(pi_cls=None):
     Returns
     -------
     type or callable
+        The class of instruments, or a decorator.
     """
 
     def make(cls):

@@ -142,6 +142,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     Returns
     -------
     callable
+        The value, or a decorator where there is none.
     """
 
     def set_value(v):

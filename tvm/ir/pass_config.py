@@ -64,6 +64,11 @@ def register_pass_config(
         A sentence about it.
     check : callable, optional
         Gives a complaint about a value, or None.
+
+    Raises
+    ------
+    ValueError
+        The option is declared already, with another type or default.
     """
     entry = ConfigEntry(key, kind, default, doc, check)
     old = CONFIGS.get(key)

@@ -1037,6 +1037,16 @@ def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+
+    Raises
+    ------
+    ValueError
+        The type has no literals.
+
+    Examples
+    --------
+    >>> te.const(3, "float32")
+    T.float32(3)
     """
     if isinstance(value, ConstExpr) and dtype is None:
         return value

@@ -555,7 +555,8 @@ def _shift(name: str, intrinsic: str, ints, what: str):
         return Call(a.dtype, Op.get(intrinsic), (a, b))
 
     shift.__name__ = name
-    shift.__doc__ = docstring(what, _TWO_INTEGERS, "PrimExpr")
+    raises = ("ExprValueError", "The second operand is a literal that is negative or not below the bits of the first.")
+    shift.__doc__ = docstring(what, _TWO_INTEGERS, "PrimExpr", raises)
     return shift
 
 

@@ -174,6 +174,11 @@ def save_json(node: Any) -> str:
     Returns
     -------
     str
+
+    Examples
+    --------
+    >>> tvm.ir.load_json(tvm.ir.save_json(tvm.tir.IntImm("int32", 3)))
+    3
     """
     writer = _Writer()
     writer.add(node)
@@ -335,6 +340,16 @@ def load_json(json_str: str) -> Any:
     ----------
     json_str : str
         The text.
+
+    Returns
+    -------
+    Node
+        What was saved.
+
+    Raises
+    ------
+    ValueError
+        The text is no document that ``save_json`` wrote.
     """
     try:
         whole = json.loads(json_str)

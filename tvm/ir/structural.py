@@ -411,6 +411,12 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> x = te.var("x")
+    >>> tvm.ir.structural_equal(x + 1, x + 1), tvm.ir.structural_equal(x + 1, x + 2)
+    (True, False)
     """
     return _Comparison().run(_prepare(lhs), _prepare(rhs), map_free_vars) is None
 
@@ -453,6 +459,11 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         The other side.
     map_free_vars : bool, optional
         Whether free variables may stand for each other.
+
+    Raises
+    ------
+    ValueError
+        The structures differ; it says where.
     """
     got = find_mismatch(lhs, rhs, map_free_vars)
     if got is not None:

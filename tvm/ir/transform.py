@@ -246,6 +246,12 @@ def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     Returns
     -------
     IRModule
+        The module the pass gives.
+
+    Raises
+    ------
+    TypeError
+        ``mod`` is no module.
     """
     if not isinstance(mod, IRModule):
         raise TypeError(
@@ -309,6 +315,7 @@ def run_pipeline(mod: IRModule, passes: Iterable[Pass], ctx: PassContext | None 
     Returns
     -------
     IRModule
+        The module after the last pass.
     """
     if ctx is None:
         ctx = PassContext.current()
@@ -333,6 +340,11 @@ def find_pass(name: str) -> Pass:
     Returns
     -------
     Pass
+
+    Raises
+    ------
+    ValueError
+        No pass, or several, have the name.
     """
     make = PASSES.get(name)
     if make is None:
@@ -417,6 +429,13 @@ class Sequential(Pass):
         The name.
     required : Iterable[str], optional
         Passes that must have run before.
+
+    Examples
+    --------
+    >>> passes = tvm.transform.Sequential([relay.transform.InferType(), relay.transform.FoldConstant()])
+    >>> mod = tvm.IRModule.from_expr(relay.const(2.0) + relay.const(3.0))
+    >>> print(passes(mod)["main"].body)
+    5f
     """
 
     def __init__(
@@ -499,6 +518,7 @@ def module_pass(pass_func=None, opt_level=None, name=None, required=None, tracea
     Returns
     -------
     ModulePass or callable
+        The pass, or a decorator where there is no function.
     """
     return _pass_decorator(ModulePass, "transform_module", "module_pass", pass_func, opt_level, name, required)
 
@@ -534,6 +554,7 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
         "required : list of str, optional\n    Passes that must have run before.\n"
         "traceable : bool, optional\n    Taken for programs that pass it; nothing is traced.\n\n"
         f"Returns\n-------\n{pass_class.__name__} or callable\n"
+        "    The pass, or a decorator where there is no function.\n"
     )
     return function_pass
 

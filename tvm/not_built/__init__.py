@@ -82,6 +82,11 @@ def name_of(module: str, name: str) -> Any:
         The module.
     name : str
         The name in it.
+
+    Raises
+    ------
+    AttributeError
+        The module has no such name.
     """
     from .parts import PARTS
 

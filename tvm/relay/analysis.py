@@ -275,6 +275,11 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     Returns
     -------
     TypeKind
+
+    Raises
+    ------
+    DiagnosticError
+        A part of the type has another kind than its place wants.
     """
     if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.kind
@@ -483,6 +488,11 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     Returns
     -------
     IRModule
+
+    Raises
+    ------
+    ValueError
+        The module has no call of that number.
     """
     calls = [n for n in post_order(mod["main"]) if type(n) is Call]
     if not 0 <= expr_id < len(calls):

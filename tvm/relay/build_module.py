@@ -178,6 +178,16 @@ def build(
     -------
     ExecutorFactoryModule
         The compiled model: ``export_library`` saves it, ``["default"](device)`` makes an executor.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(3,))
+    >>> mod = tvm.IRModule.from_expr(relay.Function([x], x + relay.const(1.0)))
+    >>> lib = relay.build(mod, target="llvm")
+    >>> runner = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    >>> runner.run(x=np.array([1, 2, 3], "float32"))
+    >>> runner.get_output(0).numpy().tolist()
+    [2.0, 3.0, 4.0]
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
     targets, host = all_targets(target, target_host)

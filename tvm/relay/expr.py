@@ -459,6 +459,16 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     Returns
     -------
     Var
+
+    Raises
+    ------
+    ValueError
+        Both a type and a shape are given.
+
+    Examples
+    --------
+    >>> relay.var("x", shape=(1, 3), dtype="float32").type_annotation
+    Tensor[(1, 3), float32]
     """
     if type_annotation is not None and shape is not None:
         raise ValueError("var: give a type annotation or a shape, not both")
@@ -482,6 +492,16 @@ def const(value, dtype=None, span=None) -> Constant:
     Returns
     -------
     Constant
+
+    Raises
+    ------
+    ValueError
+        ``value`` is no number, bool or array.
+
+    Examples
+    --------
+    >>> relay.const([1, 2]).data.numpy().tolist()
+    [1, 2]
     """
     import numpy as np
 
@@ -527,7 +547,13 @@ def bind(expr, binds):
 
 
 def Any() -> Any_:  # noqa: F811 - the public name
-    """An unknown dimension."""
+    """An unknown dimension.
+
+    Returns
+    -------
+    Any
+        The dimension.
+    """
     return Any_()
 
 

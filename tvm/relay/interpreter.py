@@ -408,6 +408,13 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     Returns
     -------
     Executor
+
+    Raises
+    ------
+    TVMError
+        ``kind`` is "vm" or "aot", which are not here.
+    RuntimeError
+        No executor has that name.
     """
     if kind in ("vm", "aot"):
         raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'debug'")

@@ -719,6 +719,11 @@ def parse_expr(source: str) -> RelayExpr:
     Returns
     -------
     RelayExpr
+
+    Raises
+    ------
+    DiagnosticError
+        The text is no expression, or more follows it.
     """
     parser = Parser(source)
     got = parser.block("")
@@ -736,6 +741,11 @@ def fromtext(source: str, source_name: str = "from_string") -> Any:
         The text.
     source_name : str, optional
         How the text is called in errors.
+
+    Returns
+    -------
+    IRModule or RelayExpr
+        The module or expression of the text.
     """
     parser = Parser(source, source_name)
     if parser.sees("def", "type"):

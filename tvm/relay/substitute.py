@@ -58,6 +58,12 @@ def free_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+
+    Examples
+    --------
+    >>> x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    >>> [v.name_hint for v in relay.analysis.free_vars(x + y)]
+    ['x', 'y']
     """
     bound: set[Var] = set()
     used: dict[Var, None] = {}

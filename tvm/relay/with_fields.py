@@ -52,7 +52,8 @@ def _with_fields(kind: type) -> Callable[..., Any]:
         ("**named", "object", "New values by name."),
     ]
     sentence = f"A {kind.__name__} with some of {', '.join(names)} changed."
-    change.__doc__ = docstring(sentence, entries, kind.__name__)
+    raises = ("TypeError", f"``node`` is no {kind.__name__}, or has no such field.")
+    change.__doc__ = docstring(sentence, entries, kind.__name__, raises)
     return change
 
 

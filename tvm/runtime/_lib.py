@@ -181,7 +181,18 @@ _FILE_NAMES = {"darwin": "libtvm_runtime.dylib", "win32": "tvm_runtime.dll"}
 
 
 def find_library() -> str:
-    """The path of the runtime library: ``TVM_LIBRARY_PATH`` (a file or a folder), else ``tvm/lib``."""
+    """The path of the runtime library: ``TVM_LIBRARY_PATH`` (a file or a folder), else ``tvm/lib``.
+
+    Returns
+    -------
+    str
+        The path of the library.
+
+    Raises
+    ------
+    TVMError
+        The library is at none of the places looked at.
+    """
     name = _FILE_NAMES.get(sys.platform, "libtvm_runtime.so")
     asked = os.environ.get("TVM_LIBRARY_PATH")
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -196,7 +207,18 @@ def find_library() -> str:
 
 
 def include_path() -> str:
-    """The folder of ``tvm_runtime.h``: in the installed package, else in the source tree."""
+    """The folder of ``tvm_runtime.h``: in the installed package, else in the source tree.
+
+    Returns
+    -------
+    str
+        The folder of the header.
+
+    Raises
+    ------
+    TVMError
+        The header is not beside the package.
+    """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for path in (os.path.join(package, "include"), os.path.join(os.path.dirname(package), "csrc", "include")):
         if os.path.isfile(os.path.join(path, "tvm_runtime.h")):

@@ -72,6 +72,14 @@ class Module:
     ----------
     handle : int
         The handle of the C side.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    >>> module = tvm.build(te.create_schedule(B.op), [A, B], "llvm", name="add_one")
+    >>> module.type_key
+    'llvm'
     """
 
     __slots__ = (
@@ -470,9 +478,14 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     Returns
     -------
     Module
+        The module, whose functions can be called.
 
     Raises
     ------
+    ValueError
+        There is no such file.
+    TVMError
+        No loader is known for files of the format.
     OSError
         Where the file cannot be loaded.
     """
@@ -529,6 +542,11 @@ def system_lib(symbol_prefix: str = "") -> Module:
     Returns
     -------
     Module
+
+    Raises
+    ------
+    TVMError
+        A prefix is given, which this runtime does not have.
     """
     if symbol_prefix:
         raise TVMError("system_lib: this runtime keeps one system library, without prefixes")
@@ -557,7 +575,13 @@ def enabled(target: str) -> bool:
 
 
 def num_threads() -> int:
-    """Threads a parallel region uses."""
+    """Threads a parallel region uses.
+
+    Returns
+    -------
+    int
+        How many threads a parallel region has.
+    """
     return lib.TVMThreadPoolSize()
 
 

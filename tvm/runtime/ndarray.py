@@ -150,6 +150,12 @@ class NDArray(NDArrayBase):
         The handle of the C side.
     is_view : bool, optional
         Whether the memory belongs to somebody else.
+
+    Examples
+    --------
+    >>> a = tvm.nd.array(np.zeros((2, 3), "float32"))
+    >>> a.shape, a.dtype, a.device
+    ((2, 3), 'float32', cpu(0))
     """
 
     __slots__ = ()

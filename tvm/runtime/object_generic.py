@@ -44,6 +44,11 @@ def convert_to_object(value: object, span: object = None) -> object:
     Returns
     -------
     object
+
+    Raises
+    ------
+    ValueError
+        A key of a dictionary can be none of a map.
     """
     if isinstance(value, (Object, PackedFunc)) or value is None:
         return value

@@ -51,6 +51,12 @@ def save_param_dict(params: Mapping[str, object]) -> bytearray:
     Returns
     -------
     bytearray
+
+    Examples
+    --------
+    >>> data = tvm.runtime.save_param_dict({"w": tvm.nd.array(np.ones(2, "float32"))})
+    >>> tvm.runtime.load_param_dict(data)["w"].numpy().tolist()
+    [1.0, 1.0]
     """
     out = bytearray()
     for piece in pack_params(params):
@@ -109,6 +115,11 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
     Returns
     -------
     dict[str, NDArray]
+
+    Raises
+    ------
+    TVMError
+        The file holds no parameters.
     """
     with open(path, "rb"):
         pass  # a file that is missing is an OSError

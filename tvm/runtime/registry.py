@@ -25,6 +25,20 @@ def register_func(func_name: str | Callable, f: Callable | None = None, override
     Returns
     -------
     callable
+        The function, or a decorator where there is none.
+
+    Raises
+    ------
+    ValueError
+        The name is no string.
+
+    Examples
+    --------
+    >>> @tvm.register_func("docs.add_one")
+    ... def add_one(x):
+    ...     return x + 1
+    >>> tvm.get_global_func("docs.add_one")(2)
+    3
     """
     if callable(func_name):
         f, func_name = func_name, func_name.__name__

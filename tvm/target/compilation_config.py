@@ -70,6 +70,11 @@ def make_compilation_config(ctxt, target, target_host=None) -> CompilationConfig
     Returns
     -------
     CompilationConfig
+
+    Raises
+    ------
+    TargetError
+        There is no target, or none for the default device.
     """
     targets = Target.canon_multi_target_and_host(target, target_host)
     if not targets:

@@ -150,6 +150,11 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     Returns
     -------
     ResolvedCPU
+
+    Raises
+    ------
+    TargetError
+        The target is no CPU, or has less than one core.
     """
     if target.kind.family != "cpu":
         raise TargetError(f"target '{target}' is not a CPU; ask its host instead")

@@ -25,6 +25,7 @@ def register_tag(name: str, config: Mapping[str, object], override: bool = False
     Returns
     -------
     object
+        The target of the tag.
     """
     from tvm.target.target import Target
 
@@ -34,7 +35,13 @@ def register_tag(name: str, config: Mapping[str, object], override: bool = False
 
 
 def list_tags() -> dict[str, object]:
-    """Tag -> Target."""
+    """Tag -> Target.
+
+    Returns
+    -------
+    dict
+        Targets by tag.
+    """
     from tvm.target.target import Target
 
     return {name: Target(name) for name in TAGS.names()}

@@ -40,6 +40,11 @@ class Target:
     ------
     ValueError
         For a kind, an option or a value that there is not; the nearest name is said.
+
+    Examples
+    --------
+    >>> tvm.target.Target("llvm -mcpu=skylake-avx512").mcpu
+    'skylake-avx512'
     """
 
     __slots__ = ("__weakref__", "_features", "_keys", "_text", "attrs", "host", "kind", "tag")
@@ -568,6 +573,11 @@ def micro(model: str = "unknown", options: str | list[str] | None = None) -> Tar
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The model is not known.
     """
     if model not in boards.MICRO_MODELS:
         known = ", ".join(sorted(boards.MICRO_MODELS))
@@ -588,6 +598,11 @@ def stm32(series: str = "unknown", options: str | list[str] | None = None) -> Ta
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The series is not known.
     """
     if series not in boards.STM32_SERIES:
         known = ", ".join(sorted(boards.STM32_SERIES))
@@ -626,6 +641,11 @@ def hexagon(
     Returns
     -------
     Target
+
+    Raises
+    ------
+    TargetError
+        The version is not known, or the vectors have another size than 0, 64 or 128 bytes.
     """
     if cpu_ver not in boards.HEXAGON_VTCM:
         known = ", ".join(boards.HEXAGON_VTCM)

@@ -49,6 +49,11 @@ def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
     Returns
     -------
     Tensor
+
+    Examples
+    --------
+    >>> te.placeholder((4, 8), name="A").shape
+    (4, 8)
     """
     return PlaceholderOp(name, _shape(shape, f"placeholder '{name}'"), dtype or "float32").output(0)
 
@@ -66,6 +71,12 @@ def var(name="tindex", dtype="int32", span=None) -> Var:
     Returns
     -------
     Var
+
+    Examples
+    --------
+    >>> n = te.var("n")
+    >>> te.placeholder((n,), name="A").shape
+    (n,)
     """
     return Var(name, dtype)
 
@@ -134,6 +145,19 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     -------
     Tensor or list of Tensor
         The result; a list where ``fcompute`` gives a tuple.
+
+    Raises
+    ------
+    ValueError
+        ``fcompute`` takes another number of indices than ``shape`` has dimensions, or a tag is given inside a tag
+        scope.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+    >>> print(B.op.body[0])
+    A[i] + T.float32(1)
     """
     what = f"compute '{name}'"
     dims = _shape(shape, what)
@@ -221,6 +245,19 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
     Returns
     -------
     IterVar
+
+    Raises
+    ------
+    TypeError
+        ``dom`` is no range and no pair.
+    ValueError
+        ``dom`` has another number of values than two.
+
+    Examples
+    --------
+    >>> k = te.reduce_axis((0, 8), name="k")
+    >>> k.dom.extent
+    8
     """
     if not isinstance(dom, (Range, tuple, list)):
         raise TypeError(f"reduce_axis: the domain is a pair (begin, end), got {dom!r}")
@@ -247,6 +284,16 @@ def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
     Returns
     -------
     IterVar
+
+    Raises
+    ------
+    ValueError
+        There is no tag.
+
+    Examples
+    --------
+    >>> te.thread_axis("threadIdx.x").var.name
+    'threadIdx.x'
     """
     if isinstance(dom, str):
         tag, dom = dom, None
@@ -282,6 +329,21 @@ def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attr
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    ValueError
+        The lists differ in length, states differ in type or number of dimensions, or a tag is given inside a tag
+        scope.
+
+    Examples
+    --------
+    >>> X = te.placeholder((5, 3), name="X")
+    >>> state = te.placeholder((5, 3))
+    >>> init = te.compute((1, 3), lambda _, i: X[0, i])
+    >>> update = te.compute((5, 3), lambda t, i: state[t - 1, i] + X[t, i])
+    >>> te.scan(init, update, state, inputs=[X]).shape
+    (5, 3)
     """
     single = isinstance(init, Tensor)
     init, update, state = ([x] if isinstance(x, Tensor) else list(x) for x in (init, update, state_placeholder))
@@ -332,6 +394,21 @@ def extern(
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    TypeError
+        An input is no tensor.
+    ValueError
+        There are more or fewer buffers than inputs, ``fcompute`` gives no statement, or a tag is given inside a tag
+        scope.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> call = lambda ins, outs: tvm.tir.call_packed("my.double", ins[0], outs[0])
+    >>> te.extern((4,), [A], call, name="B").shape
+    (4,)
     """
     if TagScope.current is not None:
         if tag:

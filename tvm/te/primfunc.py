@@ -153,6 +153,14 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
     Returns
     -------
     PrimFunc
+
+    Raises
+    ------
+    TypeError
+        One of ``ops`` is neither a tensor nor a variable, or comes from an operation other than a placeholder,
+        compute or extern.
+    TVMError
+        An input is not among ``ops``.
     """
     args = [ops] if isinstance(ops, Tensor) else list(ops)
     for a in args:
@@ -209,6 +217,11 @@ def extern_primfunc(input_tensors, primfunc: PrimFunc, **kwargs):
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    ValueError
+        A tensor has another number of dimensions than the parameter it is given for.
     """
     buffers = [primfunc.buffer_map[p] for p in primfunc.params]
     n = len(input_tensors)

@@ -162,19 +162,105 @@ class Schedule:
         return self.tensor_ref(tensor)
 
     def cache_read(self, tensor, scope, readers) -> Tensor:
-        """A copy of ``tensor`` in ``scope`` that ``readers`` use in its place."""
+        """A copy of ``tensor`` in ``scope`` that ``readers`` use in its place.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            What is copied.
+        scope : str
+            Where to: local, shared, global.
+        readers : list of Tensor or Operation
+            Who reads the copy.
+
+        Returns
+        -------
+        Tensor
+            The copy, which has a stage of its own.
+
+        Raises
+        ------
+        ScheduleError
+            ``tensor`` is no tensor, or nobody of ``readers`` reads it.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s.cache_read(A, "local", [B]).name
+        'A.local'
+        """
         given = readers if isinstance(readers, (list, tuple)) else [readers]
         users = tuple(TensorRef(self[reader].uid, 0) for reader in given)
         return apply(self, CacheReadStep(self._ref(tensor, "cache_read"), scope, users))
 
     def cache_write(self, tensor, scope) -> Any:
-        """Compute ``tensor`` (or all outputs of one operation) in ``scope``, then copy it out."""
+        """Compute ``tensor`` (or all outputs of one operation) in ``scope``, then copy it out.
+
+        Parameters
+        ----------
+        tensor : Tensor or list of Tensor
+            What is computed.
+        scope : str
+            Where: local, shared, global.
+
+        Returns
+        -------
+        Tensor or list of Tensor
+            What is computed in ``scope``; its stage has the computation.
+
+        Raises
+        ------
+        ScheduleError
+            ``tensor`` is no tensor of this schedule.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s.cache_write(B, "local").name
+        'B.local'
+        """
         if isinstance(tensor, (list, tuple)):
             return apply(self, CacheWriteStep(tuple(self._ref(t, "cache_write") for t in tensor), scope))
         return apply(self, CacheWriteStep(self._ref(tensor, "cache_write"), scope))
 
     def rfactor(self, tensor, axis, factor_axis=0) -> Any:
-        """Split a reduction in two: over ``axis`` kept apart in a new tensor, then over the new dimension."""
+        """Split a reduction in two: over ``axis`` kept apart in a new tensor, then over the new dimension.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The reduction.
+        axis : IterVar
+            A reduction loop of it, often one made by ``split``.
+        factor_axis : int
+            Where the new dimension stands.
+
+        Returns
+        -------
+        Tensor
+            The tensor of partial results.
+
+        Raises
+        ------
+        ScheduleError
+            ``axis`` is no loop of the reduction.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64,), name="A")
+        >>> k = te.reduce_axis((0, 64), name="k")
+        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> ko, ki = s[B].split(k, factor=8)
+        >>> s.rfactor(B, ki).shape
+        (8, 1)
+        """
         ref = self._ref(tensor, "rfactor")
         stage = self.stage_by_uid(ref.stage)
         if not isinstance(axis, IterVar) or axis not in stage.all_iter_vars:
@@ -276,6 +362,19 @@ def create_schedule(ops) -> Schedule:
     Returns
     -------
     Schedule
+
+    Raises
+    ------
+    TypeError
+        One of ``ops`` is no operation.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i] * 2.0, name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> [axis.var.name for axis in s[B].leaf_iter_vars]
+    ['i']
     """
     if not isinstance(ops, (list, tuple)):
         ops = [ops]

@@ -164,20 +164,128 @@ class Stage:
     # -- loops ---------------------------------------------------------------------------------------------------
 
     def split(self, parent, factor=None, nparts=None):
-        """for i in n  ->  for i.outer in ceil(n / factor): for i.inner in factor"""
+        """for i in n  ->  for i.outer in ceil(n / factor): for i.inner in factor
+
+        Parameters
+        ----------
+        parent : IterVar
+            The loop.
+        factor : int or PrimExpr, optional
+            The extent of the inner loop.
+        nparts : int or PrimExpr, optional
+            The extent of the outer loop; either this or ``factor`` is given.
+
+        Returns
+        -------
+        tuple of IterVar
+            The outer and the inner loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> jo, ji = s[B].split(j, factor=16)
+        >>> [axis.var.name for axis in s[B].leaf_iter_vars]
+        ['i', 'j.outer', 'j.inner']
+        """
         return apply(self.schedule, SplitStep(self.uid, self._ref(parent, "split"), factor, nparts))
 
     def fuse(self, *args):
-        """for i: for j  ->  for i.j.fused in extent(i) * extent(j)"""
+        """for i: for j  ->  for i.j.fused in extent(i) * extent(j)
+
+        Parameters
+        ----------
+        *args : IterVar
+            Loops that follow each other, from the outer to the inner, one by one or as one list.
+
+        Returns
+        -------
+        IterVar
+            The one loop in their place.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].fuse(i, j).var.name
+        'i.j.fused'
+        """
         axes = self._refs(args, "fuse")
         return self.leaf(axes[0], "fuse") if len(axes) == 1 else apply(self.schedule, FuseStep(self.uid, axes))
 
     def reorder(self, *args) -> None:
-        """The given loops, in the given order, in the places they now have."""
+        """The given loops, in the given order, in the places they now have.
+
+        Parameters
+        ----------
+        *args : IterVar
+            Loops of this stage, one by one or as one list.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].reorder(j, i)
+        >>> [axis.var.name for axis in s[B].leaf_iter_vars]
+        ['j', 'i']
+        """
         apply(self.schedule, ReorderStep(self.uid, self._refs(args, "reorder")))
 
     def tile(self, x_parent, y_parent, x_factor, y_factor):
-        """Split both axes and order the loops outer, outer, inner, inner."""
+        """Split both axes and order the loops outer, outer, inner, inner.
+
+        Parameters
+        ----------
+        x_parent : IterVar
+            The first loop.
+        y_parent : IterVar
+            The second loop.
+        x_factor : int or PrimExpr
+            The extent of the first inner loop.
+        y_factor : int or PrimExpr
+            The extent of the second inner loop.
+
+        Returns
+        -------
+        tuple of IterVar
+            The four loops in their order.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> io, jo, ii, ji = s[B].tile(i, j, 8, 16)
+        >>> [axis.var.name for axis in s[B].leaf_iter_vars]
+        ['i.outer', 'j.outer', 'i.inner', 'j.inner']
+        """
         x, y, made = self._ref(x_parent, "tile"), self._ref(y_parent, "tile"), len(self.all_iter_vars)
         self.leaf(x, "tile"), self.leaf(y, "tile")
         if x == y:
@@ -196,18 +304,106 @@ class Stage:
     # -- annotations ---------------------------------------------------------------------------------------------
 
     def vectorize(self, var) -> None:
-        """Run the iterations of the loop as lanes of vectors; its extent must be a constant when lowered."""
+        """Run the iterations of the loop as lanes of vectors; its extent must be a constant when lowered.
+
+        Parameters
+        ----------
+        var : IterVar
+            The loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].vectorize(s[B].split(j, factor=4)[1])
+        >>> "A_1[i * 64 + j_outer * 4:i * 64 + j_outer * 4 + 4]" in str(tvm.lower(s, [A, B]))
+        True
+        """
         apply(self.schedule, annotation.VectorizeStep(self.uid, self._ref(var, "vectorize")))
 
     def unroll(self, var) -> None:
+        """Write the iterations of the loop one after the other; its extent must be a constant when lowered.
+
+        Parameters
+        ----------
+        var : IterVar
+            The loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].unroll(s[B].split(j, factor=4)[1])
+        >>> "T.unroll(4)" in str(tvm.lower(s, [A, B]))
+        True
+        """
         apply(self.schedule, annotation.UnrollStep(self.uid, self._ref(var, "unroll")))
 
     def parallel(self, var) -> None:
-        """Spread the iterations of the loop over threads."""
+        """Spread the iterations of the loop over threads.
+
+        Parameters
+        ----------
+        var : IterVar
+            The loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].parallel(i)
+        >>> "T.parallel(64)" in str(tvm.lower(s, [A, B]))
+        True
+        """
         apply(self.schedule, annotation.ParallelStep(self.uid, self._ref(var, "parallel")))
 
     def bind(self, ivar, thread_ivar) -> None:
-        """Let hardware threads carry the loop."""
+        """Let hardware threads carry the loop.
+
+        Parameters
+        ----------
+        ivar : IterVar
+            The loop.
+        thread_ivar : IterVar
+            Which threads, as ``te.thread_axis`` makes them.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or the loop cannot be changed like this.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].bind(i, te.thread_axis("blockIdx.x"))
+        >>> s[B].bind(j, te.thread_axis("threadIdx.x"))
+        >>> "blockIdx.x" in str(tvm.lower(s, [A, B]))
+        True
+        """
         apply(self.schedule, annotation.BindStep(self.uid, self._ref(ivar, "bind"), thread_ivar))
 
     def pragma(self, var, pragma_type, pragma_value=None) -> None:
@@ -273,7 +469,32 @@ class Stage:
     # -- where the stage is computed -------------------------------------------------------------------------------
 
     def compute_at(self, parent, scope) -> None:
-        """Compute what ``parent`` needs inside its loop ``scope``."""
+        """Compute what ``parent`` needs inside its loop ``scope``.
+
+        Parameters
+        ----------
+        parent : Stage
+            The stage that uses this one.
+        scope : IterVar
+            A loop of it.
+
+        Raises
+        ------
+        ScheduleError
+            ``parent`` is no stage of this schedule, or ``scope`` no loop of it.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> C = te.compute((64, 64), lambda i, j: B[i, j] + 1.0, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_at(s[C], C.op.axis[0])
+        >>> "T.allocate([64]" in str(tvm.lower(s, [A, C]))
+        True
+        """
         self.require_compute("compute_at")
         if not isinstance(parent, Stage):
             self.refuse("compute_at", f"a stage is wanted, got {type(parent).__name__}; write s[C] rather than C")
@@ -287,7 +508,20 @@ class Stage:
         apply(self.schedule, ComputeAtStep(self.uid, StageRef(parent.uid), axis))
 
     def compute_inline(self) -> None:
-        """Compute every element where it is used."""
+        """Compute every element where it is used.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> C = te.compute((64, 64), lambda i, j: B[i, j] + 1.0, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_inline()
+        >>> "A_1[i * 64 + j] * T.float32(2) + T.float32(1)" in str(tvm.lower(s, [A, C]))
+        True
+        """
         apply(self.schedule, ComputeInlineStep(self.uid))
 
     def compute_root(self) -> None:

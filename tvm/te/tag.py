@@ -43,5 +43,6 @@ def tag_scope(tag: str) -> TagScope:
     Returns
     -------
     TagScope
+        What ``with`` takes; it decorates functions too.
     """
     return TagScope(tag)

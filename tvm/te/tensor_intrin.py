@@ -135,6 +135,14 @@ def decl_tensor_intrin(
     Returns
     -------
     TensorIntrin
+        The intrinsic, for ``Stage.tensorize``.
+
+    Raises
+    ------
+    TypeError
+        ``op`` is no compute operation.
+    ValueError
+        An input is no placeholder, or ``fcompute`` gives another number of values than one, two or three.
     """
     if not isinstance(op, ComputeOp):
         raise TypeError(f"decl_tensor_intrin: the meaning is a compute operation, got {type(op).__name__}")

@@ -288,7 +288,7 @@ def assert_pure_function(func: PrimFunc) -> bool:
 
     Raises
     ------
-    TVMError
+    AssertionError
         Where the function does something besides computing its value.
     """
     found = impurities(func)
@@ -312,6 +312,11 @@ def find_entry_func(mod: IRModule) -> tuple[GlobalVar, PrimFunc]:
     Returns
     -------
     tuple[GlobalVar, PrimFunc]
+
+    Raises
+    ------
+    ExprValueError
+        No function is marked as the entry, and none is called main.
     """
     functions = {v: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     for var, func in functions.items():
@@ -405,6 +410,11 @@ def apply_prim_func_arg_and_result_memory_constraints(
     Returns
     -------
     PrimFunc
+
+    Raises
+    ------
+    ExprValueError
+        There are more or fewer scopes than parameters.
     """
     from .stmt_functor import Renaming
 

@@ -320,6 +320,7 @@ def decl_buffer(
     Returns
     -------
     Buffer
+        The buffer.
     """
     dtype = canonical(dtype) if dtype is not None else "float32"
     shape = tuple(convert(s) for s in (shape if isinstance(shape, (tuple, list)) else (shape,)))

@@ -240,7 +240,13 @@ def _wider(a: str, b: str) -> str:
 
 
 def create() -> IRBuilder:
-    """A new builder."""
+    """A new builder.
+
+    Returns
+    -------
+    IRBuilder
+        A builder without statements.
+    """
     return IRBuilder()
 
 

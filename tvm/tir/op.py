@@ -130,7 +130,7 @@ def infinity(dtype, span=None) -> PrimExpr:
 
     Raises
     ------
-    ValueError
+    ExprValueError
         For a type that is not a float.
     """
     dtype = canonical(dtype)
@@ -206,6 +206,18 @@ def if_then_else(cond, t, f, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+
+    Raises
+    ------
+    ExprTypeError
+        The condition is no scalar bool.
+
+    Examples
+    --------
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((6,), lambda i: te.if_then_else(i < 4, A[i], 0.0))
+    >>> print(B.op.body[0])
+    T.if_then_else(i < 4, A[i], T.float32(0))
     """
     cond = _element("if_then_else", cond)
     if not info(cond.dtype).is_bool or info(cond.dtype).lanes != 1:
@@ -307,7 +319,7 @@ def _rounding(name: str, what: str) -> Callable:
 
     function.__name__ = function.__qualname__ = name
     sentence = f"{what}; integers are returned as they are and literals are folded."
-    function.__doc__ = docstring(sentence, OPERAND, "PrimExpr")
+    function.__doc__ = docstring(sentence, OPERAND, "PrimExpr", ("ExprTypeError", "``x`` is no number."))
     return function
 
 
@@ -329,6 +341,11 @@ def abs(x, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+
+    Raises
+    ------
+    ExprTypeError
+        ``x`` is no number.
     """
     x = _element("abs", x)
     kind = info(x.dtype)
@@ -616,6 +633,11 @@ def reinterpret(dtype, value, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+
+    Raises
+    ------
+    ExprTypeError
+        The types differ in size.
     """
     dtype, value = canonical(dtype), _element("reinterpret", value)
     if value.dtype == dtype:
@@ -750,6 +772,19 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
     -------
     callable
         A function ``(expr, axis, where=None, init=None)``.
+
+    Raises
+    ------
+    ExprTypeError
+        ``fcombine`` takes another number of arguments than two.
+
+    Examples
+    --------
+    >>> largest = te.comm_reducer(lambda x, y: te.max(x, y), lambda dtype: te.min_value(dtype))
+    >>> A = te.placeholder((8,), name="A")
+    >>> k = te.reduce_axis((0, 8), name="k")
+    >>> te.compute((1,), lambda i: largest(A[k], axis=k)).dtype
+    'float32'
     """
     names = list(inspect.signature(fcombine).parameters)
     if len(names) != 2:
@@ -789,7 +824,8 @@ def comm_reducer(fcombine: Callable, fidentity: Callable, name: str = "reduce") 
 
     reducer.__name__ = reducer.__qualname__ = name
     sentence = f"The {name} of ``expr`` over ``axis`` where ``where`` holds, or of the plain arguments."
-    reducer.__doc__ = docstring(sentence, REDUCER, "PrimExpr")
+    raises = ("ExprTypeError", "An axis is given and more arguments than those of a reduction.")
+    reducer.__doc__ = docstring(sentence, REDUCER, "PrimExpr", raises)
     return reducer
 
 
@@ -876,6 +912,7 @@ def call_packed(*args, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call.
     """
     return _call("int32", "tvm_call_packed", *_packed(args))
 
@@ -940,6 +977,7 @@ def call_extern(dtype, func_name, *args, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call.
     """
     return _call(dtype, "call_extern", StringImm(func_name), *args)
 
@@ -959,6 +997,7 @@ def call_pure_extern(dtype, func_name, *args, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call.
     """
     return _call(dtype, "call_pure_extern", StringImm(func_name), *args)
 
@@ -978,6 +1017,7 @@ def call_llvm_intrin(dtype, name, *args, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call.
     """
     return _call(dtype, "call_llvm_intrin", StringImm(name), *args)
 
@@ -1014,6 +1054,7 @@ def call_tir(global_var, *args) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call.
     """
     return Call("void", global_var, args)
 
@@ -1031,6 +1072,12 @@ def trace(args, trace_action="tvm.default_trace_action") -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The last of ``args``, whose evaluation makes the call.
+
+    Raises
+    ------
+    ExprTypeError
+        ``args`` is no list.
     """
     if not isinstance(args, (list, tuple)):
         raise ExprTypeError(f"trace takes a list of values, got {type(args).__name__}")
@@ -1048,6 +1095,7 @@ def ret(val, span=None) -> PrimExpr:
     Returns
     -------
     PrimExpr
+        The call that leaves the function.
     """
     val = convert(val)
     return _call(val.dtype, "ret", val)
@@ -1281,7 +1329,7 @@ def _plain_call(name: str, dtype: str, parameters: str) -> Callable:
     function.__signature__ = signature  # type: ignore[attr-defined]
     names = [str(kind).partition("=")[0] for kind in kinds]
     entries = [(text, *PARAMETERS[text.lstrip("*")]) for text in names]
-    function.__doc__ = docstring(INTRINSICS[name], entries, "PrimExpr")
+    function.__doc__ = docstring(INTRINSICS[name], entries, "PrimExpr\n    The call of the intrinsic.")
     return function
 
 

@@ -57,6 +57,7 @@ def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | No
     Returns
     -------
     Stmt
+        The new statement; parts that nothing changes are those of the old one.
     """
     kinds = None if only_enable is None else {str(getattr(k, "value", k)) for k in only_enable}
 
@@ -85,6 +86,14 @@ def post_order_visit(stmt: Node, fvisit: Callable[[Node], Any]) -> None:
         The program.
     fvisit : callable
         What is called with each node.
+
+    Examples
+    --------
+    >>> found = []
+    >>> x = te.var("x")
+    >>> tvm.tir.stmt_functor.post_order_visit(x + 1, lambda node: found.append(type(node).__name__))
+    >>> found
+    ['Var', 'IntImm', 'Add']
     """
     for node in post_order(_root(stmt)):
         if isinstance(node, (Stmt, PrimExpr)):
@@ -250,6 +259,17 @@ def substitute(node: Any, vmap: Mapping[Any, Any] | Callable[[Var], Any]) -> Any
         A statement, an expression, a buffer region or a list of them.
     vmap : Mapping[Any, Any] | Callable[[Var], Any]
         What variables become.
+
+    Returns
+    -------
+    Stmt or PrimExpr
+        The node with the variables replaced.
+
+    Examples
+    --------
+    >>> x, y = te.var("x"), te.var("y")
+    >>> tvm.tir.stmt_functor.substitute(x + 1, {x: y * 2})
+    y * 2 + 1
     """
     if callable(vmap):
         lookup = vmap

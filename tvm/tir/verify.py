@@ -99,7 +99,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
 
     Raises
     ------
-    ValueError
+    ExprValueError
         With ``assert_mode``, where a function is not well formed.
     """
     functions = obj.functions.values() if isinstance(obj, IRModule) else (obj,)

@@ -61,7 +61,18 @@ def broadcast_index(shape: Sequence[PrimExpr], full: Sequence[PrimExpr], indices
 
 
 def broadcast_to(data, shape):
-    """``data`` repeated along dimensions of 1, and in front, to ``shape``."""
+    """``data`` repeated along dimensions of 1, and in front, to ``shape``.
+
+    Raises
+    ------
+    ExprValueError
+        The data does not broadcast to the shape.
+
+    Examples
+    --------
+    >>> topi.broadcast_to(te.placeholder((1, 3)), (2, 3)).shape
+    (2, 3)
+    """
     check_tensor(data, "broadcast_to")
     shape = tuple(convert(dim) for dim in shape)
     joint = broadcast_shape(data.shape, shape, what="broadcast_to")

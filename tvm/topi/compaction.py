@@ -18,7 +18,13 @@ from .utils import check_tensor
 def argwhere(output_shape, condition, *, gpu=None):
     """The indices of the elements that are not zero, a row for each, in row-major order. ``output_shape`` (a shape, or
     a tensor that has it) says how many rows there are.
-    With ``gpu`` (a target) each element is put by a thread of its own."""
+    With ``gpu`` (a target) each element is put by a thread of its own.
+
+    Raises
+    ------
+    ExprValueError
+        ``output_shape`` has another number of dimensions than two.
+    """
     check_tensor(condition, "argwhere")
     shape = output_shape.shape if isinstance(output_shape, te.Tensor) else tuple(convert(d) for d in output_shape)
     if len(shape) != 2:

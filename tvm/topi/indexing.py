@@ -51,7 +51,13 @@ _INSIDE = {
 
 def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     """Elements (or slices) at ``indices`` along ``axis``; of the flattened tensor if axis is None. Indices outside are
-    clipped, wrapped round, or (mode "fast") trusted. The first ``batch_dims`` dimensions go together."""
+    clipped, wrapped round, or (mode "fast") trusted. The first ``batch_dims`` dimensions go together.
+
+    Raises
+    ------
+    ExprValueError
+        ``mode`` is not known, or there are too many batch dimensions.
+    """
     check_tensor(a, "take"), _integers(indices, "take")
     if mode not in _INSIDE:
         raise ExprValueError(f"take: mode is one of {', '.join(_INSIDE)}, got '{mode}'")
@@ -88,7 +94,13 @@ def _refuse_empty(dim: Any, indices: te.Tensor) -> None:
 
 
 def gather(data, axis, indices):
-    """out[i][j][k] = data[indices[i][j][k]][j][k] for axis 0, and so on; negative indices count from the end."""
+    """out[i][j][k] = data[indices[i][j][k]][j][k] for axis 0, and so on; negative indices count from the end.
+
+    Raises
+    ------
+    ExprValueError
+        The indices have another number of dimensions than the data, or are longer than it beside ``axis``.
+    """
     check_tensor(data, "gather"), _integers(indices, "gather")
     axis = normalize_axis(axis, len(data.shape), "gather")
     if len(indices.shape) != len(data.shape):
@@ -107,7 +119,13 @@ def gather(data, axis, indices):
 def gather_nd(a, indices, batch_dims=0):
     """Slices of ``a`` at places given by the first dimension of ``indices``: out[y..., x...] =
     a[indices[0, y...], ..., indices[m-1, y...], x...]; negative indices count from the end, and floats count without
-    their fraction."""
+    their fraction.
+
+    Raises
+    ------
+    ExprValueError
+        The indices have no dimension, or name more dimensions than the data has.
+    """
     check_tensor(a, "gather_nd"), check_tensor(indices, "gather_nd")
     if not indices.shape:
         raise ExprValueError("gather_nd: the indices need at least one dimension")
@@ -129,7 +147,13 @@ def gather_nd(a, indices, batch_dims=0):
 
 
 def adv_index(data, indices):
-    """NumPy's data[indices[0], indices[1], ...]: index tensors broadcast together for the first dimensions."""
+    """NumPy's data[indices[0], indices[1], ...]: index tensors broadcast together for the first dimensions.
+
+    Raises
+    ------
+    ExprValueError
+        There is no index tensor, or more than dimensions.
+    """
     check_tensor(data, "adv_index")
     indices = [_integers(t, "adv_index") for t in indices]
     if not indices or len(indices) > len(data.shape):
@@ -160,7 +184,13 @@ def one_hot(indices, on_value, off_value, depth, axis, dtype):
 
 
 def unravel_index(indices, shape):
-    """The index along each dimension of elements counted in row-major order, one row per dimension."""
+    """The index along each dimension of elements counted in row-major order, one row per dimension.
+
+    Raises
+    ------
+    ExprValueError
+        The shape has no dimension.
+    """
     _integers(indices, "unravel_index")
     if isinstance(shape, te.Tensor):
         dims = [as_index(shape(place)) for place in range(get_const_int(shape.shape[0]))]
@@ -185,7 +215,13 @@ def unravel_index(indices, shape):
 
 def sequence_mask(data, valid_length, mask_value=0, axis=0):
     """``data`` with what lies beyond the valid length of its sequence replaced. Sequences run along ``axis`` (0 or 1),
-    batches along the other of the two."""
+    batches along the other of the two.
+
+    Raises
+    ------
+    ExprValueError
+        The data has less than two axes, ``axis`` is neither 0 nor 1, or the lengths are no vector.
+    """
     check_tensor(data, "sequence_mask"), check_tensor(valid_length, "sequence_mask")
     if len(data.shape) < 2:
         raise ExprValueError(f"sequence_mask: two axes are needed, got {len(data.shape)}")
@@ -203,7 +239,13 @@ def sequence_mask(data, valid_length, mask_value=0, axis=0):
 
 
 def trilu(data, k, upper):
-    """The upper (or lower) triangle of matrices, from the ``k``-th diagonal on; zero elsewhere."""
+    """The upper (or lower) triangle of matrices, from the ``k``-th diagonal on; zero elsewhere.
+
+    Raises
+    ------
+    ExprValueError
+        The data has less than two dimensions.
+    """
     check_tensor(data, "trilu")
     if len(data.shape) < 2:
         raise ExprValueError(f"trilu: takes matrices, got {len(data.shape)} dimensions")
@@ -227,7 +269,13 @@ _ALIGN = {
 
 def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
     """``data`` with its ``k``-th diagonal (or diagonals k[0] to k[1]) replaced, each a row of ``diagonal``. Shorter
-    diagonals lie at the left or right end of their row; ``align`` says which for those above and below."""
+    diagonals lie at the left or right end of their row; ``align`` says which for those above and below.
+
+    Raises
+    ------
+    ExprValueError
+        ``align`` is not known.
+    """
     check_tensor(data, "matrix_set_diag"), check_tensor(diagonal, "matrix_set_diag")
     if align not in _ALIGN:
         raise ExprValueError(f"matrix_set_diag: align is one of {', '.join(_ALIGN)}, got '{align}'")

@@ -235,7 +235,15 @@ def full_like(x, fill_value):
 
 
 def elemwise_sum(xs):
-    """The sum of tensors of one shape and type."""
+    """The sum of tensors of one shape and type.
+
+    Raises
+    ------
+    ExprValueError
+        There is no tensor, or their shapes differ.
+    ExprTypeError
+        Their types differ.
+    """
     xs = list(xs)
     if not xs:
         raise ExprValueError("elemwise_sum: at least one tensor is needed")

@@ -110,7 +110,13 @@ first_place = _ARGMAX[False]
 
 
 def sum(data, axis=None, keepdims=False):
-    """The sum over some axes; 0 of nothing."""
+    """The sum over some axes; 0 of nothing.
+
+    Examples
+    --------
+    >>> topi.sum(te.placeholder((2, 3)), axis=1, keepdims=True).shape
+    (2, 1)
+    """
     return comm_reduce(data, axis, keepdims, te.sum)
 
 
@@ -158,7 +164,13 @@ def argmin(data, axis=None, keepdims=False, select_last_index=False):
 
 
 def mean(data, axis=None, keepdims=False):
-    """The mean over some axes."""
+    """The mean over some axes.
+
+    Raises
+    ------
+    ExprTypeError
+        The data is bool.
+    """
     check_tensor(data, "mean")
     if info(data.dtype).is_bool:
         raise ExprTypeError("mean: the quotient of bool values is not defined; cast to float32 first")
@@ -176,7 +188,13 @@ def mean(data, axis=None, keepdims=False):
 
 
 def collapse_sum(data, target_shape):
-    """The sum over the axes along which ``target_shape`` would be broadcast to the shape of ``data``."""
+    """The sum over the axes along which ``target_shape`` would be broadcast to the shape of ``data``.
+
+    Raises
+    ------
+    ExprValueError
+        The target does not broadcast to the shape of the data.
+    """
     check_tensor(data, "collapse_sum")
     target = tuple(convert(dim) for dim in target_shape)
     skip = len(data.shape) - len(target)

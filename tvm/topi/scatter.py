@@ -54,7 +54,13 @@ def _copy(ib: IRBuilder, source: Any, target: Any) -> None:
 
 def scatter_elements(data, indices, updates, axis=0, reduction="update"):
     """``data`` with data[indices[i, j]][j] = updates[i, j] along ``axis``, joined by ``reduction``: update, add, mul,
-    mean, min or max. Negative indices count from the end."""
+    mean, min or max. Negative indices count from the end.
+
+    Raises
+    ------
+    ExprValueError
+        Data, indices and updates differ in their number of dimensions.
+    """
     check_tensor(data, "scatter_elements"), _integers(indices, "scatter_elements")
     check_tensor(updates, "scatter_elements")
     axis = normalize_axis(axis, len(data.shape), "scatter_elements")
@@ -138,7 +144,13 @@ def _check_values(data: te.Tensor, updates: te.Tensor, what: str) -> None:
 
 def scatter_nd(data, indices, updates, mode="update"):
     """``data`` with data[indices[0, y...], ..., indices[m-1, y...], x...] = updates[y..., x...], joined by ``mode``:
-    update, add, mul, min or max. Negative indices count from the end."""
+    update, add, mul, min or max. Negative indices count from the end.
+
+    Raises
+    ------
+    ExprValueError
+        The indices name more dimensions than the data has, or the updates have another shape than they ask for.
+    """
     check_tensor(data, "scatter_nd"), _integers(indices, "scatter_nd"), check_tensor(updates, "scatter_nd")
     _combiner(mode, "scatter_nd", tuple(_COMBINE))
     _check_values(data, updates, "scatter_nd")
@@ -170,7 +182,13 @@ def scatter_nd(data, indices, updates, mode="update"):
 
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
     """A tensor of ``default_value`` with ``sparse_values`` at the given places: one place, a list of places along one
-    axis, or a row of indices for each."""
+    axis, or a row of indices for each.
+
+    Raises
+    ------
+    ExprValueError
+        Indices or values have too many dimensions, or the indices another width than the result has dimensions.
+    """
     _integers(sparse_indices, "sparse_to_dense"), check_tensor(sparse_values, "sparse_to_dense")
     shape = [convert(dim) for dim in output_shape]
     depth = len(sparse_indices.shape)
@@ -213,7 +231,13 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 
 
 def invert_permutation(data):
-    """The permutation that undoes ``data``."""
+    """The permutation that undoes ``data``.
+
+    Raises
+    ------
+    ExprValueError
+        The data is no vector.
+    """
     _integers(data, "invert_permutation")
     if len(data.shape) != 1:
         raise ExprValueError(f"invert_permutation: takes a vector, got {len(data.shape)} dimensions")

@@ -29,7 +29,13 @@ def _float(tensor: Any, what: str) -> te.Tensor:
 
 
 def dft(re_data, im_data, inverse):
-    """[real part, imaginary part] of the transform along the last axis; divided by its length if ``inverse``."""
+    """[real part, imaginary part] of the transform along the last axis; divided by its length if ``inverse``.
+
+    Raises
+    ------
+    ExprValueError
+        The parts differ in shape, or have no dimension.
+    """
     _float(re_data, "dft"), _float(im_data, "dft")
     if not re_data.shape or len(re_data.shape) != len(im_data.shape):
         raise ExprValueError("dft: the parts have the same dimensions, at least one")
@@ -66,7 +72,13 @@ def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
 def stft(data, n_fft, hop_length, win_length, window, normalized, onesided, output_shape: Sequence | None = None):
     """Transforms of frames of ``n_fft`` elements, ``hop_length`` apart, of each row of ``data``: (batch, frequencies,
     frames, 2). The window, of any type of numbers, lies in the middle of the frame; only the first half of the
-    frequencies if ``onesided``."""
+    frequencies if ``onesided``.
+
+    Raises
+    ------
+    ExprValueError
+        The data are no rows, the window is no vector, or it does not fit a frame.
+    """
     _float(data, "stft"), check_tensor(window, "stft")
     if len(data.shape) != 2 or len(window.shape) != 1:
         raise ExprValueError(

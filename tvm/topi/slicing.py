@@ -82,7 +82,13 @@ def _end_of_size(begin: Any, size: Any, dim: PrimExpr) -> Any:
 def strided_slice(a, begin, end, strides=None, axes=None, slice_mode="end"):
     """The elements from ``begin`` to before ``end`` by ``strides``, as Python slices, along ``axes`` (the first ones
     if None). With slice_mode "size", ``end`` is a number of elements (-1: all the rest) and strides are 1. Bounds
-    may be one-dimensional tensors: see dynamic_strided_slice."""
+    may be one-dimensional tensors: see dynamic_strided_slice.
+
+    Raises
+    ------
+    ExprValueError
+        The bounds are tensors, and ``axes`` or ``slice_mode`` is given.
+    """
     check_tensor(a, "strided_slice")
     if isinstance(begin, te.Tensor) or isinstance(end, te.Tensor) or isinstance(strides, te.Tensor):
         if axes is not None or slice_mode != "end":
@@ -115,7 +121,13 @@ def _entries(values: Any) -> int:
 
 def dynamic_strided_slice(a, begin, end, strides, output_shape=None):
     """As strided_slice with bounds known only when the program runs: tensors of one dimension. The dimensions of the
-    result are ``output_shape``, or variables the caller binds."""
+    result are ``output_shape``, or variables the caller binds.
+
+    Raises
+    ------
+    ExprValueError
+        There are more bounds than dimensions.
+    """
     check_tensor(a, "dynamic_strided_slice")
     count = max(_entries(begin), _entries(end), _entries(strides))
     if count > len(a.shape):
@@ -143,7 +155,13 @@ def dynamic_strided_slice(a, begin, end, strides, output_shape=None):
 
 def strided_set(a, v, begin, end, strides=None):
     """``a`` with the elements that strided_slice would take replaced by those of ``v``. Bounds are lists or tensors
-    of one dimension."""
+    of one dimension.
+
+    Raises
+    ------
+    ExprValueError
+        The values differ from the tensor in type or number of dimensions, or there are more bounds than dimensions.
+    """
     check_tensor(a, "strided_set"), check_tensor(v, "strided_set")
     if len(a.shape) != len(v.shape):
         raise ExprValueError(f"strided_set: {len(v.shape)} dimensions are set in a tensor of {len(a.shape)}")

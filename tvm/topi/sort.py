@@ -187,7 +187,13 @@ def sort(data, axis=-1, is_ascend=1, *, gpu=None):
 
 def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32", *, gpu=None):
     """The places of the elements along ``axis`` in order. With ``valid_count`` only so many of each line are sorted;
-    the others stay."""
+    the others stay.
+
+    Raises
+    ------
+    ExprValueError
+        The counts have as many dimensions as the data.
+    """
     _check(data, "argsort")
     n = data.shape[normalize_axis(axis, len(data.shape), "argsort")]
     if valid_count is not None and len(valid_count.shape) >= len(data.shape):
@@ -197,7 +203,13 @@ def argsort(data, valid_count=None, axis=-1, is_ascend=1, dtype="float32", *, gp
 
 
 def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int64", *, gpu=None):
-    """The ``k`` largest (or smallest) along ``axis`` in order: values, indices or both. All if k is below 1."""
+    """The ``k`` largest (or smallest) along ``axis`` in order: values, indices or both. All if k is below 1.
+
+    Raises
+    ------
+    ExprValueError
+        ``ret_type`` is not both, values or indices.
+    """
     _check(data, "topk")
     if ret_type not in ("both", "values", "indices"):
         raise ExprValueError(f"topk: ret_type is both, values or indices, got '{ret_type}'")
@@ -226,7 +238,13 @@ def _count(k: Any, n: PrimExpr) -> PrimExpr:
 
 def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
     """Where each value would be put in, in a sorted vector or in the row beside it: before equal elements, or after
-    them if ``right``."""
+    them if ``right``.
+
+    Raises
+    ------
+    ExprValueError
+        The sequence has no dimension, or the values have other rows than it.
+    """
     check_tensor(sorted_sequence, "searchsorted"), check_tensor(values, "searchsorted")
     if not sorted_sequence.shape:
         raise ExprValueError("searchsorted: the sorted sequence needs at least one dimension")
@@ -266,7 +284,13 @@ def searchsorted(sorted_sequence, values, right=False, out_dtype="int64"):
 def unique(data, is_sorted=True, return_counts=False, *, gpu=None):
     """The different elements of a vector: [elements, place of the first of each, for each element the number of its
     value, how many values there are, (how often each occurs)]. All have the length of ``data``; what is beyond the
-    number of values is zero. In order if ``is_sorted``, else in order of appearance."""
+    number of values is zero. In order if ``is_sorted``, else in order of appearance.
+
+    Raises
+    ------
+    ExprValueError
+        The data is no vector.
+    """
     check_tensor(data, "unique")
     if len(data.shape) != 1:
         raise ExprValueError(f"unique: takes a vector, got {len(data.shape)} dimensions")

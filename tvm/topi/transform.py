@@ -30,7 +30,13 @@ def _injective(shape: Sequence, element, name: str) -> te.Tensor:
 
 
 def expand_dims(a, axis, num_newaxis=1):
-    """``num_newaxis`` dimensions of 1 put in before ``axis``."""
+    """``num_newaxis`` dimensions of 1 put in before ``axis``.
+
+    Raises
+    ------
+    ExprValueError
+        ``num_newaxis`` is negative.
+    """
     check_tensor(a, "expand_dims")
     axis = normalize_axis(axis, len(a.shape) + 1, "expand_dims")
     count = get_const_int(num_newaxis)
@@ -41,7 +47,13 @@ def expand_dims(a, axis, num_newaxis=1):
 
 
 def expand_like(a, shape_like, axis):
-    """``a`` repeated to the shape of ``shape_like``, which has more dimensions: those at ``axis``."""
+    """``a`` repeated to the shape of ``shape_like``, which has more dimensions: those at ``axis``.
+
+    Raises
+    ------
+    ExprValueError
+        The new dimensions do not make those of ``shape_like``.
+    """
     check_tensor(a, "expand_like"), check_tensor(shape_like, "expand_like")
     axes = normalize_axes(axis, len(shape_like.shape), "expand_like")
     kept = [place for place in range(len(shape_like.shape)) if place not in axes]
@@ -56,7 +68,13 @@ def expand_like(a, shape_like, axis):
 
 
 def squeeze(a, axis=None):
-    """Without the dimensions of 1: those at ``axis``, or all."""
+    """Without the dimensions of 1: those at ``axis``, or all.
+
+    Raises
+    ------
+    ExprValueError
+        A dimension at ``axis`` is not 1.
+    """
     check_tensor(a, "squeeze")
     if axis is None:
         axes = [place for place, dim in enumerate(a.shape) if equal_const_int(dim, 1)]
@@ -75,7 +93,18 @@ def squeeze(a, axis=None):
 
 
 def transpose(a, axes=None):
-    """The dimensions in another order; backwards if no order is given."""
+    """The dimensions in another order; backwards if no order is given.
+
+    Raises
+    ------
+    ExprValueError
+        There are more or fewer axes than dimensions.
+
+    Examples
+    --------
+    >>> topi.transpose(te.placeholder((2, 3)), (1, 0)).shape
+    (3, 2)
+    """
     check_tensor(a, "transpose")
     order = list(range(len(a.shape)))[::-1] if not axes else normalize_axes(axes, len(a.shape), "transpose")
     if len(order) != len(a.shape):
@@ -96,7 +125,13 @@ def flip(a, axis=0):
 
 
 def reverse_sequence(a, seq_lengths, seq_axis=1, batch_axis=0):
-    """For each batch the first ``seq_lengths[batch]`` elements along ``seq_axis`` in reverse."""
+    """For each batch the first ``seq_lengths[batch]`` elements along ``seq_axis`` in reverse.
+
+    Raises
+    ------
+    ExprValueError
+        The lengths are no vector with one entry for each batch.
+    """
     check_tensor(a, "reverse_sequence"), check_tensor(seq_lengths, "reverse_sequence")
     seq_axis = normalize_axis(seq_axis, len(a.shape), "reverse_sequence")
     batch_axis = normalize_axis(batch_axis, len(a.shape), "reverse_sequence")
@@ -216,7 +251,18 @@ def _tensors(a_tuple: Any, what: str) -> list[te.Tensor]:
 
 
 def concatenate(a_tuple, axis=0):
-    """Tensors one after the other along ``axis``."""
+    """Tensors one after the other along ``axis``.
+
+    Raises
+    ------
+    ExprValueError
+        The tensors have no dimension.
+
+    Examples
+    --------
+    >>> topi.concatenate((te.placeholder((2, 3)), te.placeholder((4, 3))), axis=0).shape
+    (6, 3)
+    """
     tensors = _tensors(a_tuple, "concatenate")
     if not tensors[0].shape:
         raise ExprValueError("concatenate: a tensor of 0 dimensions has no axis; stack joins those")
@@ -256,7 +302,13 @@ def stack(a, axis=0):
 
 
 def split(ary, indices_or_sections, axis=0):
-    """Parts along ``axis``: as many of one size, or cut at the given places."""
+    """Parts along ``axis``: as many of one size, or cut at the given places.
+
+    Raises
+    ------
+    ExprValueError
+        The parts are not equal, or the cuts do not rise within the dimension.
+    """
     check_tensor(ary, "split")
     axis = normalize_axis(axis, len(ary.shape), "split")
     whole = ary.shape[axis]
@@ -287,7 +339,13 @@ def split(ary, indices_or_sections, axis=0):
 
 
 def repeat(a, repeats, axis):
-    """Every element ``repeats`` times in a row along ``axis``."""
+    """Every element ``repeats`` times in a row along ``axis``.
+
+    Raises
+    ------
+    ExprValueError
+        ``repeats`` is not positive.
+    """
     check_tensor(a, "repeat")
     axis = normalize_axis(axis, len(a.shape), "repeat")
     repeats = get_const_int(repeats)
@@ -325,7 +383,13 @@ def tile(a, reps):
 
 
 def meshgrid(a_tuple, indexing):
-    """Coordinate tensors of vectors: one tensor for each, all of the shape of their product."""
+    """Coordinate tensors of vectors: one tensor for each, all of the shape of their product.
+
+    Raises
+    ------
+    ExprValueError
+        ``indexing`` is neither ij nor xy, or a tensor has more than one dimension.
+    """
     vectors = _tensors(a_tuple, "meshgrid")
     if indexing not in ("ij", "xy"):
         raise ExprValueError(f"meshgrid: indexing is 'ij' or 'xy', got '{indexing}'")
@@ -345,7 +409,13 @@ def meshgrid(a_tuple, indexing):
 
 
 def sliding_window(data, axis, window_shape, strides):
-    """Windows over the axes from ``axis`` on: their number along each, then the window's own dimensions."""
+    """Windows over the axes from ``axis`` on: their number along each, then the window's own dimensions.
+
+    Raises
+    ------
+    ExprValueError
+        Window and strides are not one positive number for each axis, or the window does not fit.
+    """
     check_tensor(data, "sliding_window")
     ndim = len(data.shape)
     axis = normalize_axis(axis, ndim, "sliding_window")
@@ -370,7 +440,13 @@ def sliding_window(data, axis, window_shape, strides):
 
 
 def layout_transform(array, src_layout, dst_layout, schedule_rule="None"):
-    """``array`` in another layout, such as NCHW16c; what a block has too many is zero."""
+    """``array`` in another layout, such as NCHW16c; what a block has too many is zero.
+
+    Raises
+    ------
+    ExprValueError
+        One layout cannot be converted to the other, or has another number of axes than the tensor.
+    """
     check_tensor(array, "layout_transform")
     if str(src_layout) == str(dst_layout):
         return array
@@ -479,7 +555,13 @@ def where(condition, x, y):
 
 
 def matmul(a, b, transp_a=False, transp_b=False):
-    """The product of two matrices, each transposed first if so said."""
+    """The product of two matrices, each transposed first if so said.
+
+    Raises
+    ------
+    ExprValueError
+        An operand is no matrix.
+    """
     check_tensor(a, "matmul"), check_tensor(b, "matmul")
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ExprValueError(f"matmul: takes matrices, got {len(a.shape)} and {len(b.shape)} dimensions")
@@ -503,7 +585,13 @@ def _check_inner(first: Sequence, second: Sequence, what: str) -> None:
 
 
 def tensordot(a, b, axes):
-    """Products summed over ``axes``: the last and first so many, or pairs given as two lists."""
+    """Products summed over ``axes``: the last and first so many, or pairs given as two lists.
+
+    Raises
+    ------
+    ExprValueError
+        The operands have different numbers of axes to be summed over.
+    """
     check_tensor(a, "tensordot"), check_tensor(b, "tensordot")
     if isinstance(axes, (int, IntImm)):
         count = get_const_int(axes)

@@ -45,7 +45,7 @@ def _onnxruntime(spec: dict, inputs: dict) -> Program:
     device = _device(spec)
     wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
     if wanted not in onnxruntime.get_available_providers():
-        raise RuntimeError(f"onnxruntime {onnxruntime.__version__} does not run on {device}")
+        raise RuntimeError(f"onnxruntime {onnxruntime.__version__} does not run on {device} here")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.intra_op_num_threads = spec["threads"]
@@ -89,6 +89,8 @@ def _torch(spec: dict, inputs: dict) -> Program:
     import torch
 
     device = _device(spec)
+    if device != "cpu" and not (device == "cuda" and torch.cuda.is_available()):
+        raise RuntimeError(f"torch {torch.__version__} does not run on {device} here")
     torch.set_num_threads(spec["threads"])
     torch.set_grad_enabled(False)
     model = torch.jit.load(spec["model"], map_location=device).eval()

@@ -77,7 +77,8 @@ class Worker:
         self.process.wait()
         self.log.seek(0)
         lines = [text.strip() for text in self.log.read().splitlines() if text.strip()]
-        raise WorkerFailed(f"{self.name}: " + (lines[-1] if lines else f"ended with {self.process.returncode}"))
+        said = lines[-1].removeprefix("RuntimeError: ") if lines else f"ended with {self.process.returncode}"
+        raise WorkerFailed(f"{self.name}: {said}")
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

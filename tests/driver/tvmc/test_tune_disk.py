@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", "40", "--tuner", "random", "--number", "1"]
+COMMAND = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "--trials", "16", "--tuner", "random", "--number", "1"]
 
 
 def tune(records: str, model: str, limit: int | None = None) -> subprocess.CompletedProcess:

@@ -169,6 +169,11 @@ def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, An
     -------
     dict
         What tuners take as ``measure_option``.
+
+    Raises
+    ------
+    ValueError
+        A builder or a runner is named that is not known.
     """
     from .measure_methods import LocalBuilder, LocalRunner
 

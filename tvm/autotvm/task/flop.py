@@ -19,6 +19,11 @@ def compute_flop(sch: Any) -> float:
     Returns
     -------
     float
+
+    Raises
+    ------
+    RuntimeError
+        The operations cannot be counted, or there are none.
     """
     try:
         total = count_operations(post_order_ops(list(sch.outputs)))

@@ -205,6 +205,21 @@ def template(task_name: str, func: Callable | None = None) -> Any:
     Returns
     -------
     callable
+        The template, or a decorator where there is no function.
+
+    Examples
+    --------
+    >>> @autotvm.template("docs/double")
+    ... def double(n):
+    ...     A = te.placeholder((n,), name="A")
+    ...     B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    ...     s = te.create_schedule(B.op)
+    ...     cfg = autotvm.get_config()
+    ...     cfg.define_split("tile", B.op.axis[0], num_outputs=2)
+    ...     cfg["tile"].apply(s, B, B.op.axis[0])
+    ...     return s, [A, B]
+    >>> len(autotvm.task.create("docs/double", args=(16,), target="llvm").config_space)
+    5
     """
 
     def decorate(f: Callable) -> Callable:
@@ -256,7 +271,18 @@ def create(task_name: str, args: Any, target: Any, target_host: Any = None) -> T
 
 
 def get_config() -> Any:
-    """The configuration of the template that is running."""
+    """The configuration of the template that is running.
+
+    Returns
+    -------
+    ConfigEntity
+        The config that applies to the task at hand.
+
+    Examples
+    --------
+    >>> autotvm.get_config().is_fallback
+    True
+    """
     return DispatchContext.current.query(Target.current(allow_none=True), None)
 
 

@@ -28,6 +28,11 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callable:
     -------
     callable
         A callback for ``Tuner.tune``.
+
+    Raises
+    ------
+    RuntimeError
+        The protocol is not json.
     """
     if protocol != "json":
         raise RuntimeError(f"log_to_file: records are written as json, not as '{protocol}'")

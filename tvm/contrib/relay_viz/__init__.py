@@ -116,6 +116,17 @@ def page_text(
     Returns
     -------
     str
+
+    Raises
+    ------
+    ValueError
+        There is a profile and no compiled model.
+
+    Examples
+    --------
+    >>> mod = tvm.IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(2,))))
+    >>> tvm.contrib.relay_viz.page_text(mod).startswith("<!DOCTYPE html>")
+    True
     """
     columns = modules if isinstance(modules, Mapping) else {} if modules is None else {"module": modules}
     sections = []

@@ -385,6 +385,7 @@ def tune_model(
     Returns
     -------
     str
+        The path of the records, or None.
 
     Raises
     ------

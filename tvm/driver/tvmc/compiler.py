@@ -204,11 +204,20 @@ def compile_model(
     Returns
     -------
     TVMCPackage
+        The package, which lies at ``package_path`` where one is given.
 
     Raises
     ------
     TVMCException
         Where the target, an option or the model cannot be compiled.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(2,))
+    >>> model = tvmc.model.TVMCModel(tvm.IRModule.from_expr(relay.nn.relu(x)), {})
+    >>> package = tvmc.compile(model, target="llvm")
+    >>> tvmc.run(package, "cpu", inputs={"x": np.array([-1, 1], "float32")}).get_output("output_0").tolist()
+    [0.0, 1.0]
     """
     _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name)
     dump_code = [dump_code] if isinstance(dump_code, str) else dump_code

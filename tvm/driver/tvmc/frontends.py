@@ -196,6 +196,8 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
 
     Raises
     ------
+    TVMCFileNotFoundError
+        There is no such file.
     TVMCException
         Where the file is no model of that format.
     """

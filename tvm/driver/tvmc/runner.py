@@ -322,6 +322,7 @@ def run_module(
     Returns
     -------
     TVMCResult
+        Outputs by name, and times where they were asked for.
 
     Raises
     ------

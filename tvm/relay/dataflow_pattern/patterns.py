@@ -418,6 +418,11 @@ def is_op(op_name: str) -> ExprPattern:
     Returns
     -------
     ExprPattern
+
+    Examples
+    --------
+    >>> relay.dataflow_pattern.is_op("exp")(relay.dataflow_pattern.wildcard()).match(relay.exp(relay.var("x")))
+    True
     """
     return ExprPattern(Op.get(op_name))
 

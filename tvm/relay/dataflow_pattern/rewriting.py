@@ -72,6 +72,14 @@ def rewrite(callbacks: DFPatternCallback | list[DFPatternCallback], expr: RelayE
     Returns
     -------
     RelayExpr
+        The expression after the last change.
+
+    Raises
+    ------
+    ValueError
+        A callback has no pattern.
+    TVMError
+        Rewriting does not come to an end.
     """
     left = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
     for callback in left:
@@ -192,6 +200,7 @@ def partition(
     Returns
     -------
     RelayExpr
+        The expression with calls of those functions.
     """
     order = list(post_order(expr))
     users = Matcher(expr).users()

@@ -205,7 +205,13 @@ def unique(data, is_sorted=True, return_counts=False):
 
 
 def segment_sum(data, segment_ids, num_segments=None):
-    """The sums of slices that have the same id."""
+    """The sums of slices that have the same id.
+
+    Raises
+    ------
+    ValueError
+        ``num_segments`` is not given and the ids are no constant.
+    """
     from ..infer import infer_type
 
     data, ids = as_expr(data), as_expr(segment_ids)

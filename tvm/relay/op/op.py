@@ -45,6 +45,11 @@ def register(op_name: str, describe: str = "") -> Op:
     Returns
     -------
     Op
+
+    Raises
+    ------
+    TVMError
+        An operator of that name is registered.
     """
     if op_name in OPS:
         raise TVMError(f"Operator {op_name} is registered before")
@@ -62,7 +67,7 @@ def _fact(key: str, doc: str) -> Callable[..., Any]:
     def set_fact(op_name: str, value: Any = None, level: int = 10) -> Any:
         return register_op_attr(op_name, key, value, level)
 
-    set_fact.__doc__ = docstring(doc, _FACT, "callable")
+    set_fact.__doc__ = docstring(doc, _FACT, "callable\n    The value, or a decorator where there is none.")
     return set_fact
 
 
@@ -77,6 +82,11 @@ def register_pattern(op_name: str, pattern: int, level: int = 10) -> Any:
         A value of ``OpPattern``.
     level : int, optional
         A value set before at a higher level stays.
+
+    Returns
+    -------
+    callable
+        The value, or a decorator where there is none.
     """
     return _pattern(op_name, pattern, level)
 
@@ -111,6 +121,11 @@ def _by_pattern(op_name: str, level: int = 10) -> None:
         The name of the operator.
     level : int, optional
         Taken for programs that pass it.
+
+    Raises
+    ------
+    TVMError
+        No operator has that name.
     """
     if not isinstance(op_name, str) or op_name not in OPS:
         raise TVMError(f"operator '{op_name}' is not registered")

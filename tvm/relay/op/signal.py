@@ -23,7 +23,13 @@ def _stft_compute(attrs, inputs, out):
 
 @op("stft", 2, pattern=OPAQUE, compute=_stft_compute)
 def stft(data, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=True):
-    """Fourier transforms of overlapping frames of each row."""
+    """Fourier transforms of overlapping frames of each row.
+
+    Raises
+    ------
+    ValueError
+        The window has another length than ``win_length``.
+    """
     from ..infer import infer_type
 
     hop_length = n_fft // 4 if hop_length is None else hop_length

@@ -38,6 +38,13 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
     Returns
     -------
     list
+
+    Raises
+    ------
+    TypeError
+        The elements do not fill the shape, or a code asks for a dimension that is not there.
+    ValueError
+        More than one dimension is -1.
     """
     out: list = []
     source = list(shape)

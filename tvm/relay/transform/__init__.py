@@ -28,7 +28,12 @@ from .plan_devices import PlanDevices
 from .recast import recast
 from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
 from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
+from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
+
+_describe_returns(
+    list(globals().values()), "The pass, which gives the changed module when it is called with one.", "Pass"
+)
 
 
 def __getattr__(name: str):

@@ -150,6 +150,14 @@ def ConvertLayout(desired_layouts: Mapping[str, Any]) -> RelayFunctionPass:
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3))
+    >>> mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.conv2d(x, w)))
+    >>> nhwc = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "default"]})(mod)
+    >>> "data_layout=\\"NHWC\\"" in nhwc.astext()
+    True
     """
 
     @function_pass(opt_level=3, name="ConvertLayout", required=["InferType", "CanonicalizeOps"])

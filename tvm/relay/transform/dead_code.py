@@ -96,6 +96,13 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> x, unused = relay.var("x", shape=(2,)), relay.var("unused", shape=(2,))
+    >>> mod = tvm.IRModule.from_expr(relay.Function([x], relay.Let(unused, relay.exp(x), relay.sqrt(x))))
+    >>> relay.transform.DeadCodeElimination()(mod)["main"].body.op.name
+    'sqrt'
     """
 
     @function_pass(opt_level=1, name="DeadCodeElimination", required=["InferType"])

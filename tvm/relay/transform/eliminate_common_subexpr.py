@@ -66,6 +66,14 @@ def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> 
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(2,))
+    >>> mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.exp(x) + relay.exp(x)))
+    >>> both = relay.transform.EliminateCommonSubexpr()(mod)["main"].body.args
+    >>> both[0] is both[1]
+    True
     """
 
     @function_pass(opt_level=3, name="EliminateCommonSubexpr", required=["InferType"])

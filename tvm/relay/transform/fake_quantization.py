@@ -304,6 +304,11 @@ def FakeQuantizationToInteger(
     Returns
     -------
     RelayFunctionPass
+
+    Raises
+    ------
+    TVMError
+        ``use_qat`` is asked for, or an optional rule is not known.
     """
     if use_qat:
         raise TVMError("FakeQuantizationToInteger: use_qat=True (ranges learnt in training) is not offered; quantize "

@@ -168,6 +168,12 @@ def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> mod = tvm.IRModule.from_expr(relay.var("x", shape=()) * (relay.const(2.0) + relay.const(3.0)))
+    >>> print(relay.transform.FoldConstant()(mod)["main"].body.args[1])
+    5f
     """
 
     @function_pass(opt_level=2, name="FoldConstant", required=["InferType"])

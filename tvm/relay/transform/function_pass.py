@@ -47,7 +47,14 @@ def _infer(mod: IRModule, ctx: PassContext) -> IRModule:
 
 
 def InferType() -> ModulePass:
-    """Fill in the type of every expression."""
+    """Fill in the type of every expression.
+
+    Examples
+    --------
+    >>> mod = tvm.IRModule.from_expr(relay.exp(relay.var("x", shape=(2,))))
+    >>> relay.transform.InferType()(mod)["main"].ret_type
+    Tensor[(2), float32]
+    """
     return ModulePass(_infer, PassInfo(0, "InferType"))
 
 

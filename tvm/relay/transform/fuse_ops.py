@@ -471,6 +471,13 @@ def FuseOps(
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> mod = tvm.IRModule.from_expr(relay.exp(relay.sqrt(relay.var("x", shape=(2,)))))
+    >>> fused = relay.transform.FuseOps(fuse_opt_level=2)(relay.transform.InferType()(mod))
+    >>> fused["main"].body.op.attrs["Primitive"]
+    1
     """
 
     @function_pass(opt_level=0, name="FuseOps", required=["InferType"])

@@ -208,6 +208,19 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     Returns
     -------
     RelayFunctionPass
+
+    Raises
+    ------
+    ValueError
+        The type is not float16, bfloat16 or float64.
+
+    Examples
+    --------
+    >>> x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(4, 8))
+    >>> mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.dense(x, w)))
+    >>> half = relay.transform.InferType()(relay.transform.ToMixedPrecision("float16")(mod))
+    >>> half["main"].ret_type.dtype
+    'float16'
     """
     if mixed_precision_type not in ("float16", "bfloat16", "float64"):
         raise ValueError(f"ToMixedPrecision: float16, bfloat16 or float64 is wanted, got '{mixed_precision_type}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...docstring import docstring
 from ...error import TVMError
 
 REASONS = {
@@ -21,7 +22,7 @@ def _refuse(name: str):
         raise TVMError(f"{name} is not available: {REASONS[name]}")
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"Not available: {REASONS[name]}."
+    make.__doc__ = docstring(f"Not available: {REASONS[name]}.", (), raises=("TVMError", "Always, with the reason."))
     return make
 
 

@@ -356,6 +356,13 @@ def SimplifyExpr(kernels: bool = False, rules: Table | None = None) -> RelayFunc
     Returns
     -------
     RelayFunctionPass
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(2, 3))
+    >>> mod = tvm.IRModule.from_expr(relay.reshape(relay.reshape(x, (6,)), (3, 2)))
+    >>> print(relay.transform.SimplifyExpr()(relay.transform.InferType()(mod))["main"].body.attrs.newshape)
+    (3, 2)
     """
     table = dict(KERNEL_RULES if kernels else RULES)
     for name, extra in (rules or {}).items():

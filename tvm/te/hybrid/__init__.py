@@ -63,6 +63,11 @@ def source_to_op(src, args, symbols, closure_vars=None):
     Returns
     -------
     Tensor or list of Tensor
+
+    Raises
+    ------
+    TypeError
+        ``src`` is no function.
     """
     if inspect.isfunction(src):
         return parse(src, args)

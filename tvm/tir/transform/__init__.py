@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from ...docstring import describe_returns
 from ...error import TVMError
 from ...ir.transform import PASSES as _REGISTERED
 from ...ir.transform import ModulePass, Pass, PassInfo
@@ -465,6 +466,7 @@ def _register() -> None:
 
 
 _register()
+describe_returns(_PLAIN, "The pass, which gives the changed module when it is called with one.", "Pass")
 
 __all__ = [f.__name__ for f in _PLAIN] + ["PrimFuncPass", "prim_func_pass"]
 

@@ -20,7 +20,13 @@ _PADDING = ("zeros", "border", "reflection")
 
 def affine_grid(data, target_shape, align_corners=True):
     """The places that matrices (N, d, d + 1) send the places of an image of ``target_shape`` to: a grid for
-    grid_sample. Places run from -1 to 1; those are the middles of the outermost elements, or the image's edges."""
+    grid_sample. Places run from -1 to 1; those are the middles of the outermost elements, or the image's edges.
+
+    Raises
+    ------
+    ExprValueError
+        There are not two or three sizes, or the data are no matrices.
+    """
     check_tensor(data, "affine_grid")
     target = [get_const_int(size) for size in target_shape]
     number = len(target)
@@ -105,7 +111,13 @@ class _Sampler:
 
 
 def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zeros", align_corners=True):
-    """Elements of ``data`` at the places of ``grid`` (N, d, out...), whose second axis is x, y (, z) from -1 to 1."""
+    """Elements of ``data`` at the places of ``grid`` (N, d, out...), whose second axis is x, y (, z) from -1 to 1.
+
+    Raises
+    ------
+    ExprValueError
+        The layout, method or padding is not known, or the grid does not fit the data.
+    """
     check_tensor(data, "grid_sample"), check_tensor(grid, "grid_sample")
     if layout not in _LAYOUTS or len(data.shape) != _LAYOUTS[layout] + 2:
         raise ExprValueError(f"grid_sample: takes NCHW or NCDHW, got {layout} and {len(data.shape)} dimensions")

@@ -346,7 +346,15 @@ def crop_and_resize(
     data, boxes, box_indices, crop_size, layout="NCHW", method="bilinear", extrapolation_value=None, out_dtype=None
 ):
     """For each box (y1, x1, y2, x2, as shares of height and width) of the image its index names, the part of the image
-    in the box at ``crop_size``."""
+    in the box at ``crop_size``.
+
+    Raises
+    ------
+    ExprValueError
+        The layout or the method is not known.
+    ExprTypeError
+        The boxes are no rows with one index for each.
+    """
     for tensor in (data, boxes, box_indices):
         check_tensor(tensor, "crop_and_resize")
     if layout not in ("NCHW", "NHWC") or len(data.shape) != 4:

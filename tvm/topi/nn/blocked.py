@@ -50,7 +50,13 @@ def _correlation(source, kernel, strides: Sequence[int], dilations: Sequence[int
 
 
 def conv_blocked(data, kernel, strides, padding, dilation, out_dtype=None):
-    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions."""
+    """Data (n, C/c, spatial, c), kernel (O/o, I/i, window, i, o), one or three spatial dimensions.
+
+    Raises
+    ------
+    TVMError
+        The data has another number of spatial dimensions than one or three.
+    """
     n = len(data.shape) - 3
     name = {1: "conv1d_NCWc", 3: "conv3d_NCDHWc"}.get(n)
     if name is None:

@@ -107,7 +107,14 @@ def _check_groups(channels, filters, per_group, groups: int, name: str) -> None:
 
 
 def conv2d(input, filter, strides, padding, dilation, data_layout="NCHW", kernel_layout="", out_dtype=None):
-    """Cross-correlation along two dimensions."""
+    """Cross-correlation along two dimensions.
+
+    Examples
+    --------
+    >>> x, w = te.placeholder((1, 3, 8, 8)), te.placeholder((4, 3, 3, 3))
+    >>> topi.nn.conv2d(x, w, strides=1, padding=1, dilation=1).shape
+    (1, 4, 8, 8)
+    """
     return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, "conv2d")
 
 
@@ -214,7 +221,13 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
 
 
 def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout="HWOI", out_dtype=None):
-    """The same with channels last; the kernel is HWOI (O input channels, I multiplier)."""
+    """The same with channels last; the kernel is HWOI (O input channels, I multiplier).
+
+    Raises
+    ------
+    TVMError
+        The kernel layout is neither HWOI nor HWIO.
+    """
     if kernel_layout not in ("HWOI", "HWIO"):
         raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
     known = depthwise_of(Input, Filter, stride, padding, dilation, "NHWC", kernel_layout, out_dtype)

@@ -101,7 +101,13 @@ def deformable_conv2d_nhwc(data, offset, kernel, strides, padding, dilation, def
 
 
 def correlation_nchw(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply):
-    """How alike patches of two images are, for every displacement up to a limit."""
+    """How alike patches of two images are, for every displacement up to a limit.
+
+    Raises
+    ------
+    TVMError
+        The images differ in shape, or ``kernel_size`` is even.
+    """
     if any(map(other_dim, data1.shape, data2.shape)):
         raise TVMError(f"correlation: both images have one shape, got {list(data1.shape)} and {list(data2.shape)}")
     for what, value in (("kernel_size", kernel_size), ("stride1", stride1), ("stride2", stride2)):

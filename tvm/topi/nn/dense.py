@@ -51,7 +51,13 @@ def with_bias(out, bias, out_dtype: str):
 def dense(
     data, weight, bias=None, out_dtype=None, auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None
 ):
-    """data . weight^T + bias"""
+    """data . weight^T + bias
+
+    Examples
+    --------
+    >>> topi.nn.dense(te.placeholder((2, 8)), te.placeholder((4, 8))).shape
+    (2, 4)
+    """
     return matmul(data, weight, bias, out_dtype, False, True)
 
 
@@ -86,7 +92,13 @@ def batch_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> Bat
 
 def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True,
                  auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
-    """Products of matrices along the first dimension; a batch of one is used for all."""
+    """Products of matrices along the first dimension; a batch of one is used for all.
+
+    Examples
+    --------
+    >>> topi.nn.batch_matmul(te.placeholder((5, 2, 3)), te.placeholder((5, 4, 3))).shape
+    (5, 2, 4)
+    """
     out_dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     k = te.reduce_axis((0, sizes.k), name="k")

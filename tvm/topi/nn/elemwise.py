@@ -9,7 +9,13 @@ from ..utils import get_const_int
 
 
 def relu(x):
-    """max(x, 0); NaN stays NaN"""
+    """max(x, 0); NaN stays NaN
+
+    Examples
+    --------
+    >>> topi.nn.relu(te.placeholder((2, 3), name="x")).shape
+    (2, 3)
+    """
     zero = tir.const(0, x.dtype)
 
     def body(*i):
@@ -30,7 +36,13 @@ def leaky_relu(x, alpha):
 
 
 def prelu(x, slope, axis=1):
-    """leaky_relu with one slope for each place along ``axis``"""
+    """leaky_relu with one slope for each place along ``axis``
+
+    Raises
+    ------
+    TVMError
+        ``axis`` is no dimension, or there is not one slope for each place along it.
+    """
     if not 0 <= axis < len(x.shape):
         raise TVMError(f"prelu: axis {axis} is not one of {len(x.shape)} dimensions")
     if len(slope.shape) != 1 or get_const_int(slope.shape[0]) != get_const_int(x.shape[axis]):

@@ -121,7 +121,13 @@ def scale_shift_nchwc(Input, Scale, Shift):
 
 
 def nll_loss(predictions, targets, weights, reduction, ignore_index):
-    """Minus the weighted prediction of each target's class; ``ignore_index`` counts nothing."""
+    """Minus the weighted prediction of each target's class; ``ignore_index`` counts nothing.
+
+    Raises
+    ------
+    TVMError
+        ``reduction`` is not none, mean or sum.
+    """
     if reduction not in ("none", "mean", "sum"):
         raise TVMError(f"nll_loss: the reduction is none, mean or sum, got '{reduction}'")
     zero = tir.const(0, predictions.dtype)

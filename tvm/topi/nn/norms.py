@@ -61,7 +61,13 @@ def _normal(data: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
 
 
 def group_norm(data, gamma, beta, num_groups, channel_axis, axes, epsilon=1e-5):
-    """Normalized over ``axes`` and the channels of each of ``num_groups`` groups; gamma and beta have the channels."""
+    """Normalized over ``axes`` and the channels of each of ``num_groups`` groups; gamma and beta have the channels.
+
+    Raises
+    ------
+    TVMError
+        The channels do not divide into the groups.
+    """
     rank = len(data.shape)
     channel_axis = normalize_axis(channel_axis, rank, "group_norm")
     axes = normalize_axes(axes, rank, "group_norm")

@@ -25,7 +25,13 @@ def _window(data, kernel, stride, padding, dilation, what: str):
 
 
 def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
-    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels."""
+    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels.
+
+    Raises
+    ------
+    TVMError
+        Data or kernel are not blocked, or their channels do not fit.
+    """
     out_dtype = out_dtype or data.dtype
     if len(data.shape) != 5 or len(kernel.shape) != 6:
         raise TVMError(
@@ -64,7 +70,13 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
 
 
 def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
-    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C."""
+    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C.
+
+    Raises
+    ------
+    TVMError
+        Data or kernel are not blocked, or the filters are no multiple of the channels.
+    """
     out_dtype = out_dtype or Input.dtype
     if len(Input.shape) != 5 or len(Filter.shape) != 6:
         raise TVMError(

@@ -9,7 +9,18 @@ from ..utils import equal_const_int
 
 
 def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput", attrs=None):
-    """Constants around a tensor; negative padding cuts away."""
+    """Constants around a tensor; negative padding cuts away.
+
+    Raises
+    ------
+    TVMError
+        There is not one number before and after for each dimension.
+
+    Examples
+    --------
+    >>> topi.nn.pad(te.placeholder((2, 3)), [1, 0], [1, 0]).shape
+    (4, 3)
+    """
     n = len(data.shape)
     pad_after = pad_after if pad_after is not None else pad_before
     if len(pad_before) != n or len(pad_after) != n:
@@ -42,7 +53,13 @@ def _simple(e):
 
 
 def mirror_pad(data, pad_before, pad_after=None, mode="SYMMETRIC", name="MirrorPadInput"):
-    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not."""
+    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not.
+
+    Raises
+    ------
+    TVMError
+        There is not one number before and after for each dimension, or the mode is not known.
+    """
     n = len(data.shape)
     pad_after = pad_after if pad_after is not None else pad_before
     if len(pad_before) != n or len(pad_after) != n:

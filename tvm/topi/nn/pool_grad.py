@@ -55,7 +55,13 @@ class _Windows:
 
 def pool_grad(grads, data, kernel, stride, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
     """What every element of ``data`` adds to the loss, given what every window does: the whole of it goes to the first
-    maximum of the window, or equal shares to all its elements."""
+    maximum of the window, or equal shares to all its elements.
+
+    Raises
+    ------
+    TVMError
+        The kind is neither max nor avg, or the layout does not hold N, C, H and W.
+    """
     if pool_type not in ("max", "avg"):
         raise TVMError(f"pool_grad: the kind is max or avg, got '{pool_type}'")
     if sorted(layout) != sorted("NCHW"):

@@ -24,7 +24,13 @@ def _parts(x, axis: int):
 
 
 def softmax(x, axis=-1):
-    """exp(x) / sum(exp(x)) along an axis, free of overflow"""
+    """exp(x) / sum(exp(x)) along an axis, free of overflow
+
+    Examples
+    --------
+    >>> topi.nn.softmax(te.placeholder((2, 3)), axis=-1).shape
+    (2, 3)
+    """
     rest, without, put, largest, axis = _parts(x, axis)
     exp = te.compute(x.shape, lambda *at: te.exp(x(*at) - largest(*without(at))), name="T_softmax_exp")
     k = te.reduce_axis((0, x.shape[axis]), name="k")

@@ -12,7 +12,13 @@ from .pad import pad
 
 
 def dilate(data, strides, dilation_value=0.0, name="DilatedInput"):
-    """``dilation_value`` between the elements, so that they stand ``strides`` apart."""
+    """``dilation_value`` between the elements, so that they stand ``strides`` apart.
+
+    Raises
+    ------
+    TVMError
+        There is not one stride for each dimension.
+    """
     if len(strides) != len(data.shape):
         raise TVMError(f"dilate: {len(data.shape)} strides are wanted, got {len(strides)}")
     strides = [get_const_int(s) for s in strides]
@@ -49,7 +55,13 @@ def _channels(layout: str, what: str) -> tuple[int, int, int]:
 
 
 def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
-    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block)."""
+    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block).
+
+    Raises
+    ------
+    TVMError
+        The mode is not known, or the channels do not divide into blocks.
+    """
     c, h, w = _channels(layout, "depth_to_space")
     if mode not in ("DCR", "CDR", "CRD"):
         raise TVMError(f"depth_to_space: the mode is DCR or CRD, got '{mode}'")
@@ -71,7 +83,13 @@ def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
 
 
 def space_to_depth(data, block_size, layout="NCHW"):
-    """Squares of points become blocks of channels."""
+    """Squares of points become blocks of channels.
+
+    Raises
+    ------
+    TVMError
+        The points do not divide into blocks.
+    """
     c, h, w = _channels(layout, "space_to_depth")
     size = get_const_int(block_size)
     for place in (h, w):
@@ -94,7 +112,14 @@ def space_to_depth(data, block_size, layout="NCHW"):
 
 
 def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
-    """Blocks of points along the dimensions after the first become further batches."""
+    """Blocks of points along the dimensions after the first become further batches.
+
+    Raises
+    ------
+    TVMError
+        There is not one block size and one pair of paddings for each spatial dimension, or the points do not divide
+        into blocks.
+    """
     block = [get_const_int(b) for b in block_shape]
     n, rank = len(block), len(data.shape)
     if len(pad_before) != n or len(pad_after) != n or n >= rank:
@@ -124,7 +149,14 @@ def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
 
 
 def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
-    """Batches become blocks of points again; the borders are cut off."""
+    """Batches become blocks of points again; the borders are cut off.
+
+    Raises
+    ------
+    TVMError
+        There is not one block size and one pair of crops for each spatial dimension, or the batch does not divide
+        into blocks.
+    """
     block = [get_const_int(b) for b in block_shape]
     n = len(block)
     if len(crop_begin_list) != n or len(crop_end_list) != n or n >= len(data.shape):
@@ -151,7 +183,13 @@ def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
 
 
 def fifo_buffer(data, buffer, axis):
-    """The newest elements of ``buffer`` followed by ``data``, as long as the buffer was."""
+    """The newest elements of ``buffer`` followed by ``data``, as long as the buffer was.
+
+    Raises
+    ------
+    TVMError
+        Data and buffer differ in their number of dimensions.
+    """
     axis = normalize_axis(axis, len(buffer.shape), "fifo_buffer")
     if len(data.shape) != len(buffer.shape):
         raise TVMError("fifo_buffer: the data and the buffer must have as many dimensions")

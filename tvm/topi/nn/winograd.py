@@ -108,7 +108,13 @@ def _pick(place, values: list):
 
 
 def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
-    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o)."""
+    """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o).
+
+    Raises
+    ------
+    TVMError
+        The data has another number of dimensions than 5, or the kernel than 7.
+    """
     if len(data.shape) != 5 or len(kernel.shape) != 7:
         raise TVMError(
             f"conv2d_winograd_NCHWc: data of 5 and a kernel of 7 dimensions are wanted, got {len(data.shape)} and "
@@ -200,7 +206,13 @@ def plane_products(kernel, transformed, dtype: str):
 def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Callable[..., Any] = plane_products):
     """Data NCHW, kernel (m + 2, m + 2, channels, filters) as ``transform_filters_in_planes`` makes it: the data of all
     tiles is transformed, ``products_of(kernel, transformed, dtype)`` are a batch, and their sums are transformed
-    back."""
+    back.
+
+    Raises
+    ------
+    TVMError
+        Data or kernel have another number of dimensions than 4.
+    """
     if len(data.shape) != 4 or len(kernel.shape) != 4:
         raise TVMError(
             f"conv2d_winograd_nchw: data and a kernel of 4 dimensions are wanted, got {len(data.shape)} and "

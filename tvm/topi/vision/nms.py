@@ -196,6 +196,13 @@ def all_class_non_max_suppression(
 
     onnx: [(batch, class, box) of those kept, by batch, class and falling score, -1 after them; how many (1,)].
     tensorflow: [(class, box) for each batch by falling score; their scores; how many for each batch].
+
+    Raises
+    ------
+    ExprValueError
+        The scores are not (batch, classes, n), or the output format is not known.
+    ExprTypeError
+        Boxes and scores differ in type.
     """
     _check_boxes(boxes, "all_class_non_max_suppression", 4)
     check_tensor(scores, "all_class_non_max_suppression")

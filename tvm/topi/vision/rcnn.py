@@ -276,7 +276,13 @@ def proposal(
     rpn_min_size, iou_loss, *, gpu=None,
 ):  # fmt: skip
     """Regions (image, x1, y1, x2, y2) by falling score from the predictions of a region proposal network; the ones
-    kept are repeated where fewer than ``rpn_post_nms_top_n`` are left."""
+    kept are repeated where fewer than ``rpn_post_nms_top_n`` are left.
+
+    Raises
+    ------
+    ExprValueError
+        There are not two channels of scores for each anchor.
+    """
     for tensor in (cls_prob, bbox_pred, im_info):
         check_tensor(tensor, "proposal")
     anchors = anchor_sizes([float(s) for s in scales], [float(r) for r in ratios], get_const_int(feature_stride))

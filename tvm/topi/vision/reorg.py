@@ -10,7 +10,13 @@ from ..utils import check_tensor, get_const_int, get_const_tuple
 
 
 def reorg(data, stride):
-    """Channels spread over a grid of ``stride``, and the result read with sides ``stride`` times smaller."""
+    """Channels spread over a grid of ``stride``, and the result read with sides ``stride`` times smaller.
+
+    Raises
+    ------
+    ExprValueError
+        The data has another number of dimensions than 4, or does not divide by the stride.
+    """
     check_tensor(data, "reorg")
     stride = get_const_int(stride)
     if len(data.shape) != 4 or stride < 1:

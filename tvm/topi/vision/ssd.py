@@ -19,7 +19,13 @@ from .nms import non_max_suppression
 
 def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 0.5), clip=False):
     """The anchors (1, n, 4) of an image of the size of ``data``: corners x1, y1, x2, y2 as shares of the image, for
-    each element one box of each size in the first ratio, and of each other ratio in the first size."""
+    each element one box of each size in the first ratio, and of each other ratio in the first size.
+
+    Raises
+    ------
+    ExprValueError
+        The data has another number of dimensions than 4.
+    """
     check_tensor(data, "multibox_prior")
     if len(data.shape) != 4:
         raise ExprValueError(f"multibox_prior: images are (N, C, H, W), got {len(data.shape)} dimensions")
@@ -57,7 +63,13 @@ def multibox_transform_loc(
     """[boxes (batch, n, 6): class, score and corners of the anchors that see something, in front, -1 after them; how
     many for each batch]. Class 0 of ``cls_prob`` (batch, classes, n) is the background, and the others count from 0;
     with ``keep_background`` it is a class as the others are, also that of what is below the threshold, so that all
-    anchors have their boxes."""
+    anchors have their boxes.
+
+    Raises
+    ------
+    ExprValueError
+        A tensor has a wrong number of dimensions, or there is no class beside the background.
+    """
     for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
         check_tensor(tensor, "multibox_transform_loc")
         if len(tensor.shape) != rank:

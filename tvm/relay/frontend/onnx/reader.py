@@ -84,8 +84,21 @@ def from_onnx(
 
     Raises
     ------
+    TypeError
+        ``model`` is neither a ModelProto nor a path, or ``shape`` is no dictionary.
+    TVMError
+        The model has no graph.
     OpNotImplemented
         For operators without a converter; all of them are named.
+
+    Examples
+    --------
+    >>> info = onnx.helper.make_tensor_value_info
+    >>> x, y = info("x", 1, [2]), info("y", 1, [2])
+    >>> graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    >>> mod, params = relay.frontend.from_onnx(onnx.helper.make_model(graph))
+    >>> mod["main"].body.op.name
+    'nn.relu'
     """
     import onnx
 

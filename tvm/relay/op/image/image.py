@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .... import topi
+from ....docstring import docstring
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..dynamic import is_dynamic
@@ -103,10 +104,11 @@ def _resize(n: int, default: str):
         )
 
     build.__name__ = build.__qualname__ = name[6:]
-    build.__doc__ = build.op.description = (
+    build.op.description = (
         "The image in another size. ``scales`` are the factors asked for where sizes had to be rounded; ``antialias``"
         " widens the filter where the image shrinks."
     )
+    build.__doc__ = docstring(build.op.description, (), raises=("ValueError", f"There are not {n} sizes."))
     return build
 
 
@@ -160,7 +162,13 @@ def dilation2d(
     kernel_layout="IHW",
     out_dtype="",
 ):
-    """The largest sum of window and weight."""
+    """The largest sum of window and weight.
+
+    Raises
+    ------
+    ValueError
+        The layouts are neither NCHW with IHW nor NHWC with HWI.
+    """
     if (data_layout, kernel_layout) not in (("NCHW", "IHW"), ("NHWC", "HWI")):
         raise ValueError(
             f"dilation2d: layouts are NCHW with IHW or NHWC with HWI, got {data_layout} with {kernel_layout}"

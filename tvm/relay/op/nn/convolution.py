@@ -244,7 +244,15 @@ def conv2d(
     out_layout="",
     out_dtype="",
 ):
-    """Cross-correlation along two dimensions."""
+    """Cross-correlation along two dimensions.
+
+    Examples
+    --------
+    >>> x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3))
+    >>> mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.conv2d(x, w, padding=(1, 1))))
+    >>> mod["main"].ret_type
+    Tensor[(1, 4, 8, 8), float32]
+    """
     return window_call("nn.conv2d", 2, locals())
 
 

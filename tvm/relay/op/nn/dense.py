@@ -54,7 +54,15 @@ def _vector(inputs, out):
     compute=_dense_compute,
 )
 def dense(data, weight, units=None, out_dtype=""):
-    """The product of the data and the transposed weight."""
+    """The product of the data and the transposed weight.
+
+    Examples
+    --------
+    >>> x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(4, 8))
+    >>> mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.dense(x, w)))
+    >>> mod["main"].ret_type
+    Tensor[(2, 4), float32]
+    """
     return call("nn.dense", data, weight, units=units, out_dtype=out_dtype)
 
 

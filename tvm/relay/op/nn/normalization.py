@@ -293,7 +293,13 @@ def _nll_type(attrs, types):
     ),
 )
 def nll_loss(predictions, targets, weights, reduction="mean", ignore_index=-100):
-    """Minus the weighted prediction of each target's class."""
+    """Minus the weighted prediction of each target's class.
+
+    Raises
+    ------
+    ValueError
+        ``reduction`` is not none, mean or sum.
+    """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"nll_loss: the reduction is none, mean or sum, got '{reduction}'")
     return call("nn.nll_loss", predictions, targets, weights, reduction=reduction, ignore_index=int(ignore_index))

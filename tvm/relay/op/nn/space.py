@@ -47,7 +47,13 @@ def _pad_compute(attrs, inputs, out):
 
 @op("nn.pad", 2, pattern=INJECTIVE, type_rule=_pad_type, compute=_pad_compute)
 def pad(data, pad_width, pad_value=0, pad_mode="constant"):
-    """Elements around a tensor: constant, edge or reflect."""
+    """Elements around a tensor: constant, edge or reflect.
+
+    Raises
+    ------
+    ValueError
+        The mode is not constant, edge or reflect.
+    """
     if pad_mode not in ("constant", "edge", "reflect"):
         raise ValueError(f"pad: the mode is constant, edge or reflect, got '{pad_mode}'")
     data = as_expr(data)
@@ -78,7 +84,13 @@ def _mirror_type(attrs, types):
     ),
 )
 def mirror_pad(data, pad_width, mode="SYMMETRIC"):
-    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not."""
+    """Mirror images around a tensor: SYMMETRIC repeats the edge, REFLECT does not.
+
+    Raises
+    ------
+    ValueError
+        The mode is neither SYMMETRIC nor REFLECT.
+    """
     if mode not in ("SYMMETRIC", "REFLECT"):
         raise ValueError(f"mirror_pad: the mode is SYMMETRIC or REFLECT, got '{mode}'")
     return call("nn.mirror_pad", data, pad_width=_pairs(pad_width), mode=mode)
@@ -188,7 +200,13 @@ def _correlation_compute(attrs, inputs, out):
 
 @op("nn.correlation", 2, pattern=OUT_ELEMWISE_FUSABLE, compute=_correlation_compute)
 def correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, layout):
-    """How alike patches of two images are, for every displacement up to a limit."""
+    """How alike patches of two images are, for every displacement up to a limit.
+
+    Raises
+    ------
+    ValueError
+        The layout is not NCHW.
+    """
     if layout != "NCHW":
         raise ValueError(f"correlation: the layout is NCHW, got '{layout}'")
     padding = (int(padding),) if isinstance(padding, int) else tuple(int(p) for p in padding)
@@ -251,7 +269,13 @@ def deformable_conv2d(
     out_layout="",
     out_dtype="",
 ):
-    """Convolution whose window points are displaced by offsets."""
+    """Convolution whose window points are displaced by offsets.
+
+    Raises
+    ------
+    ValueError
+        The layout is neither NCHW nor NHWC.
+    """
     if data_layout not in ("NCHW", "NHWC"):
         raise ValueError(f"deformable_conv2d: the layout is NCHW or NHWC, got '{data_layout}'")
     return call(
@@ -326,7 +350,13 @@ def _as_scalars(*scales) -> list[RelayExpr]:
 
 @op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
-    """Images enlarged by whole or broken factors."""
+    """Images enlarged by whole or broken factors.
+
+    Raises
+    ------
+    ValueError
+        The method is not nearest_neighbor, bilinear or bicubic.
+    """
     if method not in _METHODS:
         raise ValueError(f"upsampling: the method is nearest_neighbor, bilinear or bicubic, got '{method}'")
     if is_dynamic(scale_h, scale_w):
@@ -353,7 +383,13 @@ def upsampling3d(
     method="nearest_neighbor",
     coordinate_transformation_mode="half_pixel",
 ):
-    """Volumes enlarged by whole or broken factors."""
+    """Volumes enlarged by whole or broken factors.
+
+    Raises
+    ------
+    ValueError
+        The method is neither nearest_neighbor nor trilinear.
+    """
     if method not in _METHODS:
         raise ValueError(f"upsampling3d: the method is nearest_neighbor or trilinear, got '{method}'")
     if is_dynamic(scale_d, scale_h, scale_w):

@@ -39,7 +39,13 @@ def roi_align(
     weighted_max=False,
 ):
     """Regions brought to one size by sampling between elements. ``aligned`` counts places from the middle of elements;
-    ``weighted_max`` takes the maximum of weighted neighbours, as ONNX does."""
+    ``weighted_max`` takes the maximum of weighted neighbours, as ONNX does.
+
+    Raises
+    ------
+    ValueError
+        The layout is neither NCHW nor NHWC.
+    """
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(f"roi_align: the layout is NCHW or NHWC, got '{layout}'")
     return call(
@@ -65,7 +71,13 @@ def roi_align(
     ),
 )
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
-    """Regions brought to one size by the largest element of each part."""
+    """Regions brought to one size by the largest element of each part.
+
+    Raises
+    ------
+    ValueError
+        The layout is neither NCHW nor NHWC.
+    """
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(f"roi_pool: the layout is NCHW or NHWC, got '{layout}'")
     return call(

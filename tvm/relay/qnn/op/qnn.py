@@ -168,7 +168,13 @@ def requantize(
     compute_dtype="None",
     out_dtype="int8",
 ):
-    """Integers of one scale and zero point as integers of another."""
+    """Integers of one scale and zero point as integers of another.
+
+    Raises
+    ------
+    ValueError
+        ``rounding`` is neither UPWARD nor TONEAREST.
+    """
     if rounding not in ("None", "UPWARD", "TONEAREST"):
         raise ValueError(f"requantize: rounding is UPWARD or TONEAREST, got '{rounding}'")
     return call(
@@ -665,7 +671,13 @@ def _simulated_quantize(attrs, args, types):
 
 @op("qnn.simulated_quantize", 3, pattern=OPAQUE, type_rule=_simulated_type, expand=_simulated_quantize)
 def simulated_quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """What quantize gives, as real numbers."""
+    """What quantize gives, as real numbers.
+
+    Raises
+    ------
+    ValueError
+        ``out_dtype`` is no narrow integer type.
+    """
     if out_dtype not in NARROW:
         raise ValueError(f"simulated_quantize: out_dtype is one of {', '.join(NARROW)}, got '{out_dtype}'")
     return call(

@@ -1,0 +1,93 @@
+"""What the docstring of a public function must say about its values and its errors, read from its source.
+
+    python3 tools/docstring_rules.py    # what is not said
+
+A function that returns a value has a section ``Returns``, in words: below the type, or in the first sentence, where it
+names the value ("The sum of ..."). A sentence that says what to do ("Load a library ...") names none. A function that
+raises an error of its own has a section ``Raises`` that names it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+
+from public_names import Public, public_names, sections
+
+# How sentences begin that say what a function does instead of what it gives.
+IMPERATIVES = frozenset(
+    """
+    Add Apply Ask Assume Begin Bring Build Call Check Collect Combine Commit Compile Compute Convert Copy Count Create
+    Declare Decorate Define Describe Draw End Extract Fetch Fill Find Get Give Group Import Infer Inline Insert Join
+    Keep Leave Let Link Load Look Make Mark Match Merge Move Open Parse Partition Pass Print Put Raise Read Rebuild
+    Record Register Remove Rename Replace Return Rewrite Run Save Say Schedule Send Set Settle Show Simplify Split Start
+    Stop Store Substitute Tag Take Transform Try Tune Turn Update Use Verify Visit Wait Wrap Write
+    """.split()
+)
+
+
+def definition(value: object) -> ast.FunctionDef | None:
+    """The definition of a function, or None where it has no source of its own."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(value))))  # type: ignore[arg-type]
+    except (OSError, TypeError, SyntaxError):
+        return None
+    return next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)), None)
+
+
+def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What runs when a function is called: functions and classes inside of it are left out."""
+    stack: list[ast.AST] = [*function.body]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            stack += ast.iter_child_nodes(node)
+
+
+def raised(function: ast.FunctionDef) -> set[str]:
+    """The errors that a function raises by name; one that is raised again or made elsewhere has none here."""
+    calls = [node.exc for node in own_nodes(function) if isinstance(node, ast.Raise) and node.exc is not None]
+    names = [call.func if isinstance(call, ast.Call) else call for call in calls]
+    return {name.id for name in names if isinstance(name, ast.Name) and name.id[:1].isupper()}
+
+
+def gives_a_value(function: ast.FunctionDef) -> bool:
+    """Whether a function returns something other than None."""
+    nodes = list(own_nodes(function))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+        return False
+    values = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    return any(not (isinstance(value, ast.Constant) and value.value is None) for value in values)
+
+
+def complaints(public: Public) -> list[str]:
+    """What the docstring of a function does not say about its value and its errors."""
+    function = None if public.is_class else definition(public.value)
+    if function is None:
+        return []
+    said = sections(inspect.cleandoc(getattr(public.value, "__doc__", None) or ""))
+    found = []
+    missing = sorted(name for name in raised(function) if name not in said.get("Raises", "").split())
+    if missing:
+        found.append(f"{public.path} raises {', '.join(missing)}, which it does not describe")
+    if gives_a_value(function):
+        if "Returns" not in said:
+            found.append(f"{public.path} does not say what it returns")
+        first = said[""].split(maxsplit=1)[0].strip(".,:;") if said[""] else ""
+        in_words = any(line.startswith(" ") for line in said.get("Returns", " ").splitlines())
+        if not in_words and first in IMPERATIVES:
+            found.append(f"{public.path} gives the type alone of what it returns")
+    return found
+
+
+def main() -> None:
+    for public in public_names():
+        for said in complaints(public):
+            print(said)
+
+
+if __name__ == "__main__":
+    main()
