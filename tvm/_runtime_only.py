@@ -6,7 +6,7 @@ import sys
 from importlib.abc import MetaPathFinder
 
 # Packages of which the runtime has a part.
-_PARTLY_HERE = frozenset(["tvm", "tvm.contrib", "tvm.driver", "tvm.driver.tvmc"])
+_PARTLY_HERE = frozenset(["tvm", "tvm.contrib", "tvm.driver", "tvm.driver.tvmc", "tvm.exec"])
 
 
 class _CompilerParts(MetaPathFinder):

@@ -1,6 +1,5 @@
 """Devices of other machines: servers, sessions, and trackers that lend them (``docs/rpc.md``)."""
 
-from ..not_built import name_of as _name_of
 from .client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
 from .server import Server
 
@@ -8,4 +7,8 @@ __all__ = ["LocalSession", "PopenSession", "RPCSession", "Server", "TrackerSessi
 
 
 def __getattr__(name: str):
-    return _name_of(__name__, name)
+    try:
+        from ..not_built import name_of
+    except ImportError:  # the runtime-only package does not say what is to come
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
+    return name_of(__name__, name)

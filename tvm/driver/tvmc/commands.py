@@ -21,6 +21,8 @@ COMMANDS = {
     "info": Command("info", "say what is inside a package"),
     "targets": Command("targets", "list what code is generated for"),
     "devices": Command("devices", "list what a package can run on here"),
+    "server": Command("rpc_commands", "offer the devices of this machine to others (RPC)"),
+    "tracker": Command("rpc_commands", "lend the devices that servers offer"),
     "cache": Command("cache", "show or clear the compiled code that is kept"),
     "completion": Command("completion", "print a script that completes commands in bash or zsh"),
 }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from ...error import TVMError
 from ...runtime import host_cpu
 from ...runtime.devices import Device
 from ...runtime.devices import device as make_device
 from .arguments import add_command, add_verbose, register_parser
+from .errors import TVMCException
 from .terminal import print_table, size
+from .tracker import tracker_host_port_from_cli
 
 # Names of tvmc run --device.
 NAMES = ("cpu", "cuda", "cl", "metal", "vulkan", "rocm")
@@ -22,11 +25,35 @@ def add_devices_parser(subparsers, _, json_params) -> None:
     """The subcommand ``devices``."""
     parser = add_command(subparsers, "devices", usage="tvmc devices [options]")
     parser.set_defaults(func=drive_devices)
+    parser.add_argument("--rpc-tracker", metavar="HOST[:PORT]", help="list what this tracker lends instead")
+    parser.add_argument("--watch", action="store_true", help="with --rpc-tracker: print the table anew until Ctrl-C")
     add_verbose(parser)
 
 
+def _pool(address: str, watch: bool) -> int:
+    """Print the servers and queues of a tracker."""
+    from ...rpc import connect_tracker
+
+    host, port = tracker_host_port_from_cli(address)
+    try:
+        tracker = connect_tracker(host, port)
+        while True:
+            text = tracker.text_summary()
+            clear = "\x1b[H\x1b[2J" if watch and sys.stdout.isatty() else ""
+            print(f"{clear}Tracker address {host}:{port}\n\n{text}", flush=True)
+            if not watch:
+                return 0
+            time.sleep(1)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+
+
 def drive_devices(args) -> int:
-    """Print the devices that are here and, with -v, why others are not."""
+    """Print the devices that are here and, with -v, why others are not; or those of a tracker."""
+    if args.rpc_tracker:
+        return _pool(args.rpc_tracker, args.watch)
+    if args.watch:
+        raise TVMCException("--watch shows what a tracker lends; give it with --rpc-tracker")
     rows: list[tuple[str, str, str]] = []
     absent: list[tuple[str, str]] = []
     for name in NAMES:

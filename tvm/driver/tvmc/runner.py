@@ -1,9 +1,11 @@
-"""``tvmc run``: a package on this machine."""
+"""``tvmc run``: a package on this machine, or on a device of an RPC tracker or server."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 import zipfile
 import zlib
@@ -21,6 +23,7 @@ from .image import IMAGENET_MEAN, IMAGENET_STD, image_size, is_image, load_image
 from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
 from .result_utils import get_top_results
+from .tracker import tracker_host_port_from_cli
 
 FILL_MODES = ("zeros", "ones", "random")
 
@@ -72,8 +75,8 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
 
 def drive_run(args) -> None:
     """Run as the arguments say."""
-    if args.rpc_tracker or args.rpc_key:
-        raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
+    if args.rpc_key and not args.rpc_tracker:
+        raise TVMCException("--rpc-key names a device of a tracker; give its address with --rpc-tracker")
     if args.device == "micro" or args.list_options or args.project_option:
         raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
     if args.outputs:
@@ -81,7 +84,8 @@ def drive_run(args) -> None:
     package = TVMCPackage(package_path=args.PATH)
     names = read_labels(args.labels) if args.labels else None
     inputs = read_inputs(args, package)
-    result = run_module(package, args.device, inputs=inputs, fill_mode=args.fill_mode, benchmark=args.print_time,
+    host, port = tracker_host_port_from_cli(args.rpc_tracker)
+    result = run_module(package, args.device, host, port, args.rpc_key, inputs, args.fill_mode, args.print_time,
                         repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end)
     if args.print_time:
         print(result.format_times())
@@ -334,26 +338,54 @@ def run_module(
             "This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "
             "running it."
         )
-    if hostname or rpc_key:
-        raise TVMCException("running on another machine over RPC is not supported yet; run on this one")
-    check_machine(tvmc_package.manifest.get("machine"))
-    dev = make_device(device, 0)
+    if rpc_key and not hostname:
+        raise TVMCException("run: rpc_key names a device of a tracker; give its address as hostname")
+    if not hostname:
+        check_machine(tvmc_package.manifest.get("machine"))
     try:
-        dev.sync()  # says why a device is not there
-        return _run(tvmc_package, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end)
+        with _session(hostname, port, rpc_key) as session:
+            dev = make_device(device, 0) if session is None else session.device(device, 0)
+            dev.sync()  # says why a device is not there
+            lib, params = _files(tvmc_package, session)
+            return _run(
+                tvmc_package, lib, params, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end
+            )
     except TVMCException:
         raise
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
 
 
-def _run(package, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
+_SESSION_SECONDS = 1000
+
+
+def _session(hostname: str | None, port: int, rpc_key: str | None):
+    """A session with a device of a tracker, or with the server at the address where no key is given; None is here."""
+    if not hostname:
+        return contextlib.nullcontext()
+    from ... import rpc
+
+    if rpc_key:
+        return rpc.connect_tracker(hostname, port).request(rpc_key, session_timeout=_SESSION_SECONDS)
+    return rpc.connect(hostname, port)
+
+
+def _files(package: TVMCPackage, session) -> tuple[Any, str]:
+    """The library of a package, loaded where it runs, and the path of the parameters there."""
+    if session is None:
+        return runtime_module.load_module(package.lib_path), package.params_path
+    library, params = os.path.basename(package.lib_path), os.path.basename(package.params_path)
+    session.upload(package.lib_path)
+    session.upload(package.params_path)
+    return session.load_module(library), params
+
+
+def _run(package, lib, params, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
     from ...contrib import graph_executor
 
-    lib = runtime_module.load_module(package.lib_path)
     executor = graph_executor.create(package.graph, lib, dev)
     shapes, dtypes = package_inputs(package)
-    executor.load_params_from_file(package.params_path)
+    executor.load_params_from_file(params)
     data = make_inputs_dict(shapes, dtypes, inputs, fill_mode)
     executor.set_input(**data)
     times: Any = []
