@@ -21,6 +21,15 @@ static inline FloatState float_state(void) {
   return state;
 }
 static inline void float_state_set(FloatState state) { __asm__ volatile("msr fpcr, %0" : : "r"(state)); }
+#elif defined(__arm__) && defined(__ARM_FP)
+/* FPSCR.FZ; vectors flush in any case. The low bits are the exceptions seen so far, the highest the last comparison. */
+static const FloatState FLOAT_FLUSH = 1u << 24, FLOAT_SETTINGS = 0x07f70000;
+static inline FloatState float_state(void) {
+  uint32_t state;
+  __asm__ volatile("vmrs %0, fpscr" : "=r"(state));
+  return state;
+}
+static inline void float_state_set(FloatState state) { __asm__ volatile("vmsr fpscr, %0" : : "r"((uint32_t)state)); }
 #else
 /* Every number is as IEEE 754 says. */
 static const FloatState FLOAT_FLUSH = 0, FLOAT_SETTINGS = 0;

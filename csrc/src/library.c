@@ -71,40 +71,59 @@ static int check_seal(const char *path, const unsigned char *bytes, size_t size)
   return tvm_error("cannot load library '%s': the file is corrupt (its checksum does not match)", path);
 }
 
-#if defined(__linux__) && UINTPTR_MAX == UINT64_MAX
+#ifdef __linux__
 #if defined(__x86_64__)
 enum { HOST_MACHINE = EM_X86_64 };
 #elif defined(__aarch64__)
 enum { HOST_MACHINE = EM_AARCH64 };
+#elif defined(__arm__)
+enum { HOST_MACHINE = EM_ARM };
+#elif defined(__riscv)
+enum { HOST_MACHINE = EM_RISCV };
+#elif defined(__i386__)
+enum { HOST_MACHINE = EM_386 };
 #else
 enum { HOST_MACHINE = EM_NONE };
 #endif
+enum { HOST_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
+
+/* What a file was built for, in words; the class stands where the name alone does not say it. */
+static const char *machine_name(int machine, int class) {
+  switch (machine) {
+    case EM_X86_64: return "x86-64";
+    case EM_AARCH64: return "aarch64";
+    case EM_ARM: return "32-bit Arm";
+    case EM_RISCV: return class == ELFCLASS64 ? "64-bit RISC-V" : "32-bit RISC-V";
+    case EM_386: return "32-bit x86";
+    default: return "another kind of machine";
+  }
+}
 
 enum { MAX_PARTS = 64 };
 
 static bool inside(uint64_t offset, uint64_t length, size_t size) { return offset <= size && length <= size - offset; }
 
-/* File offset of an address, or SIZE_MAX when no loaded segment holds it. */
-static uint64_t file_offset(const Elf64_Phdr *parts, int count, uint64_t address) {
+/* File offset of an address, or UINT64_MAX when no loaded segment holds it. */
+static uint64_t file_offset(const ElfW(Phdr) *parts, int count, uint64_t address) {
   for (int i = 0; i < count; ++i)
     if (parts[i].p_type == PT_LOAD && address >= parts[i].p_vaddr && address - parts[i].p_vaddr < parts[i].p_filesz)
       return parts[i].p_offset + (address - parts[i].p_vaddr);
-  return SIZE_MAX;
+  return UINT64_MAX;
 }
 
 /* The dynamic loader trusts its tables; the ones it reads first must be there. */
-static const char *check_dynamic(const unsigned char *bytes, const Elf64_Phdr *parts, int count) {
+static const char *check_dynamic(const unsigned char *bytes, const ElfW(Phdr) *parts, int count) {
   const char *why = "the file is truncated or corrupt";
   bool has_text = false, has_symbols = false, has_hash = false;
   for (int i = 0; i < count; ++i) {
     if (parts[i].p_type != PT_DYNAMIC) continue;
-    for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= parts[i].p_filesz; at += sizeof(Elf64_Dyn)) {
-      Elf64_Dyn entry;
+    for (uint64_t at = 0; at + sizeof(ElfW(Dyn)) <= parts[i].p_filesz; at += sizeof(ElfW(Dyn))) {
+      ElfW(Dyn) entry;
       memcpy(&entry, bytes + parts[i].p_offset + at, sizeof entry);
       if (entry.d_tag == DT_NULL) return has_text && has_symbols && has_hash ? NULL : why;
       bool table = entry.d_tag == DT_STRTAB || entry.d_tag == DT_SYMTAB || entry.d_tag == DT_GNU_HASH ||
-                   entry.d_tag == DT_HASH || entry.d_tag == DT_RELA || entry.d_tag == DT_JMPREL;
-      if (table && file_offset(parts, count, entry.d_un.d_ptr) == SIZE_MAX) return why;
+                   entry.d_tag == DT_HASH || entry.d_tag == DT_RELA || entry.d_tag == DT_REL || entry.d_tag == DT_JMPREL;
+      if (table && file_offset(parts, count, entry.d_un.d_ptr) == UINT64_MAX) return why;
       has_text = has_text || entry.d_tag == DT_STRTAB;
       has_symbols = has_symbols || entry.d_tag == DT_SYMTAB;
       has_hash = has_hash || entry.d_tag == DT_GNU_HASH || entry.d_tag == DT_HASH;
@@ -113,21 +132,32 @@ static const char *check_dynamic(const unsigned char *bytes, const Elf64_Phdr *p
   return why;
 }
 
+/* Why a file is no library for this machine, NULL if it is one. The first bytes say the machine in every class. */
+static const char *check_machine(const unsigned char *bytes, size_t size, char *text, size_t room) {
+  ElfW(Ehdr) header;
+  if (size < sizeof header || memcmp(bytes, ELFMAG, SELFMAG)) return "it is not an ELF file";
+  memcpy(&header, bytes, sizeof header);
+  if (header.e_type != ET_DYN) return "it is not a shared library";
+  bool own = header.e_ident[EI_CLASS] == HOST_CLASS && (HOST_MACHINE == EM_NONE || header.e_machine == HOST_MACHINE);
+  if (own) return NULL;
+  snprintf(text, room, "it was built for %s, and this runtime is for %s", machine_name(header.e_machine, header.e_ident[EI_CLASS]),
+           machine_name(HOST_MACHINE, HOST_CLASS));
+  return text;
+}
+
 /* Everything the dynamic loader maps must lie inside the file. */
 static int check_image(const char *path, const unsigned char *bytes, size_t size) {
-  Elf64_Ehdr header;
-  const char *why = NULL;
-  if (size < sizeof header || memcmp(bytes, ELFMAG, SELFMAG)) why = "it is not an ELF file";
-  else {
+  ElfW(Ehdr) header = {0};
+  char text[128];
+  const char *why = check_machine(bytes, size, text, sizeof text);
+  if (!why) {
     memcpy(&header, bytes, sizeof header);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_DYN) why = "it is not a 64-bit shared library";
-    else if (HOST_MACHINE != EM_NONE && header.e_machine != HOST_MACHINE) why = "it was built for another kind of machine";
-    else if (header.e_phentsize != sizeof(Elf64_Phdr) ||
-             !inside(header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr), size) ||
-             !inside(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, size))
+    if (header.e_phentsize != sizeof(ElfW(Phdr)) ||
+        !inside(header.e_phoff, (uint64_t)header.e_phnum * sizeof(ElfW(Phdr)), size) ||
+        !inside(header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize, size))
       why = "the file is truncated or corrupt";
   }
-  Elf64_Phdr parts[MAX_PARTS];
+  ElfW(Phdr) parts[MAX_PARTS];
   if (!why && header.e_phnum > MAX_PARTS) why = "it has too many segments";
   if (!why) memcpy(parts, bytes + header.e_phoff, header.e_phnum * sizeof *parts);
   for (int i = 0; !why && i < header.e_phnum; ++i)

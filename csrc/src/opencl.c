@@ -259,7 +259,7 @@ static cl_mem create_buffer(int device, size_t nbytes) {
   uint64_t largest = number_of(d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
   uint64_t total = number_of(d->id, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
   cl_mem memory = NULL;
-  if (nbytes <= largest && nbytes < (uint64_t)1 << NUMBER_SHIFT)
+  if (nbytes <= largest && !((uint64_t)nbytes >> NUMBER_SHIFT))
     memory = cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, nbytes ? nbytes : 1, NULL, &code);
   if (!memory)
     tvm_set_error("opencl(%d): cannot allocate %zu bytes; the device has %llu in all and gives at most %llu at once",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
         if not compiler:
             return None
         try:
-            return subprocess.check_output([compiler, "-dumpmachine"], text=True).strip()
+            return subprocess.check_output([*shlex.split(compiler), "-dumpmachine"], text=True).strip()
         except (OSError, subprocess.CalledProcessError) as error:
             raise TVMError(f"'{compiler} -dumpmachine' failed: {error}") from error
 
@@ -136,10 +137,14 @@ def cross_compiler(
 ) -> Callable[..., Any]:
     """A function for ``export_library(fcompile=...)`` that links with another compiler, options and files.
 
+    Code for another machine needs this only where neither gcc for that machine nor the package ziglang is to be used:
+    those are found without it.
+
     Parameters
     ----------
     compile_func : str | callable
-        A compiler, or a function such as ``create_shared``.
+        A compiler, with options if it needs some ("zig cc -target aarch64-linux-gnu"), or a function such as
+        ``create_shared``.
     options : Sequence[str], optional
         Further options of the compiler.
     output_format : str, optional

@@ -3,31 +3,73 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 _ELF = b"\x7fELF"
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_LITTLE_64 = (2, 1)
+_LITTLE = 1
 _PROGBITS, _SYMTAB, _STRTAB, _ALLOC = 1, 2, 3, 2
+_GLOBAL_OBJECT = 0x11
 _ALIGNMENT = 64
 
 
-def machine_of(path: str) -> tuple[int, int] | None:
-    """Machine number and flags of a 64-bit little-endian ELF object; None for any other file."""
+class _Class(NamedTuple):
+    """How records of ELF files are laid out for addresses of one width."""
+
+    header: struct.Struct
+    section: struct.Struct
+    symbol: struct.Struct
+    # The fields of a symbol, which the two widths have in another order.
+    symbol_fields: str
+
+
+# By the class of a file.
+_CLASSES = {
+    1: _Class(
+        struct.Struct("<16sHHIIIIIHHHHHH"), struct.Struct("<10I"), struct.Struct("<IIIBBH"),
+        "name value size info other section",
+    ),
+    2: _Class(
+        struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"),
+        "name info other section value size",
+    ),
+}  # fmt: skip
+
+# What the numbers of machines in ELF files mean, as triples begin; addresses of 32 or 64 bits beside those of one name.
+NUMBERS = {"x86_64": 62, "x8632": 3, "aarch64": 183, "arm32": 40, "riscv64": 243, "riscv32": 243, "ppc64": 21}
+_NAMES = {62: "x86-64", 3: "32-bit x86", 183: "aarch64", 40: "32-bit Arm", 243: "RISC-V", 21: "POWER"}
+
+
+class Machine(NamedTuple):
+    """What an object is for: the number of the machine, flags (the calling convention, on some), and the class."""
+
+    number: int
+    flags: int
+    width: int
+
+    @property
+    def name(self) -> str:
+        return _NAMES.get(self.number, f"the machine number {self.number}")
+
+
+def machine_of(path: str) -> Machine | None:
+    """What a little-endian ELF object is for; None for any other file."""
     with open(path, "rb") as file:
-        head = file.read(_HEADER.size)
-    if len(head) < _HEADER.size or not head.startswith(_ELF) or tuple(head[4:6]) != _LITTLE_64:
+        head = file.read(_CLASSES[2].header.size)
+    kind = _CLASSES.get(head[4]) if head.startswith(_ELF) and len(head) > 5 and head[5] == _LITTLE else None
+    if kind is None or len(head) < kind.header.size:
         return None
-    fields = _HEADER.unpack(head)
-    return fields[2], fields[7]
+    fields = kind.header.unpack_from(head)
+    return Machine(fields[2], fields[7], head[4])
 
 
-def write(path: str, symbol: str, data: bytes, machine: tuple[int, int]) -> None:
+def write(path: str, symbol: str, data: bytes, machine: Machine) -> None:
     """An object for ``machine`` whose read-only data is ``data``, under the global name ``symbol``."""
+    kind = _CLASSES[machine.width]
     names = b"\0.rodata\0.note.GNU-stack\0.symtab\0.strtab\0"
     strings = b"\0" + symbol.encode() + b"\0"
-    symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0) + _SYMBOL.pack(1, 0x11, 0, 1, 0, len(data))
+    fields = {"name": 1, "value": 0, "size": len(data), "info": _GLOBAL_OBJECT, "other": 0, "section": 1}
+    own = kind.symbol.pack(*(fields[name] for name in kind.symbol_fields.split()))
+    symbols = b"\0" * kind.symbol.size + own
     data_at = _ALIGNMENT
     symbols_at = data_at + len(data) + -len(data) % 8
     strings_at = symbols_at + len(symbols)
@@ -36,24 +78,22 @@ def write(path: str, symbol: str, data: bytes, machine: tuple[int, int]) -> None
     sections_at += -sections_at % 8
 
     def section(
-        name: str, kind: int, flags: int, at: int, size: int, link: int, info: int, align: int, item: int
+        name: str, kind_of: int, flags: int, at: int, size: int, link: int, info: int, align: int, item: int
     ) -> bytes:
-        return _SECTION.pack(
-            names.index(b"\0" + name.encode() + b"\0") + 1, kind, flags, 0, at, size, link, info, align, item
-        )
+        place = names.index(b"\0" + name.encode() + b"\0") + 1
+        return kind.section.pack(place, kind_of, flags, 0, at, size, link, info, align, item)
 
-    table = _SECTION.pack(*(0,) * 10)
+    table = b"\0" * kind.section.size
     table += section(".rodata", _PROGBITS, _ALLOC, data_at, len(data), 0, 0, _ALIGNMENT, 0)
     # Says that the stack need not be executable, which linkers assume of an object without this section.
     table += section(".note.GNU-stack", _PROGBITS, 0, symbols_at, 0, 0, 0, 1, 0)
-    table += section(".symtab", _SYMTAB, 0, symbols_at, len(symbols), 4, 1, 8, _SYMBOL.size)
+    table += section(".symtab", _SYMTAB, 0, symbols_at, len(symbols), 4, 1, 8, kind.symbol.size)
     table += section(".strtab", _STRTAB, 0, strings_at, len(strings), 0, 0, 1, 0)
     # The names of the sections themselves; a section may go without a name.
-    table += _SECTION.pack(0, _STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0)
-    ident = _ELF + bytes([*_LITTLE_64, 1]) + b"\0" * 9
-    header = _HEADER.pack(
-        ident, 1, machine[0], 1, 0, 0, sections_at, machine[1], _HEADER.size, 0, 0, _SECTION.size, 6, 5
-    )
+    table += kind.section.pack(0, _STRTAB, 0, 0, names_at, len(names), 0, 0, 1, 0)
+    ident = _ELF + bytes([machine.width, _LITTLE, 1]) + b"\0" * 9
+    sizes = (kind.header.size, 0, 0, kind.section.size, 6, 5)
+    header = kind.header.pack(ident, 1, machine.number, 1, 0, 0, sections_at, machine.flags, *sizes)
     with open(path, "wb") as file:
         file.write(header)
         for at, part in (

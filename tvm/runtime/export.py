@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import struct
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
-from . import blob_object, link
+from . import blob_object, host_cpu, link
 from ._lib import lib
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _write_objects(module: Module, folder: str) -> list[str]:
         raise TVMError(
             f"export_library: a '{module.type_key}' module has no code to link; export the module tvm.build returned"
         )
-    files = []
+    files: list[str] = []
     linkable = [item for item, _ in module.walk_imports() if item.is_dso_exportable]
     for index, item in enumerate(linkable):
         path = os.path.join(folder, f"lib{index}.{item.format or 'o'}")
@@ -158,7 +159,17 @@ def export_library(
         files += _pack(module, fpack_imports, folder, root, files)
         files += list(addons or ())
         write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
+        if fcompile is None and write is not _archive:
+            kwargs = _with_linker(module, kwargs)
         return _in_place(target, made, lambda output: write(output, files, **kwargs))
+
+
+def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of linking, with a compiler for the machine of the code where that is another one than this."""
+    triple = next((item._info.triple for item, _ in module.walk_imports() if item._info.triple), "")
+    if not triple or host_cpu.runs(triple) or options.get("cc"):
+        return options
+    return {**options, "cc": shlex.join(link.find_cross_compiler(triple))}
 
 
 def seal(path: str) -> None:
@@ -220,6 +231,18 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
     return [path for path in files if path.endswith(_OBJECT_SUFFIXES)]
 
 
+def _refuse_foreign(path: str, files: Sequence[str]) -> None:
+    """Say what objects are for, before a linker finds them of no use."""
+    own = blob_object.NUMBERS.get(host_cpu.machine_of(host_cpu.triple())[0])
+    for file in files:
+        found = blob_object.machine_of(file)
+        if found is not None and own is not None and found.number != own:
+            raise TVMError(
+                f"load_module: '{path}' was built for {found.name}, this machine is {host_cpu.triple()}; link it "
+                "there, or here with a compiler for that machine (tvm.contrib.cc.cross_compiler)"
+            )
+
+
 def link_objects(path: str, kind: str) -> Module:
     """Link an object file or an archive of them, and load the result."""
     from .module import load_module
@@ -236,4 +259,5 @@ def link_shared(path: str, kind: str, library: str) -> None:
         files = extract_objects(path, folder) if kind == "tar" else [os.path.abspath(path)]
         if not files:
             raise TVMError(f"load_module: '{path}' holds no object files")
+        _refuse_foreign(path, files)
         link.create_shared(library, files)

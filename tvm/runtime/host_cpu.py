@@ -23,7 +23,11 @@ _AARCH64 = dict.fromkeys(["aes", "bf16", "i8mm", "sha2", "sve", "sve2"]) | {
     "crc": "crc32", "dotprod": "asimddp", "fp-armv8": "fp", "fullfp16": "asimdhp", "lse": "atomics", "neon": "asimd",
     "rdm": "asimdrdm",
 }  # fmt: skip
-_KNOWN = {"x86_64": _X86, "aarch64": _AARCH64}
+_ARM = {
+    "bf16": "asimdbf16", "dotprod": "asimddp", "fullfp16": "asimdhp", "i8mm": "i8mm", "neon": "neon", "vfp4": "vfpv4",
+}  # fmt: skip
+_RISCV = dict.fromkeys(["f", "d", "v"])
+_KNOWN = {"x86_64": _X86, "aarch64": _AARCH64, "arm32": _ARM, "riscv64": _RISCV}
 
 
 def triple() -> str:
@@ -57,7 +61,8 @@ def machine_of(triple: str) -> tuple[str, str]:
     canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
     if canonical not in ("x86_64", "aarch64"):
         canonical = arch_of(triple) + ("64" if "64" in first else "32")
-    found = re.search(r"linux|darwin|macos|windows|freebsd|android|ios", triple.lower())
+    # Android is written as an environment of Linux, whose libraries it does not have.
+    found = re.search(r"android", triple) or re.search(r"linux|darwin|macos|windows|freebsd|ios", triple.lower())
     return canonical, {"macos": "darwin"}.get(found.group(), found.group()) if found else "none"
 
 
@@ -74,7 +79,11 @@ def _flags() -> frozenset[str]:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = (line.partition(":") for line in file)
-            return next((frozenset(text.split()) for key, _, text in lines if key.strip() in ("flags", "Features")),
-                        frozenset())  # fmt: skip
+            rows = {key.strip(): text.strip() for key, _, text in lines}
     except OSError:
         return frozenset()
+    if "isa" in rows:
+        # One word as rv64imafdcv_zicsr_zifencei: extensions of one letter, then those of several.
+        letters, *words = rows["isa"].lower().split("_")
+        return frozenset([*letters[4:], *words])
+    return frozenset(rows.get("flags", rows.get("Features", "")).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from ..error import TVMError
+from . import host_cpu
 
 # C compilers first: the sources of the C back end are C, not C++.
 _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
@@ -20,20 +22,68 @@ _CANDIDATES = ("gcc", "clang", "cc", "g++", "clang++", "c++")
 SOURCE_FLAGS = ("-fno-math-errno",)
 
 
+_ZIG = [sys.executable, "-m", "ziglang", "cc"]
+
+
+def _has_zig() -> bool:
+    return importlib.util.find_spec("ziglang") is not None
+
+
+def _how_to_get(name: str) -> str:
+    """Where a compiler comes from; the name of one for another machine says which machine."""
+    cross = re.fullmatch(r"(\w+-linux-\w+)-(gcc|g\+\+)(-\d+)?", os.path.basename(name))
+    if cross is None:
+        return "install it, or name another with cc= or CC"
+    package = cross[1].replace("_", "-")
+    return f"install it (Debian: apt install gcc-{package}), or use zig: pip install 'tvm-classic[cross]'"
+
+
+# The first part of a triple, as compilers for that machine are called.
+_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64", "i386": "i686", "i486": "i686", "i586": "i686"}
+
+
+def compilers_triple(triple: str) -> str:
+    """A triple as cross compilers are called by it, without vendor and with the plain name of the architecture: that
+    of code for armv7l-unknown-linux-gnueabihf is arm-linux-gnueabihf."""
+    first, *rest = triple.split("-")
+    system = rest[rest.index("linux") :] if "linux" in rest else rest
+    first = "arm" if host_cpu.arch_of(triple) == "arm" else _ARCHITECTURES.get(first, first)
+    return "-".join([first, *(system if len(system) > 1 else [*system, "gnu"])])
+
+
+def find_cross_compiler(triple: str) -> list[str]:
+    """The command of a compiler that links for ``triple``: this machine's own where that runs the code, else gcc for
+    the other machine, else the package ziglang."""
+    if host_cpu.runs(triple):
+        return find_compiler()
+    name = compilers_triple(triple)
+    found = shutil.which(f"{name}-gcc")
+    if found:
+        return [found]
+    is_linux = host_cpu.machine_of(triple)[1] == "linux" and "android" not in triple
+    if is_linux and _has_zig():
+        return [*_ZIG, "-target", name.replace("i686-", "x86-")]
+    get = _how_to_get(f"{name}-gcc") if is_linux else "take one from the vendor of that system"
+    raise TVMError(
+        f"linking code for {triple} needs a compiler for that machine, and none is here: {get}; or name one: "
+        "tvmc compile --cross-compiler COMMAND, in Python fcompile=tvm.contrib.cc.cross_compiler(COMMAND)"
+    )
+
+
 def find_compiler(asked: str | None = None) -> list[str]:
     """The command of the compiler: ``asked``, else CC or CXX, else what PATH has, else the package ziglang."""
     for choice in (asked, os.environ.get("CC"), os.environ.get("CXX")):
         if choice:
             command = shlex.split(choice)
             if shutil.which(command[0]) is None:
-                raise TVMError(f"the compiler '{choice}' was not found; install it, or name another with cc= or CC")
+                raise TVMError(f"the compiler '{choice}' was not found; {_how_to_get(command[0])}")
             return command
     for name in _CANDIDATES:
         found = shutil.which(name)
         if found:
             return [found]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+    if _has_zig():
+        return _ZIG
     raise TVMError(
         f"linking needs a C compiler, and none of {', '.join(_CANDIDATES)} is on PATH; install gcc (Debian: apt "
         "install gcc) or 'pip install ziglang', or set CC"

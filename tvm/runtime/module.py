@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..error import TVMError
 from ..hooks import Hook
-from . import _lib
+from . import _lib, host_cpu
 from ._lib import lib
 from .benchmark import BenchmarkResult
 from .devices import Device
@@ -54,6 +54,7 @@ class CodeInfo(NamedTuple):
 
     ``load()`` gives the JitCode at the first call of a function. ``source(fmt)`` gives text. ``save(path, fmt)``
     writes a file in one of the formats of the back end. ``to_bytes()`` gives what `load_binary` of the type key reads.
+    ``triple`` is the machine that the code is for, where it is machine code.
     """
 
     load: Callable[[], JitCode] | None = None
@@ -63,6 +64,7 @@ class CodeInfo(NamedTuple):
     to_bytes: Callable[[], bytes] | None = None
     format: str = ""
     exportable: bool = False
+    triple: str = ""
 
 
 class Module:
@@ -135,8 +137,9 @@ class Module:
     def _own_function(self, name: str) -> PackedFunc | None:
         self._load()
         if not self._can_run and name in (*self._info.names, self.entry_name):
+            made_for = f"built for {self._info.triple}" if self._info.triple else "an object file"
             raise TVMError(
-                f"'{name}' is code for linking only (built for another machine, or an object file); write it with "
+                f"'{name}' is code for linking only ({made_for}; this machine is {host_cpu.triple()}); write it with "
                 "export_library and load it where it can run"
             )
         handle = _lib.module_function(self._module, name, False)
@@ -420,13 +423,15 @@ def from_code(
     save: Callable[[str, str], None] | None = None,
     to_bytes: Callable[[], bytes] | None = None,
     exportable: bool = True,
+    triple: str = "",
 ) -> Module:
-    """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine."""
+    """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine, which
+    ``triple`` names."""
     known = frozenset(names)
     packed = frozenset(
         name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
     )
-    module = _create(type_key, CodeInfo(load, packed, source, save, to_bytes, format, exportable), entry_name)
+    module = _create(type_key, CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple), entry_name)
     module._loaded = load is None
     return module
 

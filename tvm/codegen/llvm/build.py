@@ -9,8 +9,8 @@ from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.prim import Var
 from ...ir.type import PointerType, PrimType, TupleType
+from ...runtime import host_cpu
 from ...runtime.module import JitCode, Module, from_code
-from ...target import llvm_facts
 from ...target.cpu import ResolvedCPU, resolve_cpu
 from ...target.target import Target
 from ...tir.function import PrimFunc
@@ -115,7 +115,13 @@ class CompiledCode:
         self.object = llvm_jit.compile_object(self.text, self.cpu, opt_level, self.imports)
 
     def load(self) -> JitCode:
-        """Put the code into this process."""
+        """Put the code into this process, whose CPU has all that the code may use."""
+        lacking = host_cpu.lacking(self.cpu.enabled)
+        if lacking:
+            raise TVMError(
+                f"the code was compiled for cpu {self.cpu.cpu}; this machine lacks {', '.join(lacking)}. Compile it "
+                "with an -mcpu that has none of them, or export it and run it elsewhere"
+            )
         addresses, library = llvm_jit.load_object(self.object, (*self.symbols.values(), TABLE, CONTEXT))
         code = {name: addresses[own] for name, own in self.symbols.items()}
         return JitCode(code, addresses[TABLE], addresses[CONTEXT], library)
@@ -182,11 +188,11 @@ def entry_name(mod: IRModule) -> str | None:
 
 def build(mod: IRModule, target: Target) -> Module:
     code = compile_module(mod, target)
-    runnable = code.cpu.triple == llvm_facts.host().triple
     return from_code(
-        code.load if runnable else None,
+        code.load if host_cpu.runs(code.cpu.triple) else None,
         code.names,
         entry_name=entry_name(mod),
         source=code.source,
         save=code.save,
+        triple=code.cpu.triple,
     )

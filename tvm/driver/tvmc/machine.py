@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...runtime import host_cpu
+from ...runtime import host_cpu, link
 from .errors import TVMCException
 
 # Features of x86 whose instructions appear in compiled code: those LLVM uses unasked, and those of our kernels.
@@ -34,15 +34,12 @@ def machine(target) -> dict[str, Any]:
 
 
 def check_linker(target, cross: str | None, output_format: str) -> None:
-    """Refuse code for another machine that no linker is named for."""
+    """Refuse code for another machine that nothing here can link, before it is compiled."""
     from ...target.backend import compiled_cpu
 
     cpu = compiled_cpu(target)
-    if cpu is None or cross or output_format != "so":
-        return
-    if not host_cpu.runs(cpu.triple):
-        raise TVMCException(f"a library for {cpu.triple} needs a linker for that machine: --cross-compiler COMMAND, "
-                            "for example aarch64-linux-gnu-gcc or 'python3 -m ziglang cc -target aarch64-linux-gnu'")
+    if cpu is not None and not cross and output_format == "so":
+        link.find_cross_compiler(cpu.triple)
 
 
 def check_machine(wanted: Any) -> None:

@@ -97,11 +97,8 @@ class TVMCModel:
         with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
             # The library stays as long as the model does: lib_path names it.
             lib_path = self._tmp_dir.relpath(lib_name)
-            if not cross:
-                executor_factory.get_lib().export_library(lib_path)
-            else:
-                options = cross_options.split(" ") if cross_options else None
-                executor_factory.get_lib().export_library(lib_path, _cross(cross), options=options)
+            options = {"options": cross_options.split()} if cross_options else {}
+            executor_factory.get_lib().export_library(lib_path, _cross(cross) if cross else None, **options)
             self.lib_path = lib_path
             with open(os.path.join(folder, graph_name), "w", encoding="utf-8") as f:
                 f.write(executor_factory.get_graph_json())
