@@ -3,20 +3,25 @@
     python -m benchmarks.gpu.auto_scheduler [GROUP ...] [--quick] [--seconds 540] [--json FILE] [--records FILE]
 
 Groups: resnet50 and bert (layers that have templates, in float32), operators (ten that have none). All tasks are tuned
-in turn until the time is over, those that are furthest behind their references more often. ``--quick`` takes fewer
-layers and 300 seconds. Times are of one call in microseconds, by the device's clock; results are compared with
-PyTorch's, or where it is not there with those of default schedules.
+in turn until the time is over, those that are furthest behind their references more often; several processes propose
+and build, and one at a time runs its candidates. ``--quick`` takes fewer layers and 300 seconds. Times are of one call
+in microseconds, by the device's clock; results are compared with PyTorch's, or where it is not there with those of
+default schedules.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import fcntl
 import json
+import multiprocessing
 import os
 import statistics
+import tempfile
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,18 +47,13 @@ class Timed:
         self.inputs = [rng.standard_normal(shape, dtype="float32") for shape in case.shapes]
         self.row: dict[str, Any] = {"name": case.name, "group": case.group}
         self.wanted: np.ndarray | None = None
-        tensors = self._placeholders()
-        self.dag = auto_scheduler.ComputeDAG([*tensors, case.compute(*tensors)])
-        self.task = auto_scheduler.SearchTask(
-            compute_dag=self.dag, workload_key=json.dumps([case.name]), target=target, desc=case.name)
-
-    def _placeholders(self) -> list[Any]:
-        return [te.placeholder(shape, "float32", name=f"in{n}") for n, shape in enumerate(self.case.shapes)]
+        self.task = task_of(case, target)
+        self.dag = self.task.compute_dag
 
     def build_default(self) -> Any:
         """What is made without a search: by the template, or by the schedule for anything."""
         with self.target:
-            tensors = self._placeholders()
+            tensors = [te.placeholder(shape, "float32") for shape in self.case.shapes]
             out = (self.case.template or self.case.compute)(*tensors)
             return tvm.build(topi.schedule.schedule_for([out], self.target), [*tensors, out], self.target)
 
@@ -74,6 +74,13 @@ class Timed:
             self.wanted = got
         difference = np.linalg.norm(got.astype("float64") - self.wanted) / max(np.linalg.norm(self.wanted), 1e-30)
         self.row[f"{name}_error"] = float(difference)
+
+    def finish(self, records: str, rounds: int) -> None:
+        """Build the best state once more, compare its result and time it beside the others."""
+        self.row.update(rounds=rounds, found_us=None)
+        best, _ = auto_scheduler.load_best_record(records, self.task.workload_key, self.target)
+        if best is not None:
+            self.note("found", tvm.build(*self.dag.apply_steps_from_state(best.state), self.target))
 
     @property
     def reference(self) -> float:
@@ -119,25 +126,50 @@ def _graph_us(torch: Any, call: Any, calls: int = 20) -> float:
     return statistics.median(times[2:])
 
 
-class Tuning:
-    """Tunes cases in turn."""
+class SharedRunner(auto_scheduler.LocalRunner):
+    """Runs candidates while no other process that tunes does."""
 
-    def __init__(self, timed: list[Timed], records: str, per_round: int, min_repeat_ms: int, population: int):
-        self.timed, self.per_round = timed, per_round
+    def __init__(self, lock: str, **options: Any):
+        super().__init__(**options)
+        self.lock = lock
+
+    def run(self, *arguments: Any, **options: Any) -> list[Any]:
+        with open(self.lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return super().run(*arguments, **options)
+
+
+class Options(NamedTuple):
+    """How cases are tuned; ``cores`` are those of each process."""
+
+    target: str
+    seconds: float
+    per_round: int
+    population: int
+    min_repeat_ms: int
+    cores: int
+    lock: str
+
+
+class Tuning:
+    """Tunes some cases in turn; ``references`` are the microseconds to be reached."""
+
+    def __init__(self, tasks: list[Any], references: list[float], options: Options, records: str):
+        self.tasks, self.references, self.options = tasks, references, options
         self.errors: collections.Counter[str] = collections.Counter()
-        self.policies = [default_policy(one.task) for one in timed]
+        self.policies = [default_policy(task) for task in tasks]
         for policy in self.policies:
-            policy.verbose = 0
-            policy.params.update(evolutionary_search_population=population, evolutionary_search_num_iters=3)
-        self.rounds = [0] * len(timed)
-        self.over = [False] * len(timed)
+            policy.params.update(evolutionary_search_population=options.population)
+        self.rounds = [0] * len(tasks)
+        self.over = [False] * len(tasks)
+        runner = SharedRunner(
+            options.lock, timeout=10, number=3, repeat=1, min_repeat_ms=options.min_repeat_ms)
         self.measurer = ProgramMeasurer(
-            auto_scheduler.LocalBuilder(timeout=30),
-            auto_scheduler.LocalRunner(timeout=10, number=3, repeat=1, min_repeat_ms=min_repeat_ms),
+            auto_scheduler.LocalBuilder(timeout=30, n_parallel=options.cores), runner,
             [auto_scheduler.RecordToFile(records)], verbose=0)
 
     def best(self, number: int) -> float:
-        return self.measurer.best_cost.get(self.timed[number].task.workload_key, float("inf")) * 1e6
+        return self.measurer.best_cost.get(self.tasks[number].workload_key, float("inf")) * 1e6
 
     def next(self) -> int | None:
         """The case that is furthest behind, of those that had the fewest rounds sooner."""
@@ -145,28 +177,51 @@ class Tuning:
         fresh = [n for n in waiting if self.rounds[n] < 2]
         if fresh:
             return min(fresh, key=lambda n: self.rounds[n])
-        return max(waiting, key=lambda n: self.best(n) / self.timed[n].reference / self.rounds[n], default=None)
+        return max(waiting, key=lambda n: self.best(n) / self.references[n] / self.rounds[n], default=None)
 
-    def run(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
+    def run(self) -> None:
+        until = time.monotonic() + self.options.seconds
         while time.monotonic() < until and (number := self.next()) is not None:
-            one = self.timed[number]
             begin = time.monotonic()
-            inputs, results = self.policies[number].continue_search_one_round(self.per_round, self.measurer)
+            inputs, results = self.policies[number].continue_search_one_round(self.options.per_round, self.measurer)
             self.rounds[number] += 1
             self.over[number] = not inputs
             self.errors.update(MeasureErrorNo(result.error_no).name for result in results)
-            print(f"{until - time.monotonic():5.0f} s left  {one.case.name}: round {self.rounds[number]}, "
+            print(f"{until - time.monotonic():5.0f} s left  {self.tasks[number].desc}: round {self.rounds[number]}, "
                   f"{len(inputs)} trials in {time.monotonic() - begin:.1f} s, best {self.best(number):.1f} us, "
-                  f"to reach {one.reference:.1f} us", flush=True)  # fmt: skip
+                  f"to reach {self.references[number]:.1f} us", flush=True)  # fmt: skip
 
-    def finish(self) -> None:
-        """Build the best state of each case once more, compare its result and time it beside the others."""
-        for number, one in enumerate(self.timed):
-            state = self.measurer.best_state.get(one.task.workload_key)
-            one.row.update(rounds=self.rounds[number], found_us=None)
-            if state is not None:
-                one.note("found", tvm.build(*one.dag.apply_steps_from_state(state), one.target))
+
+def task_of(case: Case, target: Any) -> Any:
+    tensors = [te.placeholder(shape, "float32", name=f"in{n}") for n, shape in enumerate(case.shapes)]
+    dag = auto_scheduler.ComputeDAG([*tensors, case.compute(*tensors)])
+    return auto_scheduler.SearchTask(
+        compute_dag=dag, workload_key=json.dumps([case.name]), target=target, desc=case.name)
+
+
+def tune_some(names: list[str], references: list[float], options: Options, records: str) -> tuple[dict, list[int]]:
+    """Tune cases by their names in this process: outcomes of trials by kind, and the rounds of each case."""
+    known = {case.name: case for case in cases(GROUPS, False)}
+    target = tvm.target.Target(options.target, host="llvm")
+    tuning = Tuning([task_of(known[name], target) for name in names], references, options, records)
+    tuning.run()
+    return dict(tuning.errors), tuning.rounds
+
+
+def tune_all(timed: list[Timed], options: Options, processes: int, records: str) -> collections.Counter[str]:
+    """Tune side by side: a process has some of the cases, and the GPU when no other runs candidates."""
+    errors: collections.Counter[str] = collections.Counter()
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, context) as pool:
+        shares = [timed[first::processes] for first in range(processes)]
+        done = [pool.submit(tune_some, [one.case.name for one in share], [one.reference for one in share], options,
+                            f"{records}.{number}") for number, share in enumerate(shares) if share]  # fmt: skip
+        for number, (share, future) in enumerate(zip(shares, done)):
+            found, rounds = future.result()
+            errors.update(found)
+            for one, count in zip(share, rounds):
+                one.finish(f"{records}.{number}", count)
+    return errors
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -200,6 +255,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="", help="a part of the names of cases")
     parser.add_argument("--seconds", type=float, help=f"of tuning (540; with --quick {QUICK_SECONDS:.0f})")
+    parser.add_argument("--processes", type=int, default=4, help="that propose and build side by side (default: 4)")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--trials-per-round", type=int, default=32)
     parser.add_argument("--population", type=int, default=128)
     parser.add_argument("--min-repeat-ms", type=int, default=20)
@@ -225,19 +282,21 @@ def main(argv: list[str] | None = None) -> int:
         one.note("default", default)
         print(shown(one.row), flush=True)
     begin = time.monotonic()
-    tuning = Tuning(timed, arguments.records, arguments.trials_per_round, arguments.min_repeat_ms, arguments.population)
-    tuning.run(arguments.seconds or (QUICK_SECONDS if arguments.quick else 540.0))
+    with tempfile.TemporaryDirectory() as folder:
+        options = Options(
+            arguments.target, arguments.seconds or (QUICK_SECONDS if arguments.quick else 540.0),
+            arguments.trials_per_round, arguments.population, arguments.min_repeat_ms,
+            max(arguments.cores // arguments.processes, 2), os.path.join(folder, "lock"))
+        errors = tune_all(timed, options, arguments.processes, os.path.abspath(arguments.records))
     spent = time.monotonic() - begin
-    tuning.finish()
-    rows = [one.row for one in timed]
-    trials = tuning.measurer.ct
-    results = ", ".join(f"{name} {count}" for name, count in tuning.errors.most_common())
+    rows, trials = [one.row for one in timed], sum(errors.values())
+    results = ", ".join(f"{name} {count}" for name, count in errors.most_common())
     lines = [*map(shown, rows), *summary(rows),
              f"{trials} trials in {spent:.0f} s, {trials / spent:.1f} a second: {results}"]  # fmt: skip
     print("\n".join(lines), flush=True)
     if arguments.json:
         save(os.path.abspath(arguments.json), {"target": str(target), "seconds": spent, "trials": trials,
-                                               "results": dict(tuning.errors), "rows": rows})  # fmt: skip
+                                               "results": dict(errors), "rows": rows})  # fmt: skip
     return 1 if any(row.get(f"{name}_error", 0.0) > ERROR for row in rows for name in ("found", "default")) else 0
 
 
