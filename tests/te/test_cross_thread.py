@@ -86,6 +86,23 @@ def test_loops_over_data_inside_of_serial_terms_are_refused():
         tvm.lower(s, [a, b])
 
 
+def test_a_loop_with_more_iterations_than_there_are_threads_around_it_is_refused():
+    a = te.placeholder((8, 64), name="A")
+    b = te.compute((8, 64), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8, 64), lambda i, j: b[i, 63 - j], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[1], 16)
+    s[c].reorder(inner, c.op.axis[0], outer)
+    s[c].bind(inner, te.thread_axis("threadIdx.x"))
+    s[b].set_scope("shared")
+    s[b].bind(b.op.axis[1], te.thread_axis("threadIdx.x"))
+    s[b].compute_at(s[c], outer)
+    assert tvm.lower(s, [a, c])
+    s[b].compute_at(s[c], c.op.axis[0])
+    with pytest.raises(ScheduleError, match="loop j has 64 iterations for threadIdx.x, which has 16 threads around it"):
+        tvm.lower(s, [a, c])
+
+
 def window():
     """Sums of three neighbours: for each, threads fetch two elements each of what is padded at both ends."""
     a = te.placeholder((14,), name="A")

@@ -63,8 +63,14 @@ class Loops:
         if thread is not None:
             thread = outer.get(thread.thread_tag, thread) if thread.thread_tag != "vthread" else thread
             self.threads[axis] = thread
-            if not self.bounds.analyzer.can_prove_equal(self.bounds.ranges[thread].extent, r.extent):
+            there = self.bounds.ranges[thread].extent
+            if not self.bounds.analyzer.can_prove_equal(there, r.extent):
                 self.uneven.add(axis)
+            if isinstance(there, IntImm) and isinstance(r.extent, IntImm) and there.value < r.extent.value:
+                raise ScheduleError(
+                    f"stage {self.stage.name}: loop {axis.var.name} has {r.extent} iterations for {thread.thread_tag}, "
+                    f"which has {there} threads around it; split the loop by at most so many"
+                )
             variable = thread.var
         elif self.suffix or not _is(r.min, 0):
             variable = Var(axis.var.name + self.suffix, axis.var.dtype)
