@@ -73,6 +73,13 @@ bench-compile: setup ## time and memory of compiling, against the bars
 bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
+bench-search: setup ## operators by search beside default schedules and PyTorch (BENCH="--kinds C2D --trials 50"; make peers first)
+	$(BIN)/python -m benchmarks.auto_scheduler_ops $(BENCH)
+
+peers: ## build/peers: a Python with PyTorch, for benchmarks beside it
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/pip install --quiet "torch==2.13.*" numpy
+
 conformance: setup ## every node test of the onnx package; writes the table in docs/coverage.md
 	$(BIN)/python tools/onnx_conformance.py --jobs $(JOBS)
 
@@ -143,5 +150,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.utils.rounds import percentile
 
@@ -54,11 +55,13 @@ def commit() -> str:
 class Peer:
     """A worker process that runs one benchmark function, round by round."""
 
-    def __init__(self, name: str, function: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self, name: str, function: str, environment: dict[str, str] | None = None, python: str = sys.executable
+    ):
         self.name = name
         env = {**os.environ, **(environment or {})}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.harness", function],
+            [python, "-m", "benchmarks.harness", function],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,13 +99,14 @@ class Peer:
 
 
 def interleave(
-    peers: dict[str, tuple[str, dict[str, str]]], rounds: int = 100, between: Callable[[], object] | None = None
+    peers: dict[str, tuple[Any, ...]], rounds: int = 100, between: Callable[[], object] | None = None
 ) -> dict[str, Result]:
-    """Time the peers (name -> function "module:name", environment) in turn; ``between`` runs once a round."""
+    """Time the peers (name -> function "module:name", environment, and the Python that runs it where it is not this
+    one) in turn; ``between`` runs once a round."""
     started: list[Peer] = []
     try:
-        for name, (function, environment) in peers.items():
-            started.append(Peer(name, function, environment))
+        for name, how in peers.items():
+            started.append(Peer(name, *how))
         for peer in started:
             peer.round()
         results = {peer.name: Result(peer.name, []) for peer in started}

@@ -136,3 +136,22 @@ def test_a_model_by_chance_is_repeated_by_its_seed():
     first = model.predict(None, [None] * 4)
     model.seed(3)
     assert model.predict(None, [None] * 4) == first and len(set(first)) == 4
+
+
+def test_a_model_that_has_read_records_scores_and_learns_from_other_copies_of_their_workload(tmp_path, seed):
+    def task():
+        return auto_scheduler.SearchTask(
+            func=workloads.conv2d_nchw_bn_relu_auto_scheduler_test, args=(1, 9, 9, 3, 4, 3, 1, 1), target="llvm")
+
+    def inputs(of):
+        policy = auto_scheduler.SketchPolicy(of, params={"sample_init_min_population": 4}, seed=seed, verbose=0)
+        return [auto_scheduler.MeasureInput(of, state) for state in policy.sample_initial_population()]
+
+    first, second = task(), task()
+    results = [auto_scheduler.MeasureResult([1e-3], 0, "", 0.1, 1)] * 4
+    auto_scheduler.save_records(tmp_path / "log.json", inputs(first), results)
+    model = auto_scheduler.XGBModel(num_warmup_sample=2)
+    model.update_from_file(tmp_path / "log.json")
+    model.update(inputs(second), results)
+    scores = model.predict(second, [inp.state for inp in inputs(second)])
+    assert scores == model.predict(first, [inp.state for inp in inputs(first)])

@@ -65,7 +65,8 @@ class XGBModel(PythonBasedModel):
 
     def _features(self, task: SearchTask, states: Sequence[Any]) -> list[np.ndarray]:
         extractor = self._extractors.get(task.workload_key)
-        if extractor is None:
+        # States are of the computation of their task: records of the same workload have another copy of it.
+        if extractor is None or extractor.dag is not task.compute_dag:
             features, dag = task.target.features, task.compute_dag
             is_gpu = features.is_gpu
             extractor = GPUFeatureExtractor(dag, features) if is_gpu else FeatureExtractor(dag, task.hardware_params)

@@ -1,0 +1,128 @@
+"""The operators of Ansor's single-operator test: ten classes, three shapes each, batch 1 and 16.
+
+What PyTorch computes is in ``auto_scheduler_torch``, which is run by a Python of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tvm import auto_scheduler, te, topi
+
+BATCHES = (1, 16)
+# The rows and columns of a capsule.
+CAPSULE = 4
+# Groups of grouped convolutions.
+GROUPS = 4
+# The numbers of each shape: lengths, channels in, channels out, window, stride, padding.
+SHAPES: dict[str, list[tuple[int, ...]]] = {
+    "C1D": [(256, 64, 128, 3, 2, 1), (128, 128, 256, 1, 2, 0), (64, 256, 256, 5, 1, 2)],
+    "C2D": [(224, 3, 64, 7, 2, 3), (56, 64, 64, 1, 1, 0), (14, 256, 512, 3, 2, 1)],
+    "C3D": [(16, 112, 3, 64, 7, 2, 3), (16, 56, 64, 64, 1, 1, 0), (16, 14, 256, 256, 3, 2, 1)],
+    "GRP": [(56, 64, 128, 3, 2, 1), (28, 128, 256, 3, 1, 1), (14, 256, 512, 3, 2, 1)],
+    "DIL": [(56, 64, 64, 3, 1, 2), (28, 128, 256, 3, 2, 2), (14, 256, 512, 3, 2, 2)],
+    "DEP": [(112, 32, 32, 3, 1, 1), (56, 128, 128, 3, 2, 1), (14, 512, 512, 3, 1, 1)],
+    "T2D": [(4, 512, 256, 4, 2, 1), (8, 256, 128, 4, 2, 1), (16, 128, 64, 4, 2, 1)],
+    "CAP": [(16, 32, 32, 3, 2, 1), (8, 32, 32, 3, 1, 1), (16, 16, 16, 3, 2, 1)],
+    "GMM": [(128, 128, 128), (512, 32, 512), (512, 512, 512)],
+    "NRM": [(256, 256), (512, 512), (1024, 1024)],
+}
+
+
+class Case(NamedTuple):
+    """An operator of one shape and batch."""
+
+    kind: str
+    batch: int
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} b{self.batch} {'x'.join(map(str, self.shape))}"
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """What the workload ``operator_of_ansor`` takes."""
+        return self.kind, self.batch, *self.shape
+
+
+def cases(kinds: list[str] | None = None, batches: tuple[int, ...] = BATCHES) -> list[Case]:
+    return [Case(kind, batch, shape) for kind in kinds or SHAPES for batch in batches for shape in SHAPES[kind]]
+
+
+def _inputs(*shapes: tuple[int, ...]) -> list[Any]:
+    return [te.placeholder(shape, name=f"in{number}") for number, shape in enumerate(shapes)]
+
+
+def _conv1d(n, length, ci, co, window, stride, pad):
+    x, w = _inputs((n, ci, length), (co, ci, window))
+    return [x, w, topi.nn.conv1d_ncw(x, w, stride, pad, 1)]
+
+
+def _conv2d(n, size, ci, co, window, stride, pad, dilation=1):
+    x, w = _inputs((n, ci, size, size), (co, ci, window, window))
+    return [x, w, topi.nn.conv2d_nchw(x, w, stride, pad, dilation)]
+
+
+def _dilated(*numbers):
+    return _conv2d(*numbers, dilation=2)
+
+
+def _conv3d(n, depth, size, ci, co, window, stride, pad):
+    x, w = _inputs((n, ci, depth, size, size), (co, ci, window, window, window))
+    return [x, w, topi.nn.conv3d_ncdhw(x, w, stride, pad, 1, 1)]
+
+
+def _grouped(n, size, ci, co, window, stride, pad):
+    x, w = _inputs((n, ci, size, size), (co, ci // GROUPS, window, window))
+    return [x, w, topi.nn.group_conv2d_nchw(x, w, stride, pad, 1, GROUPS)]
+
+
+def _depthwise(n, size, ci, co, window, stride, pad):
+    x, w = _inputs((n, ci, size, size), (ci, 1, window, window))
+    return [x, w, topi.nn.depthwise_conv2d_nchw(x, w, stride, pad, 1)]
+
+
+def _transposed(n, size, ci, co, window, stride, pad):
+    x, w = _inputs((n, ci, size, size), (ci, co, window, window))
+    return [x, w, topi.nn.conv2d_transpose_nchw(x, w, (stride, stride), (pad, pad), "float32", (0, 0))]
+
+
+def _capsule(n, size, ci, co, window, stride, pad):
+    """A convolution whose elements are matrices."""
+    x, w = _inputs((n, size, size, ci, CAPSULE, CAPSULE), (window, window, ci, co, CAPSULE, CAPSULE))
+    padded = topi.nn.pad(x, (0, pad, pad, 0, 0, 0), (0, pad, pad, 0, 0, 0), name="padded")
+    out = (size + 2 * pad - window) // stride + 1
+    rh, rw = (te.reduce_axis((0, window), name=name) for name in ("rh", "rw"))
+    c, k = te.reduce_axis((0, ci), name="c"), te.reduce_axis((0, CAPSULE), name="k")
+    y = te.compute(
+        (n, out, out, co, CAPSULE, CAPSULE),
+        lambda b, h, v, o, i, j: te.sum(
+            padded[b, h * stride + rh, v * stride + rw, c, i, k] * w[rh, rw, c, o, k, j], axis=[rh, rw, c, k]),
+        name="capsule_conv2d")
+    return [x, w, y]
+
+
+def _matmul(n, rows, columns, terms):
+    a, b = _inputs((n, rows, terms), (n, columns, terms))
+    return [a, b, topi.nn.batch_matmul(a, b)]
+
+
+def _norm(n, rows, columns):
+    x, = _inputs((n, rows, columns))
+    i, j = te.reduce_axis((0, rows), name="i"), te.reduce_axis((0, columns), name="j")
+    squares = te.compute((n,), lambda b: te.sum(x[b, i, j] * x[b, i, j], axis=[i, j]), name="squares")
+    return [x, te.compute((n,), lambda b: te.sqrt(squares[b]), name="norm")]
+
+
+COMPUTES: dict[str, Callable[..., list[Any]]] = {
+    "C1D": _conv1d, "C2D": _conv2d, "C3D": _conv3d, "GRP": _grouped, "DIL": _dilated, "DEP": _depthwise,
+    "T2D": _transposed, "CAP": _capsule, "GMM": _matmul, "NRM": _norm,
+}  # fmt: skip
+
+
+@auto_scheduler.register_workload
+def operator_of_ansor(kind: str, *numbers: int) -> list[Any]:
+    """The inputs and the output of an operator."""
+    return COMPUTES[kind](*numbers)

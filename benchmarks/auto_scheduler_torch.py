@@ -1,0 +1,84 @@
+"""The operators of ``auto_scheduler_cases`` in PyTorch, run by a Python that has it and needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+
+# The case, as JSON: kind, numbers behind the batch, and the shapes of the inputs.
+CASE = "TVM_BENCH_CASE"
+# Seconds that a round takes at least: one call of a small operator is too short to be timed alone.
+ROUND_SECONDS = 0.02
+
+
+def rounds_of(call: Callable[[], object]) -> Callable[[], float]:
+    """One round: seconds of a call, the mean over as many as take long enough."""
+    start = time.perf_counter()
+    call()
+    number = max(int(ROUND_SECONDS / max(time.perf_counter() - start, 1e-7)), 1)
+
+    def run() -> float:
+        begin = time.perf_counter()
+        for _ in range(number):
+            call()
+        return (time.perf_counter() - begin) / number
+
+    return run
+
+
+def operator(kind: str, numbers: Sequence[int]):
+    """The function of tensors that an operator is."""
+    import torch
+    from torch.nn import functional
+
+    stride, pad = numbers[-2:]
+    if kind == "CAP":
+        return lambda x, w: _capsule(torch, x, w, stride, pad)
+    return {
+        "C1D": lambda x, w: functional.conv1d(x, w, None, stride, pad),
+        "C2D": lambda x, w: functional.conv2d(x, w, None, stride, pad),
+        "C3D": lambda x, w: functional.conv3d(x, w, None, stride, pad),
+        "GRP": lambda x, w: functional.conv2d(x, w, None, stride, pad, 1, x.shape[1] // w.shape[1]),
+        "DIL": lambda x, w: functional.conv2d(x, w, None, stride, pad, 2),
+        "DEP": lambda x, w: functional.conv2d(x, w, None, stride, pad, 1, x.shape[1]),
+        "T2D": lambda x, w: functional.conv_transpose2d(x, w, None, stride, pad),
+        "GMM": lambda a, b: torch.matmul(a, b.transpose(1, 2)),
+        "NRM": lambda x: torch.linalg.norm(x, dim=(1, 2)),
+    }[kind]
+
+
+def _capsule(torch, x, w, stride: int, pad: int):
+    """Windows of matrices times matrices, as one product of many matrices."""
+    window = w.shape[0]
+    padded = torch.nn.functional.pad(x, (0, 0, 0, 0, 0, 0, pad, pad, pad, pad))
+    windows = padded.unfold(1, window, stride).unfold(2, window, stride)
+    return torch.einsum("nhwcikrs,rscokj->nhwoij", windows, w)
+
+
+def _made(compiled: bool) -> Callable[[], float]:
+    import torch
+
+    case = json.loads(os.environ[CASE])
+    torch.set_num_threads(int(os.environ.get("TVM_NUM_THREADS") or os.cpu_count() or 1))
+    function = operator(case["kind"], case["numbers"])
+    function = torch.compile(function) if compiled else function
+    inputs = [torch.rand(shape) for shape in case["inputs"]]
+    with torch.inference_mode():
+        for _ in range(3):
+            function(*inputs)
+
+    def call() -> object:
+        with torch.inference_mode():
+            return function(*inputs)
+
+    return rounds_of(call)
+
+
+def eager() -> Callable[[], float]:
+    return _made(False)
+
+
+def compiled() -> Callable[[], float]:
+    return _made(True)

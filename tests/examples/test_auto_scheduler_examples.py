@@ -1,0 +1,37 @@
+"""The examples of AutoScheduler run to their ends with a few trials."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples"
+CASES = {
+    "matmul": (["--size", "64", "--trials", "2"], ["xgboost"], "the product is right; 3 schedules were measured"),
+    "sparse": (["--trials", "2"], ["xgboost", "scipy"], "the product with the sparse matrix is right"),
+    "custom_rule": (["--trials", "2"], ["xgboost"], "the product by a rule of one's own is right"),
+    "network": (["--network", "mlp", "--image", "16", "--trials", "4"], ["xgboost"], "mlp with the schedules found"),
+    "conv2d_cuda": (["--trials", "2"], ["xgboost"], ("the convolution is right", "there is no GPU of NVIDIA's here")),
+}
+# Smaller populations than a person would search with: what is shown is the way, not its end.
+RUN = """
+import runpy, sys
+from tvm.auto_scheduler import SketchPolicy
+SketchPolicy.DEFAULT_PARAMS.update(evolutionary_search_population=32, evolutionary_search_num_iters=1)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
+    options, packages, last = CASES[name]
+    for package in packages:
+        if subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode:
+            pytest.skip(f"the package {package} is not installed")
+    command = [python, "-c", RUN, str(FOLDER / f"auto_scheduler_{name}.py"), *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(last), done.stdout
