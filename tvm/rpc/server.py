@@ -169,6 +169,8 @@ class Server(OwnProcess):
         Whether a port that was in use a moment ago may be taken.
     timeout : float, optional
         Seconds a session may last.
+    **limits
+        Further limits of a session by the names of the server's options, such as ``max_memory``.
     """
 
     def __init__(
