@@ -170,7 +170,7 @@ class Server(OwnProcess):
     timeout : float, optional
         Seconds a session may last.
     **limits
-        Further limits of a session by the names of the server's options, such as ``max_memory``.
+        ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``: limits of a session.
     """
 
     def __init__(
