@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from math import exp, log
-from xml.sax.saxutils import escape
+
+from tvm.drawing.chart import grouped_bars
 
 from .workers import BEFORE, OURS, PEERS
 
@@ -25,8 +26,6 @@ BARS = {
 }
 BARRED = ("onnxruntime", "openvino")
 MEAN_BARS = (0.92, 0.92)
-COLOURS = {"onnxruntime": "#4477aa", "openvino": "#66ccee", "torch": "#ee6677", "torch.compile": "#ccbb44",
-           "jax": "#aa3377"}
 
 
 TITLES = {
@@ -283,31 +282,8 @@ def plot(rows: dict) -> str:
     """The ratios as bars, in SVG; the line marks equal time, and what is below it is faster."""
     rows = {name: row for name, row in rows.items() if row.get("ratios")}
     peers = [p for p in PEERS if any(p in row["ratios"] for row in rows.values())]
-    bar, gap, left, top, unit = 9, 14, 190, 44, 260
-    height = top + len(rows) * (len(peers) * bar + gap) + 20
-    limit = 2.0
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + int(limit * unit) + 60}" height="{height}" '
-        'font-family="sans-serif" font-size="11">',
-        f'<rect width="100%" height="100%" fill="white"/><text x="{left}" y="16">time of ours / time of peer</text>',
+    values = [
+        (_variant_title(row), [row["ratios"][p][0] if p in row["ratios"] else None for p in peers])
+        for row in rows.values()
     ]
-    for i, peer in enumerate(peers):
-        x = left + i * 105
-        parts.append(f'<rect x="{x}" y="24" width="9" height="9" fill="{COLOURS[peer]}"/>')
-        parts.append(f'<text x="{x + 13}" y="33">{escape(peer)}</text>')
-    y = top
-    for name, row in rows.items():
-        middle = y + len(peers) * bar / 2 + 4
-        parts.append(f'<text x="{left - 8}" y="{middle:.0f}" text-anchor="end">{escape(name)}</text>')
-        for peer in peers:
-            if peer in row["ratios"]:
-                ratio = row["ratios"][peer][0]
-                width = min(ratio, limit) * unit
-                place = f'x="{left}" y="{y}" width="{width:.1f}" height="{bar - 1}"'
-                parts.append(f'<rect {place} fill="{COLOURS[peer]}"/>')
-                parts.append(f'<text x="{left + width + 3:.1f}" y="{y + 8}" font-size="9">{ratio:.2f}</text>')
-            y += bar
-        y += gap
-    place = f'x1="{left + unit}" y1="{top - 4}" x2="{left + unit}" y2="{y - gap + 4}"'
-    parts.append(f'<line {place} stroke="black" stroke-dasharray="3 2"/></svg>')
-    return "\n".join(parts) + "\n"
+    return grouped_bars("time of ours / time of the other", [_title(p) for p in peers], values, 1.5, 1.0).file()

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pictures
 import public_names
 import tutorials
 
@@ -69,8 +70,7 @@ def assemble(folder: Path, quick: bool) -> None:
         target.write_text(with_links_inside(source.read_text(encoding="utf-8"), source, places), encoding="utf-8")
     list_decisions(folder / "decisions")
     list_the_rest(folder)
-    for picture in (ROOT / "docs").glob("*.svg"):
-        shutil.copy(picture, folder / picture.name)
+    pictures.write(folder)
     write_reference(folder / "reference")
     tutorials.write_pages(folder / "tutorials", shows_output=not quick)
 

@@ -29,6 +29,7 @@ PARTS = {
         "autotvm.feature"],
     "target": ["target"],
     "runtime": ["runtime", "runtime.profiling"],
+    "rpc": ["rpc"],
     "tir": ["tir", "tir.transform", "tir.analysis", "tir.stmt_functor", "tir.ir_builder"],
     "arith": ["arith"],
     "topi": ["topi", "topi.nn", "topi.image", "topi.vision"],

@@ -1,4 +1,4 @@
-"""Bars for the tutorials: as text where a script is run by hand, as a picture where the site is built."""
+"""Bars and pictures for the tutorials: as text where a script is run by hand, drawn where the site is built."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ def bars(title: str, values: dict[str, float], unit: str) -> None:
     print(title)
     for name, value in values.items():
         print(f"  {name:<{width}}  {'#' * round(40 * value / most):<40} {value:.4g} {unit}")
+
+
+def figure(title: str, part: str) -> None:
+    """Show a part of a page where the site is built; where a script is run by hand, say that there is one."""
+    if os.environ.get("TVM_TUTORIAL_FIGURES"):
+        print(f'<figure class="picture">{part}<figcaption>{html.escape(title)}</figcaption></figure>')
+    else:
+        print(f"{title}: a picture of {len(part)} bytes")
 
 
 def picture(title: str, values: dict[str, float], unit: str) -> str:

@@ -13,7 +13,7 @@ from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 
 # As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
 # ``make test-cuda`` run all of them.
-SAMPLE, SECONDS = "60", "15"
+SAMPLE, SECONDS = "60", "6"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 

@@ -111,4 +111,34 @@ def paired_bars(label: str, rows: Sequence[tuple[str, float | None, float | None
     return drawing.svg()
 
 
-__all__ = ["Axes", "paired_bars", "roofline", "ticks"]
+
+def grouped_bars(
+    label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None]]], most: float, mark: float
+) -> Drawing:
+    """A group of bars for each row, a bar for each series, with a line at ``mark``; a value of None has no bar.
+
+    Bars longer than ``most`` are cut there; the value beside a bar is always the whole.
+    """
+    left, bar, gap, top, unit = 150.0, 10.0, 12.0, 44.0, 420.0 / most
+    drawing = Drawing(label, left + 470, top + len(rows) * (len(series) * bar + gap) + 8)
+    drawing.text(left, 16, label, kind="note")
+    place = left
+    for number, name in enumerate(series):
+        drawing.box(place, 24, 9, 9, f"bar bar{number % 5}")
+        drawing.text(place + 13, 33, name)
+        place += 30 + 6.2 * len(name)
+    y = top
+    for name, values in rows:
+        drawing.text(left - 8, y + len(series) * bar / 2 + 4, shorten(name, 24), "end", "note")
+        for number, value in enumerate(values):
+            if value is not None:
+                length = min(value, most) * unit
+                drawing.box(left, y, length, bar - 1, f"bar bar{number % 5}", f"{name}, {series[number]}: {value:.2f}")
+                drawing.text(left + length + 4, y + 8, f"{value:.2f}")
+            y += bar
+        y += gap
+    drawing.segment(left + mark * unit, top - 4, left + mark * unit, y - gap + 4, "untuned")
+    return drawing
+
+
+__all__ = ["Axes", "grouped_bars", "paired_bars", "roofline", "ticks"]

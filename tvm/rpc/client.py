@@ -45,6 +45,11 @@ def connect(
     Returns
     -------
     RPCSession
+
+    Raises
+    ------
+    TVMError
+        An option is given that is not supported, or there is no session.
     """
     if session_constructor_args or enable_logging:
         raise TVMError("connect: session_constructor_args and enable_logging are not supported")

@@ -169,6 +169,8 @@ class Server(OwnProcess):
         Whether a port that was in use a moment ago may be taken.
     timeout : float, optional
         Seconds a session may last.
+    **limits
+        ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``: limits of a session.
     """
 
     def __init__(

@@ -11,7 +11,13 @@ from ..utils import get_const_tuple
 
 def sparse_dense(dense_data, sparse_data, sparse_indices, sparse_indptr, sparse_lhs=False):
     """dense_data . S^T, or S . dense_data^T where ``sparse_lhs``, of the sparse matrix S: row r has the elements (or
-    blocks) from ``sparse_indptr[r]`` to ``sparse_indptr[r + 1]``, in the columns ``sparse_indices``."""
+    blocks) from ``sparse_indptr[r]`` to ``sparse_indptr[r + 1]``, in the columns ``sparse_indices``.
+
+    Raises
+    ------
+    TVMError
+        The dense operand is no matrix, or the sparse one has other dimensions than CSR or BSR has.
+    """
     matrix = _Sparse(sparse_data, sparse_indices, sparse_indptr)
     if len(dense_data.shape) != 2:
         raise TVMError(f"sparse_dense: the dense operand is a matrix, got {len(dense_data.shape)} dimensions")

@@ -1,0 +1,30 @@
+"""What docs/security.md promises of the whole package."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.architecture.sources import ROOT, sources
+
+NETWORK = {"socket", "socketserver", "http", "urllib", "ftplib", "smtplib", "ssl", "asyncio", "xmlrpc"}
+# The doors that the page names; they open when they are called.
+DOORS = ("tvm/contrib/download.py", "tvm/rpc/")
+
+
+def test_nothing_but_the_named_doors_reaches_the_network():
+    found = set()
+    for path, tree in sources().items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name.partition(".")[0] in NETWORK for name in names):
+                found.add(path)
+    others = sorted(path for path in found if not path.startswith(DOORS))
+    assert not others, f"{', '.join(others)} can reach the network; docs/security.md names no such door"
+
+
+def test_the_tests_that_the_page_names_are_there():
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:tests|csrc)/[\w./-]+)`", text)
+    assert len(named) > 8 and [path for path in named if not (ROOT / path).exists()] == []
