@@ -88,6 +88,7 @@ static int serve_session(int fd, const ServerOptions *options, const char *folde
   ep->measure_only = options->measure_only;
   int status = endpoint_serve(ep);
   if (status) server_log(options, "%s", TVMGetLastError());
+  endpoint_release(ep);
   return status;
 }
 
