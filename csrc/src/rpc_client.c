@@ -149,8 +149,8 @@ static int take_result(Endpoint *ep, Message *answer, TVMValue *ret, int *ret_co
     const TVMByteArray *bytes = ret->v_handle;
     if (*ret_code == kTVMStr) status = TVMReturnBytes(ret->v_str, strlen(ret->v_str), kTVMStr, ret, ret_code);
     else if (*ret_code == kTVMBytes) status = TVMReturnBytes(bytes->data, bytes->size, kTVMBytes, ret, ret_code);
-    values_free(&got);
   }
+  values_free(&got);
   free(answer->body);
   return status;
 }

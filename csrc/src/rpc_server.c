@@ -67,6 +67,7 @@ static pid_t fork_with(const ServerOptions *options) { return options->fork_proc
 static void die_with_parent(void) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGINT, SIG_IGN);
+  signal(SIGALRM, SIG_DFL);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
@@ -88,6 +89,7 @@ static int serve_session(int fd, const ServerOptions *options, const char *folde
   ep->measure_only = options->measure_only;
   int status = endpoint_serve(ep);
   if (status) server_log(options, "%s", TVMGetLastError());
+  endpoint_release(ep);
   return status;
 }
 
@@ -157,7 +159,9 @@ static void watch(pid_t session, int life, int fd, double seconds) {
   for (;;) {
     siginfo_t info = {.si_pid = 0};
     if (!waitid(P_PID, (id_t)session, &info, WEXITED | WNOWAIT | WNOHANG) && info.si_pid) {
-      if (info.si_code != CLD_EXITED && !text[0])
+      if (info.si_code != CLD_EXITED && !text[0] && info.si_status == SIGALRM)
+        snprintf(text, sizeof text, "RPCSessionTimeoutError: the session took longer than the limit it was given");
+      else if (info.si_code != CLD_EXITED && !text[0])
         snprintf(text, sizeof text, "RPCError: the process of the session died: %s", strsignal(info.si_status));
       break;
     }

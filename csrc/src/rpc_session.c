@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "rpc.h"
@@ -14,7 +15,7 @@
 /* What a client gets where the server only measures. */
 static const char *const MEASURING[] = {
     "tvm.rpc.server.alloc", "tvm.rpc.server.copy", "tvm.rpc.server.sync", "tvm.rpc.server.time", "tvm.rpc.server.upload",
-    "tvm.rpc.server.remove", "tvm.rpc.server.load_module", "tvm.rpc.server.ImportModule", "runtime.GetDeviceAttr",
+    "tvm.rpc.server.remove", "tvm.rpc.server.limit", "tvm.rpc.server.load_module", "tvm.rpc.server.ImportModule", "runtime.GetDeviceAttr",
     "runtime.config_threadpool", "cache_flush_cpu_non_first_arg",
 };
 
@@ -97,6 +98,16 @@ PACKED(session_time) {
   free(frame);
   free(seconds);
   return status;
+}
+
+/* limit(milliseconds): what this session does from now on takes no longer, or the session ends; 0 for no limit. */
+PACKED(session_limit) {
+  (void)self, (void)ret, (void)ret_code;
+  if (check_args("limit", "i", codes, n)) return -1;
+  int64_t ms = args[0].v_int64;
+  if (ms < 0 || ms > INT32_MAX) return tvm_error("ValueError: limit: %lld ms is no limit", (long long)ms);
+  struct itimerval timer = {.it_value = {ms / 1000, ms % 1000 * 1000}};
+  return setitimer(ITIMER_REAL, &timer, NULL) ? tvm_error("RPCError: the limit cannot be set: %s", strerror(errno)) : 0;
 }
 
 PACKED(session_import) {
@@ -261,7 +272,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"tvm.rpc.server.ImportModule", session_import}, {"tvm.rpc.server.upload", session_upload},
     {"tvm.rpc.server.download", session_download},   {"tvm.rpc.server.remove", session_remove},
     {"tvm.rpc.server.listdir", session_listdir},     {"tvm.rpc.server.workpath", session_workpath},
-    {"tvm.rpc.server.load_module", session_load_module},
+    {"tvm.rpc.server.load_module", session_load_module}, {"tvm.rpc.server.limit", session_limit},
 };
 
 /* A function of these names that the embedding language has registered stays. */

@@ -188,7 +188,11 @@ static int take_value(Endpoint *ep, Cursor *cursor, TVMValue *out, int *out_code
     case kTVMArgInt: case kTVMArgUInt: case kTVMArgFloat: case kTVMArgBool: case kTVMDataType: case kTVMDevice:
       if (cursor_take(cursor, &from, 8)) return -1;
       memcpy(out, from, 8);
-      if (code == kTVMDevice && !ep->serves) out->v_device.device_type += DEVICE_TYPES * (ep->number + 1);
+      if (code == kTVMDevice && !ep->serves) {
+        int32_t type = out->v_device.device_type;
+        if (type < 1 || type >= DEVICE_TYPES) return tvm_error("RPCError: a device of the unknown type %d came", (int)type);
+        out->v_device.device_type = type + DEVICE_TYPES * (ep->number + 1);
+      }
       break;
     case kTVMStr:
       if (cursor_text(cursor, &out->v_str, &size)) return -1;

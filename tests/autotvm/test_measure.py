@@ -311,15 +311,6 @@ def test_measure_option_names_what_it_does_not_know(what: str):
         autotvm.measure_option(**given)
 
 
-def test_a_runner_on_another_machine_can_be_described_and_refuses_to_run():
-    runner = autotvm.RPCRunner("board", "127.0.0.1", 9190, number=5, timeout=7)
-    option = autotvm.measure_option(builder=autotvm.LocalBuilder(), runner=runner)
-    assert option["runner"].key == "board" and runner.timeout == 7
-    for use in (lambda: runner.run([], []), lambda: runner.set_task(None)):
-        with pytest.raises(tvm.TVMError, match="the device 'board' of 127.0.0.1:9190 needs RPC"):
-            use()
-
-
 def test_work_in_a_process_of_its_own_ends_with_its_result_its_error_or_its_time():
     run = local_executor.LocalExecutor(timeout=60)
     assert run.submit(len, [1, 2, 3]).get() == 3

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         LocalRunner,
         MeasureInput,
         MeasureResult,
+        RPCRunner,
         register_task_input_check_func,
     )
     from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
@@ -49,7 +50,7 @@ _LAZY_NAMES = {
     for module, names in {
         "cost_model": "RandomModel XGBModel",
         "dispatcher": "ApplyHistoryBest ApplyHistoryBestOrSample DispatchContext",
-        "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult"
+        "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult RPCRunner"
         " register_task_input_check_func",
         "measure_record": "RecordReader RecordToFile load_best_record load_records save_records",
         "relay_integration": "extract_tasks is_auto_scheduler_enabled",

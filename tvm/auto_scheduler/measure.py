@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ..runtime.measure.files import difference
 from ..tuning.errors import MeasureErrorNo
 from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all, run_built
 from ..tuning.reference import reference_outputs
+from ..tuning.remote import RemoteDevices, Timing
 from ..tuning.search import TuningError
 from ..tuning.workers import shared_pool
 from .loop_state import State
@@ -194,7 +196,7 @@ class LocalRunner(ProgramRunner):
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
             "slow_factor": self.slow_factor, "flush": self.enable_cpu_cache_flush, "outputs": reference is not None,
         }
-        answer = run_built(pool, task.target, _with_inputs(task, built), self.timeout, options)
+        answer = self._run_built(task.target, _with_inputs(task, built), options)
         if isinstance(answer, Failed):
             return _failure(answer)
         if reference is not None:
@@ -207,6 +209,39 @@ class LocalRunner(ProgramRunner):
         if is_whole:
             self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
         return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
+
+
+    def _run_built(self, target: Any, built: Built, options: dict[str, Any]) -> Any:
+        return run_built(shared_pool(2), target, built, self.timeout, options)
+
+
+class RPCRunner(LocalRunner):
+    """Runs on devices of the kind ``key`` that a tracker lends, ``n_parallel`` at once; otherwise as ``LocalRunner``.
+    A state whose device goes is measured on another."""
+
+    def __init__(
+        self, key: str, host: str, port: int, priority: int = 1, n_parallel: int = 1, timeout: float = 10,
+        number: int = 3, repeat: int = 1, min_repeat_ms: int = 100, cooldown_interval: float = 0.0,
+        enable_cpu_cache_flush: bool = False, device: int = 0,
+    ):
+        super().__init__(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+        self.key, self.host, self.port, self.priority, self.n_parallel = key, host, int(port), priority, n_parallel
+        self._devices = RemoteDevices(key, host, self.port, priority, timeout, device)
+        self._devices.check()
+
+    def run(
+        self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
+    ) -> list[MeasureResult]:
+        with ThreadPoolExecutor(self.n_parallel) as threads:
+            pairs = zip(measure_inputs, build_results)
+            return list(threads.map(lambda pair: self.measure(pair[0].task, pair[1].made), pairs))
+
+    def _run_built(self, target: Any, built: Built, options: dict[str, Any]) -> Any:
+        timing = Timing(
+            self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
+            options["outputs"],
+        )
+        return self._devices.measure(target, built, timing)
 
 
 def _failure(failed: Failed) -> MeasureResult:
@@ -309,5 +344,5 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
 __all__ = [
     "BuildResult", "LocalBuilder", "LocalRPCMeasureContext", "LocalRunner", "MAX_FLOAT", "MeasureCallback",
     "MeasureErrorNo", "MeasureInput", "MeasureResult", "ProgramBuilder", "ProgramMeasurer", "ProgramRunner",
-    "PythonBasedMeasureCallback", "recover_measure_input", "register_task_input_check_func",
+    "PythonBasedMeasureCallback", "RPCRunner", "recover_measure_input", "register_task_input_check_func",
 ]

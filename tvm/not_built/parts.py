@@ -34,7 +34,7 @@ _PIPELINE = "the pipeline executor"
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
         _AUTO_SCHEDULER,
-        "RPCRunner get_shape_from_rewritten_layout remove_index_check rewrite_compute_body rewrite_tensor_shape",
+        "get_shape_from_rewritten_layout remove_index_check rewrite_compute_body rewrite_tensor_shape",
     ),
     "tvm.meta_schedule": Part(
         _META_SCHEDULE,

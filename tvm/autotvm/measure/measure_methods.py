@@ -1,16 +1,21 @@
-"""Builders and runners of this machine."""
+"""Builders and runners: of this machine, and of devices that a tracker lends."""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from ... import rpc
 from ...error import TVMError
 from ...runtime.measure.files import difference
 from ...target import Target
 from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
 from ...tuning.reference import reference_outputs
+from ...tuning.remote import RemoteDevices, Timing
 from ...tuning.workers import shared_pool
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 
@@ -51,11 +56,75 @@ class LocalBuilder(Builder):
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
         candidates: list[Any] = [(inp.instantiate, inp.target) for inp in measure_inputs]
-        made = build_all(candidates, self.timeout, self.n_parallel, self._library, self.build_func != "default")
+        links = self.build_func != "default" or bool(self.build_kwargs.get("link"))
+        made = build_all(candidates, self.timeout, self.n_parallel, self._library, links)
         return [_built(one) for one in made]
 
 
-class LocalRunner(Runner):
+def _result_of_build(built: Any) -> MeasureResult | None:
+    """Why there is no code; None where there is."""
+    if isinstance(built, MeasureResult):
+        return built
+    return None if built.error is None else _failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error)
+
+
+def _code(built: BuildResult) -> Built:
+    return Built(built.code or built.filename, built.arg_info or (), built.time_cost)
+
+
+class _Measuring(Runner):
+    """What runners here share: the best of each task so far, and comparing results with those of the plain schedule."""
+
+    verify = False
+
+    def __init__(self, timeout: float, n_parallel: int | None):
+        super().__init__(timeout, n_parallel)
+        self._best: dict[Any, float] = {}
+        self._reference: dict[Any, bytes] = {}
+        self._lock = threading.Lock()
+
+    def set_task(self, task: Any) -> None:
+        super().set_task(task)
+        self._best.clear()
+        self._reference.clear()
+
+    def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
+        """The answer of a worker and the arguments after a run, or why there is none."""
+        raise NotImplementedError
+
+    def _measure(self, inp: MeasureInput, built: Any) -> MeasureResult:
+        failed = _result_of_build(built)
+        if failed is not None:
+            return failed
+        start = time.time() - built.time_cost
+        key = inp.task.workload
+        best = self._best.get(key)
+        assert inp.target is not None
+        answer = self._run_code(inp.target, built, best)
+        if isinstance(answer, Failed):
+            return _failed(answer.error_no, answer.error, answer.seconds)
+        if self.verify:
+            wrong = self._difference(inp, built, answer[1])
+            if wrong:
+                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, time.time() - start)
+        if inp.made_on is None and "device" in answer[0]:
+            inp.made_on = {"device": answer[0]["device"]}
+        costs = tuple(answer[0]["costs"])
+        mean = sum(costs) / len(costs)
+        if best is None or mean < best:
+            self._best[key] = mean
+        return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
+
+    def _difference(self, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
+        """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
+        key = inp.task.workload
+        with self._lock:  # the workers serve one thread
+            if key not in self._reference:
+                self._reference[key] = reference_outputs(shared_pool(2), *inp.instantiate(), built.arg_info or ())
+        return difference(built.arg_info or (), got, self._reference[key])
+
+
+class LocalRunner(_Measuring):
     """Runs in a worker process of this machine, one candidate at a time with nothing beside it.
 
     Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
@@ -73,14 +142,12 @@ class LocalRunner(Runner):
     ):
         super().__init__(timeout, 1)
         if module_loader is not None:
-            raise TVMError("LocalRunner: a module_loader sends code to a device by RPC, which is not available yet")
+            raise TVMError("LocalRunner: a module_loader sends code to another machine, and this runner measures here")
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.slow_factor = slow_factor
         self.verify = verify
-        self._best: dict[Any, float] = {}
-        self._reference: dict[Any, bytes] = {}
 
     @property
     def ref_input(self) -> None:
@@ -95,63 +162,21 @@ class LocalRunner(Runner):
                 "ref_input, arrays of one's own, is not available yet"
             )
 
-    def set_task(self, task: Any) -> None:
-        super().set_task(task)
-        self._best.clear()
-        self._reference.clear()
-
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
-        results: list[Any] = []
-        pool = shared_pool(2)
-        for inp, built in zip(measure_inputs, build_results):
-            if isinstance(built, MeasureResult):
-                results.append(built)
-                continue
-            if built.error is not None:
-                results.append(_failed(built.error_no or MeasureErrorNo.COMPILE_HOST, built.error))
-                continue
-            results.append(self._measure(pool, inp, built))
-        return results
+        return [self._measure(inp, built) for inp, built in zip(measure_inputs, build_results)]
 
-    def _measure(self, pool: Any, inp: MeasureInput, built: BuildResult) -> MeasureResult:
-        start = time.time() - built.time_cost
-        key = inp.task.workload
-        best = self._best.get(key)
-        assert inp.target is not None
-        answer = self._run_code(pool, inp.target, built, best)
-        if isinstance(answer, Failed):
-            return _failed(answer.error_no, answer.error, answer.seconds)
-        if self.verify:
-            wrong = self._difference(pool, inp, built, answer[1])
-            if wrong:
-                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, time.time() - start)
-        if inp.made_on is None and "device" in answer[0]:
-            inp.made_on = {"device": answer[0]["device"]}
-        costs = tuple(answer[0]["costs"])
-        mean = sum(costs) / len(costs)
-        if best is None or mean < best:
-            self._best[key] = mean
-        return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
-
-    def _run_code(self, pool: Any, target: Target, built: BuildResult, best: float | None) -> Any:
+    def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
         options = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
             "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
         }
-        code = built.code or built.filename
-        return run_built(pool, target, Built(code, built.arg_info or (), built.time_cost), self.timeout, options)
-
-    def _difference(self, pool: Any, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
-        """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""
-        key = inp.task.workload
-        if key not in self._reference:
-            self._reference[key] = reference_outputs(pool, *inp.instantiate(), built.arg_info or ())
-        return difference(built.arg_info or (), got, self._reference[key])
+        return run_built(shared_pool(2), target, _code(built), self.timeout, options)
 
 
-class RPCRunner(Runner):
-    """Runs on devices that a tracker lends, which needs RPC: a runner can be described, and refuses to run."""
+class RPCRunner(_Measuring):
+    """Runs on devices of the kind ``key`` that a tracker lends, ``n_parallel`` at once. A candidate whose device goes
+    is measured on another; one that crashes or takes too long costs its own session only."""
 
     def __init__(
         self, key: str, host: str, port: int, priority: int = 1, timeout: float = 10, n_parallel: int | None = None,
@@ -159,29 +184,43 @@ class RPCRunner(Runner):
         enable_cpu_cache_flush: bool = False, module_loader: Any = None,
     ):
         super().__init__(timeout, n_parallel)
+        if module_loader is not None:
+            raise TVMError("RPCRunner: a module_loader of one's own is not supported")
         self.key, self.host, self.port, self.priority = key, host, port, priority
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
-        self.module_loader = module_loader
 
-    def _refuse(self) -> NoReturn:
-        raise TVMError(
-            f"RPCRunner: measuring on the device '{self.key}' of {self.host}:{self.port} needs RPC, which is not "
-            "available yet; measure on this machine with LocalRunner"
-        )
+    def _devices(self) -> RemoteDevices:
+        return RemoteDevices(self.key, self.host, self.port, self.priority, self.timeout)
 
     def set_task(self, task: Any) -> None:
-        self._refuse()
+        super().set_task(task)
+        self._devices().check()
+
+    def get_build_kwargs(self) -> dict[str, Any]:
+        """Kernels of a GPU are sent as a library."""
+        return {"link": self.task is not None and not self.task.target.features.is_cpu}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
-        self._refuse()
+        with ThreadPoolExecutor(self.n_parallel) as threads:
+            return list(threads.map(self._measure, measure_inputs, build_results))
+
+    def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
+        timing = Timing(
+            self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
+            self.verify,
+        )
+        return self._devices().measure(target, _code(built), timing)
 
 
 def request_remote(
     device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
 ) -> Any:
-    """A session on a device that a tracker lends."""
-    raise TVMError(f"request_remote: the device '{device_key}' is reached through RPC, which is not available yet")
+    """A session on a device that a tracker lends; its address comes from ``TVM_TRACKER_HOST`` and ``TVM_TRACKER_PORT``
+    where it is not given."""
+    host = host or os.environ["TVM_TRACKER_HOST"]
+    port = int(port or os.environ["TVM_TRACKER_PORT"])
+    return rpc.connect_tracker(host, port).request(device_key, priority, timeout)
 
 
 __all__ = ["LocalBuilder", "LocalRunner", "RPCRunner", "request_remote"]
