@@ -15,9 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
-# Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler for CPUs, the
-# pictures, tvmc bench and RPC, the runtime what the VM and ahead-of-time code still to come leave it.
-BUDGET = {"tvm": 113_000, "csrc": 14_500}
+# Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
+# pictures, tvmc bench, RPC and cross-compiling, the runtime what the VM and ahead-of-time code still to come leave it.
+BUDGET = {"tvm": 119_000, "csrc": 14_500}
 
 
 def git(*arguments: str) -> list[str]:
