@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import sources
+from tests.architecture.sources import sources, statements
 from tvm.hooks import HOOKS, Hook
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ def test_the_map_lists_every_hook():
 def cells(tree: ast.AST) -> list[str]:
     """Assignments to the first item or the whole of a public constant list, which make it a cell for one function."""
     found = []
-    for node in ast.walk(tree):
+    for node, _ in statements(tree):
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if not isinstance(target, ast.Subscript):
                 continue

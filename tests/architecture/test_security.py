@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from tests.architecture.sources import ROOT, sources
+from tests.architecture.test_layers import imports
 
 NETWORK = {"socket", "socketserver", "http", "urllib", "ftplib", "smtplib", "ssl", "asyncio", "xmlrpc"}
 # The doors that the page names; they open when they are called.
@@ -13,14 +13,8 @@ DOORS = ("tvm/contrib/download.py", "tvm/rpc/")
 
 
 def test_nothing_but_the_named_doors_reaches_the_network():
-    found = set()
-    for path, tree in sources().items():
-        for node in ast.walk(tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            if any(name.partition(".")[0] in NETWORK for name in names):
-                found.add(path)
-    others = sorted(path for path in found if not path.startswith(DOORS))
+    used = {path: {name.partition(".")[0] for name, _, _ in imports(ROOT / path)} for path in sources()}
+    others = [path for path, names in used.items() if names & NETWORK and not path.startswith(DOORS)]
     assert not others, f"{', '.join(others)} can reach the network; docs/security.md names no such door"
 
 

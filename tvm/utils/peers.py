@@ -89,7 +89,7 @@ def _torch(spec: dict, inputs: dict) -> Program:
     import torch
 
     device = _device(spec)
-    if device != "cpu" and not (device == "cuda" and torch.cuda.is_available()):
+    if not {"cpu": True, "cuda": torch.cuda.is_available()}.get(device):
         raise RuntimeError(f"torch {torch.__version__} does not run on {device} here")
     torch.set_num_threads(spec["threads"])
     torch.set_grad_enabled(False)
