@@ -48,6 +48,10 @@ fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	  tests/contrib/test_graph_executor_memory.py -q -n $(JOBS)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
 
+states: setup ## random states of the auto-scheduler against plain loops (CASES=500)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_TEST_STATES=$(or $(CASES),500) $(BIN)/python -m pytest tests/auto_scheduler/test_states.py \
+	  -q -n $(JOBS)
+
 fuzz-tune: setup ## kill tuners and their workers at random moments and check that no record is lost (KILLS=50)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED) --search auto_scheduler

@@ -76,7 +76,7 @@ def labelled(count: int, seed: int):
 def test_the_model_tells_fast_states_from_slow_ones_that_it_has_not_seen(seed, tmp_path):
     pytest.importorskip("xgboost")
     task, inputs, results = labelled(140, seed)
-    model = auto_scheduler.XGBModel(num_warmup_sample=16, seed=0)
+    model = auto_scheduler.XGBModel(num_warmup_sample=16, seed=0, pretrained=False)
     states = [inp.state for inp in inputs[100:]]
     assert len(set(model.predict(task, states))) > 1
     model.update(inputs[:8], results[:8])

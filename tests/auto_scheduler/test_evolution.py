@@ -37,8 +37,9 @@ def breeder_of(name: str, generator: random.Random) -> Breeder:
     return Breeder(task.compute_dag, sketches, Limits(4), generator)
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize("name", ["long reduction", "shared operand", "scalar sum", "scalar"])
 def test_random_states_and_their_children_compute_the_same(name, seed):
+    """Programs that test_states has not."""
     generator = random.Random(seed)
     breeder = breeder_of(name, generator)
     dag = breeder.dag

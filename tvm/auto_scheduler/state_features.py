@@ -6,13 +6,14 @@ All is computed over arrays: the loops of a stage of many states that differ in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..ir.prim import Var
-from ..te.tensor import Operation
+from ..te.tensor import ComputeOp, Operation
 from .access import AccessAnalyzer
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
@@ -33,7 +34,8 @@ NAMES = (
     "strided reads", "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms",
     "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
     "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
-    "arithmetic per byte", "blocks", "threads", "virtual threads", "shared bytes",
+    "arithmetic per byte", "relative cycles", *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
+    "blocks", "threads", "virtual threads", "shared bytes",
 )
 _UNROLLED, _LANES = NAMES.index("unrolled"), NAMES.index("lanes")
 # Vector instructions that a body may have, where a lane has so many bytes.
@@ -84,6 +86,9 @@ class FeatureExtractor:
 
     def __init__(self, dag: ComputeDAG, hardware: HardwareParams):
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
+        # What there is to do at least: the terms of all elements.
+        self.work = sum(math.prod(axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis))
+                        for op in dag.ops if isinstance(op, ComputeOp)) or 1
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
@@ -133,7 +138,8 @@ class FeatureExtractor:
             iterations, *self._parallel(loops), *self._lanes(facts, loops), *_unrolling(loops),
             *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
             constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
-            *traffic, flop / np.maximum(traffic[2], 1), loops.bound(*_BLOCKS), loops.bound(*_THREADS),
+            *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
+            *(16 * amount / self.work for amount in traffic), loops.bound(*_BLOCKS), loops.bound(*_THREADS),
             loops.bound(Annotation.VTHREAD), space * facts.store.width * loops.is_shared,
         ]
         return np.stack(columns, axis=1)
@@ -142,6 +148,14 @@ class FeatureExtractor:
         """Iterations spread over threads, and how many times as long the busiest core works as the mean one."""
         count = loops.bound(Annotation.PARALLEL)
         return count, np.ceil(count / self.cores) * self.cores / count
+
+    def _cycles(self, facts: OperationFacts, loops: StageLoops, iterations: np.ndarray) -> np.ndarray:
+        """Steps of the busiest core, each a register of lanes, for what all cores would do in sixteen steps."""
+        lanes = loops.bound(Annotation.VECTORIZE)
+        unit = max(self.vector_bytes // facts.store.width, 1)
+        count, waste = self._parallel(loops)
+        steps = iterations * np.ceil(lanes / unit) / lanes * waste / np.minimum(count, self.cores)
+        return 16 * steps / self.work * unit * self.cores
 
     def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
         """The lanes of vectors, how much of the last register they leave empty, and how reads and the store move along

@@ -21,8 +21,9 @@ from ..gpu_features import GPUFeatureExtractor
 from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
 from ..measure_record import RecordReader
 from ..search_task import SearchTask
-from ..state_features import FeatureExtractor
+from ..state_features import NAMES, FeatureExtractor
 from .cost_model import PythonBasedModel
+from .weights import family_of, starting_weights
 
 logger = logging.getLogger("auto_scheduler")
 
@@ -34,7 +35,8 @@ _ADAPTIVE_GROWTH = 0.2
 
 
 class XGBModel(PythonBasedModel):
-    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by chance.
+    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by the weights
+    that come with this package for a family of machines (not where ``pretrained`` is off), or by chance.
 
     ``verbose_eval`` logs the error of each training; 0 for none. ``model_file`` is a model to start from.
     ``adaptive_training`` trains again only when there is a fifth more to learn from.
@@ -44,16 +46,17 @@ class XGBModel(PythonBasedModel):
 
     def __init__(
         self, verbose_eval: int = 25, num_warmup_sample: int = 100, seed: int | None = None,
-        model_file: str | None = None, adaptive_training: bool = False,
+        model_file: str | None = None, adaptive_training: bool = False, *, pretrained: bool = True,
     ):
         self._xgb = load_xgboost("XGBModel")
         self.verbose_eval, self.num_warmup_sample = verbose_eval, num_warmup_sample
-        self.adaptive_training = adaptive_training
+        self.adaptive_training, self.pretrained = adaptive_training, pretrained
         self.seed = seed if seed is not None else 0
         self._generator = random.Random(seed)
         self.bst: Any = None
-        # Rows of each measured state, its task, and its seconds.
+        # Rows of each measured state, what they score to start with, its task, and its seconds.
         self._rows: list[np.ndarray] = []
+        self._starts: list[np.ndarray] = []
         self._tasks: list[str] = []
         self._costs: list[float] = []
         self._trained_with = 0
@@ -73,12 +76,19 @@ class XGBModel(PythonBasedModel):
             self._extractors[task.workload_key] = extractor
         return [extractor.rows(getattr(state, "state_object", state)) for state in states]
 
+    def _start(self, task: SearchTask, rows: np.ndarray) -> np.ndarray:
+        """The scores of rows before anything was learned here."""
+        weights = starting_weights(family_of(task.target)) if self.pretrained else None
+        return np.zeros(len(rows), dtype="float32") if weights is None else weights.predict(rows)
+
     # -- learning --------------------------------------------------------------------------------------------------
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Take in measurements, and train where there are enough."""
         for inp, res in zip(inputs, results):
-            self._rows += self._features(inp.task, [inp.state])
+            (rows,) = self._features(inp.task, [inp.state])
+            self._rows.append(rows)
+            self._starts.append(self._start(inp.task, rows))
             self._tasks.append(inp.task.workload_key)
             self._costs.append(res.mean_cost)
         known = len(self._rows)
@@ -100,7 +110,8 @@ class XGBModel(PythonBasedModel):
     def _train(self) -> None:
         speeds = self._speeds()
         owner = np.repeat(np.arange(len(self._rows)), [len(rows) for rows in self._rows])
-        data = self._xgb.DMatrix(np.concatenate(self._rows))
+        start = np.concatenate(self._starts)
+        data = self._xgb.DMatrix(np.concatenate(self._rows), base_margin=start)
         # What is fast counts more: the best states are to be told apart.
         weights = np.maximum(speeds, 0.05)
 
@@ -110,30 +121,28 @@ class XGBModel(PythonBasedModel):
 
         parameters = {**_PARAMETERS, "seed": self.seed, "base_score": 0.0, "nthread": 1}
         self.bst = self._xgb.train(parameters, data, num_boost_round=_ROUNDS, obj=loss)
+        self.bst.set_attr(pretrained=str(int(self.pretrained)))
         if self.verbose_eval:
-            error = np.sqrt(np.mean((self._sums(self._rows) - speeds) ** 2))
+            error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - speeds) ** 2))
             logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
-
-    def _sums(self, rows: Sequence[np.ndarray]) -> np.ndarray:
-        owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        return np.bincount(owner, self.bst.predict(self._xgb.DMatrix(np.concatenate(rows))), len(rows))
 
     # -- scoring ---------------------------------------------------------------------------------------------------
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        if not states:
-            return []
-        if self.bst is None:
-            return [self._generator.random() for _ in states]
-        return self._sums(self._features(task, states)).tolist()
+        groups = [rows[None] for rows in self._features(task, states)]
+        return [float(scores[0]) for scores in self.predict_rows(task, groups)]
 
     def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
-        sizes = [len(group) for group in groups]
-        if self.bst is None:
-            return [np.array([self._generator.random() for _ in range(size)]) for size in sizes]
-        rows = [group.reshape(-1, group.shape[-1]) for group in groups]
-        scores = np.split(self.bst.inplace_predict(np.concatenate(rows)), np.cumsum([len(r) for r in rows])[:-1])
-        return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(scores, groups)]
+        rows = np.concatenate([np.zeros((0, len(NAMES)), "float32"), *(g.reshape(-1, g.shape[-1]) for g in groups)])
+        if not len(rows):
+            return [np.zeros(len(group)) for group in groups]
+        scores = self._start(task, rows)
+        if self.bst is not None:
+            scores = scores + self.bst.inplace_predict(rows)
+        elif not scores.any():
+            return [np.array([self._generator.random() for _ in range(len(group))]) for group in groups]
+        parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
+        return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(parts, groups)]
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -167,6 +176,7 @@ class XGBModel(PythonBasedModel):
             content = bytearray(file.read())
         self.bst = self._xgb.Booster()
         self.bst.load_model(content)
+        self.pretrained = self.bst.attr("pretrained") == "1"
 
 
 __all__ = ["XGBModel"]

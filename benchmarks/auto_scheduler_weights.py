@@ -1,0 +1,161 @@
+"""Weights that the auto-scheduler's cost model starts from, for the family of machines this one belongs to.
+
+    python -m benchmarks.auto_scheduler_weights collect --log FILE [--trials 48] [--seconds 300]
+    python -m benchmarks.auto_scheduler_weights check --log FILE
+    python -m benchmarks.auto_scheduler_weights train --log FILE
+
+``collect`` measures states of tasks that are none of ResNet-50's, half of them by chance, and writes records; the same
+command goes on where it stopped. It takes NumPy, llvmlite and xgboost alone. ``check`` prints how tasks that were left
+out are ranked; ``train`` writes the weights into the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from .auto_scheduler_tasks import training_tasks
+
+DEPTH, TREES = 6, 80
+PARAMETERS = {"max_depth": DEPTH, "eta": 0.12, "min_child_weight": 4, "lambda": 1.0, "subsample": 0.8,
+              "colsample_bytree": 0.6, "tree_method": "hist", "base_score": 0.0, "seed": 0,
+              "disable_default_eval_metric": 1}  # fmt: skip
+# The share of tasks that is left out in turn by ``check``.
+FOLDS = 5
+
+
+def spearman(a: Any, b: Any) -> float:
+    """Spearman's rank correlation; equal values share their mean rank."""
+
+    def ranks(values: Any) -> np.ndarray:
+        _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+        ends = np.cumsum(counts)
+        return (ends - (counts - 1) / 2)[inverse]
+
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def collect(arguments: argparse.Namespace) -> None:
+    from tvm import auto_scheduler
+
+    deadline = time.monotonic() + arguments.seconds
+    known: Counter[str] = Counter()
+    if os.path.exists(arguments.log):
+        known.update(inp.task.workload_key for inp, _ in auto_scheduler.RecordReader(arguments.log))
+    measurer = auto_scheduler.measure.ProgramMeasurer(
+        auto_scheduler.LocalBuilder(timeout=30), auto_scheduler.LocalRunner(number=2, repeat=2, min_repeat_ms=0),
+        [auto_scheduler.RecordToFile(arguments.log)], verbose=0)
+    tasks = training_tasks(arguments.target)
+    for number, task in enumerate(tasks):
+        left = arguments.trials - known[task.workload_key]
+        model = auto_scheduler.XGBModel(num_warmup_sample=16, pretrained=False)
+        callbacks = [auto_scheduler.PreloadMeasuredStates(arguments.log)]
+        policy = auto_scheduler.SketchPolicy(
+            task, model, {"eps_greedy": 0.5}, seed=number, verbose=0, init_search_callbacks=callbacks)
+        while left > 0 and time.monotonic() < deadline:
+            inputs, _ = policy.continue_search_one_round(min(left, (arguments.trials + 1) // 2), measurer)
+            if not inputs:
+                break
+            left -= len(inputs)
+        if time.monotonic() > deadline:
+            break
+    print(f"{number + 1} of {len(tasks)} tasks, {measurer.ct} trials, {measurer.error_ct} failed")
+
+
+class Samples:
+    """Rows of features, which state each is of, and the speed of each state as a share of its task's best."""
+
+    def __init__(self, log: str, target: str):
+        from tvm import auto_scheduler
+        from tvm.auto_scheduler.measure import MAX_FLOAT
+        from tvm.auto_scheduler.state_features import FeatureExtractor
+
+        tasks = {task.workload_key: task for task in training_tasks(target)}
+        extractors = {key: FeatureExtractor(t.compute_dag, t.hardware_params) for key, t in tasks.items()}
+        self.rows, self.costs, self.tasks = [], [], []
+        for inp, res in auto_scheduler.RecordReader(log):
+            key = inp.task.workload_key
+            if key in tasks:
+                self.rows.append(extractors[key].rows(inp.state))
+                self.costs.append(res.mean_cost)
+                self.tasks.append(key)
+        best: dict[str, float] = {}
+        for key, cost in zip(self.tasks, self.costs):
+            best[key] = min(cost, best.get(key, MAX_FLOAT))
+        self.speeds = np.array([best[k] / c if c < MAX_FLOAT else 0.0 for k, c in zip(self.tasks, self.costs)])
+
+
+def fit(samples: Samples, which: np.ndarray) -> Any:
+    """Trees from some of the states, by the loss of the cost model."""
+    import xgboost
+
+    rows, speeds = [samples.rows[n] for n in which], samples.speeds[which]
+    owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+    weights = np.maximum(speeds, 0.05)
+
+    def loss(scores: np.ndarray, _: Any) -> tuple[np.ndarray, np.ndarray]:
+        error = np.bincount(owner, scores, len(speeds)) - speeds
+        return (error * weights)[owner], weights[owner]
+
+    return xgboost.train(PARAMETERS, xgboost.DMatrix(np.concatenate(rows)), TREES, obj=loss)
+
+
+def forest_of(booster: Any) -> Any:
+    from tvm.auto_scheduler.cost_model.forest import Forest
+    from tvm.auto_scheduler.state_features import NAMES
+
+    return Forest.of_booster(booster, DEPTH, NAMES)
+
+
+def check(arguments: argparse.Namespace) -> None:
+    samples = Samples(arguments.log, arguments.target)
+    keys = list(dict.fromkeys(samples.tasks))
+    owner = np.array([keys.index(key) for key in samples.tasks])
+    found = {}
+    for fold in range(FOLDS):
+        forest = forest_of(fit(samples, np.flatnonzero(owner % FOLDS != fold)))
+        for number in range(fold, len(keys), FOLDS):
+            own = np.flatnonzero(owner == number)
+            scores = [forest.predict(samples.rows[n]).sum() for n in own]
+            if len(own) > 8:
+                found[keys[number]] = spearman(scores, samples.speeds[own])
+    for key, value in sorted(found.items(), key=lambda item: item[1]):
+        print(f"{value:5.2f} {key[:100]}")
+    values = list(found.values())
+    print(f"{len(samples.rows)} states of {len(keys)} tasks; rank correlation on tasks left out: mean "
+          f"{np.mean(values):.2f}, median {np.median(values):.2f}")
+
+
+def train(arguments: argparse.Namespace) -> None:
+    import tvm
+    from tvm.auto_scheduler.cost_model import weights
+
+    samples = Samples(arguments.log, arguments.target)
+    family = weights.family_of(tvm.target.Target(arguments.target))
+    if not family:
+        raise SystemExit(f"target {arguments.target} belongs to no family that weights are kept for")
+    path = weights.FOLDER / f"{family}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(forest_of(fit(samples, np.arange(len(samples.rows)))).to_json(), encoding="utf-8")
+    print(f"{len(samples.rows)} states: {path.name}, {path.stat().st_size / 1024:.0f} KiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = {"collect": collect, "check": check, "train": train}
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("--log", default="build/auto_scheduler_weights.json")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--trials", type=int, default=48, help="measurements of each task")
+    parser.add_argument("--seconds", type=float, default=300, help="no round is begun later")
+    arguments = parser.parse_args()
+    commands[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    main()
