@@ -21,12 +21,14 @@ import numpy as np
 
 from .auto_scheduler_tasks import training_tasks
 
-DEPTH, TREES = 6, 80
+DEPTH, TREES = 5, 80
 PARAMETERS = {"max_depth": DEPTH, "eta": 0.12, "min_child_weight": 4, "lambda": 1.0, "subsample": 0.8,
               "colsample_bytree": 0.6, "tree_method": "hist", "base_score": 0.0, "seed": 0,
               "disable_default_eval_metric": 1}  # fmt: skip
 # The share of tasks that is left out in turn by ``check``.
 FOLDS = 5
+# The ratio of repeats from which on a task was measured beside other programs; what it says is chance.
+DISAGREE = 1.15
 
 
 def spearman(a: Any, b: Any) -> float:
@@ -67,6 +69,17 @@ def collect(arguments: argparse.Namespace) -> None:
     print(f"{number + 1} of {len(tasks)} tasks, {measurer.ct} trials, {measurer.error_ct} failed")
 
 
+def quietly_measured(log: str) -> set[str]:
+    """The tasks whose repeats agree."""
+    from tvm import auto_scheduler
+
+    ratios: dict[str, list[float]] = {}
+    for inp, res in auto_scheduler.RecordReader(log):
+        if len(res.costs) > 1:
+            ratios.setdefault(inp.task.workload_key, []).append(max(res.costs) / min(res.costs))
+    return {key for key, found in ratios.items() if np.median(found) < DISAGREE}
+
+
 class Samples:
     """Rows of features, which state each is of, and the speed of each state as a share of its task's best."""
 
@@ -76,6 +89,8 @@ class Samples:
         from tvm.auto_scheduler.state_features import FeatureExtractor
 
         tasks = {task.workload_key: task for task in training_tasks(target)}
+        quiet = quietly_measured(log)
+        tasks = {key: task for key, task in tasks.items() if key in quiet}
         extractors = {key: FeatureExtractor(t.compute_dag, t.hardware_params) for key, t in tasks.items()}
         self.rows, self.costs, self.tasks = [], [], []
         for inp, res in auto_scheduler.RecordReader(log):

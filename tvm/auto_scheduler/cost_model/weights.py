@@ -11,7 +11,7 @@ from ...target.cpu import resolve_cpu
 from ..state_features import NAMES
 from .forest import Forest
 
-FOLDER = Path(__file__).parent / "weights"
+FOLDER = Path(__file__).parent / "starting_weights"
 
 
 def family_of(target: Target) -> str:
