@@ -31,7 +31,7 @@ from .loop_state import State
 from .loop_steps import Open
 from .queries import has_reduce_iter, is_tiled
 from .state import Stage, StateObject
-from .state_features import StageLoops, shared_stages
+from .state_features import StageLoops
 from .steps import TransformStep
 
 # The genes of a stage, in this order; UNDECIDED is one that is not an option, or of which there is nothing to decide.
@@ -106,7 +106,6 @@ class Skeleton:
     def __init__(self, sketch: SketchGenes, state: StateObject, decisions: Decisions):
         self.sketch, self.state, self.decisions = sketch, state, decisions
         self.tiled = [is_tiled(stage) for stage in state.stages]
-        self.shared = shared_stages(state)
         self.parents = [{stage.attach[1] for stage in state.stages if stage.attach and stage.attach[0] == place}
                         for place in range(len(state.stages))]
         # Places of computation that stages may have only where the loop runs more than once.
@@ -149,7 +148,7 @@ class Skeleton:
             loops.how[making.vector[owners]] = Annotation.VECTORIZE
             if making.may_split and loops.axes:
                 _append_lanes(loops, making.lanes)
-            loops.unroll, loops.is_shared = making.unroll, place in self.shared
+            loops.unroll = making.unroll
             found.append(loops)
         return Expressed(genes, is_valid, found)
 

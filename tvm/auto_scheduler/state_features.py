@@ -17,7 +17,6 @@ from ..te.tensor import ComputeOp, Operation
 from .access import AccessAnalyzer
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
-from .dataflow_steps import CacheReadStep, CacheWriteStep
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest
@@ -26,8 +25,6 @@ from .state import Stage, StateObject
 
 # Sizes of memory that is near to a core, in bytes: what is touched again while it is there comes from it.
 _NEAR_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
-_BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
-_THREADS = (Annotation.THREAD_X, Annotation.THREAD_Y, Annotation.THREAD_Z)
 NAMES = (
     *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
     "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
@@ -35,7 +32,6 @@ NAMES = (
     "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
     "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
     "arithmetic per byte", "relative cycles", *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
-    "blocks", "threads", "virtual threads", "shared bytes",
 )
 _UNROLLED, _LANES = NAMES.index("unrolled"), NAMES.index("lanes")
 # Vector instructions that a body may have, where a lane has so many bytes.
@@ -55,7 +51,6 @@ class StageLoops:
     how: np.ndarray
     times: np.ndarray
     unroll: np.ndarray
-    is_shared: bool = False
 
     @staticmethod
     def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
@@ -76,9 +71,9 @@ class StageLoops:
         """The product of the extents where ``of``."""
         return np.where(of, self.extents, 1.0).prod(axis=0)
 
-    def bound(self, *annotations: Annotation) -> np.ndarray:
-        """The iterations of the loops that run in one of these ways."""
-        return self.product(np.logical_or.reduce([self.how == one for one in annotations]))
+    def bound(self, annotation: Annotation) -> np.ndarray:
+        """The iterations of the loops that run in this way."""
+        return self.product(self.how == annotation)
 
 
 class FeatureExtractor:
@@ -95,12 +90,8 @@ class FeatureExtractor:
         """A row for each stage with loops. A state that was read from a record has its loops made first."""
         if not state.stages:
             state = self.dag.state_of(state.transform_steps)
-        nests, shared = LoopNests(self.dag, state), shared_stages(state)
-        loops = []
-        for place, nest in sorted(nests.nests.items()):
-            loops.append(StageLoops.of(state.stages[place], nest, 1))
-            loops[-1].is_shared = place in shared
-        return self.rows_of_many(state, loops)[0]
+        nests = sorted(LoopNests(self.dag, state).nests.items())
+        return self.rows_of_many(state, [StageLoops.of(state.stages[place], nest, 1) for place, nest in nests])[0]
 
     def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
         """The rows (states × stages × features) of states with the operations of one."""
@@ -139,8 +130,7 @@ class FeatureExtractor:
             *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
             constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
             *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
-            *(16 * amount / self.work for amount in traffic), loops.bound(*_BLOCKS), loops.bound(*_THREADS),
-            loops.bound(Annotation.VTHREAD), space * facts.store.width * loops.is_shared,
+            *(16 * amount / self.work for amount in traffic),
         ]
         return np.stack(columns, axis=1)
 
@@ -229,17 +219,4 @@ def _unrolling(loops: StageLoops) -> list[np.ndarray]:
     return [loops.bound(Annotation.UNROLL) * made, loops.unroll]
 
 
-def shared_stages(state: StateObject) -> set[int]:
-    """The places of stages that are kept in memory that a block of threads shares."""
-    found: set[int] = set()
-    for step in state.transform_steps:
-        if not step.changes_ops:
-            continue
-        made = step.stage_id + 1 if isinstance(step, CacheReadStep) else step.stage_id
-        found = {place + 1 if place >= made else place for place in found}
-        if isinstance(step, (CacheReadStep, CacheWriteStep)) and step.scope_name == "shared":
-            found.add(made)
-    return found
-
-
-__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "shared_stages", "touched_bytes"]
+__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "touched_bytes"]

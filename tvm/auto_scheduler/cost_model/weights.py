@@ -15,9 +15,10 @@ FOLDER = Path(__file__).parent / "starting_weights"
 
 
 def family_of(target: Target) -> str:
-    """The family of machines a target belongs to, by its architecture; "" for one that is not known."""
+    """The family of CPUs a target belongs to, by its architecture; "" for others, and for GPUs, whose kernels have
+    features of their own."""
     if not target.features.is_cpu:
-        return "nvidia" if target.kind.name == "cuda" else ""
+        return ""
     machine = resolve_cpu(target).triple.partition("-")[0]
     return machine if machine in ("aarch64", "x86_64") else ""
 

@@ -21,7 +21,7 @@ from ..gpu_features import GPUFeatureExtractor
 from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
 from ..measure_record import RecordReader
 from ..search_task import SearchTask
-from ..state_features import NAMES, FeatureExtractor
+from ..state_features import FeatureExtractor
 from .cost_model import PythonBasedModel
 from .weights import family_of, starting_weights
 
@@ -133,9 +133,9 @@ class XGBModel(PythonBasedModel):
         return [float(scores[0]) for scores in self.predict_rows(task, groups)]
 
     def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
-        rows = np.concatenate([np.zeros((0, len(NAMES)), "float32"), *(g.reshape(-1, g.shape[-1]) for g in groups)])
-        if not len(rows):
-            return [np.zeros(len(group)) for group in groups]
+        if not sum(len(group) for group in groups):
+            return [np.zeros(0) for _ in groups]
+        rows = np.concatenate([group.reshape(-1, group.shape[-1]) for group in groups])
         scores = self._start(task, rows)
         if self.bst is not None:
             scores = scores + self.bst.inplace_predict(rows)
