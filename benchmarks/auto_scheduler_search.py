@@ -112,8 +112,7 @@ def measured(chosen: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
             chosen, params={"eps_greedy": 1.0, "evolutionary_search_num_iters": 0}, seed=random.randrange(1 << 30),
             verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
         measurer = auto_scheduler.measure.ProgramMeasurer(
-            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(number=3, repeat=3, min_repeat_ms=0,
-            slow_factor=1e9), [auto_scheduler.RecordToFile(log)], verbose=0)
+            auto_scheduler.LocalBuilder(), auto_scheduler.LocalRunner(), [auto_scheduler.RecordToFile(log)], verbose=0)
         deadline = time.monotonic() + arguments.seconds
         while missing > 0 and time.monotonic() < deadline:
             missing -= len(policy.continue_search_one_round(min(missing, 32), measurer)[0])

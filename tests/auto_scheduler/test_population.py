@@ -7,9 +7,11 @@ import random
 import numpy as np
 import pytest
 
+import tvm
 from tests.auto_scheduler.test_evolution import PROGRAMS, breeder_of
 from tvm.auto_scheduler import HardwareParams
 from tvm.auto_scheduler.population import Population, Space, _moves, evolve
+from tvm.auto_scheduler.skeleton import SketchGenes
 from tvm.auto_scheduler.state_features import NAMES
 from tvm.auto_scheduler.tiling import factorizations
 
@@ -80,3 +82,24 @@ def test_a_population_of_nothing_evolves_to_nothing(seed):
     nothing = Population(np.zeros(0, dtype="int64"), np.zeros((0, space.width), dtype="int32"))
     found, scores = evolve(space, nothing, lambda population: space.scored(population, no_scores), generations=2)
     assert len(found) == len(scores) == 0
+
+
+def test_sketches_that_cannot_be_annotated_are_left_out(seed, monkeypatch):
+    def refuse(self, choices):
+        if self.number != 1:
+            raise tvm.TVMError("this sketch has no states")
+        return skeleton(self, choices)
+
+    skeleton = SketchGenes.skeleton
+    monkeypatch.setattr(SketchGenes, "skeleton", refuse)
+    space = space_of("matmul", seed)
+    population = space.random(20)
+    assert {space.skeletons[number].sketch.number for number in population.skeletons} == {1}
+
+
+def test_where_no_sketch_can_be_annotated_nothing_is_drawn(seed, monkeypatch):
+    def refuse(self, choices):
+        raise tvm.TVMError("no sketch has states")
+
+    monkeypatch.setattr(SketchGenes, "skeleton", refuse)
+    assert len(space_of("matmul", seed).random(20)) == 0

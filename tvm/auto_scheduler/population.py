@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..error import TVMError
 from .annotate import Choices, Decisions, Limits
 from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
@@ -70,15 +71,20 @@ class Space:
         self.width = max(sketch.width for sketch in self.sketches)
         self.skeletons: list[Skeleton] = []
         self._numbers: dict[Skeleton, int] = {}
-        for sketch in self.sketches:
-            self._find_skeletons(sketch)
+        # A user's rule may make sketches that cannot be annotated.
+        self._drawn = [sketch for sketch in self.sketches if self._find_skeletons(sketch)]
 
-    def _find_skeletons(self, sketch: SketchGenes) -> None:
+    def _find_skeletons(self, sketch: SketchGenes) -> int:
+        """Draw the skeletons of a sketch; how many there are."""
         in_vain, first = 0, len(self.skeletons)
         while in_vain < _DRAWN_IN_VAIN and len(self.skeletons) - first < _MOST_SKELETONS:
             before = len(self.skeletons)
-            self._number(sketch.skeleton(Choices(self.generator)))
+            try:
+                self._number(sketch.skeleton(Choices(self.generator)))
+            except TVMError:
+                pass
             in_vain = 0 if len(self.skeletons) > before else in_vain + 1
+        return len(self.skeletons) - first
 
     def _number(self, skeleton: Skeleton) -> int:
         if skeleton not in self._numbers:
@@ -92,11 +98,12 @@ class Space:
     # -- candidates ------------------------------------------------------------------------------------------------
 
     def random(self, count: int) -> Population:
-        """Candidates by chance, each sketch as often as the others."""
-        sketches = self.chance.integers(len(self.sketches), size=count)
+        """Candidates by chance, each sketch as often as the others; none where none can be annotated."""
+        count = count if self._drawn else 0
+        sketches = self.chance.integers(max(len(self._drawn), 1), size=count)
         made = Population(np.zeros(count, dtype="int64"), np.full((count, self.width), UNDECIDED, dtype="int32"))
-        for sketch in self.sketches:
-            rows = np.flatnonzero(sketches == sketch.number)
+        for number, sketch in enumerate(self._drawn):
+            rows = np.flatnonzero(sketches == number)
             made.skeletons[rows] = self.chance.choice(self._of_sketch(sketch.number), len(rows))
             for column, table in enumerate(sketch.tables):
                 made.genes[rows, column] = self.chance.integers(len(table), size=len(rows))
