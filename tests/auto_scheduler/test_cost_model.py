@@ -58,6 +58,18 @@ def test_features_of_a_product_are_what_can_be_counted_by_hand():
         assert math.isclose(feature(rows, name)[0], value, rel_tol=1e-4, abs_tol=1e-4), name
 
 
+def test_a_stage_computed_in_a_parallel_loop_runs_on_its_threads():
+    a, b, c = workloads.matmul_auto_scheduler_test(64, 32, 16)
+    d = tvm.te.compute((64, 32), lambda i, j: c[i, j] + 1.0, name="d")
+    dag = auto_scheduler.ComputeDAG([a, b, d])
+    state = dag.get_init_state()
+    io, _ = state.split(d, state[d].iters[0], [8])
+    state.compute_at(c, d, io)
+    state.parallel(d, io)
+    rows = FeatureExtractor(dag, HardwareParams(num_cores=4, target="llvm")).rows(state.state_object)
+    np.testing.assert_allclose(feature(rows, "parallel iterations"), [8, 8], rtol=1e-5)
+
+
 def labelled(count: int, seed: int):
     """States with costs by a rule: long lanes are fast, few parallel iterations slow."""
     task = SearchTask(func=workloads.matmul_auto_scheduler_test, args=(64, 64, 64), target="llvm")

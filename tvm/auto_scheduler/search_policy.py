@@ -27,6 +27,9 @@ from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
 from .steps import TransformStep
 
+# The share of the first states of a task that is taken by chance at least.
+_FIRST_BY_CHANCE = 0.5
+
 
 class SearchCallback:
     """Prepares a policy before it searches."""
@@ -320,7 +323,11 @@ class SketchPolicy(SearchPolicy):
 
     def _propose(self, count: int) -> list[StateObject]:
         fresh = self._best(self._leaders(), count)
-        by_chance = min(round(self.params["eps_greedy"] * count), count)
+        share = self.params["eps_greedy"]
+        if self.space is not None and not self.measured:
+            # The best by a model that has seen nothing of the task are all wrong in the same way, if they are.
+            share = max(share, _FIRST_BY_CHANCE)
+        by_chance = min(round(share * count), count)
         chosen = {c.key: c for c in fresh[: count - by_chance]}
         for candidate in (*self._by_chance(by_chance), *fresh[count - by_chance :]):
             if len(chosen) < count and candidate.key not in self.measured:

@@ -31,7 +31,7 @@ from .loop_state import State
 from .loop_steps import Open
 from .queries import has_reduce_iter, is_tiled
 from .state import Stage, StateObject
-from .state_features import StageLoops
+from .state_features import StageLoops, surround
 from .steps import TransformStep
 
 # The genes of a stage, in this order; UNDECIDED is one that is not an option, or of which there is nothing to decide.
@@ -134,8 +134,8 @@ class Skeleton:
         is_valid = np.ones(count, dtype=bool)
         for target, loop in self.wanted:
             is_valid &= np.broadcast_to(nests[target].loops[loop].extent != 1, (count,))
-        found = []
-        for place, nest in sorted(nests.items()):
+        found = {}
+        for place, nest in nests.items():
             stage = self.state.stages[place]
             first = self.sketch.column(STAGE_GENES[0], place)
             making = _StageStates(self, place, genes[:, first : first + len(STAGE_GENES)], generator)
@@ -143,14 +143,13 @@ class Skeleton:
                 nest.loops) else np.ones((0, count), dtype="int64")
             making.run()
             loops = StageLoops.of(stage, nest, count)
-            owners = [number for number, loop in enumerate(nest.loops) for _ in loop.parts]
-            loops.how[making.parallel[owners]] = Annotation.PARALLEL
-            loops.how[making.vector[owners]] = Annotation.VECTORIZE
+            loops.how[making.parallel[loops.owners]] = Annotation.PARALLEL
+            loops.how[making.vector[loops.owners]] = Annotation.VECTORIZE
             if making.may_split and loops.axes:
                 _append_lanes(loops, making.lanes)
             loops.unroll = making.unroll
-            found.append(loops)
-        return Expressed(genes, is_valid, found)
+            found[place] = loops
+        return Expressed(genes, is_valid, surround(found))
 
 
 def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
@@ -160,6 +159,7 @@ def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
     how = np.where(lanes > 1, Annotation.VECTORIZE, Annotation.NONE).astype("int8")
     loops.extents, loops.how = extents, np.concatenate([loops.how, how[None]])
     loops.axes, loops.kinds = [*loops.axes, loops.axes[-1]], [*loops.kinds, loops.kinds[-1]]
+    loops.owners = [*loops.owners, loops.owners[-1] + 1]
 
 
 class _StageStates:

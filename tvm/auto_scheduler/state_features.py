@@ -7,7 +7,7 @@ All is computed over arrays: the loops of a stage of many states that differ in 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,8 @@ _MOST_STATEMENTS, _LANE_BYTES = 256, 4
 class StageLoops:
     """The loops of a stage in many states, outermost first, fused ones each by itself: the axis of each, its extents
     (loops × states), whether its iterations are elements or terms, and how it runs (an ``Annotation`` for each state).
-    ``times`` is how often all of them run, ``unroll`` the limit of unrolling."""
+    ``owners`` are the loops of the stage that each is a part of, ``times`` is how often all of them run, ``unroll`` the
+    limit of unrolling, and ``around`` the iterations spread over threads of the loops that the stage is computed in."""
 
     stage: Stage
     axes: list[Var]
@@ -51,18 +52,21 @@ class StageLoops:
     how: np.ndarray
     times: np.ndarray
     unroll: np.ndarray
+    owners: list[int]
+    around: np.ndarray
 
     @staticmethod
     def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
         """The loops of a nest whose extents are numbers or arrays of ``count``."""
-        rows = [(axis, extent, loop) for loop in nest.loops for axis, extent in loop.parts]
+        rows = [(axis, extent, number) for number, loop in enumerate(nest.loops) for axis, extent in loop.parts]
         extents, how = np.ones((len(rows), count)), np.zeros((len(rows), count), dtype="int8")
-        for place, (_, extent, loop) in enumerate(rows):
-            extents[place], how[place] = extent, loop.annotation
+        for place, (_, extent, number) in enumerate(rows):
+            extents[place], how[place] = extent, nest.loops[number].annotation
+        owners = [number for _, _, number in rows]
         return StageLoops(
-            stage, [axis for axis, _, _ in rows], [loop.kind for _, _, loop in rows], extents, how,
+            stage, [axis for axis, _, _ in rows], [nest.loops[number].kind for number in owners], extents, how,
             np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)),
-            np.full(count, stage.auto_unroll_max_step))
+            np.full(count, stage.auto_unroll_max_step), owners, np.ones(count))
 
     def is_kind(self, kind: IteratorKind) -> np.ndarray:
         return np.array([own is kind for own in self.kinds], dtype=bool).reshape(-1, 1)
@@ -74,6 +78,18 @@ class StageLoops:
     def bound(self, annotation: Annotation) -> np.ndarray:
         """The iterations of the loops that run in this way."""
         return self.product(self.how == annotation)
+
+
+def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
+    """The loops of stages in their order, each with the threads around it. The stage that another one is computed in
+    comes after it."""
+    for place in sorted(stages, reverse=True):
+        attach = stages[place].stage.attach
+        if attach is not None:
+            outer = stages[attach[0]]
+            is_around = np.array([owner <= attach[1] for owner in outer.owners], dtype=bool).reshape(-1, 1)
+            stages[place].around = outer.around * outer.product(is_around & (outer.how == Annotation.PARALLEL))
+    return [stages[place] for place in sorted(stages)]
 
 
 class FeatureExtractor:
@@ -90,8 +106,9 @@ class FeatureExtractor:
         """A row for each stage with loops. A state that was read from a record has its loops made first."""
         if not state.stages:
             state = self.dag.state_of(state.transform_steps)
-        nests = sorted(LoopNests(self.dag, state).nests.items())
-        return self.rows_of_many(state, [StageLoops.of(state.stages[place], nest, 1) for place, nest in nests])[0]
+        nests = LoopNests(self.dag, state).nests.items()
+        return self.rows_of_many(
+            state, surround({place: StageLoops.of(state.stages[place], nest, 1) for place, nest in nests}))[0]
 
     def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
         """The rows (states × stages × features) of states with the operations of one."""
@@ -136,7 +153,7 @@ class FeatureExtractor:
 
     def _parallel(self, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
         """Iterations spread over threads, and how many times as long the busiest core works as the mean one."""
-        count = loops.bound(Annotation.PARALLEL)
+        count = loops.bound(Annotation.PARALLEL) * loops.around
         return count, np.ceil(count / self.cores) * self.cores / count
 
     def _cycles(self, facts: OperationFacts, loops: StageLoops, iterations: np.ndarray) -> np.ndarray:
@@ -219,4 +236,4 @@ def _unrolling(loops: StageLoops) -> list[np.ndarray]:
     return [loops.bound(Annotation.UNROLL) * made, loops.unroll]
 
 
-__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "touched_bytes"]
+__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "surround", "touched_bytes"]
