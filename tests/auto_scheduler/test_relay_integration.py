@@ -14,6 +14,8 @@ from tvm import auto_scheduler, relay
 from tvm.auto_scheduler import ApplyHistoryBest, MeasureInput, MeasureResult, SketchPolicy
 from tvm.auto_scheduler.choices import Row, encode_row
 from tvm.auto_scheduler.dispatcher import DispatchContext
+from tvm.auto_scheduler.loop_steps import SplitStep
+from tvm.auto_scheduler.state import StateObject
 from tvm.contrib import graph_executor
 
 USED = {"relay.backend.use_auto_scheduler": True}
@@ -112,15 +114,14 @@ def test_code_without_tuning_that_won_is_used_and_not_complained_about(caplog):
     assert "no schedule" not in caplog.text
 
 
-def test_records_of_another_computation_are_left_out_with_a_warning(caplog):
+@pytest.mark.parametrize("place", [(2, 0), (3, 40), (99, 0)], ids=["input", "loop", "stage"])
+def test_records_that_do_not_fit_are_left_out_with_a_warning(caplog, place):
     mod, params = small_model()
     tasks, _ = auto_scheduler.extract_tasks(mod, params, "llvm")
-    conv, dense = (next(t for t in tasks if name in t.desc) for name in ("conv2d_add", "dense"))
-    wrong = [(MeasureInput(conv, a_state(dense)), MeasureResult([1e-3], 0, "", 0.1, 1))]
-    library = built(mod, params, ApplyHistoryBest(wrong))
-    np.testing.assert_allclose(outputs(library), reference(params, DATA), rtol=2e-4, atol=1e-5)
-    if "nn_conv2d_add_nn_relu" not in names(library):
-        assert "does not fit" in caplog.text
+    task = next(t for t in tasks if "conv2d_add" in t.desc)
+    state = StateObject((), (SplitStep(*place, 8, (2,), True),))
+    library = built(mod, params, ApplyHistoryBest([(MeasureInput(task, state), MeasureResult([1e-3], 0, "", 0.1, 1))]))
+    assert "does not fit" in caplog.text and "nn_contrib_conv2d_NCHWc_add_nn_relu" in names(library)
 
 
 def test_tensors_get_the_schedule_that_the_context_has():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
 from ..runtime.measure.files import difference
+from ..tuning.candidate import argument_info
 from ..tuning.errors import MeasureErrorNo
 from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all, run_built
 from ..tuning.reference import reference_outputs
@@ -175,7 +176,7 @@ class LocalRunner(ProgramRunner):
         self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
         self.slow_factor = slow_factor
         self._best: dict[tuple[str, str], float] = {}
-        self._references: dict[tuple[str, str], bytes] = {}
+        self._references: dict[tuple[str, ...], bytes] = {}
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
@@ -191,18 +192,19 @@ class LocalRunner(ProgramRunner):
         if isinstance(built, Failed):
             return _failure(built)
         key, start, pool = (task.workload_key, task.target_text), time.time(), shared_pool(2)
-        options = {
+        options: dict[str, Any] = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
             "slow_factor": self.slow_factor, "flush": self.enable_cpu_cache_flush, "outputs": reference is not None,
         }
-        answer = self._run_built(task.target, _with_inputs(task, built), options)
+        answer = self._run_built(task, built, options, is_whole)
         if isinstance(answer, Failed):
             return _failure(answer)
         if reference is not None:
-            if key not in self._references:
-                self._references[key] = reference_outputs(pool, *reference(), built.info)
-            wrong = difference(built.info, answer[1], self._references[key])
+            told = (*key, str(built.info))
+            if told not in self._references:
+                self._references[told] = reference_outputs(pool, *reference(), built.info)
+            wrong = difference(built.info, answer[1], self._references[told])
             if wrong:
                 return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
         costs = answer[0]["costs"]
@@ -210,9 +212,14 @@ class LocalRunner(ProgramRunner):
             self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
         return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
 
-
-    def _run_built(self, target: Any, built: Built, options: dict[str, Any]) -> Any:
-        return run_built(shared_pool(2), target, built, self.timeout, options)
+    def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
+        code = built
+        if is_whole:
+            # All candidates of a task run on the same arrays, in whatever order they take what is in them.
+            code = replace(built, info=argument_info(task.compute_dag.tensors))
+            options["shapes"] = [shape for shape, _ in built.info] if code.info != built.info else None
+            code = _with_inputs(task, code)
+        return run_built(shared_pool(2), task.target, code, self.timeout, options)
 
 
 class RPCRunner(LocalRunner):
@@ -236,12 +243,12 @@ class RPCRunner(LocalRunner):
             pairs = zip(measure_inputs, build_results)
             return list(threads.map(lambda pair: self.measure(pair[0].task, pair[1].made), pairs))
 
-    def _run_built(self, target: Any, built: Built, options: dict[str, Any]) -> Any:
+    def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
         timing = Timing(
             self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
             options["outputs"],
         )
-        return self._devices.measure(target, built, timing)
+        return self._devices.measure(task.target, _with_inputs(task, built) if is_whole else built, timing)
 
 
 def _failure(failed: Failed) -> MeasureResult:

@@ -88,3 +88,28 @@ def test_another_task_begins_anew(machine):
     machine.key = "other"
     cost(reference, 2.0)
     assert reference.function == 2.0
+
+
+def test_candidates_of_a_task_see_its_arrays_in_shapes_of_their_own(monkeypatch):
+    import numpy as np
+
+    import tvm
+    from tvm import te
+
+    monkeypatch.setattr(measure_worker, "ARGUMENTS", measure_worker.Arguments())
+    monkeypatch.setattr(measure_worker, "REFERENCE", Reference())
+    info = [((6,), "float32"), ((4, 6), "float32"), ((24,), "float32")]
+    references = []
+    for shape in ((4, 6), (3, 8), (2, 3, 4)):
+        a, w = te.placeholder((6,), name="a"), te.placeholder(shape, name="w")
+        out = te.compute(shape, lambda *at, a=a, w=w: w(*at) * 2 + a[0], name="out")
+        module = tvm.build(te.create_schedule(out.op), [a, w, out], "llvm", name="f")
+        shapes = [(6,), shape, shape]
+        message = measure_worker.request(info, 1, "f", number=2, repeat=2, outputs=True, shapes=shapes)
+        answer, data = measure_worker.measure(module, message)
+        arrays = np.frombuffer(data, "float32")
+        np.testing.assert_allclose(arrays[30:], arrays[6:30] * 2 + arrays[0], rtol=1e-6)
+        assert len(answer["costs"]) == 2
+        references.append(measure_worker.REFERENCE.key)
+    # They are of one task, so one of them is the reference of all.
+    assert len(set(references)) == 1

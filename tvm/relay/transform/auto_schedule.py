@@ -84,6 +84,7 @@ class _Found:
         if state is None:
             return None
         try:
+            dag.state_of(state.transform_steps)
             dag.apply_steps_from_state(state)
         except TVMError as error:
             logger.warning("the record of %s (workload %s) does not fit it and is left out: %s", name, workload_key,

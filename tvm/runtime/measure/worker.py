@@ -159,16 +159,18 @@ def request(
     args: Sequence[Any], device: int, entry: str, *, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
     cooldown: float = 0.0, best: float | None = None, slow_factor: float = 3.0, flush: bool = False,
     outputs: bool = False, filename: str | None = None, size: int = 0, names: Sequence[str] = (),
-    package: str = "",
+    package: str = "", shapes: Sequence[Sequence[int]] | None = None,
 ) -> dict[str, Any]:
     """The message that asks for a measurement: of a library in a file, or of an object of ``size`` bytes with
     functions ``names`` that comes with the message. ``best`` are the seconds of the best candidate so far; one that
-    takes more than ``slow_factor`` times as long is not run further. ``package`` is a module that brings the device."""
+    takes more than ``slow_factor`` times as long is not run further. ``package`` is a module that brings the device.
+    ``shapes`` are those in which the function takes its arguments where they are not those of ``args``, as of arrays
+    that each candidate of a task has stored in another order."""
     return {
         "action": "run", "args": args, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms,
         "cooldown": cooldown, "best": best, "limit": best and best * slow_factor, "flush": flush, "outputs": outputs,
         "filename": filename, "object": size, "names": names, "entry": entry, "device": (device, 0),
-        "package": package,
+        "package": package, "shapes": shapes,
     }  # fmt: skip
 
 
@@ -181,7 +183,8 @@ def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], by
 def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     device = Device(*message["device"])
     ARGUMENTS.prepare(message["args"], message["outputs"], device)
-    arguments = ARGUMENTS.sets[0]
+    shapes = message.get("shapes")
+    arguments = _viewed(ARGUMENTS.sets[0], shapes)
     function = module[message["entry"]]
     first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
@@ -195,10 +198,32 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
     if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
         costs = _timed(module, message, device, arguments, first)
     else:
-        costs = REFERENCE.adjusted(function, message["number"], message["repeat"])
+        costs = REFERENCE.adjusted(_over_views(function, shapes), message["number"], message["repeat"])
     if message["cooldown"]:
         time.sleep(message["cooldown"])
     return {"costs": costs, **_name_of(device)}, outputs
+
+
+def _viewed(arrays: Sequence[ndarray.NDArray], shapes: Sequence[Sequence[int]] | None) -> list[ndarray.NDArray]:
+    """Arrays in other shapes."""
+    return list(arrays) if shapes is None else [a._create_view(shape) for a, shape in zip(arrays, shapes)]
+
+
+def _over_views(function: Callable[..., Any], shapes: Sequence[Sequence[int]] | None) -> Callable[..., Any]:
+    """A function over arrays that it sees in other shapes; the views of each set of arrays are made once."""
+    if shapes is None:
+        return function
+    known: dict[int, tuple[ndarray.NDArray, list[ndarray.NDArray]]] = {}
+
+    def call(*arrays: ndarray.NDArray) -> None:
+        # Sets differ in their last arrays.
+        last, views = known.get(id(arrays[-1]), (None, []))
+        if last is not arrays[-1]:
+            views = _viewed(arrays, shapes)
+            known[id(arrays[-1])] = arrays[-1], views
+        function(*views)
+
+    return call
 
 
 def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
