@@ -48,6 +48,13 @@ def test_operands_that_two_products_share_have_a_copy_for_each():
     assert _ffi_api.SearchPolicyUtilsIsTiled(found.stages[names.index("D.local")])
 
 
+def test_rows_that_threads_read_beside_each_other_are_kept_apart_in_shared_memory():
+    """Of a product, the left operand is read along its rows by the reduction alone, the right one by elements."""
+    (found,) = policy_of(workloads.matmul_auto_scheduler_test, (512, 512, 64)).generate_sketches()
+    offsets = {stage.op.name: stage.storage_offset for stage in found.stages if stage.op.name.endswith(".shared")}
+    assert offsets == {"A.shared": 4, "B.shared": 0}
+
+
 def test_what_is_asked_of_sketches_by_scripts_holds_on_gpus():
     sketches = policy_of(workloads.matmul_auto_scheduler_test, (8, 8, 512)).generate_sketches()
     across, tiled, *parts = sketches

@@ -241,3 +241,18 @@ def test_programs_go_on_where_nobody_hands_out_turns(monkeypatch):
     turns.wait_for_turn()
     turns.end_turn()
     assert not os.environ.get(turns.SOCKET)
+
+
+def test_the_cases_of_auto_scheduler_are_tasks_with_the_shapes_they_name():
+    from benchmarks.gpu.auto_scheduler import summary, task_of
+    from benchmarks.gpu.auto_scheduler_cases import GROUPS, cases
+
+    found = cases(GROUPS, True)
+    assert len({case.name for case in found}) == len(found) and {case.group for case in found} == set(GROUPS)
+    assert len([case for case in found if case.template is None]) == 10
+    for case in found:
+        task = task_of(case, "cuda -arch=sm_90")
+        shapes = [tuple(int(d) for d in tensor.shape) for tensor in task.compute_dag.tensors[:-1]]
+        assert shapes == [tuple(shape) for shape in case.shapes] and task.compute_dag.flop_ct > 0
+    rows = [{"group": "bert", "found_us": us, "default_us": 1.0} for us in (2.0, 8.0)]
+    assert summary(rows) == ["bert: found/default geometric mean 4.00, worst 8.00, of 2"]

@@ -14,7 +14,7 @@ from ..ir.prim import Var
 from ..target.features import Features
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
-from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of
+from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of, strides_of_block
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest
 from .operation_facts import arithmetic
@@ -27,6 +27,8 @@ _MULTIPLIES, _SHARED_BYTES, _REGISTERS, _MOST_BLOCKS, _HIDING_WARPS = 128.0, 128
 _OTHER_REGISTERS = 32
 # Of the whole device: bytes from memory in a cycle; cycles until what is fetched is there, and of a launch.
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
+# Groups of four banks of shared memory.
+_BANK_GROUPS = 8
 # Bytes that are fetched at once, whatever of them is used.
 _SECTOR = 32
 
@@ -59,6 +61,8 @@ class Kernel:
     inner_elements: float = 1
     unrolled: float = 0
     crossed_threads: float = 1
+    # Threads that read from one bank of shared memory at once.
+    bank_conflicts: float = 1
     # What follows from these.
     blocks_at_once: float = 1
     warps_at_once: float = 1
@@ -130,7 +134,7 @@ class GPUFeatureExtractor:
                     float(iterations), float(math.prod(d.value for d in producer.output(0).shape))
                 ) * info(producer.output(0).dtype).bits // 8
         if copied:
-            self._note_tile(kernel, nests, stage, nest, copied)
+            self._note_tile(kernel, state, nests, place, copied)
 
     def _note_copy(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, width: int) -> None:
         """What the threads of a block fetch together into shared memory."""
@@ -150,9 +154,12 @@ class GPUFeatureExtractor:
         kernel.lanes = max(kernel.lanes, asked)
         kernel.fetches += times * math.ceil(elements / (kernel.threads * asked))
 
-    def _note_tile(self, kernel: Kernel, nests: LoopNests, stage: Stage, nest: Nest, copied: list[Any]) -> None:
+    def _note_tile(
+        self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]
+    ) -> None:
         """What one thread does with what is in shared memory: each term of the reduction brings new operands, which
         are kept for all elements of its tile."""
+        stage, nest = state.stages[place], nests.nests[place]
         loops = [loop for loop in nest.loops if loop.extent > 1]
         steps = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.REDUCTION)
         tile = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.SPATIAL)
@@ -160,8 +167,11 @@ class GPUFeatureExtractor:
         for loop in loops:
             for axis, extent in loop.parts if loop.kind is IteratorKind.SPATIAL else ():
                 per_axis[axis] = per_axis.get(axis, 1) * extent
+        beside = _beside(state, nests, place)
+        ways = {p: _bank_conflicts(state, nests, stage, p, beside, per_axis) for p in copied}
+        kernel.bank_conflicts = max(kernel.bank_conflicts, *ways.values())
         read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
-                   for producer in copied)
+                   * ways[producer] for producer in copied)
         kernel.thread_tile = max(kernel.thread_tile, tile * kernel.virtual_threads)
         # Threads of a warp that read the same element read it once: at least half of them usually do.
         kernel.shared_read_bytes += steps * read * kernel.virtual_threads * kernel.threads / 2
@@ -212,6 +222,40 @@ def _elements(nests: LoopNests, stage: Stage, producer: Any, extents: Mapping[Va
     """The elements of a producer that one step of a reduction reads."""
     reads = nests.analyzer.accesses[stage.op].reaches[producer]
     return max(math.prod(reach(extents) for reach in read) for read in reads)
+
+
+def _beside(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
+    """The axis of a tiled stage along which threads beside each other are, and how many."""
+    attach = state.stages[place].attach
+    if attach is None:
+        return None
+    host = state.stages[attach[0]]
+    places = {axis.var: n for n, axis in enumerate(host.op.axis)}
+    for loop in nests.nests[attach[0]].loops:
+        if loop.annotation is Annotation.THREAD_X:
+            for axis, extent in reversed(loop.parts):
+                if extent > 1 and places.get(axis, len(places)) < len(state.stages[place].op.axis):
+                    return state.stages[place].op.axis[places[axis]].var, extent
+    return None
+
+
+def _bank_conflicts(
+    state: StateObject, nests: LoopNests, stage: Stage, producer: Any, beside: tuple[Var, int] | None,
+    per_axis: Mapping[Var, int],
+) -> float:
+    """How many of eight threads beside each other read from the same banks, where each reads four neighbours."""
+    if beside is None:
+        return 1.0
+    axis, count = beside
+    _, strides = strides_of_block(state, nests, _place(state, producer))
+    reads = nests.analyzer.accesses[stage.op].reaches[producer]
+    # How far a step of a thread, over all its elements along the axis, goes.
+    far = {axis: per_axis.get(axis, 1) + 1}
+    near = {axis: 1}
+    step = max(sum((reach(far) - reach(near)) * stride for reach, stride in zip(read, strides)) for read in reads)
+    if step == 0:
+        return 1.0
+    return float(min(math.gcd(step // 4, _BANK_GROUPS) if step % 4 == 0 else 1, count))
 
 
 def _neighbours(nest: Nest, last: Var | None) -> float:

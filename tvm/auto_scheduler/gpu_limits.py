@@ -6,9 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ..dtype import info
 from ..error import TVMError
+from ..ir.prim import Var
+from ..ir.visit import post_order
+from .access import Access
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
@@ -23,6 +27,9 @@ _THREADS = (Annotation.THREAD_X, Annotation.THREAD_Y, Annotation.THREAD_Z)
 _BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
 # Lanes of the vectors by which threads fetch, of 4 bytes each.
 LANES = (1, 2, 4)
+# The stride between neighbours that threads read in shared memory is 8 k + 4 elements: four elements at a time, eight
+# threads read from different banks.
+ALIGN_FACTOR, ALIGN_OFFSET = 8, 4
 # Lengths of a tile over elements, from outside: virtual threads, threads, and what one of them computes.
 _VIRTUAL, _THREAD = 0, 1
 _TILE_LENGTHS = 3
@@ -178,9 +185,8 @@ def _inside_threads(state: StateObject, stage: Stage) -> bool:
     return False
 
 
-def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[int, int]:
-    """The elements of a stage that all threads of a block need inside of the loop it is computed at, and how many of
-    them are beside each other."""
+def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[list[int], list[int]]:
+    """The extents and strides of what all threads of a block need of a stage inside of the loop it is computed at."""
     attach = state.stages[place].attach
     assert attach is not None
     target, loop = attach
@@ -191,16 +197,41 @@ def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple
         host, last = reader.attach
         outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
         inside.update(nests._region(target, host, max(outside, default=-1)))
-    total = run = 1
-    is_whole = True
-    reaches = nests.analyzer.accesses[reader.op].reaches.get(op, [])
-    for number in reversed(range(len(op.axis))):
-        length = op.axis[number].dom.extent.value
-        most = max((min(read[number](inside), length) for read in reaches), default=1)
-        total *= most
-        run *= most if is_whole else 1
-        is_whole = is_whole and most == length
-    return total, run
+    access = nests.analyzer.accesses[reader.op]
+    reads = access.reaches.get(op, [])
+    apart = dimension_of_threads(access, op) if state.stages[place].storage_offset else None
+    extents = [max((min(read[n](inside), axis.dom.extent.value) for read in reads), default=1)
+               for n, axis in enumerate(op.axis)]
+    strides, size = [], 1
+    for number in reversed(range(len(extents))):
+        if number == apart:
+            size += (ALIGN_OFFSET - size) % ALIGN_FACTOR
+        strides.append(size)
+        size *= extents[number]
+    return extents, strides[::-1]
+
+
+def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[int, int]:
+    """The elements of shared memory that a block has for a stage, and how many of them are beside each other in the
+    memory they are from."""
+    extents, strides = strides_of_block(state, nests, place)
+    run, is_whole = 1, True
+    for axis, extent in zip(reversed(state.stages[place].op.axis), reversed(extents)):
+        run *= extent if is_whole else 1
+        is_whole = is_whole and extent == axis.dom.extent.value
+    return (extents[0] * strides[0] if extents else 1), run
+
+
+def dimension_of_threads(access: Access, producer: Any) -> int | None:
+    """The last dimension of what a tiled stage reads that its elements go along, where terms of its reduction alone go
+    along those inside of it: threads beside each other read at multiples of their size, from the same banks."""
+    axes = {axis.var for axis in access.op.axis}
+    last = -1
+    for indices in access.reads[producer]:
+        for number, index in enumerate(indices):
+            if any(node in axes for node in post_order(index) if isinstance(node, Var)):
+                last = max(last, number)
+    return last if 0 <= last < len(producer.output(0).shape) - 1 else None
 
 
 def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULimits) -> None:
@@ -218,5 +249,8 @@ def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULim
                 raise TVMError(f"a block of {name} has {number} {what}; the target has {most} at most")
 
 
-__all__ = ["Block", "GPULimits", "are_likely", "elements_of_block", "is_shared", "kernels_of",
-           "length_options", "refuse_what_does_not_fit", "root_of", "thread_options"]
+__all__ = [
+    "ALIGN_FACTOR", "ALIGN_OFFSET", "Block", "GPULimits", "are_likely", "dimension_of_threads", "elements_of_block",
+    "is_shared", "kernels_of", "length_options", "refuse_what_does_not_fit", "root_of", "strides_of_block",
+    "thread_options",
+]

@@ -9,6 +9,7 @@ from collections.abc import Iterator as Walk
 
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED, ROOT
+from .gpu_limits import ALIGN_FACTOR, ALIGN_OFFSET, dimension_of_threads
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_state import State
 from .loop_steps import SplitStep
@@ -140,13 +141,17 @@ def _cache_read(at: Sketching) -> list[Found]:
     is_stored = at.stage.is_placeholder or has_reduce_iter(at.stage)
     is_chosen = not is_stored and not at.queries.is_strictly_inlineable(place)
     for reader in reversed(_tiled_readers(at)):
-        splits = _tile_splits(at, reader)
+        splits, reader_op = _tile_splits(at, reader), at.state.stages[reader].op
         # A copy comes before its readers.
         state.cache_read(place, "shared", [reader + len(state.stages) - len(at.state.stages)])
         copy, reader = place + 1, reader + len(state.stages) - len(at.state.stages)
         where = _outer_reduction(state.stages[reader])
         assert where is not None
         state.compute_at(copy, reader, state.stages[reader].iters[where])
+        access = at.queries.analyzer.accesses[reader_op]
+        apart = dimension_of_threads(access, at.stage.op)
+        if apart is not None:
+            state.storage_align(copy, state.stages[copy].iters[apart], ALIGN_FACTOR, ALIGN_OFFSET)
         fused = _fused(state, copy, 0, len(state.stages[copy].iters))
         if not is_chosen:
             state.vectorize(copy, state.split(copy, fused, [None])[1])

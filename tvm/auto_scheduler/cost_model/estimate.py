@@ -16,10 +16,12 @@ from .cost_model import CostModel
 _MOST, _LATEST = 512, 0.5
 # How far a state that failed is taken to be from its estimate, and what measurements differ by without reason.
 _FAILED, _NOISE = 3.0, 0.05
+# The power of the speed that scores are.
+_PREFERENCE = 2.0
 
 
 class EstimateModel(CostModel):
-    """Scores by the logarithm of estimated cycles. How far measurements of a task are from it is learned by ridge
+    """Scores by estimated cycles. How far measurements of a task are from it is learned by ridge
     regression with a Gaussian kernel over features, so that it takes no package and a few measurements are of use."""
 
     def __init__(self) -> None:
@@ -27,6 +29,8 @@ class EstimateModel(CostModel):
         # By task: features, estimates and logarithms of seconds (NaN where a state failed).
         self._known: dict[str, list[tuple[np.ndarray, float, float]]] = {}
         self._fitted: dict[str, _Correction] = {}
+        # By task, the logarithm of what the score 1 stands for.
+        self._least: dict[str, float] = {}
 
     def _features(self, task: SearchTask, state: Any) -> tuple[np.ndarray, float]:
         extractor = self._extractors.get(task.workload_key)
@@ -40,6 +44,7 @@ class EstimateModel(CostModel):
             seconds = float(np.log(res.mean_cost)) if res.error_no == 0 else float("nan")
             self._known.setdefault(inp.task.workload_key, []).append((*self._features(inp.task, inp.state), seconds))
             self._fitted.pop(inp.task.workload_key, None)
+            self._least.pop(inp.task.workload_key, None)
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         if not states:
@@ -49,7 +54,9 @@ class EstimateModel(CostModel):
         correction = self._correction(task.workload_key)
         if correction is not None:
             estimates = estimates + correction(np.stack([row for row, _ in made]))
-        return (-estimates).tolist()
+        # A state that is twice as fast is a parent four times as often.
+        least = self._least.setdefault(task.workload_key, float(estimates.min()))
+        return np.exp(np.clip(_PREFERENCE * (least - estimates), -50.0, 50.0)).tolist()
 
     def _correction(self, key: str) -> _Correction | None:
         known = self._known.get(key)
