@@ -266,8 +266,36 @@ class LocalRunner(ProgramRunner):
 
 
 class RPCRunner(LocalRunner):
-    """Runs on devices of the kind ``key`` that a tracker lends, ``n_parallel`` at once; otherwise as ``LocalRunner``.
-    A state whose device goes is measured on another."""
+    """Runs on devices that a tracker lends, otherwise as ``LocalRunner``. A state whose device goes is measured on
+    another.
+
+    Parameters
+    ----------
+    key : str
+        The kind of device.
+    host : str
+        The address of the tracker.
+    port : int
+        Its port.
+    priority : int
+        How urgent the runs are.
+    n_parallel : int
+        How many devices are used at once.
+    timeout : float
+        The seconds that a state may run.
+    number : int
+        How many runs a repeat is the mean of, after one to warm up.
+    repeat : int
+        How many repeats there are.
+    min_repeat_ms : int
+        The milliseconds a repeat takes at least.
+    cooldown_interval : float
+        The seconds between two states.
+    enable_cpu_cache_flush : bool
+        Whether each repeat begins with cold caches.
+    device : int
+        The number of the device.
+    """
 
     def __init__(
         self, key: str, host: str, port: int, priority: int = 1, n_parallel: int = 1, timeout: float = 10,

@@ -64,6 +64,11 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
     -------
     tuple
         The MeasureInput and the MeasureResult.
+
+    Raises
+    ------
+    NoRecord
+        The line is no record.
     """
     try:
         row = json.loads(record)

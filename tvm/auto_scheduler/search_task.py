@@ -269,6 +269,11 @@ def auto_schedule(
     -------
     tuple
         The schedule, and the arguments of its function.
+
+    Raises
+    ------
+    ValueError
+        It is no SearchTask.
     """
     from .search_policy import default_policy, search
 

@@ -45,6 +45,11 @@ def get_const_int(value: Any) -> int:
     -------
     int
         Its value.
+
+    Raises
+    ------
+    ValueError
+        The expression is no constant.
     """
     if isinstance(value, int):
         return value

@@ -37,6 +37,11 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
     -------
     Callable
         The function, or a decorator.
+
+    Raises
+    ------
+    ValueError
+        The name is no string.
     """
     if callable(func_name):
         f, func_name = func_name, get_func_name(func_name)
@@ -69,6 +74,11 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
     -------
     str
         The key.
+
+    Raises
+    ------
+    RuntimeError
+        Others are there already and may not be replaced.
     """
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
@@ -90,6 +100,11 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
     -------
     str
         The key.
+
+    Raises
+    ------
+    ValueError
+        It is no function, or not a registered one.
     """
     name = func if isinstance(func, str) else get_func_name(func) if callable(func) else None
     if name is None:
@@ -112,6 +127,11 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
     -------
     list of Tensor
         The inputs and outputs.
+
+    Raises
+    ------
+    TVMError
+        The workload is not registered.
     """
     found = WORKLOAD_FUNC_REGISTRY.get(workload_key)
     if found is None:
@@ -161,6 +181,11 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
     -------
     str
         The text.
+
+    Raises
+    ------
+    TVMError
+        The workload is not registered.
     """
     name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)[0]
     value = WORKLOAD_FUNC_REGISTRY.get(name)
@@ -179,6 +204,11 @@ def deserialize_workload_registry_entry(data: str) -> None:
     ----------
     data : str
         What ``serialize_workload_registry_entry`` gave.
+
+    Raises
+    ------
+    TVMError
+        The function is not found here.
     """
     name, value = json.loads(data)
     if name in WORKLOAD_FUNC_REGISTRY:
