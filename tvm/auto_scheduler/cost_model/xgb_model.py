@@ -135,6 +135,14 @@ class XGBModel(PythonBasedModel):
         scores = np.split(self.bst.inplace_predict(np.concatenate(rows)), np.cumsum([len(r) for r in rows])[:-1])
         return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(scores, groups)]
 
+    def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        """The scores of states; then, for each of them, how many stages it has and the score of each."""
+        found = self.predict(task, states)
+        stages = [rows[:, None] for rows in self._features(task, states)]
+        for scores in self.predict_rows(task, stages) if states else ():
+            found += [float(len(scores)), *map(float, scores)]
+        return found
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
